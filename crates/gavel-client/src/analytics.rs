@@ -1,5 +1,3 @@
-//! What was spent, what scores came to, and exports, from outside.
-
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -8,17 +6,17 @@ use gavel_wire::CostList;
 
 use super::{Client, ClientError, Download, Query, with_query};
 
-/// How long an export may take, from the question to its last byte.
+/// Timeout of an export until its last byte.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 impl Client {
-    /// The bill: `query` holds by, from and to.
+    /// Returns the costs. `query` may have by, from and to.
     pub async fn costs(&self, query: Query<'_>) -> Result<CostList, ClientError> {
         self.get(&with_query("/api/v1/analytics/costs", query))
             .await
     }
 
-    /// One of the other analytics; `route` is the last part of its path.
+    /// Returns other analytics. `route` is the last segment of the path.
     pub async fn analytics<T: DeserializeOwned>(
         &self,
         route: &str,
@@ -28,13 +26,13 @@ impl Client {
         self.get(&with_query(&path, query)).await
     }
 
-    /// Current scores as CSV or Parquet.
+    /// Downloads current scores as CSV or Parquet.
     pub async fn scores_table(&self, query: Query<'_>) -> Result<Download, ClientError> {
         self.download(&with_query("/api/v1/exports/scores", query), EXPORT_TIMEOUT)
             .await
     }
 
-    /// Sessions with good scores, line by line.
+    /// Downloads sessions with good scores as JSON lines.
     pub async fn training(&self, query: Query<'_>) -> Result<Download, ClientError> {
         self.download(
             &with_query("/api/v1/exports/training", query),

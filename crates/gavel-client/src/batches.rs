@@ -1,5 +1,3 @@
-//! Batches from outside: made of a file, moved, and their reports as they come.
-
 use std::time::Duration;
 
 use reqwest::Method;
@@ -10,19 +8,19 @@ use super::{Client, ClientError, Query, with_query};
 use gavel_outbound::{self as outbound, percent_encoded};
 use gavel_wire::{Batch, BatchRetried, BudgetBody, RescorePlan, RescoreRequest, Spread};
 
-/// How long a batch may take to be sent, checked and stored.
+/// Timeout for sending, validating and storing a batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(900);
-/// How long a report may take, from the question to its last byte: the service makes it first.
+/// Timeout of a report until its last byte, including its generation by the service.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(1_800);
 
-/// A file that the service sends, as it comes.
+/// Streamed download.
 pub struct Download {
     answer: reqwest::Response,
     base: String,
 }
 
 impl Download {
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes. `None` at the end.
     pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         let chunk = self.answer.chunk().await;
         chunk
@@ -35,7 +33,7 @@ impl Download {
 }
 
 impl Client {
-    /// Asks for a batch's report; `file` is its name, such as `report.csv`; `query` holds allow_simulated and outcome.
+    /// Downloads a report of a batch. `file` is its name, such as `report.csv`. `query` may have allow_simulated and outcome.
     pub async fn report(
         &self,
         batch: Uuid,
@@ -47,7 +45,6 @@ impl Client {
         self.download(&path, DOWNLOAD_TIMEOUT).await
     }
 
-    /// Asks for a file that the service sends, and which may take so long.
     pub(super) async fn download(
         &self,
         path: &str,
@@ -55,13 +52,13 @@ impl Client {
     ) -> Result<Download, ClientError> {
         let request = self.request(Method::GET, path).timeout(timeout);
         Ok(Download {
-            answer: self.begun(request, path).await?,
+            answer: self.send_request(request, path).await?,
             base: self.base.clone(),
         })
     }
 
-    /// Makes a batch of a file of items: JSON as POST /api/v1/batches takes it, or JSONL, CSV or XLSX with `query`. The same
-    /// `key` makes the same batch. Answers the batch.
+    /// Creates a batch from a file of items: JSON as for POST /api/v1/batches, or JSONL, CSV or XLSX with `query`. The same `key` returns
+    /// the same batch.
     pub async fn start_batch(
         &self,
         (media_type, body): (&str, Vec<u8>),
@@ -79,12 +76,12 @@ impl Client {
         self.read(&path, answer)
     }
 
-    /// Reads a batch.
+    /// Returns a batch.
     pub async fn batch(&self, id: Uuid) -> Result<Batch, ClientError> {
         self.get(&format!("/api/v1/batches/{id}")).await
     }
 
-    /// How far the scores of a batch of repeats or of a jury lie apart, with its sessions up to `limit`.
+    /// Returns the spread of scores of a repeat batch or a jury, with up to `limit` sessions.
     pub async fn spread(&self, id: Uuid, limit: usize) -> Result<Spread, ClientError> {
         let path =
             |limit: usize| format!("/api/v1/batches/{id}/spread?limit={}", limit.clamp(1, 500));
@@ -114,13 +111,13 @@ impl Client {
         self.pages("/api/v1/batches", filter, limit).await
     }
 
-    /// Changes what a batch may cost, USD; `None`: whatever it costs. Answers the batch.
+    /// Sets the budget of a batch in USD. `None` removes it. Returns the batch.
     pub async fn set_budget(&self, id: Uuid, usd: Option<f64>) -> Result<Batch, ClientError> {
         let path = format!("/api/v1/batches/{id}/budget");
         self.post(&path, &BudgetBody { budget_usd: usd }).await
     }
 
-    /// What scoring stored sessions anew, by a filter, would come to. Nothing is stored.
+    /// Returns the estimate of rescoring sessions by a filter, without storing it.
     pub async fn plan_rescore(&self, request: &RescoreRequest) -> Result<RescorePlan, ClientError> {
         let planned = RescoreRequest {
             dry_run: true,
@@ -129,7 +126,7 @@ impl Client {
         self.post_rescore(&planned, None).await
     }
 
-    /// Scores stored sessions anew, by a filter. The same `key` makes the same batch.
+    /// Rescores sessions by a filter. The same `key` returns the same batch.
     pub async fn rescore(&self, request: &RescoreRequest, key: &str) -> Result<Batch, ClientError> {
         self.post_rescore(request, Some(key)).await
     }
@@ -151,12 +148,12 @@ impl Client {
         self.read(path, answer)
     }
 
-    /// Moves a batch: `verb` is `pause`, `resume` or `cancel`.
+    /// Changes the state of a batch. `verb` is `pause`, `resume` or `cancel`.
     pub async fn move_batch(&self, id: Uuid, verb: &str) -> Result<Batch, ClientError> {
         self.act(&format!("/api/v1/batches/{id}/{verb}")).await
     }
 
-    /// Queues the failed items of a batch again.
+    /// Retries the failed items of a batch.
     pub async fn retry_errors(&self, id: Uuid) -> Result<BatchRetried, ClientError> {
         self.act(&format!("/api/v1/batches/{id}/retry-errors"))
             .await

@@ -1,5 +1,4 @@
-//! The API from outside, for `--server` and `healthcheck`. Speaks HTTP and reads problem+json; holds no rule of its own.
-//! The token is never logged or shown.
+//! HTTP client of the Gavel API for `--server` and `healthcheck`. Logs and errors don't contain the token.
 
 #![warn(missing_docs)]
 
@@ -28,33 +27,30 @@ pub use self::batches::Download;
 pub use self::problem::ClientError;
 pub use self::trust::{Rated, RatingPut};
 
-/// Pairs of a query.
+/// Query parameters.
 pub type Query<'a> = &'a [(&'a str, String)];
 
-/// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an answer may take beyond the wait that was asked for.
+/// Timeout of a response, in addition to a requested wait.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Items of one page of a list.
 const PAGE: u32 = 200;
 
-/// What asking for a score gave.
+/// Result of a request for a score.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScoreOrJob {
-    /// A score that is there already, or came in time.
+    /// Existing score, or a new score that was ready in time.
     Score(Box<Score>),
-    /// A job to wait for.
+    /// Job to wait for.
     Job(JobId),
 }
 
-/// A page of a list.
 #[derive(Deserialize)]
-struct Listed<T> {
+struct Page<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
 }
 
-/// The service, as one process sees it.
+/// Client of a Gavel server.
 pub struct Client {
     http: reqwest::Client,
     base: String,
@@ -62,7 +58,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Prepares to talk to `base`, such as `http://127.0.0.1:8080`. Doesn't connect yet.
+    /// Creates a client of `base`, such as `http://127.0.0.1:8080`. Doesn't connect.
     pub fn new(base: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
         let base = base.trim().trim_end_matches('/').to_owned();
         let url = reqwest::Url::parse(&base).map_err(|_| ClientError::Address(base.clone()))?;
@@ -70,7 +66,7 @@ impl Client {
             return Err(ClientError::Address(base));
         }
         let http = outbound::client(Route::to(&base), |builder| {
-            // A service that moved says where to: the token stays with the first one.
+            // Follows redirects of a moved service. reqwest doesn't send the token to another host.
             let follow = reqwest::redirect::Policy::default();
             builder.connect_timeout(CONNECT_TIMEOUT).redirect(follow)
         });
@@ -81,33 +77,42 @@ impl Client {
         Ok(Self { http, base, token })
     }
 
-    /// The address of a page or a route of the service.
+    /// Returns the URL of a path.
     pub fn address(&self, path: &str) -> String {
         self.url(path)
     }
 
-    /// Whether the process lives.
+    /// Checks that the process is alive.
     pub async fn alive(&self) -> Result<(), ClientError> {
         let request = self.request(Method::GET, "/livez");
-        let answer = self.begun(request, "/livez").await?;
+        let answer = self.send_request(request, "/livez").await?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         match bytes.trim_ascii() {
             b"ok" => Ok(()),
-            _ => Err(foreign(self.url("/livez"), status, bytes.len())),
+            _ => Err(unexpected_response(self.url("/livez"), status, bytes.len())),
         }
     }
 
-    /// Whether the process is ready; one that isn't says why.
+    /// Returns the readiness, with reasons if the server isn't ready.
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
         let request = self.request(Method::GET, "/readyz");
-        let answer = request.send().await.map_err(|error| self.away(error))?;
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
-        serde_json::from_slice(&bytes).map_err(|_| self.refusal("/readyz", status, &bytes))
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        serde_json::from_slice(&bytes).map_err(|_| self.error_response("/readyz", status, &bytes))
     }
 
-    /// Puts one session; the answer tells what that did.
+    /// Stores a session. Returns the result.
     pub async fn put_session(
         &self,
         id: Uuid,
@@ -117,12 +122,12 @@ impl Client {
             .await
     }
 
-    /// Reads one session, whole.
+    /// Returns a session with its content.
     pub async fn session(&self, id: Uuid) -> Result<Session, ClientError> {
         self.get(&format!("/api/v1/sessions/{id}")).await
     }
 
-    /// Lists sessions, newest first, up to `limit`. `filter` holds pairs of the query.
+    /// Lists sessions, newest first, up to `limit`. `filter` has query parameters.
     pub async fn sessions(
         &self,
         filter: Query<'_>,
@@ -131,17 +136,17 @@ impl Client {
         self.pages("/api/v1/sessions", filter, limit).await
     }
 
-    /// Begins an import from a TARSy, or finds the same one running.
+    /// Starts an import from a TARSy server, or returns the same one if it is running.
     pub async fn start_import(&self, body: &ImportBody) -> Result<Import, ClientError> {
         self.post("/api/v1/sessions/import", &json!(body)).await
     }
 
-    /// Reads one import with what it couldn't store.
+    /// Returns an import with its failures.
     pub async fn import(&self, id: Uuid) -> Result<ImportDetail, ClientError> {
         self.get(&format!("/api/v1/sessions/imports/{id}")).await
     }
 
-    /// The current score of a session; `None` if there is none.
+    /// Returns the current score of a session, or `None` without one.
     pub async fn score(&self, session: Uuid) -> Result<Option<Score>, ClientError> {
         let path = format!("/api/v1/scoring/sessions/{session}/score");
         match self.get(&path).await {
@@ -151,7 +156,7 @@ impl Client {
         }
     }
 
-    /// Asks for a session's score.
+    /// Requests a session's score.
     pub async fn ask_score(
         &self,
         session: Uuid,
@@ -172,7 +177,7 @@ impl Client {
         Ok(ScoreOrJob::Job(JobId(job.job_id)))
     }
 
-    /// Asks for any kind of work; `key` makes a second try of the same request the first one again.
+    /// Creates a job of any kind. A repeated request with the same `key` returns the same job.
     pub async fn post_job(&self, body: &JobRequest, key: &str) -> Result<JobId, ClientError> {
         let path = "/api/v1/jobs";
         let request = self.request(Method::POST, path);
@@ -182,10 +187,7 @@ impl Client {
         Ok(JobId(job.job_id))
     }
 
-    /// Whether this caller may ask for work. Asks for nothing: that is refused for its body, unless it is for the caller.
-    ///
-    /// # Errors
-    /// The refusal of the caller, or why there is no answer.
+    /// Checks that the caller may create jobs. Sends an invalid body, so that no job is created. Fails if the caller is rejected.
     pub async fn may_ask(&self) -> Result<(), ClientError> {
         let asked = self.post::<Value>("/api/v1/jobs", &json!({})).await;
         match asked {
@@ -195,12 +197,12 @@ impl Client {
         }
     }
 
-    /// Reads one job.
+    /// Returns a job.
     pub async fn job(&self, id: JobId) -> Result<Job, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}")).await
     }
 
-    /// Reads one job when it has ended, or as it is after about `wait_s` seconds; a server may honour less.
+    /// Returns a job when it has finished, or its state after about `wait_s` seconds. A server may limit the wait.
     pub async fn job_ended_within(&self, id: JobId, wait_s: u64) -> Result<Job, ClientError> {
         let path = format!("/api/v1/jobs/{id}");
         let request = self
@@ -211,16 +213,16 @@ impl Client {
         self.read(&path, answer)
     }
 
-    /// Reads one job with the judge calls that were made for it, in `calls`.
+    /// Returns a job with its judge calls in `calls`.
     pub async fn job_with_calls(&self, id: JobId) -> Result<JobDetail, ClientError> {
         self.get(&format!("/api/v1/jobs/{id}?calls=true")).await
     }
 
-    /// Deletes a session with all that was made of it.
+    /// Deletes a session with its derived data.
     pub async fn delete_session(&self, id: Uuid) -> Result<(), ClientError> {
         let path = format!("/api/v1/sessions/{id}");
         let request = self.request(Method::DELETE, &path);
-        self.begun(request, &path).await.map(drop)
+        self.send_request(request, &path).await.map(drop)
     }
 
     /// Lists jobs, newest first, up to `limit`.
@@ -233,7 +235,7 @@ impl Client {
         self.act(&format!("/api/v1/jobs/{id}/cancel")).await
     }
 
-    /// Retries a failed job, and reads it.
+    /// Retries a failed job. Returns the job.
     pub async fn retry(&self, id: JobId) -> Result<Job, ClientError> {
         let _: JobRef = self.act(&format!("/api/v1/jobs/{id}/retry")).await?;
         self.job(id).await
@@ -244,13 +246,13 @@ impl Client {
         self.get("/api/v1/scoring/criteria").await
     }
 
-    /// Reads one definition.
+    /// Returns a definition.
     pub async fn criteria(&self, hash: &str) -> Result<CriteriaDetail, ClientError> {
         let hash = percent_encoded(hash);
         self.get(&format!("/api/v1/scoring/criteria/{hash}")).await
     }
 
-    /// Reads the definition that new requests of a kind get.
+    /// Returns the definition used for new requests of a kind.
     pub async fn current_criteria(&self, kind: Kind) -> Result<CriteriaDetail, ClientError> {
         self.get(&format!("/api/v1/scoring/criteria/current?kind={kind}"))
             .await
@@ -261,7 +263,7 @@ impl Client {
         self.post("/api/v1/scoring/criteria", content).await
     }
 
-    /// What is known of judges.
+    /// Returns the state of all judges.
     pub async fn judges(&self) -> Result<Judges, ClientError> {
         self.get("/api/v1/judges").await
     }
@@ -278,22 +280,22 @@ impl Client {
         self.act(&format!("/api/v1/judges/{name}/resume")).await
     }
 
-    /// Whether the queue is paused, and how many jobs there are of each state.
+    /// Returns the state of the queue and the number of jobs by state.
     pub async fn queue(&self) -> Result<Queue, ClientError> {
         self.get("/api/v1/queue").await
     }
 
-    /// Pauses the whole queue.
+    /// Pauses the queue.
     pub async fn pause_queue(&self) -> Result<Paused, ClientError> {
         self.act("/api/v1/queue/pause").await
     }
 
-    /// Resumes the whole queue.
+    /// Resumes the queue.
     pub async fn resume_queue(&self) -> Result<Resumed, ClientError> {
         self.act("/api/v1/queue/resume").await
     }
 
-    /// The workers heard in the last day.
+    /// Lists workers seen in the last day.
     pub async fn workers(&self) -> Result<Workers, ClientError> {
         self.get("/api/v1/workers").await
     }
@@ -304,7 +306,7 @@ impl Client {
         self.read(path, answer)
     }
 
-    /// POST without anything to say.
+    /// Sends a POST with an empty object.
     async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.post(path, &json!({})).await
     }
@@ -328,7 +330,6 @@ impl Client {
         self.read(path, answer)
     }
 
-    /// Reads an answer as a type of the wire.
     fn read<T: DeserializeOwned>(&self, path: &str, answer: Value) -> Result<T, ClientError> {
         serde_json::from_value(answer).map_err(|error| ClientError::Unexpected {
             base: self.url(path),
@@ -349,7 +350,7 @@ impl Client {
             let mut query = vec![("limit", wanted.to_string())];
             query.extend_from_slice(filter);
             query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-            let page: Listed<T> = self.get(&with_query(path, &query)).await?;
+            let page: Page<T> = self.get(&with_query(path, &query)).await?;
             items.extend(page.items);
             cursor = page.next_cursor;
             if cursor.is_none() {
@@ -359,7 +360,6 @@ impl Client {
         Ok(items)
     }
 
-    /// A request under the token.
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self
             .http
@@ -371,37 +371,48 @@ impl Client {
         }
     }
 
-    /// Sends a request and reads its answer.
     async fn answer(
         &self,
         request: RequestBuilder,
         path: &str,
     ) -> Result<(StatusCode, Value), ClientError> {
-        let answer = self.begun(request, path).await?;
+        let answer = self.send_request(request, path).await?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         match serde_json::from_slice(&bytes) {
             Ok(body) => Ok((status, body)),
-            Err(_) => Err(foreign(self.url(path), status, bytes.len())),
+            Err(_) => Err(unexpected_response(self.url(path), status, bytes.len())),
         }
     }
 
-    /// Sends a request, and gives its answer before it is read; a refusal is an error.
-    async fn begun(&self, request: RequestBuilder, path: &str) -> Result<Response, ClientError> {
-        let answer = request.send().await.map_err(|error| self.away(error))?;
+    /// Sends a request and returns the unread response. An error status is an error.
+    async fn send_request(
+        &self,
+        request: RequestBuilder,
+        path: &str,
+    ) -> Result<Response, ClientError> {
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(error))?;
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
-        let bytes = answer.bytes().await.map_err(|error| self.away(error))?;
-        Err(self.refusal(path, status, &bytes))
+        let bytes = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        Err(self.error_response(path, status, &bytes))
     }
 
-    /// What an answer says that isn't what was asked for.
-    fn refusal(&self, path: &str, status: StatusCode, bytes: &[u8]) -> ClientError {
+    fn error_response(&self, path: &str, status: StatusCode, bytes: &[u8]) -> ClientError {
         match serde_json::from_slice(bytes) {
             Ok(problem) => ClientError::Refused(problem),
-            Err(_) => foreign(self.url(path), status, bytes.len()),
+            Err(_) => unexpected_response(self.url(path), status, bytes.len()),
         }
     }
 
@@ -409,7 +420,7 @@ impl Client {
         format!("{}{path}", self.base)
     }
 
-    fn away(&self, error: reqwest::Error) -> ClientError {
+    fn unreachable(&self, error: reqwest::Error) -> ClientError {
         let mut reason = outbound::chain(error);
         if let Some(rest) = self.base.strip_prefix("https:") {
             reason.push_str(&format!("; if it has no TLS, say http:{rest}"));
@@ -421,9 +432,8 @@ impl Client {
     }
 }
 
-/// An answer that is not of this API: a gateway's word that nobody is behind it or that there is too much at the moment, or somebody
-/// else's.
-fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
+/// Returns the error for a response not from this API: from a gateway of an unavailable service, or from another server.
+fn unexpected_response(base: String, status: StatusCode, length: usize) -> ClientError {
     match status {
         StatusCode::TOO_MANY_REQUESTS
         | StatusCode::BAD_GATEWAY
@@ -439,7 +449,6 @@ fn foreign(base: String, status: StatusCode, length: usize) -> ClientError {
     }
 }
 
-/// A path and its query.
 fn with_query(path: &str, query: Query<'_>) -> String {
     let mut text = path.to_owned();
     for (n, (name, value)) in query.iter().enumerate() {
@@ -454,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_without_a_scheme_is_refused_by_name() {
+    fn rejects_server_without_scheme() {
         let fault = Client::new("127.0.0.1:8080", None)
             .err()
             .map(|e| e.to_string());
@@ -467,8 +476,8 @@ mod tests {
     }
 
     #[test]
-    fn a_gateways_page_says_that_the_service_is_away_and_any_other_that_it_is_none() {
-        let of = |status: StatusCode| foreign("http://gavel".to_owned(), status, 150);
+    fn gateway_errors_mean_unavailable() {
+        let of = |status: StatusCode| unexpected_response("http://gavel".to_owned(), status, 150);
         for status in [
             StatusCode::TOO_MANY_REQUESTS,
             StatusCode::BAD_GATEWAY,

@@ -1,4 +1,4 @@
-//! Criteria beside each other, and what people say of scores, from outside.
+//! Criteria comparisons and human ratings.
 
 use reqwest::{Method, StatusCode};
 use uuid::Uuid;
@@ -7,12 +7,12 @@ use super::{Client, ClientError, Query, with_query};
 use gavel_outbound::percent_encoded;
 use gavel_wire::{AgreementReport, CriteriaComparison, CriteriaDiff, HumanRating, RatingRequest};
 
-/// What a rating is about.
+/// Subject of a rating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rated {
-    /// One score.
+    /// Single score.
     Score(Uuid),
-    /// A session.
+    /// Session.
     Session(Uuid),
 }
 
@@ -25,17 +25,17 @@ impl Rated {
     }
 }
 
-/// What a rating did.
+/// Result of a rating.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatingPut {
-    /// It is the first of its person for this.
+    /// First rating by its author.
     New,
-    /// It took the place of an earlier one.
+    /// Replaced an earlier rating.
     Replaced,
 }
 
 impl Client {
-    /// Compares what two versions of the criteria make of the same sessions. `query`: further parameters.
+    /// Compares the results of two criteria versions on the same sessions. `query` has further parameters.
     pub async fn compare_criteria(
         &self,
         (a, b): (&str, &str),
@@ -47,7 +47,7 @@ impl Client {
         self.get(&path).await
     }
 
-    /// How the texts of two versions of the criteria differ.
+    /// Returns the text difference of two criteria versions.
     pub async fn diff_criteria(&self, a: &str, b: &str) -> Result<CriteriaDiff, ClientError> {
         let (a, b) = (percent_encoded(a), percent_encoded(b));
         self.get(&format!("/api/v1/scoring/criteria/diff?a={a}&b={b}"))
@@ -65,7 +65,7 @@ impl Client {
         })
     }
 
-    /// The ratings of a score or of a session, newest first, up to `limit`.
+    /// Lists the ratings of a score or session, newest first, up to `limit`.
     pub async fn ratings(
         &self,
         rated: Rated,
@@ -74,7 +74,7 @@ impl Client {
         self.pages(&rated.path(), &[], limit).await
     }
 
-    /// How far people and the judge agree under one version of the criteria; `None`: the current one.
+    /// Returns the agreement of users and judge for one criteria version. `None` means the current one.
     pub async fn agreement(&self, criteria: Option<&str>) -> Result<AgreementReport, ClientError> {
         let criteria = percent_encoded(criteria.unwrap_or("current"));
         self.get(&format!("/api/v1/analytics/agreement?criteria={criteria}"))

@@ -1,6 +1,6 @@
-//! The time, as an argument; and the times that are taken from outside.
+//! Injectable clocks, and validation of external times.
 //!
-//! Processes that share a database share its clock: [`DatabaseClock`]. The machine's own is used where nothing is shared.
+//! Processes that share a database use its clock: [`DatabaseClock`]. Otherwise [`SystemClock`] is used.
 
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Datelike as _, SubsecRound, TimeDelta, Utc};
 
-/// Tells the time. Stored times have microseconds, so that both databases give back what was written.
+/// Source of the current time. Microsecond precision, because both databases store that without loss.
 pub trait Clock: Send + Sync {
-    /// Now, UTC, cut to microseconds.
+    /// Returns the current UTC time, truncated to microseconds.
     fn now(&self) -> DateTime<Utc>;
 }
 
-/// The machine's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -28,11 +27,11 @@ impl Clock for SystemClock {
     }
 }
 
-/// How far the database's clock may be from this machine's. Synchronized clocks are within a second and an unsynchronized
-/// one drifts by seconds a day, so a greater difference means that one of them was set wrong.
+/// Maximum accepted difference between the database's and this machine's clock. Synchronized clocks differ by less than a second,
+/// unsynchronized ones drift by seconds a day. A larger difference means that one was set wrong.
 pub const MAX_SKEW: TimeDelta = TimeDelta::minutes(5);
 
-/// How far the database's clock is ahead of this machine's; negative if it is behind.
+/// Lead of the database's clock over this machine's. Negative if it is behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockSkew(TimeDelta);
 
@@ -43,7 +42,6 @@ impl ClockSkew {
         Self(database - SystemClock.now())
     }
 
-    /// Whether it exceeds [`MAX_SKEW`].
     #[must_use]
     pub fn is_too_large(self) -> bool {
         self.0.abs() > MAX_SKEW
@@ -64,29 +62,26 @@ impl fmt::Display for ClockSkew {
     }
 }
 
-/// The database's clock, as this process follows it: a reading, and the steady clock since then.
+/// Database clock, extrapolated from a reading by the monotonic clock.
 ///
-/// The machine's wall clock plays no part, so hosts whose clocks differ agree on what is due. It is off by at most half of
-/// a reading's round trip, plus drift.
+/// The system clock isn't used, so that hosts with different clocks agree on due times. The error is at most half of a reading's round
+/// trip, plus drift.
 #[derive(Debug)]
 pub struct DatabaseClock(RwLock<DatabaseTime>);
 
-/// What the database said its time is.
 #[derive(Debug, Clone, Copy)]
 pub struct DatabaseTime {
     time: DateTime<Utc>,
     at: Instant,
-    /// By how much the time may be wrong.
     error: Duration,
 }
 
-/// How far two quartz clocks may drift apart: one part in so many.
+/// Maximum drift between two quartz clocks is 1/10,000.
 const DRIFT: u32 = 10_000;
-/// Roundings never look like a step.
 const ROUNDING: Duration = Duration::from_millis(1);
 
 impl DatabaseTime {
-    /// A reading of `time` that was asked for at `asked` and answered at `answered`.
+    /// Creates a reading of `time`, with the times of the request and of the response.
     #[must_use]
     pub fn new(time: DateTime<Utc>, asked: Instant, answered: Instant) -> Self {
         let half = answered.saturating_duration_since(asked) / 2;
@@ -112,13 +107,13 @@ impl DatabaseTime {
 }
 
 impl DatabaseClock {
-    /// Begins with one reading.
+    /// Creates a clock from a first reading.
     #[must_use]
     pub fn new(first: DatabaseTime) -> Self {
         Self(RwLock::new(first))
     }
 
-    /// Takes a further reading into account. Answers the difference if the database's clock was set: the new time holds then.
+    /// Applies a further reading. If the database's clock was changed, returns the difference and uses the new time.
     pub fn correct(&self, reading: DatabaseTime) -> Option<TimeDelta> {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let (expected, doubt) = (known.time_at(reading.at), known.error_at(reading.at));
@@ -139,15 +134,12 @@ impl Clock for DatabaseClock {
     }
 }
 
-/// Whether a time from outside is taken: the years 1 to 9999, which both databases keep, and which sort as text.
+/// Returns whether a time is in the years 1 to 9999, which both databases can store and sort as text.
 pub fn is_taken(at: DateTime<Utc>) -> bool {
     (1..=9999).contains(&at.year())
 }
 
-/// Reads a time that is given from outside.
-///
-/// # Errors
-/// What is wrong with it, and what is expected.
+/// Parses an external time. Errors name the expected format.
 pub fn read_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
     let at = DateTime::parse_from_rfc3339(text)
         .map_err(|_| "is not a time; RFC 3339 is expected, for example 2026-03-02T10:00:00Z")?;
@@ -170,24 +162,24 @@ mod tests {
     }
 
     #[test]
-    fn the_database_clock_keeps_the_surest_reading_and_follows_a_clock_that_was_set() {
+    fn database_clock_keeps_best_reading_and_follows_changes() {
         let (begin, noon) = (Instant::now(), read_time("2026-03-02T12:00:00Z").unwrap());
         let second = Duration::from_secs(1);
         let clock = DatabaseClock::new(reading(noon, begin, 10 * MS));
         let at = |after: Duration| clock.0.read().unwrap().time_at(begin + after);
         assert_eq!(at(5 * MS), noon, "the time of half way");
 
-        // Slower and 30 ms off: the delay explains it.
+        // The delay explains a deviation of 30 ms.
         let slow = reading(noon + second + 35 * MS, begin + second, 60 * MS);
         assert_eq!(clock.correct(slow), None);
         assert_eq!(at(5 * MS + second), noon + second);
 
-        // Quicker: known better than before.
+        // A faster reading is more precise.
         let quick = reading(noon + second + 2 * MS, begin + second, 2 * MS);
         assert_eq!(clock.correct(quick), None);
         assert_eq!(at(MS + second), noon + second + 2 * MS);
 
-        // Forward by an hour, and back: no delay explains either.
+        // No delay explains a change of an hour.
         for hours in [1, -1] {
             let hour = TimeDelta::hours(hours);
             let before = at(2 * second);
@@ -199,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_ages_until_a_slower_one_is_surer() {
+    fn old_reading_is_replaced_by_slower_one() {
         let (begin, noon) = (Instant::now(), read_time("2026-03-02T12:00:00Z").unwrap());
         let clock = DatabaseClock::new(reading(noon, begin, 2 * MS));
         let hour = Duration::from_secs(3600);
@@ -209,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_more_than_five_minutes_apart_are_too_far_apart() {
+    fn skew_above_five_minutes_is_too_large() {
         for (seconds, is_too_large) in [(0, false), (290, false), (-290, false), (310, true)] {
             let skew = ClockSkew::of(SystemClock.now() + TimeDelta::seconds(seconds));
             assert_eq!(skew.is_too_large(), is_too_large, "{skew}");
@@ -227,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_taken_if_both_databases_keep_and_sort_it() {
+    fn accepts_times_of_years_1_to_9999() {
         let faults = [
             ("0001-01-01T00:00:00Z", ""),
             ("9999-12-31T23:59:59.999999Z", ""),

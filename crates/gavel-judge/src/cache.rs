@@ -1,5 +1,4 @@
-//! Keys by which the call log is the reply cache: the same question to the same judge under the same criteria is asked once in
-//! 24 h.
+//! Cache keys of the call log. The same question with the same criteria is put to a judge once in 24 h.
 
 use chrono::TimeDelta;
 use secrecy::ExposeSecret as _;
@@ -11,32 +10,30 @@ use super::entries::spec::Entry;
 use super::provider::shape::Rung;
 use super::{JudgeSpec, Question};
 
-/// How long a reply may stand for a call.
+/// Lifetime of a cached reply.
 pub(super) const KEPT: TimeDelta = TimeDelta::hours(24);
-/// The same of a reply that was collected: its call counts as made when its batch was handed over, which takes a day, and the
-/// items of a batch that is paused wait for their judge.
+/// Lifetime of a collected reply. Its call counts from the submission of the batch, which may last a day, and items of a paused batch wait
+/// for their judge.
 pub(super) const COLLECTED_KEPT: TimeDelta = TimeDelta::days(8);
 
-/// Half of a SHA-256 over judge identity, parameters, headers, criteria hash and the question before fencing.
+/// First half of a SHA-256 over judge, parameters, headers, criteria hash and the question before fencing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CacheKey(pub Uuid);
 
 impl CacheKey {
-    /// The key of a question to a judge. Whatever may change who answers, and what, is in it: the wire format, the address,
-    /// the parameters, and the headers, by which a gateway may choose a model of its own. The nonce, the key and how many
-    /// calls may be in flight are not. A simulated judge is the same wherever it listens: one that is started for a command
-    /// takes any free port.
+    /// Returns the key of a question to a judge. It covers everything that may change the answer: wire format, address, parameters, and
+    /// headers, because a gateway may choose a model by them. It excludes the nonce, the API key and the concurrency. A simulated judge is
+    /// identified by its name, because its port may change.
     pub(super) fn new(spec: &JudgeSpec, question: &Question) -> Self {
         Self(first_half(&digest(spec, question)))
     }
 
-    /// The key of a call in which the judge declined a question of one asker. No other asker looks there: to everybody else the
-    /// judge hasn't declined yet.
-    pub(super) fn of_refusal(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
+    /// Returns the key of a declined call of one job. Other jobs ignore it.
+    pub(super) fn of_declined(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
         Self::of_one_asker("declined", spec, question, asked_for)
     }
 
-    /// The key under which a reply lies that was collected for one asker; nobody else looks there.
+    /// Returns the key of a reply collected for one job. Other jobs ignore it.
     pub(super) fn of_collected(spec: &JudgeSpec, question: &Question, asked_for: Uuid) -> Self {
         Self::of_one_asker("collected", spec, question, asked_for)
     }
@@ -54,13 +51,13 @@ fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
     let entry = spec.entry();
     let parameters = entry.parameters.get_or_init(|| parameters(entry));
     let mut hash = Sha256::new();
-    let whom = if entry.simulated {
+    let identity = if entry.simulated {
         entry.name.as_str()
     } else {
         entry.base_url.as_str()
     };
     let fixed = [
-        whom,
+        identity,
         spec.model(),
         parameters,
         question.criteria_hash.as_str(),
@@ -68,7 +65,7 @@ fn digest(spec: &JudgeSpec, question: &Question) -> [u8; 32] {
         question.evidence_hash.as_str(),
     ];
     for part in fixed {
-        measured(&mut hash, part);
+        hash_with_length(&mut hash, part);
     }
     hash.finalize().into()
 }
@@ -86,13 +83,13 @@ fn parameters(entry: &Entry) -> String {
     .to_string()
 }
 
-/// SHA-256 over the names and values of an entry's headers, hex: values may be keys, and stand in no text.
+/// Returns a SHA-256 in hex over header names and values, because values may be secrets.
 fn headers(entry: &Entry) -> String {
     let mut hash = Sha256::new();
     for (name, value) in &entry.headers {
-        // The case of a header's name says nothing.
-        measured(&mut hash, &name.to_ascii_lowercase());
-        measured(&mut hash, value.expose_secret());
+        // Header names are case-insensitive.
+        hash_with_length(&mut hash, &name.to_ascii_lowercase());
+        hash_with_length(&mut hash, value.expose_secret());
     }
     hex::encode(hash.finalize())
 }
@@ -103,8 +100,8 @@ fn first_half(digest: &[u8; 32]) -> Uuid {
     Uuid::from_bytes(half)
 }
 
-/// Adds a text with its length first, so that no two lists of texts read alike.
-fn measured(hash: &mut Sha256, text: &str) {
+/// Hashes a text with its length, so that different lists can't have the same hash.
+fn hash_with_length(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_be_bytes());
     hash.update(text.as_bytes());
 }

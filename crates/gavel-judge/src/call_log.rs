@@ -1,5 +1,4 @@
-//! Every call to a provider, retries and repairs included: what the bill and the audit are made of, and where a question's reply
-//! is found again.
+//! Log of all provider calls including retries and repair turns, for billing, audit and the reply cache.
 
 use std::time::Duration;
 
@@ -10,59 +9,52 @@ use uuid::Uuid;
 use super::CacheKey;
 use super::error::ErrorClass;
 
-/// Tokens and money of one call, or of several.
+/// Tokens and cost of one or more calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CallUsage {
-    /// Prompt tokens, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub tokens_in: i64,
-    /// Those of them that the provider read from its prompt cache.
+    /// Prompt tokens read from the provider's cache.
     pub tokens_in_cached: i64,
-    /// Reply tokens, hidden reasoning included.
+    /// Reply tokens, including hidden reasoning.
     pub tokens_out: i64,
-    /// USD; `None` if a model has no price.
+    /// USD. `None` if a model has no price.
     pub cost_usd: Option<f64>,
 }
 
-/// One call to a provider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallRecord {
-    /// Identifies the call.
     pub call_id: Uuid,
-    /// Whose question it was: the job's id, which the judge doesn't interpret.
+    /// Id of the job. The judge doesn't interpret it.
     pub asked_for: Uuid,
     pub judge: String,
-    /// The model as asked, or as reported if there was a reply.
+    /// Requested model, or the reported one if there was a reply.
     pub model: String,
-    /// When it was sent.
     pub at: DateTime<Utc>,
-    /// How long it took; zero for one that was collected from a provider's batch.
+    /// Zero for answers collected from a batch.
     pub latency: Duration,
     /// `None` for a good reply.
     pub error: Option<ErrorClass>,
-    /// What happened, for an error and for a good reply with an odd finish reason.
+    /// Error text, or a note on an unusual finish reason.
     pub message: Option<String>,
-    /// The HTTP status, if there was one.
+    /// HTTP status, if a response arrived.
     pub status: Option<u16>,
-    /// What it used, as reported.
     pub usage: CallUsage,
-    /// The reply's text, cut at 64 KiB.
+    /// Reply text, cut at 64 KiB.
     pub reply: Option<String>,
-    /// Whether a simulated judge answered.
     pub simulated: bool,
-    /// Whether it was the repair turn of its question.
     pub repaired: bool,
-    /// Retries of its question that were spent before, over all runs.
+    /// Retries of the question before this call, over all runs.
     pub retries_spent: u32,
-    /// The key under which it may stand for a later call; `None`: for none.
+    /// Key for reuse by later calls. `None` if it can't be reused.
     pub cache_key: Option<CacheKey>,
 }
 
-/// Takes call records and finds them again. Never fails the caller: the implementer queues, logs what it had to drop, and finds
-/// nothing where it can't look.
+/// Stores and finds call records. Errors don't reach the caller: implementations queue records and log dropped ones.
 #[async_trait]
 pub trait CallLog: Send + Sync {
-    /// Takes one record, without blocking.
+    /// Stores one record without blocking.
     fn log(&self, call: CallRecord);
-    /// The newest call with this key that was sent after `since`.
+    /// Returns the newest call with this key sent after `since`.
     async fn find(&self, key: CacheKey, since: DateTime<Utc>) -> Option<CallRecord>;
 }

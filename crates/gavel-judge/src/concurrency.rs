@@ -1,7 +1,7 @@
-//! Concurrency permits: whoever asks may bound how many of its calls are out at once.
+//! Concurrency permits. They limit the concurrent calls of a caller.
 //!
-//! A question waits for a permit after the cache and before the gate, and holds it until a reply has come, also through waits in
-//! the slot and pauses before retries. Never decides how many there are.
+//! A question acquires a permit after the cache and before the gate. It keeps the permit until a reply arrives, including waits in the slot
+//! and pauses before retries. The caller decides the number of permits.
 
 use std::fmt;
 
@@ -9,31 +9,28 @@ use async_trait::async_trait;
 
 use super::CallUsage;
 
-/// Gives permits.
 #[async_trait]
 pub trait CallPermits: fmt::Debug + Send + Sync {
-    /// Waits for the permit of a question that was not asked yet. `None`: none is near, so the question had better be asked
-    /// elsewhere, or later.
+    /// Acquires the permit of a first call. `None` if the wait would be long, so that the question should go elsewhere.
     async fn first(&self) -> Option<ConcurrencyPermit>;
 
-    /// Waits for another permit of a question that was answered once, and badly.
+    /// Acquires the permit for a further call of a question.
     async fn another(&self) -> ConcurrencyPermit;
 }
 
-/// What a permit holds; dropped with it.
+/// Callbacks of a permit, dropped with it.
 pub trait PermitHooks: Send {
-    /// A call goes out now. A permit may end without one: the gate refused it.
+    /// Called before a call is sent. Not called if the gate denies the call.
     fn calls(&mut self) {}
 
-    /// The call was answered, well or badly, and this is what it used: whoever breaks the question off owes it all the same.
+    /// Called with the usage of a finished call. It is due even if the question is cancelled.
     fn used(&mut self, _: CallUsage) {}
 }
 
-/// A permit; it ends when it is dropped.
 pub struct ConcurrencyPermit(Box<dyn PermitHooks>);
 
 impl ConcurrencyPermit {
-    /// A permit that lasts as long as `hooks` lives.
+    /// Creates a permit that owns `hooks`.
     pub fn holding(hooks: impl PermitHooks + 'static) -> Self {
         Self(Box::new(hooks))
     }
@@ -49,7 +46,6 @@ impl ConcurrencyPermit {
 
 impl PermitHooks for () {}
 
-/// As many calls at once as are asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unbounded;
 

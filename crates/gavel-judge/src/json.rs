@@ -1,37 +1,34 @@
-//! Reads JSON as models and gateways write it: raw control characters in strings, trailing commas, comments and lone surrogates
-//! are read, because what they mean is plain. Everything else that isn't JSON is an error with its place.
+//! Lenient JSON parser for the output of models and gateways: accepts raw control characters in strings, trailing commas, comments and lone
+//! surrogates. Other invalid JSON is an error with its position.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json_lenient::Deserializer as Reader;
 
-/// A value at the beginning of a text.
 #[derive(Debug)]
 pub(crate) struct Leading {
     pub(crate) value: Value,
-    /// Bytes of the text up to the value's end.
+    /// Bytes up to the end of the value.
     pub(crate) length: usize,
 }
 
-/// Why a text doesn't begin with JSON.
 #[derive(Debug)]
 pub(crate) struct NotJson {
-    /// Whether the text ends before the value does.
+    /// Whether the text ends inside the value.
     pub(crate) is_cut_off: bool,
-    /// From 1.
+    /// 1-based.
     pub(crate) line: usize,
-    /// In bytes, from 1.
+    /// 1-based, in bytes.
     pub(crate) column: usize,
     pub(crate) reason: String,
 }
 
-/// Reads the value that a text begins with. What stands behind it isn't looked at. Of a field that an object has twice the last one
-/// counts.
+/// Parses the value at the start of a text and ignores the rest. The last of duplicate fields counts.
 pub(crate) fn leading(text: &[u8]) -> Result<Leading, NotJson> {
     read::<Value>(text)
 }
 
-/// The same, but no object may have a field twice with different values: nobody could tell which is meant.
+/// The same, but duplicate fields with different values are an error, because they are ambiguous.
 pub(crate) fn leading_object(text: &[u8]) -> Result<Leading, NotJson> {
     read::<Unambiguous>(text)
 }
@@ -51,8 +48,7 @@ impl From<Unambiguous> for Value {
 }
 
 fn read<'de, T: Deserialize<'de> + Into<Value>>(text: &'de [u8]) -> Result<Leading, NotJson> {
-    // Characters that are no Unicode become U+FFFD; newlines and control characters may stand in strings; `\v` and `\x` are
-    // no escapes.
+    // Invalid Unicode becomes U+FFFD. Newlines and control characters are allowed in strings. `\v` and `\x` are not escapes.
     let reader = Reader::from_slice_with_options(text, true, true, true, false, false);
     let mut values = reader.into_iter::<T>();
     match values.next() {
@@ -75,7 +71,7 @@ fn read<'de, T: Deserialize<'de> + Into<Value>>(text: &'de [u8]) -> Result<Leadi
     }
 }
 
-/// An error's words without the place, which counts from where reading began.
+/// Strips the position, which is relative to the start of parsing.
 fn reason(error: &str) -> String {
     let words = error
         .rsplit_once(" at line ")
@@ -90,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_plainly_meant_is_read() {
+    fn reads_lenient_json() {
         let table = [
             ("{\"a\": \"x\n\ty\u{1}\"}", json!({ "a": "x\n\ty\u{1}" })),
             (r#"{"a": [1, 2,], "b": 3,}"#, json!({ "a": [1, 2], "b": 3 })),
@@ -107,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_there_twice_is_one_only_if_its_values_are_equal() {
+    fn duplicate_fields_must_have_equal_values() {
         let equal = br#"{"a": {"b": [1], "b": [1]}, "c": 2} and more"#;
         let read = leading_object(equal).unwrap();
         assert_eq!(
@@ -124,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_has_its_place() {
+    fn errors_have_a_position() {
         let table = [
             ("{\"a\": 1", true, (1, 7)),
             ("{\"a\": \"x", true, (1, 8)),

@@ -1,7 +1,7 @@
-//! One question to one model: flight -> cache -> permit -> gate -> provider -> parse -> (repair), with retries.
+//! Puts one question to one model: flight -> cache -> permit -> gate -> provider -> parse -> (repair), with retries.
 //!
-//! A judge never sees a job, a session or a database row: it gets a [`Question`] and gives a [`JudgeAnswer`], or says why to
-//! wait. What it needs to remember goes through the trait [`CallLog`], which the store implements and `app` wires.
+//! Judges know no jobs, sessions or database rows: they map a [`Question`] to a [`JudgeAnswer`] or a wait. They store calls through the
+//! trait [`CallLog`], which the store implements and `app` connects.
 
 mod ask;
 mod cache;

@@ -1,7 +1,6 @@
-//! Whether a judge answers: one call of one token, past gate, cache and call log.
+//! Probe of a judge: one call of one token that bypasses gate, cache and call log.
 //!
-//! It finds a wrong address, key or model before the first job does. Never retries, except to leave out a field that the
-//! server refuses.
+//! Detects a wrong address, key or model before the first job. Retries only to omit a field that the server rejects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +11,18 @@ use super::provider::{CallRequest, ProviderMaker, ProviderReply};
 use super::{ErrorClass, JudgeError, JudgeSpec};
 use gavel_clock::Clock;
 
-/// A server that refuses field after field is asked so often.
-const MOST_CALLS: u32 = 8;
+/// Maximum calls to a server that rejects field after field.
+const MAX_CALLS: u32 = 8;
 
-/// What a probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probed {
-    /// The model, as reported.
     pub model: String,
-    /// How long the answer took.
     pub took: Duration,
-    /// Whether the answer says that it is simulated.
+    /// Whether the reply is marked as simulated.
     pub simulated: bool,
 }
 
-/// Asks a judge for one token. It costs about as much as that token and a dozen of input.
-///
-/// # Errors
-/// What a job would meet: the class, and a message that names the judge and shows no secret.
+/// Requests one token at the cost of about a dozen input tokens. Errors name the judge and contain no secret.
 pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, JudgeError> {
     let provider = ProviderMaker::default().make(spec, clock);
     let request = CallRequest::harmless();
@@ -41,7 +34,7 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
             Ok(ProviderReply {
                 error: Some(error), ..
             }) => return Err(error),
-            // Cut off after its one token, as asked for; a refusal is an answer too.
+            // Truncated after one token as requested, or declined. Both show that the judge works.
             Ok(reply) => {
                 return Ok(Probed {
                     model: reply.model,
@@ -49,8 +42,8 @@ pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, J
                     simulated: reply.simulated || spec.simulated(),
                 });
             }
-            Err(error) if error.class == ErrorClass::Capability && calls < MOST_CALLS => {}
-            // Reasoning models answer so where one token isn't enough for a thought.
+            Err(error) if error.class == ErrorClass::Capability && calls < MAX_CALLS => {}
+            // Reasoning models return this if one token is not enough for their reasoning.
             Err(error) if error.class == ErrorClass::Truncated => {
                 return Ok(Probed {
                     model: spec.model().to_owned(),

@@ -1,4 +1,4 @@
-//! What follows from an error class: a pure decision. It never sleeps and never calls.
+//! Retry policy: a pure function of the error class and the state of the question.
 
 use std::time::Duration;
 
@@ -7,26 +7,23 @@ use backon::{BackoffBuilder as _, ExponentialBuilder};
 use super::error::ErrorClass;
 use super::gate::HeldBack;
 
-/// The pause after a 429 that names none, where the gate doesn't know better.
-const UNNAMED_PAUSE: Duration = Duration::from_secs(10);
+/// Pause after a 429 without `Retry-After`, unless the gate has a longer one.
+const DEFAULT_PAUSE: Duration = Duration::from_secs(10);
 
-/// The retries' figures.
 #[derive(Debug, Clone)]
 pub struct RetryOptions {
-    /// The delay before the first retry; 1 s, doubling.
+    /// Delay before the first retry. Default 1 s, doubles.
     pub first_delay: Duration,
-    /// Retries of a question over all its runs; 3.
+    /// Retries of a question over all its runs. Default 3.
     pub max_retries: u32,
-    /// Delays are drawn from 1-2 times the schedule; off, so that a delay is what is documented.
+    /// Multiplies delays by a random factor of 1-2. Off by default, so that delays are as documented.
     pub jitter: Jitter,
-    /// Waits up to this may be spent in the worker's slot, over the whole of one run; 10 s.
+    /// Maximum total wait in the worker's slot per run. Default 10 s.
     pub longest_in_slot: Duration,
 }
 
-/// Whether delays are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jitter {
-    /// They are what the schedule says.
     Off,
     On,
 }
@@ -43,7 +40,7 @@ impl Default for RetryOptions {
 }
 
 impl RetryOptions {
-    /// The delay before retry number `spent + 1`; `None` once all are spent.
+    /// Returns the delay before retry `spent + 1`, or `None` after the last one.
     pub(super) fn delay(&self, spent: u32) -> Option<Duration> {
         if spent >= self.max_retries {
             return None;
@@ -60,57 +57,51 @@ impl RetryOptions {
     }
 }
 
-/// What a question has been through in this run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RetryState {
-    /// Retries spent over all runs.
     pub(super) retries_spent: u32,
-    /// Time spent in the slot on waits that spend no retry.
+    /// Time waited in the slot without using a retry.
     pub(super) waited: Duration,
-    /// Whether the output cap can be raised, and hasn't been.
+    /// Whether the output cap can still be raised, at most once.
     pub(super) cap_can_grow: bool,
-    /// Whether the repair turn is still to be had.
+    /// Whether the repair turn is unused.
     pub(super) repair_left: bool,
-    /// Whether the provider may still be asked with fewer fields.
+    /// Whether fields of the request can still be dropped.
     pub(super) fields_left: bool,
-    /// Whether the question may be made smaller, and hasn't been in this run.
+    /// Whether the question can still be shortened in this run.
     pub(super) can_shrink: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The same call again after a while.
-    Retry { after: Duration, spends: Spends },
-    /// The job waits, outside the slot.
+    Retry {
+        after: Duration,
+        cost: RetryCost,
+    },
+    /// The job waits outside the slot.
     Wait {
         why: HeldBack,
-        /// For how long; `None` where somebody must act.
+        /// `None` if an operator must act.
         retry_in: Option<Duration>,
-        /// Whether the call to come spends a retry.
-        spends: Spends,
+        /// Whether the next call uses a retry.
+        cost: RetryCost,
     },
-    /// The model is shown its faults, once.
     RepairTurn,
-    /// Again with a larger output cap, once.
     LargerCap,
-    /// Again with a smaller question, once.
     Shrink,
-    /// Again without the field that the server refused.
+    /// Repeat without the rejected field.
     DropField,
-    /// It ends here.
     Fail,
 }
 
-/// Whether something spends a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spends {
+pub(super) enum RetryCost {
     /// One of `max_retries`.
-    ARetry,
-    /// Waiting is not failing.
-    Nothing,
+    OneRetry,
+    Free,
 }
 
-/// What follows from an error of `class`. `retry_after`: what the provider asked for, else what the gate makes of it.
+/// Returns the action after an error of `class`. `retry_after` is the provider's, otherwise the gate's.
 pub(super) fn after_error(
     options: &RetryOptions,
     class: ErrorClass,
@@ -121,22 +112,22 @@ pub(super) fn after_error(
         ErrorClass::Transient => after_transient(options, state, retry_after),
         ErrorClass::Throttled => {
             let after = retry_after
-                .unwrap_or(UNNAMED_PAUSE)
+                .unwrap_or(DEFAULT_PAUSE)
                 .max(Duration::from_secs(1));
-            let spends = Spends::Nothing;
+            let cost = RetryCost::Free;
             match in_slot(options, state.waited, Some(after)) {
-                Some(after) => Decision::Retry { after, spends },
+                Some(after) => Decision::Retry { after, cost },
                 None => Decision::Wait {
                     why: HeldBack::Throttled,
                     retry_in: Some(after),
-                    spends,
+                    cost,
                 },
             }
         }
         ErrorClass::Exhausted => Decision::Wait {
             why: HeldBack::Exhausted,
             retry_in: retry_after,
-            spends: Spends::Nothing,
+            cost: RetryCost::Free,
         },
         ErrorClass::Capability => once(state.fields_left, Decision::DropField),
         ErrorClass::Truncated => once(state.cap_can_grow, Decision::LargerCap),
@@ -146,7 +137,7 @@ pub(super) fn after_error(
     }
 }
 
-/// How long a wait that spends nothing is slept off in the slot, where `waited` was before; `None`: it is too long for that.
+/// Returns the sleep in the slot for a wait without a retry. `None` if the total with `waited` would be too long.
 pub(super) fn in_slot(
     options: &RetryOptions,
     waited: Duration,
@@ -163,18 +154,18 @@ fn after_transient(
     let Some(scheduled) = options.delay(state.retries_spent) else {
         return Decision::Fail;
     };
-    // A date by a clock that runs behind ours has passed already: retries without a pause would be spent in no time.
+    // `Retry-After` can be a date in the past if clocks differ. Retries without a pause would be used up immediately.
     let after = retry_after.map_or(scheduled, |asked| asked.max(options.first_delay));
     if after > options.longest_in_slot {
         return Decision::Wait {
             why: HeldBack::Throttled,
             retry_in: Some(after),
-            spends: Spends::ARetry,
+            cost: RetryCost::OneRetry,
         };
     }
     Decision::Retry {
         after,
-        spends: Spends::ARetry,
+        cost: RetryCost::OneRetry,
     }
 }
 
@@ -199,18 +190,18 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn retry(seconds: u64, spends: Spends) -> Decision {
+    fn retry(seconds: u64, cost: RetryCost) -> Decision {
         Decision::Retry {
             after: secs(seconds),
-            spends,
+            cost,
         }
     }
 
-    fn wait(why: HeldBack, seconds: u64, spends: Spends) -> Decision {
+    fn wait(why: HeldBack, seconds: u64, cost: RetryCost) -> Decision {
         Decision::Wait {
             why,
             retry_in: Some(secs(seconds)),
-            spends,
+            cost,
         }
     }
 
@@ -220,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn transient_errors_are_retried_after_1_2_and_4_seconds_and_then_fail() {
+    fn retries_transient_errors_after_1_2_and_4_seconds() {
         let table = [
-            (0, retry(1, Spends::ARetry)),
-            (1, retry(2, Spends::ARetry)),
-            (2, retry(4, Spends::ARetry)),
+            (0, retry(1, RetryCost::OneRetry)),
+            (1, retry(2, RetryCost::OneRetry)),
+            (2, retry(4, RetryCost::OneRetry)),
             (3, Decision::Fail),
             (7, Decision::Fail),
         ];
@@ -238,60 +229,66 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_wins_over_the_schedule_and_beyond_10_seconds_the_job_waits() {
+    fn long_retry_after_moves_the_job_out_of_its_slot() {
         let transient = ErrorClass::Transient;
-        assert_eq!(decide(transient, FRESH, Some(7)), retry(7, Spends::ARetry));
+        assert_eq!(
+            decide(transient, FRESH, Some(7)),
+            retry(7, RetryCost::OneRetry)
+        );
         assert_eq!(
             decide(transient, FRESH, Some(10)),
-            retry(10, Spends::ARetry)
+            retry(10, RetryCost::OneRetry)
         );
         assert_eq!(
             decide(transient, FRESH, Some(11)),
-            wait(HeldBack::Throttled, 11, Spends::ARetry)
+            wait(HeldBack::Throttled, 11, RetryCost::OneRetry)
         );
         let spent = RetryState {
             retries_spent: 3,
             ..FRESH
         };
         assert_eq!(decide(transient, spent, Some(1)), Decision::Fail);
-        assert_eq!(decide(transient, FRESH, Some(0)), retry(1, Spends::ARetry));
+        assert_eq!(
+            decide(transient, FRESH, Some(0)),
+            retry(1, RetryCost::OneRetry)
+        );
     }
 
     #[test]
-    fn a_429_spends_no_retry_however_many_were_spent() {
+    fn throttling_uses_no_retry() {
         let throttled = ErrorClass::Throttled;
         for retries_spent in 0..5 {
             let state = RetryState {
                 retries_spent,
                 ..FRESH
             };
-            assert_eq!(decide(throttled, state, Some(9)), retry(9, Spends::Nothing));
+            assert_eq!(decide(throttled, state, Some(9)), retry(9, RetryCost::Free));
             assert_eq!(
                 decide(throttled, state, Some(11)),
-                wait(HeldBack::Throttled, 11, Spends::Nothing)
+                wait(HeldBack::Throttled, 11, RetryCost::Free)
             );
         }
-        assert_eq!(decide(throttled, FRESH, Some(0)), retry(1, Spends::Nothing));
+        assert_eq!(decide(throttled, FRESH, Some(0)), retry(1, RetryCost::Free));
     }
 
     #[test]
-    fn waits_in_the_slot_add_up_to_10_seconds_at_most() {
+    fn total_wait_in_slot_is_at_most_10_seconds() {
         let waited = RetryState {
             waited: secs(6),
             ..FRESH
         };
         assert_eq!(
             decide(ErrorClass::Throttled, waited, Some(4)),
-            retry(4, Spends::Nothing)
+            retry(4, RetryCost::Free)
         );
         assert_eq!(
             decide(ErrorClass::Throttled, waited, Some(5)),
-            wait(HeldBack::Throttled, 5, Spends::Nothing)
+            wait(HeldBack::Throttled, 5, RetryCost::Free)
         );
     }
 
     #[test]
-    fn a_short_refusal_is_slept_off_and_a_long_or_endless_one_waits() {
+    fn only_short_denials_wait_in_the_slot() {
         let options = RetryOptions::default();
         let slept = |retry_in: Option<u64>| in_slot(&options, Duration::ZERO, retry_in.map(secs));
         assert_eq!(slept(Some(10)), Some(secs(10)));
@@ -300,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn each_other_remedy_is_had_once() {
+    fn other_remedies_apply_once() {
         let nothing_left = RetryState {
             cap_can_grow: false,
             repair_left: false,
@@ -324,21 +321,21 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_quota_waits_for_somebody_or_for_the_known_reset() {
+    fn exhausted_quota_waits_for_operator_or_reset() {
         let reset = decide(ErrorClass::Exhausted, FRESH, Some(5));
-        assert_eq!(reset, wait(HeldBack::Exhausted, 5, Spends::Nothing));
+        assert_eq!(reset, wait(HeldBack::Exhausted, 5, RetryCost::Free));
         assert_eq!(
             decide(ErrorClass::Exhausted, FRESH, None),
             Decision::Wait {
                 why: HeldBack::Exhausted,
                 retry_in: None,
-                spends: Spends::Nothing,
+                cost: RetryCost::Free,
             }
         );
     }
 
     #[test]
-    fn jitter_only_ever_lengthens_a_delay() {
+    fn jitter_only_increases_delays() {
         let options = RetryOptions {
             jitter: Jitter::On,
             ..RetryOptions::default()

@@ -1,4 +1,4 @@
-//! Judges behind TLS, against a real server on loopback with certificates of an authority that nobody knows.
+//! Judges behind TLS, against a local server with certificates of an untrusted authority.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where it panics")]
 
@@ -17,25 +17,24 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Where the process that a test starts finds the server.
+/// Variable with the server's URL for child processes.
 const CHILD: &str = "GAVEL_TEST_SERVER";
 
-/// A server of chat completions, and its authority's certificate.
+/// Chat completions server with the certificate of its authority.
 struct Server {
     url: String,
     authority: String,
 }
 
-/// The fault of the server's own certificate.
 #[derive(Clone, Copy)]
-enum Fault {
+enum Flaw {
     None,
     Expired,
     OtherName,
 }
 
 impl Server {
-    async fn start(fault: Fault) -> Self {
+    async fn start(flaw: Flaw) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -43,12 +42,12 @@ impl Server {
         let issuer = Issuer::new(params, key);
 
         let key = KeyPair::generate().unwrap();
-        let name = match fault {
-            Fault::None | Fault::Expired => "127.0.0.1",
-            Fault::OtherName => "judge.example",
+        let name = match flaw {
+            Flaw::None | Flaw::Expired => "127.0.0.1",
+            Flaw::OtherName => "judge.example",
         };
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        if let Fault::Expired = fault {
+        if let Flaw::Expired = flaw {
             params.not_before = date_time_ymd(2019, 1, 1);
             params.not_after = date_time_ymd(2020, 1, 1);
         }
@@ -93,15 +92,15 @@ impl Server {
     }
 }
 
-async fn ask(url: &str) -> Result<Probed, JudgeError> {
+async fn probe_server(url: &str) -> Result<Probed, JudgeError> {
     let entry = json!({ "j": { "type": "openai", "base_url": url, "model": "m", "auth": "none" } });
     let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     probe(&providers.spec("j").unwrap(), &clock).await
 }
 
-/// Runs the named test of this file in a process of its own, because a process reads the variables once.
-async fn ask_elsewhere(test: &str, url: &str, variable: &str, value: &Path) -> bool {
+/// Runs the named test of this file in a child process, because a process reads the variables once.
+async fn run_child(test: &str, url: &str, variable: &str, value: &Path) -> bool {
     let ended = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])
         .env_remove("SSL_CERT_FILE")
@@ -115,15 +114,15 @@ async fn ask_elsewhere(test: &str, url: &str, variable: &str, value: &Path) -> b
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_accepted_is_a_misconfiguration_with_its_cause() {
+async fn untrusted_certificate_is_misconfigured() {
     let table = [
-        (Fault::None, "UnknownIssuer", "SSL_CERT_FILE"),
-        (Fault::Expired, "", "127.0.0.1"),
-        (Fault::OtherName, "", "127.0.0.1"),
+        (Flaw::None, "UnknownIssuer", "SSL_CERT_FILE"),
+        (Flaw::Expired, "", "127.0.0.1"),
+        (Flaw::OtherName, "", "127.0.0.1"),
     ];
-    for (fault, cause, remedy) in table {
-        let server = Server::start(fault).await;
-        let error = ask(&server.url).await.unwrap_err();
+    for (flaw, cause, remedy) in table {
+        let server = Server::start(flaw).await;
+        let error = probe_server(&server.url).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::Misconfigured, "{error}");
         for part in [
             "the certificate of 127.0.0.1 is not accepted",
@@ -138,35 +137,35 @@ async fn a_certificate_that_is_not_accepted_is_a_misconfiguration_with_its_cause
 #[tokio::test]
 async fn ssl_cert_file_names_an_authority_to_trust() {
     if let Ok(url) = std::env::var(CHILD) {
-        ask(&url).await.unwrap();
+        probe_server(&url).await.unwrap();
         return;
     }
     let test = "ssl_cert_file_names_an_authority_to_trust";
     let (one, other) = (
-        Server::start(Fault::None).await,
-        Server::start(Fault::None).await,
+        Server::start(Flaw::None).await,
+        Server::start(Flaw::None).await,
     );
     let folder = tempdir();
     let file = one.authority_file(&folder);
-    assert!(ask_elsewhere(test, &one.url, "SSL_CERT_FILE", &file).await);
-    assert!(!ask_elsewhere(test, &other.url, "SSL_CERT_FILE", &file).await);
-    assert!(ask_elsewhere(test, &one.url, "SSL_CERT_DIR", &folder).await);
+    assert!(run_child(test, &one.url, "SSL_CERT_FILE", &file).await);
+    assert!(!run_child(test, &other.url, "SSL_CERT_FILE", &file).await);
+    assert!(run_child(test, &one.url, "SSL_CERT_DIR", &folder).await);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test]
 async fn ssl_cert_file_without_a_certificate_is_an_error_that_names_it() {
     if let Ok(url) = std::env::var(CHILD) {
-        let error = ask(&url).await.unwrap_err();
+        let error = probe_server(&url).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::Misconfigured, "{error}");
         assert!(error.message.contains("SSL_CERT_FILE"), "{error}");
         return;
     }
     let test = "ssl_cert_file_without_a_certificate_is_an_error_that_names_it";
-    let server = Server::start(Fault::None).await;
+    let server = Server::start(Flaw::None).await;
     let folder = tempdir();
     let missing = folder.join("nowhere.pem");
-    assert!(ask_elsewhere(test, &server.url, "SSL_CERT_FILE", &missing).await);
+    assert!(run_child(test, &server.url, "SSL_CERT_FILE", &missing).await);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

@@ -1,6 +1,6 @@
-//! HTTP to the outside, for whoever speaks it: one way to build a client, to read an answer within bounds, and to say what broke.
+//! Shared parts of outbound HTTP: client construction, bounded reads and error texts.
 //!
-//! Follows no redirect: a token reaches nobody but the address that it is meant for. Retries nothing.
+//! Clients follow no redirects by default, so that a token reaches only its own server. No retries.
 
 #![warn(missing_docs)]
 
@@ -21,13 +21,13 @@ mod public;
 mod retry_after;
 mod webhook;
 
-/// Shorter than most servers keep a connection: a call on one that was just closed costs a retry.
+/// Shorter than the keep-alive of most servers, because a call on a connection that was just closed costs a retry.
 const IDLE_FOR: Duration = Duration::from_secs(20);
 
-/// They name the certificates to trust, in place of the machine's (not on macOS and Windows).
+/// Variables for certificates to trust instead of the system's (not on macOS and Windows).
 const TRUST_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// What a part of a path or a query can't hold as it is.
+/// Characters to encode in a path segment or query value.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -35,17 +35,17 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'@');
 
-/// Whether calls may go through the system's proxy.
+/// Whether calls use the system's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Route {
-    /// As `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY` say.
+    /// According to `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
     System,
-    /// Never: a proxy can't know this machine's loopback.
+    /// No proxy, because it can't reach this machine's loopback.
     Loopback,
 }
 
 impl Route {
-    /// The route to an address. One that can't be read is told about by whoever uses it.
+    /// Returns the route to an address. An invalid address is reported later by its user.
     pub fn to(address: &str) -> Self {
         match Url::parse(address) {
             Ok(url) if is_loopback(&url) => Self::Loopback,
@@ -54,7 +54,7 @@ impl Route {
     }
 }
 
-/// Whether an address is this machine itself.
+/// Returns whether a URL refers to this machine.
 pub fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;
@@ -67,16 +67,13 @@ pub fn is_loopback(url: &Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// A client with what every one of ours has, and what `with` adds. It trusts the certificates of `SSL_CERT_FILE` and `SSL_CERT_DIR`, else
-/// the machine's, else those in the binary.
-///
-/// # Errors
-/// In words: what the client could not be built of.
+/// Builds a client with the common settings and `with`. It trusts the certificates of `SSL_CERT_FILE` and `SSL_CERT_DIR`, otherwise of the
+/// system, otherwise the bundled ones.
 pub fn client(
     route: Route,
     with: impl Fn(ClientBuilder) -> ClientBuilder,
 ) -> Result<reqwest::Client, String> {
-    // Fails if another part of the process was first, which is as good.
+    // Fails harmlessly if a provider is already installed.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let build = |trust: Option<rustls::RootCertStore>| {
         let mut builder = reqwest::Client::builder()
@@ -100,7 +97,7 @@ pub fn client(
         .find(|name| std::env::var_os(name).is_some());
     match (build(None), named) {
         (Ok(client), _) => Ok(client),
-        // Another trust than the one that was asked for would only hide the mistake.
+        // Other certificates than the configured ones would hide the mistake.
         (Err(error), Some(name)) => Err(format!("{name}: {}", innermost(&error))),
         (Err(_), None) => build(Some(bundled_roots())).map_err(|error| innermost(&error)),
     }
@@ -112,24 +109,21 @@ fn bundled_roots() -> rustls::RootCertStore {
     }
 }
 
-/// A text as one part of a path or a query, whatever it holds.
+/// Encodes a text as one path segment or query value.
 pub fn percent_encoded(part: &str) -> String {
     utf8_percent_encode(part, ENCODED).to_string()
 }
 
-/// Why an answer wasn't read whole.
+/// Error of a bounded read.
 #[derive(Debug)]
 pub enum Unread {
-    /// The connection broke: how.
+    /// The connection failed.
     Broken(reqwest::Error),
-    /// It is larger than it may be.
+    /// The body exceeds the limit.
     TooLarge,
 }
 
-/// Reads an answer's body, at most `largest` bytes of it.
-///
-/// # Errors
-/// `TooLarge` as soon as more has come; the rest isn't read.
+/// Reads a response body of at most `largest` bytes. Fails with `TooLarge` as soon as the limit is exceeded, without reading the rest.
 pub async fn read_whole(mut response: Response, largest: usize) -> Result<Vec<u8>, Unread> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(Unread::Broken)? {
@@ -141,7 +135,7 @@ pub async fn read_whole(mut response: Response, largest: usize) -> Result<Vec<u8
     Ok(body)
 }
 
-/// The innermost cause, which says what happened, without the address (it may hold a key in its query).
+/// Returns the innermost cause, without the URL, which may have a key in its query.
 pub fn innermost(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     let mut innermost = None;
@@ -152,7 +146,7 @@ pub fn innermost(error: &reqwest::Error) -> String {
     innermost.unwrap_or_else(|| "connection failed".to_owned())
 }
 
-/// Whether the process, or the system, has no file descriptor left for a connection.
+/// Returns whether the process or system is out of file descriptors.
 pub fn lacks_descriptors(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -168,7 +162,7 @@ pub fn lacks_descriptors(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Why a server's certificate was not accepted, with the remedy; `None` for any other error.
+/// Returns the reason why a certificate was rejected, with the fix. `None` for other errors.
 pub fn distrust(error: &reqwest::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(found) = tls_error(error)? else {
         return None;
@@ -184,7 +178,7 @@ pub fn distrust(error: &reqwest::Error) -> Option<String> {
     ))
 }
 
-/// The error of TLS among the causes. An error of input and output isn't told as the source of the one around it.
+/// Finds the TLS error among the causes. The inner error of an `io::Error` is not its `source`.
 fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(found) = error.downcast_ref() {
         return Some(found);
@@ -194,7 +188,7 @@ fn tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rus
     tls_error(inside.or_else(|| error.source())?)
 }
 
-/// An error with its causes, for a person who knows the address, which is left out: it may hold a password.
+/// Returns an error with its causes, without the URL, which may contain a password.
 pub fn chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut said = error.to_string();
@@ -214,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_addresses_never_go_through_a_proxy() {
+    fn loopback_bypasses_proxy() {
         for url in [
             "http://127.0.0.1:8099/v1",
             "http://localhost:11434/v1",
@@ -229,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_one_part_of_a_path() {
+    fn encodes_names_as_one_path_segment() {
         assert_eq!(
             percent_encoded("openai-default:gpt 4/o~@é"),
             "openai-default%3Agpt%204%2Fo~@%C3%A9"
@@ -237,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_trust_store_still_has_roots() {
+    fn bundled_roots_work_without_trust_store() {
         let _already_there = rustls::crypto::ring::default_provider().install_default();
         assert!(!bundled_roots().is_empty());
         client(Route::System, |builder| builder).unwrap();

@@ -1,22 +1,21 @@
-//! What may be reached at an address that a stranger may have chosen: the public internet, and nothing of this network.
+//! Restricts user-supplied addresses to the public internet.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Why an address isn't called.
 pub(crate) const PRIVATE: &str = "it is no address of the public internet; webhooks.allow_private = true allows those of this network";
 
-/// Whether an address is one of the public internet: no loopback, private, link-local, shared or reserved one, and none of IPv6 that
-/// leads to an address of IPv4 by a translation.
+/// Returns whether an address is on the public internet: not loopback, private, link-local, shared or reserved, and not an IPv6 address
+/// that is translated to IPv4.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => {
             let [a, b, c, _] = v4.octets();
             let is_reserved = match (a, b, c) {
                 (0 | 10 | 127 | 240.., ..) => true,
-                // Shared by a provider's customers; for benchmarks.
+                // Carrier-grade NAT and benchmarks.
                 (100, 64..=127, _) | (198, 18 | 19, _) => true,
                 (192, 0, 0) | (192, 88, 99) => true,
                 (_, _, _) => false,
@@ -25,15 +24,14 @@ pub fn is_public(address: IpAddr) -> bool {
             !(is_reserved || is_special || v4.is_documentation())
         }
         IpAddr::V6(v6) => match v6.segments() {
-            // For protocols (Teredo among them), documentation, and 6to4.
+            // Protocols such as Teredo, documentation, and 6to4.
             [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x2002 | 0x3fff, ..] => false,
             [first, ..] => (0x2000..=0x3fff).contains(&first),
         },
     }
 }
 
-/// Resolves a name to its public addresses alone. The connection goes to what was resolved here: nothing asks again, so that a name can't
-/// mean another address by then.
+/// Resolver for public addresses. The connection uses exactly these, so that a second lookup can't differ.
 pub(crate) struct PublicOnly;
 
 impl Resolve for PublicOnly {
@@ -54,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_public_internet_is_public() {
+    fn is_public_rejects_special_ranges() {
         for address in [
             "127.0.0.1",
             "127.8.8.8",

@@ -1,18 +1,18 @@
-//! How long a server asks to wait.
-
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-/// A server's clock or its arithmetic may be wrong; nothing is believed beyond this.
+/// Maximum delay, because the server's clock or computation may be wrong.
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The second is Azure's.
+/// The second is used by Azure.
 const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
 
-/// `retry-after-ms` or `x-ms-retry-after-ms`, else `Retry-After` in seconds or as a date. A date is counted from the answer's own `Date`, so that the clocks need
-/// not agree; without one from `now`, and if that is `None`, it says nothing.
+/// Parses `retry-after-ms` or `x-ms-retry-after-ms`, otherwise `Retry-After` in seconds or as a date.
+///
+/// A date is relative to the response's `Date`, so that the clocks need not agree. Without that header it is relative to `now`. `None`
+/// without a header, or for a date with neither.
 pub fn retry_after(headers: &HeaderMap, now: Option<DateTime<Utc>>) -> Option<Duration> {
     let text = |name: &str| Some(headers.get(name)?.to_str().ok()?.trim());
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -29,13 +29,13 @@ pub fn retry_after(headers: &HeaderMap, now: Option<DateTime<Utc>>) -> Option<Du
     Some(wait.unwrap_or(Duration::ZERO).min(LONGEST_WAIT))
 }
 
-/// A number of seconds as a wait: at least none, at most a week.
+/// Converts seconds to a delay between 0 and a week.
 pub fn seconds(number: f64) -> Duration {
     let wait = Duration::try_from_secs_f64(number.max(0.0)).unwrap_or(LONGEST_WAIT);
     wait.min(LONGEST_WAIT)
 }
 
-/// The date of today's servers, and the two older forms that a reader of HTTP has to know.
+/// Parses the three date formats of HTTP, including two obsolete ones.
 fn http_date(text: &str) -> Option<DateTime<Utc>> {
     if let Ok(at) = DateTime::parse_from_rfc2822(text) {
         return Some(at.with_timezone(&Utc));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_in_each_of_its_forms() {
+    fn parses_all_forms() {
         type Case<'a> = (&'a [(&'static str, &'a str)], Option<u64>);
         let table: &[Case<'_>] = &[
             (&[], None),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_counted_from_the_clock_that_wrote_it() {
+    fn date_is_relative_to_date_header() {
         let until = ("retry-after", "Sun, 06 Nov 1994 08:49:57 GMT");
         let both = headers(&[until, ("date", "Sun, 06 Nov 1994 08:49:37 GMT")]);
         let now = "2026-11-06T08:49:30Z".parse().unwrap();

@@ -1,5 +1,5 @@
-//! One try to hand over a webhook, signed as <https://www.standardwebhooks.com> says. Never retries, follows no redirect, and reads nothing of
-//! the answer but its head.
+//! Sends a webhook once, signed according to <https://www.standardwebhooks.com>. Follows no redirect and reads only the response head. The
+//! caller retries.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,57 +14,52 @@ use sha2::Sha256;
 use crate::public::{PRIVATE, PublicOnly, is_public};
 use crate::{Route, client, innermost, is_loopback, retry_after};
 
-/// How long a receiver has to answer.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// What secrets begin with.
 const PREFIX: &str = "whsec_";
 
-/// What may be called.
+/// Allowed targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
-    /// Addresses of the public internet, without a proxy: one would resolve names by itself.
+    /// Public internet only. No proxy, because a proxy resolves names itself.
     Public,
-    /// Any address, by the system's proxy where there is one.
+    /// Any address, through the system's proxy if there is one.
     Any,
 }
 
-/// What is handed over.
+/// Message to deliver.
 #[derive(Debug, Clone, Copy)]
 pub struct WebhookMessage<'a> {
-    /// The same at each try.
+    /// Same for every attempt.
     pub id: &'a str,
-    /// When it is tried, Unix seconds.
+    /// Time of the attempt in Unix seconds.
     pub timestamp: i64,
     /// JSON.
     pub body: &'a str,
 }
 
-/// Why a message wasn't taken.
+/// Failed delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undelivered {
-    /// The answer's status, if one came.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// In words, without the address.
+    /// Reason without the URL.
     pub reason: String,
-    /// How long the receiver asks to wait.
+    /// Delay requested by the receiver.
     pub retry_after: Option<Duration>,
 }
 
-/// A secret as people keep it, of random bytes.
+/// Formats random bytes as a secret.
 pub fn secret_of(bytes: &[u8]) -> String {
     format!("{PREFIX}{}", STANDARD.encode(bytes))
 }
 
-/// The key of a secret; `None` where it is none: `whsec_` and the Base64 of 24 to 64 bytes.
+/// Returns the key of a secret, which is `whsec_` and the Base64 of 24 to 64 bytes. `None` if it is invalid.
 pub fn key_of(secret: &str) -> Option<Vec<u8>> {
     let key = STANDARD.decode(secret.strip_prefix(PREFIX)?).ok()?;
     (24..=64).contains(&key.len()).then_some(key)
 }
 
-/// Reads an address that webhooks may be sent to.
-///
-/// # Errors
-/// What is wrong with it, and what would be right.
+/// Checks that webhooks can be sent to an address. Errors name the fix.
 pub fn check_url(text: &str) -> Result<(), &'static str> {
     let url = Url::parse(text)
         .map_err(|_| "is not an address; give one such as https://hooks.example.com/gavel")?;
@@ -77,7 +72,7 @@ pub fn check_url(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The header `webhook-signature`.
+/// Returns the value of the header `webhook-signature`.
 fn signature(key: &[u8], message: WebhookMessage<'_>) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(format!("{}.{}.{}", message.id, message.timestamp, message.body).as_bytes());
@@ -87,7 +82,7 @@ fn signature(key: &[u8], message: WebhookMessage<'_>) -> Option<String> {
     ))
 }
 
-/// Hands over messages.
+/// Sends webhooks.
 #[derive(Debug, Clone)]
 pub struct WebhookSender {
     targets: Targets,
@@ -96,10 +91,7 @@ pub struct WebhookSender {
 }
 
 impl WebhookSender {
-    /// Builds one.
-    ///
-    /// # Errors
-    /// In words: what the client could not be built of.
+    /// Creates a sender.
     pub fn new(targets: Targets) -> Result<Self, String> {
         let direct = client(Route::Loopback, |builder| {
             let builder = builder.timeout(TIMEOUT);
@@ -119,10 +111,7 @@ impl WebhookSender {
         })
     }
 
-    /// Tries once; signed where there is a key.
-    ///
-    /// # Errors
-    /// Any answer but a 2xx, and none.
+    /// Sends a message once, signed if there is a key. Returns the HTTP status. Fails for no response or a status other than 2xx.
     pub async fn send(
         &self,
         url: &str,
@@ -135,7 +124,7 @@ impl WebhookSender {
             retry_after: None,
         };
         let url = Url::parse(url).map_err(|_| refused("its address can't be read"))?;
-        // What is an address already isn't resolved.
+        // IP addresses bypass the resolver, so they are checked here.
         let host = url.host_str().unwrap_or_default();
         let literal = host
             .trim_start_matches('[')
@@ -185,8 +174,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_signed_as_the_specification_says() {
-        // The example of its reference implementations.
+    fn signature_matches_the_specification() {
+        // Example of the reference implementations.
         let key = key_of("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let message = WebhookMessage {
             id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -201,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_or_no_address_is_refused() {
+    fn rejects_invalid_secrets_and_addresses() {
         for secret in [
             "",
             "whsec_",
@@ -229,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_private_address_is_not_called_however_it_is_written() {
+    async fn rejects_private_address_in_any_notation() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let message = WebhookMessage {

@@ -1,15 +1,14 @@
-//! Where Redis is, as `redis.url` says it. Reads text only; connects to nothing.
+//! Parses `redis.url`. No I/O.
 //!
 //! Three forms: `redis://host:6379/0` (one server, or any node of a cluster), `redis+cluster://host:6379,host2:6379`
-//! (several nodes to begin with), `redis+sentinel://host:26379,host2:26379/mymaster/0` (the primary that the sentinels
-//! name). `rediss` instead of `redis` means TLS. User and password stand before the hosts and are the servers';
-//! sentinels have their own in `?sentinel_username=…&sentinel_password=…`.
+//! (several seed nodes), `redis+sentinel://host:26379,host2:26379/mymaster/0` (the primary reported by sentinels).
+//! `rediss` instead of `redis` means TLS. User and password before the hosts belong to the servers. Sentinels have
+//! their own in `?sentinel_username=…&sentinel_password=…`.
 
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo as _, RedisError};
 
 const SENTINEL_PORT: u16 = 26_379;
 
-/// What to connect to first.
 #[derive(Clone)]
 pub(super) enum Address {
     /// One server, or nodes of a cluster.
@@ -17,18 +16,18 @@ pub(super) enum Address {
         first: ConnectionInfo,
         more: Vec<ConnectionInfo>,
     },
-    /// Sentinels that know the primary of a service.
+    /// Sentinels that report the primary of a service.
     Sentinels {
         sentinels: Vec<ConnectionInfo>,
         service: String,
-        /// How to connect to the primary; its host is the sentinels' to say.
+        /// Connection settings of the primary. Sentinels report its host.
         server: ConnectionInfo,
     },
 }
 
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, RedisError> {
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| unusable("no scheme"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("no scheme"))?;
         let (scheme, form) = scheme.split_once('+').unwrap_or((scheme, ""));
         match form {
             "cluster" => Self::servers(scheme, &AddressParts::split(rest)),
@@ -47,7 +46,7 @@ impl Address {
         let mut servers = parts
             .hosts()
             .map(|host| format!("{scheme}://{user}{host}{path}{query}").into_connection_info());
-        let first = servers.next().ok_or_else(|| unusable("no host"))??;
+        let first = servers.next().ok_or_else(|| invalid("no host"))??;
         Ok(Self::Servers {
             first,
             more: servers.collect::<Result<_, _>>()?,
@@ -58,14 +57,14 @@ impl Address {
         let path = parts.path.trim_start_matches('/');
         let (service, database) = path.split_once('/').unwrap_or((path, ""));
         if service.is_empty() {
-            return Err(unusable(
+            return Err(invalid(
                 "the service's name is missing: redis+sentinel://host:26379/mymaster",
             ));
         }
         let AddressParts { user, query, .. } = parts;
         let own = match (
-            parts.asked("sentinel_username"),
-            parts.asked("sentinel_password"),
+            parts.query_value("sentinel_username"),
+            parts.query_value("sentinel_password"),
         ) {
             (name, Some(password)) => format!("{}:{password}@", name.unwrap_or_default()),
             (_, None) => String::new(),
@@ -79,7 +78,7 @@ impl Address {
             })
         });
         let sentinels: Vec<_> = sentinels.collect::<Result<_, RedisError>>()?;
-        let any = parts.hosts().next().ok_or_else(|| unusable("no host"))?;
+        let any = parts.hosts().next().ok_or_else(|| invalid("no host"))?;
         let server = format!("{scheme}://{user}{any}/{database}{query}").into_connection_info()?;
         Ok(Self::Sentinels {
             sentinels,
@@ -88,14 +87,13 @@ impl Address {
         })
     }
 
-    /// How to connect to a server that another one named: same user, password, database and encryption.
+    /// Returns the settings for a server reported by another one: same user, password, database and encryption.
     pub(super) fn server_at(&self, host: &str, port: u16) -> ConnectionInfo {
         let (Self::Servers { first: server, .. } | Self::Sentinels { server, .. }) = self;
         with_host(server, host, port)
     }
 }
 
-/// The host alone.
 pub(super) fn host_of(server: &ConnectionInfo) -> String {
     if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = server.addr() {
         host.clone()
@@ -104,7 +102,7 @@ pub(super) fn host_of(server: &ConnectionInfo) -> String {
     }
 }
 
-/// Host and port of `host:port`, where the host may be an IPv6 address with or without brackets.
+/// Splits `host:port`. The host may be an IPv6 address with or without brackets.
 pub(super) fn split(node: &str) -> Option<(&str, u16)> {
     let (host, port) = node.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -136,18 +134,17 @@ fn has_port(host: &str) -> bool {
         && !host.ends_with(']')
 }
 
-fn unusable(why: &'static str) -> RedisError {
+fn invalid(why: &'static str) -> RedisError {
     RedisError::from((ErrorKind::InvalidClientConfig, why))
 }
 
-/// An address with several hosts, cut at its signs.
 struct AddressParts<'a> {
-    /// `user:password@`, or nothing.
+    /// `user:password@` or empty.
     user: &'a str,
     hosts: &'a str,
-    /// With its slash, or nothing.
+    /// Empty or starts with a slash.
     path: &'a str,
-    /// With its question mark (or `#`), or nothing.
+    /// Empty or starts with `?` or `#`.
     query: &'a str,
 }
 
@@ -171,8 +168,8 @@ impl<'a> AddressParts<'a> {
             .filter(|host| !host.is_empty())
     }
 
-    /// A value of the query, as it stands there.
-    fn asked(&self, name: &str) -> Option<&'a str> {
+    /// Returns the raw value of a query parameter.
+    fn query_value(&self, name: &str) -> Option<&'a str> {
         let query = self.query.strip_prefix('?')?;
         let query = query.split('#').next().unwrap_or(query);
         query
@@ -198,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_has_several_nodes_with_one_user() {
+    fn cluster_nodes_share_one_user() {
         let nodes = servers("rediss+cluster://user:p%40ss@a:7000,b,[::1]:7002");
         let names: Vec<String> = nodes.iter().map(name_of).collect();
         assert_eq!(names, ["a:7000", "b:6379", "::1:7002"]);
@@ -211,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_service_and_a_password_of_their_own() {
+    fn parses_sentinels_with_service_and_password() {
         let url = "redis+sentinel://:secret@s1,s2:5000/mymaster/3?sentinel_password=other";
         let address = Address::parse(url).unwrap();
         let Address::Sentinels {
@@ -231,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_says_too_little_is_refused() {
+    fn rejects_incomplete_address() {
         for url in [
             "redis+sentinel://host:26379",
             "redis+cluster://",
@@ -243,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_named_by_host_and_port() {
+    fn splits_host_and_port() {
         assert_eq!(split("10.0.0.1:7000"), Some(("10.0.0.1", 7000)));
         assert_eq!(split("fd00::1:7000"), Some(("fd00::1", 7000)));
         assert_eq!(split("[fd00::1]:7000"), Some(("fd00::1", 7000)));

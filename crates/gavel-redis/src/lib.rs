@@ -1,10 +1,9 @@
-//! The way to Redis: a single server, a cluster, or a primary that sentinels name. Shared by queue, gate and events.
+//! Redis client for a single server, a cluster, or a primary behind sentinels. Shared by queue, gate and events.
 //!
-//! A cluster is followed by what its servers say (`MOVED`), so a plain address of one of its nodes is enough. All that
-//! we keep under one hash tag lies on one node. `ASK` is not followed: while a slot moves its keys lie on two nodes, and
-//! a script would see half of them; the caller goes on without Redis until the move is over. A primary that was demoted
-//! (`READONLY`), broke, or doesn't answer in time is looked up again. Every call has a bound, and nothing is asked
-//! twice that may have happened once. Knows no keys and no meaning of errors beyond "away".
+//! `MOVED` replies locate keys in a cluster, so the address of any node is enough. All keys of Gavel with one hash tag
+//! are on one node. `ASK` is not followed: while a slot migrates its keys are on two nodes, and a script would see only
+//! some of them. The caller continues without Redis until the migration ends. The primary is looked up again if it was
+//! demoted (`READONLY`), broke or timed out. Every call has a timeout. Calls that may have run are not repeated.
 
 mod address;
 mod link;
@@ -24,16 +23,16 @@ use tokio::time::timeout;
 use address::Address;
 use link::Link;
 
-/// How long a connection may take, its handshake included.
+/// Timeout of a connection including its handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a call may take by default, a new connection included.
+/// Default timeout of a call including a new connection.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a call is sent on to where it belongs.
-const MOST_MOVES: usize = 3;
-/// How long a subscription stays silent before it must show that it lives.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+/// Maximum number of redirects per call.
+const MAX_REDIRECTS: usize = 3;
+/// Maximum silence of a subscription before a ping.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 
-/// A client; clones share their connections.
+/// Redis client. Clones share their connections.
 #[derive(Clone)]
 pub struct RedisClient {
     shared: Arc<Shared>,
@@ -45,16 +44,15 @@ struct Shared {
     links: Mutex<Links>,
 }
 
-/// The open connections, and which of them a key needs.
 #[derive(Default)]
 struct Links {
-    /// To the server, to the primary, or to any node of a cluster.
+    /// Connection to the server, to the primary, or to any node of a cluster.
     entry: Option<Link>,
-    /// To nodes of a cluster, by `host:port`.
+    /// Connections to cluster nodes by `host:port`.
     nodes: HashMap<String, Link>,
-    /// The node that holds a hash tag, where it isn't the entry's.
+    /// Node by hash tag, if it isn't the entry's.
     routes: HashMap<String, String>,
-    /// The cluster's nodes as the last entry named them: ways in when that one is gone.
+    /// Nodes of the cluster, used as further entries if the current one fails.
     known: Vec<String>,
 }
 
@@ -67,10 +65,7 @@ impl std::fmt::Debug for RedisClient {
 }
 
 impl RedisClient {
-    /// Reads an address; connects with the first call.
-    ///
-    /// # Errors
-    /// For an address that can't be used.
+    /// Parses the address. The first call connects.
     pub fn new(url: &str) -> Result<Self, RedisError> {
         Ok(Self::to(Address::parse(url)?, RESPONSE_TIMEOUT))
     }
@@ -85,7 +80,7 @@ impl RedisClient {
         }
     }
 
-    /// The same connections, with another bound for each call of this clone (5 s by default).
+    /// Returns a clone with a different timeout per call. Default 5 s.
     #[must_use]
     pub fn with_response_timeout(&self, response_timeout: Duration) -> Self {
         Self {
@@ -94,16 +89,13 @@ impl RedisClient {
         }
     }
 
-    /// The same address with connections of its own, for calls that block a connection.
+    /// Returns a client with separate connections, for blocking calls.
     #[must_use]
     pub fn apart(&self) -> Self {
         Self::to(self.shared.address.clone(), self.response_timeout)
     }
 
-    /// Runs a script whose keys all have the hash tag of `key`, its only declared one.
-    ///
-    /// # Errors
-    /// What the server says, or that it is away: see [`is_away`].
+    /// Runs a script. All its keys must have the hash tag of `key`. See [`is_away`] for outages.
     pub async fn invoke<T: FromRedisValue>(
         &self,
         script: &Script,
@@ -114,70 +106,61 @@ impl RedisClient {
         for arg in args {
             invocation.arg(arg);
         }
-        self.ask(key, &Request::Script(invocation)).await
+        self.execute(key, &Request::Script(invocation)).await
     }
 
-    /// Runs a command on the server that holds `key`.
+    /// Runs a command on the server of `key`.
     pub async fn command<T: FromRedisValue>(
         &self,
         key: &str,
         command: &Cmd,
     ) -> Result<T, RedisError> {
-        self.ask(key, &Request::Command(command)).await
+        self.execute(key, &Request::Command(command)).await
     }
 
-    /// Runs commands one after another, all on `key`.
-    ///
-    /// # Errors
-    /// As [`RedisClient::invoke`]; the first fault of any of them.
+    /// Runs several commands on `key` in order. Returns the first error of the commands.
     pub async fn pipeline<T: FromRedisValue>(
         &self,
         key: &str,
         commands: &Pipeline,
     ) -> Result<T, RedisError> {
-        self.ask(key, &Request::Pipeline(commands)).await
+        self.execute(key, &Request::Pipeline(commands)).await
     }
 
-    /// Subscribes to a channel, on a connection of its own. A message that is published anywhere in a cluster is heard.
-    ///
-    /// # Errors
-    /// That no server can be reached.
+    /// Subscribes to a channel on a separate connection. Receives messages published on any node of a cluster.
     pub async fn subscribe(&self, channel: &str) -> Result<Subscription, RedisError> {
         let subscribing = async {
             let link = self.shared.entry();
             let opened = link.opened().await;
-            let server = self.shared.noted(&link, opened)?.server;
+            let server = self.shared.store_nodes(&link, opened)?.server;
             let mut subscription = Client::open(server)?.get_async_pubsub().await?;
             subscription.subscribe(channel).await?;
             Ok(subscription.split())
         };
         let (sink, messages) = timeout(CONNECT_TIMEOUT, subscribing)
             .await
-            .unwrap_or_else(|_| Err(too_late()))?;
+            .unwrap_or_else(|_| Err(timeout_error()))?;
         Ok(Subscription { sink, messages })
     }
 
-    /// Writes `key` for a millisecond by a script. A server that is full, was demoted, or forbids scripts fails this, and
-    /// still answers reads or plain commands.
-    ///
-    /// # Errors
-    /// As [`RedisClient::invoke`].
+    /// Sets `key` for 1 ms by a script. This fails if the server is full, was demoted or forbids scripts, although
+    /// reads or plain commands may still succeed.
     pub async fn probe(&self, key: &str) -> Result<(), RedisError> {
         static PROBE: LazyLock<Script> =
             LazyLock::new(|| Script::new("redis.call('SET', KEYS[1], '1', 'PX', 1)"));
         self.invoke(&PROBE, key, &[]).await
     }
 
-    /// What the server does with its keys when it is full; `None` where it doesn't say.
+    /// Returns the eviction policy of a full server. `None` if the server doesn't report it.
     pub async fn maxmemory_policy(&self) -> Option<String> {
         let mut info = redis::cmd("INFO");
         info.arg("memory");
-        let text: String = self.ask("", &Request::Command(&info)).await.ok()?;
+        let text: String = self.execute("", &Request::Command(&info)).await.ok()?;
         let mut lines = text.lines();
         lines.find_map(|line| Some(line.strip_prefix("maxmemory_policy:")?.trim().to_owned()))
     }
 
-    async fn ask<T: FromRedisValue>(
+    async fn execute<T: FromRedisValue>(
         &self,
         key: &str,
         request: &Request<'_>,
@@ -189,14 +172,14 @@ impl RedisClient {
             loop {
                 let link = self.shared.link_for(tag);
                 let opened = link.opened().await;
-                let mut connection = self.shared.noted(&link, opened)?.connection;
+                let mut connection = self.shared.store_nodes(&link, opened)?.connection;
                 used = Some(link.clone());
                 let error = match request.send(&mut connection).await {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 };
                 let elsewhere = self.shared.after(&link, tag, &error);
-                if !elsewhere || moves == MOST_MOVES {
+                if !elsewhere || moves == MAX_REDIRECTS {
                     return Err(error);
                 }
                 moves += 1;
@@ -204,17 +187,17 @@ impl RedisClient {
         });
         let answer = answer.await;
         answer.unwrap_or_else(|_| {
-            // A connection that swallows requests doesn't look broken: the next call gets a new one.
+            // An unresponsive connection doesn't look broken, so the next call opens a new one.
             if let Some(link) = used {
                 self.shared.drop_link(&link);
             }
-            Err(too_late())
+            Err(timeout_error())
         })
     }
 }
 
-/// Whether an error means that Redis can't do the work now: it can't be reached, is not the primary any more, has no
-/// memory left, moves its keys, or rejects its user. The caller goes on without it and tries again.
+/// Returns whether Redis is temporarily unusable: unreachable, demoted, out of memory, migrating keys, or rejecting the
+/// user. The caller continues without it and retries later.
 #[must_use]
 pub fn is_away(error: &RedisError) -> bool {
     let kind = matches!(
@@ -225,13 +208,12 @@ pub fn is_away(error: &RedisError) -> bool {
     kind || code(AWAY) || is_rejected(error)
 }
 
-/// Whether the server rejects the user, or one of its commands.
 fn is_rejected(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
         || matches!(error.code(), Some("NOPERM" | "NOAUTH" | "WRONGPASS"))
 }
 
-/// Returns the error's text, with a remedy where an operator has to act.
+/// Returns the error text, with the fix if an operator must act.
 #[must_use]
 pub fn explain(error: &RedisError) -> String {
     let remedy = match is_rejected(error) {
@@ -260,20 +242,20 @@ const AWAY: &[&str] = &[
     "UNBLOCKED",
 ];
 
-/// A subscription; it has ended when [`Subscription::heard`] says so.
+/// Subscription. It ends when [`Subscription::heard`] returns `None`.
 pub struct Subscription {
     sink: PubSubSink,
     messages: PubSubStream,
 }
 
 impl Subscription {
-    /// Waits for the next message; `None` when the connection is gone, or says nothing even when asked.
+    /// Waits for the next message. `None` if the connection is lost or doesn't answer a ping.
     pub async fn heard(&mut self) -> Option<()> {
         loop {
-            match timeout(LONGEST_SILENCE, self.messages.next()).await {
+            match timeout(MAX_SILENCE, self.messages.next()).await {
                 Ok(message) => return message.map(|_| ()),
                 Err(_) => {
-                    let answer = timeout(LONGEST_SILENCE, self.sink.ping::<Value>()).await;
+                    let answer = timeout(MAX_SILENCE, self.sink.ping::<Value>()).await;
                     answer.ok()?.ok()?;
                 }
             }
@@ -295,13 +277,13 @@ impl Request<'_> {
         match self {
             Self::Script(invocation) => invocation.invoke_async(connection).await,
             Self::Command(command) => command.query_async(connection).await,
-            Self::Pipeline(commands) => commands.query_async(connection).await.map_err(first_fault),
+            Self::Pipeline(commands) => commands.query_async(connection).await.map_err(first_error),
         }
     }
 }
 
-/// The first fault of a pipeline by itself, with the address that a `MOVED` names.
-fn first_fault(error: RedisError) -> RedisError {
+/// Returns the first error of a pipeline, including the address of a `MOVED`.
+fn first_error(error: RedisError) -> RedisError {
     let faults = error.clone().into_server_errors();
     let first = faults.and_then(|faults| faults.first().map(|(_, fault)| fault.clone()));
     first.map_or(error, RedisError::from)
@@ -333,8 +315,8 @@ impl Shared {
             .clone()
     }
 
-    /// Keeps what a new entry said of its cluster; a link that couldn't be opened goes.
-    fn noted(
+    /// Stores the cluster nodes of a new entry. Drops a link that failed to open.
+    fn store_nodes(
         &self,
         link: &Link,
         opened: Result<link::Opened, RedisError>,
@@ -349,7 +331,7 @@ impl Shared {
         opened
     }
 
-    /// Draws the conclusions from an error; answers whether the call was not carried out and belongs elsewhere.
+    /// Handles an error. Returns whether the call did not run and should be repeated on another server.
     fn after(&self, link: &Link, tag: &str, error: &RedisError) -> bool {
         match error.code() {
             Some("MOVED") => {
@@ -360,7 +342,7 @@ impl Shared {
                 self.lock().routes.insert(tag.to_owned(), node.to_owned());
                 true
             }
-            // The first write of a script is refused, so nothing has happened.
+            // The first write of a script is rejected, so no effect has happened.
             Some("READONLY") => {
                 self.drop_link(link);
                 true
@@ -378,7 +360,7 @@ impl Shared {
         }
     }
 
-    /// Forgets a connection, and the routes over it, unless it was replaced already.
+    /// Drops a connection and its routes, unless it was already replaced.
     fn drop_link(&self, link: &Link) {
         let mut links = self.lock();
         let Links {
@@ -400,7 +382,7 @@ impl Shared {
     }
 }
 
-/// What a cluster places a key by.
+/// Returns the part of a key that determines its cluster slot.
 fn hash_tag(key: &str) -> &str {
     let tag = key
         .split_once('{')
@@ -411,7 +393,7 @@ fn hash_tag(key: &str) -> &str {
     }
 }
 
-fn too_late() -> RedisError {
+fn timeout_error() -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer in time").into()
 }
 
@@ -419,13 +401,13 @@ fn too_late() -> RedisError {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> RedisError {
+    fn server_error(text: &str) -> RedisError {
         let value = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap();
         value.extract_error().unwrap_err()
     }
 
     #[test]
-    fn a_server_that_cannot_do_the_work_now_is_away() {
+    fn temporary_server_errors_count_as_away() {
         for text in [
             "OOM command not allowed when used memory > 'maxmemory'. script: ab, on @user_script:1.",
             "READONLY You can't write against a read only replica.",
@@ -438,11 +420,11 @@ mod tests {
             "NOPERM User default has no permissions to run the 'evalsha' command",
             "NOAUTH Authentication required.",
         ] {
-            assert!(is_away(&said(text)), "{text}");
+            assert!(is_away(&server_error(text)), "{text}");
         }
-        assert!(is_away(&too_late()));
+        assert!(is_away(&timeout_error()));
         for text in ["ERR unknown command", "WRONGTYPE Operation against a key"] {
-            assert!(!is_away(&said(text)), "{text}");
+            assert!(!is_away(&server_error(text)), "{text}");
         }
     }
 

@@ -1,5 +1,4 @@
-//! One connection that is opened by its first use and shared by all who wait for it. Never opened twice: a link that
-//! failed or broke is replaced by another one.
+//! Lazily opened connection shared by its users. A failed link is replaced, not reopened.
 
 use std::sync::Arc;
 
@@ -10,12 +9,12 @@ use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, RedisError
 use tokio::time::timeout;
 
 use super::address::{Address, host_of, split};
-use super::{CONNECT_TIMEOUT, too_late};
+use super::{CONNECT_TIMEOUT, timeout_error};
 
-/// A connection, or the way to it.
+/// Connection, or the future that opens it.
 #[derive(Clone)]
 pub(super) struct Link {
-    /// What makes this link another one than its successor.
+    /// Distinguishes the link from its replacement.
     identity: Arc<()>,
     opening: Shared<BoxFuture<'static, Result<Opened, RedisError>>>,
 }
@@ -23,14 +22,13 @@ pub(super) struct Link {
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) connection: MultiplexedConnection,
-    /// The server that it leads to.
     pub(super) server: ConnectionInfo,
     /// `host:port` of every node, if the server belongs to a cluster.
     pub(super) cluster: Vec<String>,
 }
 
 impl Link {
-    /// To the server, to any of the cluster's nodes, or to the primary that the sentinels name.
+    /// Connects to the server, to any node of the cluster, or to the primary reported by sentinels.
     pub(super) fn to_entry(address: &Address, known: &[String]) -> Self {
         let ways: Vec<BoxFuture<'static, Result<Opened, RedisError>>> = match address {
             Address::Servers { first, more } => {
@@ -41,27 +39,26 @@ impl Link {
                 let servers = std::iter::once(first.clone()).chain(more.iter().cloned());
                 servers
                     .chain(known)
-                    .map(|server| entered(server).boxed())
+                    .map(|server| connect_entry(server).boxed())
                     .collect()
             }
             Address::Sentinels {
                 sentinels, service, ..
             } => sentinels
                 .iter()
-                .map(|sentinel| named(sentinel.clone(), service.clone(), address.clone()).boxed())
+                .map(|sentinel| primary(sentinel.clone(), service.clone(), address.clone()).boxed())
                 .collect(),
         };
-        // All at once: one that is frozen must not cost the time of those that answer.
+        // Tries all concurrently, so that an unresponsive one doesn't delay the others.
         Self::by(async { Ok(select_ok(ways).await?.0) })
     }
 
-    /// To a node that another one named.
     pub(super) fn to_node(address: &Address, node: &str) -> Self {
         let server = split(node).map(|(host, port)| address.server_at(host, port));
         let node = node.to_owned();
         Self::by(async move {
-            let server = server.ok_or_else(|| unclear(&node))?;
-            let connection = connected(&server).await?;
+            let server = server.ok_or_else(|| invalid_node(&node))?;
+            let connection = connect(&server).await?;
             Ok(Opened {
                 connection,
                 server,
@@ -74,7 +71,7 @@ impl Link {
         let in_time = async {
             timeout(CONNECT_TIMEOUT, opening)
                 .await
-                .unwrap_or_else(|_| Err(too_late()))
+                .unwrap_or_else(|_| Err(timeout_error()))
         };
         Self {
             identity: Arc::new(()),
@@ -82,7 +79,7 @@ impl Link {
         }
     }
 
-    /// The connection, opened by the first who asks. Whoever gives up leaves the opening to the next one.
+    /// Returns the connection, opened by the first caller. If that caller is cancelled, the next one continues.
     pub(super) async fn opened(&self) -> Result<Opened, RedisError> {
         self.opening.clone().await
     }
@@ -92,8 +89,8 @@ impl Link {
     }
 }
 
-async fn connected(server: &ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
-    // Bounds are ours: a call's includes the time that its connection takes.
+async fn connect(server: &ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
+    // The caller's timeout covers both the connection and the call.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None);
@@ -102,10 +99,10 @@ async fn connected(server: &ConnectionInfo) -> Result<MultiplexedConnection, Red
         .await
 }
 
-async fn entered(server: ConnectionInfo) -> Result<Opened, RedisError> {
-    let mut connection = connected(&server).await?;
+async fn connect_entry(server: ConnectionInfo) -> Result<Opened, RedisError> {
+    let mut connection = connect(&server).await?;
     let mut slots = redis::cmd("CLUSTER");
-    // A single server refuses this, and so may an access list: then only the addresses that were given are known.
+    // A single server or an access list may reject this. Then only the configured addresses are used.
     let slots: Option<Value> = slots.arg("SLOTS").query_async(&mut connection).await.ok();
     let cluster = slots.map_or_else(Vec::new, |slots| nodes(slots, &host_of(&server)));
     Ok(Opened {
@@ -115,13 +112,13 @@ async fn entered(server: ConnectionInfo) -> Result<Opened, RedisError> {
     })
 }
 
-/// The primary of a service, as one sentinel knows it.
-async fn named(
+/// Connects to the primary of a service, as reported by one sentinel.
+async fn primary(
     sentinel: ConnectionInfo,
     service: String,
     address: Address,
 ) -> Result<Opened, RedisError> {
-    let mut asked = connected(&sentinel).await?;
+    let mut asked = connect(&sentinel).await?;
     let mut which = redis::cmd("SENTINEL");
     which.arg("get-master-addr-by-name").arg(&service);
     let named: Option<(String, u16)> = which.query_async(&mut asked).await?;
@@ -133,8 +130,8 @@ async fn named(
         ))
     })?;
     let server = address.server_at(&host, port);
-    let mut connection = connected(&server).await?;
-    // For a moment after a failover a sentinel may name the old primary.
+    let mut connection = connect(&server).await?;
+    // Shortly after a failover a sentinel may still report the old primary.
     let role = redis::cmd("ROLE").query_async(&mut connection).await.ok();
     match role.and_then(|role: Value| texts(role).into_iter().next()) {
         Some(role) if role != "master" => Err(RedisError::from((
@@ -150,7 +147,8 @@ async fn named(
     }
 }
 
-/// The nodes of `CLUSTER SLOTS`: `[[first, last, [host, port, ..], ..], ..]`. A node without a host is the one asked.
+/// Parses the nodes of `CLUSTER SLOTS`: `[[first, last, [host, port, ..], ..], ..]`. A node without a host is the
+/// queried one.
 fn nodes(slots: Value, asked: &str) -> Vec<String> {
     let mut found = Vec::new();
     for range in items(slots) {
@@ -188,7 +186,7 @@ fn texts(value: Value) -> Vec<String> {
         .collect()
 }
 
-fn unclear(node: &str) -> RedisError {
+fn invalid_node(node: &str) -> RedisError {
     RedisError::from((
         ErrorKind::Io,
         "a node of the cluster has no usable address",

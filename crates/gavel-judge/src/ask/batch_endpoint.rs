@@ -1,7 +1,7 @@
-//! The judge's slow and cheap way: questions go to its provider's batch endpoint, and come back within a day.
+//! Batch endpoint of a judge's provider: cheaper, with answers within a day.
 //!
-//! A reply that is collected goes into the call log, and whoever then asks the question for the same asker finds it there in
-//! the place of a call. What the batch left unanswered is asked as ever.
+//! A collected reply is stored in the call log, where a later `Judge::ask` for the same job finds it. Unanswered questions become regular
+//! calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,32 +20,30 @@ use crate::provider::{
 };
 use crate::{CacheKey, JudgeError, Question};
 
-/// A judge whose provider answers batches at a fraction of the price.
+/// Judge with a provider that offers batches at reduced prices.
 pub struct BatchEndpoint {
     inner: Arc<Inner>,
     form: BatchForm,
     factor: f64,
 }
 
-/// What an answer came to.
 #[derive(Debug)]
 pub struct Collected {
-    /// Why the question must be asked again, if there is no good reply in the call log.
+    /// Reason for a regular call. `None` if the call log has a good reply.
     pub error: Option<JudgeError>,
-    /// What it used, at the batch's price. What can't be used was paid for too.
+    /// Usage at the batch price. Unusable replies are billed as well.
     pub usage: CallUsage,
 }
 
-/// A chunk as the provider knows it.
 #[derive(Debug, Clone, Copy)]
 pub struct HandedOver<'a> {
-    /// The provider's name for it.
+    /// Batch id of the provider.
     pub batch: &'a str,
     pub at: DateTime<Utc>,
 }
 
 impl Judge {
-    /// Its batch endpoint; `None` where its entry names no `batch_price_factor`, or is asked at `custom_base_url`.
+    /// Returns the batch endpoint, or `None` if the entry has no `batch_price_factor` or uses `custom_base_url`.
     pub fn batch_endpoint(&self) -> Option<BatchEndpoint> {
         Some(BatchEndpoint {
             inner: Arc::clone(&self.inner),
@@ -55,19 +53,19 @@ impl Judge {
     }
 }
 
-/// Errors are of one try, in the class that a call's error would have.
+/// Methods make a single attempt. Errors have the same classes as in regular calls.
 impl BatchEndpoint {
-    /// What a call costs of an ordinary one.
+    /// Returns the price relative to a regular call.
     pub fn price_factor(&self) -> f64 {
         self.factor
     }
 
-    /// An empty chunk, no larger than `most` and than the provider takes. `tag` is its name among ours.
+    /// Creates an empty chunk, limited by `most` and the provider. `tag` is the local id.
     pub fn chunk(&self, tag: Uuid, most: ChunkSize) -> Chunk {
         Chunk::new(self.form, tag, most)
     }
 
-    /// Adds a question of `asked_for`. A chunk that is full stays as it is.
+    /// Adds a question of `asked_for`. A full chunk is left unchanged.
     pub fn add(
         &self,
         chunk: &mut Chunk,
@@ -78,42 +76,40 @@ impl BatchEndpoint {
         self.batches().add(chunk, asked_for, &call)
     }
 
-    /// Brings a chunk's calls to the provider, where it takes them beforehand. Nothing of it is answered or billed yet.
+    /// Uploads the calls of a chunk if the provider requires a separate upload. Submission starts the billing.
     pub async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         self.batches().upload(chunk).await
     }
 
-    /// Hands a chunk over; the provider's name for it. After an error it may have arrived all the same: [`Self::find`] tells.
+    /// Submits a chunk and returns the batch id. After an error the batch may still exist: see [`Self::find`].
     pub async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
         self.batches().submit(chunk).await
     }
 
-    /// Looks for a chunk that may have been handed over.
     pub async fn find(&self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
         self.batches().find(tag).await
     }
 
-    /// How far a chunk is.
     pub async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
         self.batches().look(batch).await
     }
 
-    /// The answers of a chunk that has ended; errors met while reading come from [`Answers::next`].
+    /// Returns the answers of a finished batch. Read errors are returned by [`Answers::next`].
     pub async fn collect(&self, batch: &str) -> Result<Answers<'_>, JudgeError> {
         Answers::of_batch(self.batches(), batch).await
     }
 
-    /// Asks the provider to answer no more of a chunk; what it did answer is billed, and can be collected.
+    /// Cancels a batch. Answers so far are billed and can be collected.
     pub async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
         self.batches().cancel(batch).await
     }
 
-    /// The key under which a reply to this question is kept for `asked_for`.
+    /// Returns the cache key of a reply collected for `asked_for`.
     pub fn key(&self, asked_for: Uuid, question: &Question) -> CacheKey {
         CacheKey::of_collected(&self.inner.spec, question, asked_for)
     }
 
-    /// Logs the call of an answer that nobody has a use for any more, and says what it used.
+    /// Logs the call of an answer that is no longer needed. Returns its usage.
     pub fn bill(&self, chunk: HandedOver<'_>, answer: CollectedAnswer) -> CallUsage {
         let mut record = self.record(chunk, &answer);
         if let Err(error) = &answer.ended {
@@ -124,8 +120,7 @@ impl BatchEndpoint {
         usage
     }
 
-    /// Checks an answer against its question as that of a call is checked, and logs the call: once, however often it is
-    /// collected.
+    /// Checks an answer like that of a regular call and logs the call. Idempotent if collected repeatedly.
     pub fn accept(
         &self,
         chunk: HandedOver<'_>,
@@ -160,7 +155,7 @@ impl BatchEndpoint {
 
     fn record(&self, chunk: HandedOver<'_>, answer: &CollectedAnswer) -> CallRecord {
         let id = call_id(chunk.batch, answer.asked_for);
-        // Nobody waited for it, and nobody knows how long it took.
+        // The latency is unknown.
         let (at, latency) = (chunk.at, Duration::ZERO);
         let mut record = CallRecord::new(&self.inner.spec, id, answer.asked_for, at, latency);
         if let Ok(reply) = &answer.ended {
@@ -179,7 +174,7 @@ impl BatchEndpoint {
     }
 }
 
-/// The same for the same answer.
+/// Returns the same id for the same answer.
 fn call_id(batch: &str, asked_for: Uuid) -> Uuid {
     let mut hash = Sha256::new();
     hash.update(b"collected");

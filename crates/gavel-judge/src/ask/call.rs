@@ -1,4 +1,4 @@
-//! One call of a run: sent, reported to the gate, read, checked and logged.
+//! One call of a run: sends it, reports to the gate, parses, checks and logs.
 
 use std::time::Duration;
 
@@ -16,20 +16,19 @@ use crate::provider::{Called, ProviderReply, Stop};
 use crate::reply::{self, Unusable};
 use crate::{CacheKey, CallRecord, CallUsage, JudgeError, JudgeSpec, Question, Reply};
 
-/// The message of a call whose whole answer was taken with another finish reason than done.
+/// Message of a call with a complete answer despite an unusual finish reason.
 const ODD_FINISH: &str = "the answer is whole, and was taken in spite of its finish reason";
-/// A reply's text is kept up to this.
-const LONGEST_REPLY: usize = 64 * 1024;
+/// Bytes of a stored reply.
+const MAX_REPLY_BYTES: usize = 64 * 1024;
 
 pub(super) struct Failed {
     pub(super) error: JudgeError,
-    /// What was wrong with a reply, if that is what failed.
     pub(super) unusable: Box<Unusable>,
 }
 
 impl From<JudgeError> for Failed {
     fn from(error: JudgeError) -> Self {
-        // A server that checks what its model writes gives an error in place of the reply.
+        // A server that validates output returns an error instead of the reply.
         let unusable = match error.class == ErrorClass::Unparsable {
             true => Unusable::from("is not JSON that matches the schema".to_owned()),
             false => Unusable::default(),
@@ -42,7 +41,6 @@ impl From<JudgeError> for Failed {
 }
 
 impl CallRecord {
-    /// A call of which nothing came yet.
     pub(super) fn new(
         spec: &JudgeSpec,
         call_id: Uuid,
@@ -60,7 +58,7 @@ impl CallRecord {
             error: None,
             message: None,
             status: None,
-            usage: usage::nothing(),
+            usage: usage::zero(),
             reply: None,
             simulated: spec.simulated(),
             repaired: false,
@@ -80,7 +78,7 @@ impl CallRecord {
         self.error = Some(error.class);
         self.message = Some(error.message.clone());
         self.status = error.status;
-        // A refusal's words stand beside the reply's text, which is empty then.
+        // The text of a declined answer, because the reply is empty.
         self.reply = error.raw_reply.as_deref().map(cut).or(self.reply.take());
         if error.class == ErrorClass::Unparsable {
             tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "a reply can't be used; it is kept with its call");
@@ -88,13 +86,13 @@ impl CallRecord {
     }
 }
 
-/// A call that is out. One whose run is dropped meanwhile is logged too: it may be billed.
+/// Call in flight. If its run is dropped, it is still logged, because it may be billed.
 struct InFlightCall<'a> {
     judge: &'a Inner,
     asked_for: Uuid,
     at: DateTime<Utc>,
     sent: Instant,
-    is_back: bool,
+    is_finished: bool,
 }
 
 impl<'a> InFlightCall<'a> {
@@ -104,12 +102,12 @@ impl<'a> InFlightCall<'a> {
             asked_for,
             at: judge.wiring.clock.now(),
             sent: Instant::now(),
-            is_back: false,
+            is_finished: false,
         }
     }
 
-    fn came_back(&mut self) -> CallRecord {
-        self.is_back = true;
+    fn finish(&mut self) -> CallRecord {
+        self.is_finished = true;
         self.record()
     }
 
@@ -121,7 +119,7 @@ impl<'a> InFlightCall<'a> {
 
 impl Drop for InFlightCall<'_> {
     fn drop(&mut self) {
-        if !self.is_back {
+        if !self.is_finished {
             let mut record = self.record();
             let what = "the run ended before the answer came";
             record.failed(&JudgeError::new(ErrorClass::Transient, what));
@@ -145,18 +143,17 @@ impl Run<'_> {
             rates,
             late,
         } = judge.provider.call(&self.request).await;
-        let mut record = out.came_back();
+        let mut record = out.finish();
         let used = match &called {
             Ok(reply) => Some(usage::of_reply(&self.judge.spec, reply)),
-            // The model wrote something, or may have.
+            // The model may have generated tokens.
             Err(error) => {
                 let wrote = matches!(error.class, ErrorClass::Unparsable | ErrorClass::Truncated);
                 (late || wrote).then(CallUsage::default)
             }
         };
         if let (Ok(_), Some(used)) = (&called, used) {
-            // The next call goes out before this one's reply is read. A failed call keeps its permit for its retry: a judge
-            // in trouble isn't asked more meanwhile.
+            // Released before parsing. A failed call keeps its permit for the retry, so that a failing judge gets no more calls.
             if let Some(mut concurrency_permit) = self.concurrency_permit.take() {
                 concurrency_permit.used(used);
             }
@@ -172,7 +169,7 @@ impl Run<'_> {
             Err(error) => Err(Failed::from(error)),
         };
         if read.is_ok() {
-            // A whole answer counts, also with an error beside it.
+            // A complete answer counts as success even with an error next to it.
             end.outcome = CallOutcome::Alive;
         }
         wiring.gate.report(judge.spec.name(), permit, &end);
@@ -188,20 +185,24 @@ impl Run<'_> {
         read
     }
 
-    /// Under which key a call that ended so may stand for another.
+    /// Returns the key for reuse of this call, if any.
     fn cache_key(&self, read: &Result<Reply, Failed>) -> Option<CacheKey> {
         match read {
-            // What is to be bettered doesn't count yet.
-            Ok(reply) => self.to_better(reply).is_empty().then_some(self.key),
-            // Where only the repair turn of a good reply was declined, that reply counts.
+            // A reply that still needs a repair turn is not reused.
+            Ok(reply) => self
+                .weaknesses_to_improve(reply)
+                .is_empty()
+                .then_some(self.key),
+            // Only if the first call was rejected. Otherwise the first reply counts.
             Err(failed) => {
                 let declined = failed.error.class == ErrorClass::Refused && self.weak.is_none();
-                declined.then(|| CacheKey::of_refusal(&self.judge.spec, self.asked, self.asked_for))
+                declined
+                    .then(|| CacheKey::of_declined(&self.judge.spec, self.asked, self.asked_for))
             }
         }
     }
 
-    /// From what the provider gave to a checked reply. A repair turn that makes a reply worse is a failed call.
+    /// Parses and checks the provider's reply. A repair turn with a worse reply is a failed call.
     fn read(&self, reply: ProviderReply) -> Result<Reply, Failed> {
         let cap = self.request.max_output_tokens;
         let (spec, raw) = (&self.judge.spec, reply.text.clone());
@@ -214,8 +215,8 @@ impl Run<'_> {
             Some(first) if !self.question.keeps_judgement(&first.value, &reply.value) => {
                 Some("changes the judgement")
             }
-            Some(_) => self.lacks(&reply),
-            None if self.first_was_whole() => self.lacks(&reply),
+            Some(_) => self.missing_fields(&reply),
+            None if self.is_first_complete() => self.missing_fields(&reply),
             None => None,
         };
         match worse {
@@ -233,18 +234,17 @@ impl Run<'_> {
         }
     }
 
-    fn first_was_whole(&self) -> bool {
+    fn is_first_complete(&self) -> bool {
         let first = self.first_object.as_ref();
         first.is_some_and(|first| self.question.schema.lacks(first).is_none())
     }
 
-    fn lacks(&self, reply: &Reply) -> Option<&'static str> {
+    fn missing_fields(&self, reply: &Reply) -> Option<&'static str> {
         let lacked = self.question.schema.lacks(&reply.value);
         lacked.map(|_| "lacks fields of the first")
     }
 
-    /// What a question's last error says besides what happened.
-    pub(super) fn last_words(&self, mut error: JudgeError) -> JudgeError {
+    pub(super) fn add_details(&self, mut error: JudgeError) -> JudgeError {
         match error.class {
             ErrorClass::Transient => {
                 let calls = self.retries_spent.saturating_add(1);
@@ -277,8 +277,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns what a provider gave as a checked reply. `cap`: the most tokens that it was allowed; `first`: the object of the model's
-/// reply before.
+/// Parses and checks a provider's reply. `cap`: its output limit in tokens. `first`: the object of the model's previous reply.
 pub(super) fn read(
     spec: &JudgeSpec,
     question: &Question,
@@ -296,7 +295,7 @@ pub(super) fn read(
     };
     let odd_finish = reply.stop != Stop::Complete || reply.error.is_some();
     let parsed = reply::parse(&reply.text, question, first);
-    // A whole answer was paid for, whatever is said of its end.
+    // A complete answer was paid for, so the finish reason doesn't matter.
     let is_complete = parsed.as_ref().is_ok_and(|answer| answer.is_complete);
     match (&reply.error, &reply.stop) {
         _ if is_complete => {}
@@ -319,7 +318,7 @@ pub(super) fn read(
                 words,
             ));
         }
-        // What failed has an error.
+        // `Stop::Failed` always has an error.
         (None, Stop::Complete | Stop::Other(_) | Stop::Failed(_)) => {}
     }
     match parsed {
@@ -357,7 +356,7 @@ pub(super) fn read(
 }
 
 fn end_of(called: &Result<ProviderReply, JudgeError>, late: bool, rates: RateReport) -> CallEnd {
-    let whole = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
+    let non_negative = |tokens: i64| u64::try_from(tokens).unwrap_or(0);
     let failed = |error: &JudgeError| CallOutcome::Failed {
         class: error.class,
         retry_after: error.retry_after,
@@ -376,15 +375,15 @@ fn end_of(called: &Result<ProviderReply, JudgeError>, late: bool, rates: RateRep
     CallEnd {
         outcome,
         used: used.map(|used| TokensUsed {
-            input: whole(used.input),
-            output: whole(used.output),
+            input: non_negative(used.input),
+            output: non_negative(used.output),
         }),
         rates,
     }
 }
 
 fn cut(text: &str) -> String {
-    text.get(..text.floor_char_boundary(LONGEST_REPLY))
+    text.get(..text.floor_char_boundary(MAX_REPLY_BYTES))
         .unwrap_or_default()
         .to_owned()
 }

@@ -1,9 +1,8 @@
-//! The second judge (`fallback:`), which is asked what the first one declined to answer.
+//! Fallback judge (`fallback:`) for questions that the first judge declined to answer.
 //!
-//! Only a refusal leads here: every other error has a remedy of its own, and a second judge would hide it. One level is
-//! followed, so a fallback that declines too ends the question. It is a judge like any other: its own gate, retries, limits,
-//! cache key and prices. The refusal is remembered for the asker (a job), so that a run that had to wait for the fallback
-//! doesn't pay for it twice. A simulated reply never stands in for a real one.
+//! Other errors do not use it, because each has its own remedy that a second judge would hide. One level is followed: if the fallback
+//! declines as well, the question fails. It has its own gate, retries, limits, cache key and prices. The first outcome is stored per job,
+//! so that a run that waited for the fallback does not pay for it again. A simulated reply does not replace a real one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,40 +20,37 @@ use crate::{
     Limits, NotConfigured, Question, Reply,
 };
 
-/// A closed fallback is looked at again after this at the latest: whoever opens it before its time wakes no job of another
-/// lane.
+/// Maximum retry delay for a closed fallback, because reopening it early wakes only jobs of that lane.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// The same where nothing is wrong and all its calls are taken.
+/// The same if all its calls are in use.
 const LOOK_AGAIN_SOON: Duration = Duration::from_secs(5);
 
-/// The judge that stands in for another.
 pub(super) struct Fallback {
     pub(super) name: String,
-    /// Why it can't be asked, where it can't.
+    /// The fallback, or the reason why it is unavailable.
     pub(super) judge: Result<Arc<Inner>, NotConfigured>,
 }
 
-/// What the first judge said when it declined.
 struct Declined {
     message: String,
-    /// Retries that were spent by then, over all runs: the fallback has its own.
+    /// Retries used until then, over all runs. The fallback counts its own.
     retries_spent: u32,
-    /// What this run spent on being refused; nothing where an earlier run was.
+    /// Zero if an earlier run made the call.
     usage: CallUsage,
 }
 
-/// Asks the first judge, unless it declined in an earlier run, and then its fallback.
+/// Calls the first judge, unless it declined in an earlier run, then its fallback.
 pub(super) async fn ask(
     first: &Arc<Inner>,
     fallback: &Fallback,
     question: &Question,
     context: &AskContext,
 ) -> AskOutcome {
-    let key = CacheKey::of_refusal(&first.spec, question, context.asked_for);
+    let key = CacheKey::of_declined(&first.spec, question, context.asked_for);
     let remembered = find(first, key, KEPT).await;
     let (declined, own) = match remembered.and_then(Declined::recalled) {
         Some(mut declined) => {
-            // A job that was retried by hand counts from zero again.
+            // Retries of a job retried by hand start at 0.
             declined.retries_spent = declined.retries_spent.min(context.retries_spent);
             let own = AskContext {
                 retries_spent: context.retries_spent - declined.retries_spent,
@@ -73,10 +69,10 @@ pub(super) async fn ask(
                     retries_spent,
                     usage,
                 };
-                // The question was asked once already: it isn't sent elsewhere for want of a permit.
+                // One call was already made, so the question waits for a permit rather than move to another lane.
                 let own = AskContext {
                     retries_spent: 0,
-                    concurrency: Arc::new(AskedOnce(Arc::clone(&context.concurrency))),
+                    concurrency: Arc::new(RetryPermits(Arc::clone(&context.concurrency))),
                     ..context.clone()
                 };
                 (declined, own)
@@ -86,11 +82,11 @@ pub(super) async fn ask(
     };
     let second = match &fallback.judge {
         Ok(second) => second,
-        Err(why) => return declined.ends(not_asked(&declined, fallback, &why.to_string())),
+        Err(why) => return declined.ends(skipped_error(&declined, fallback, &why.to_string())),
     };
     let limits = second.spec.limits();
     let Some(fitting) = question.fit_into(&limits) else {
-        return declined.ends(not_asked(
+        return declined.ends(skipped_error(
             &declined,
             fallback,
             &too_large(question, &limits),
@@ -101,16 +97,14 @@ pub(super) async fn ask(
 }
 
 impl Declined {
-    /// From the call of an earlier run.
     fn recalled(call: CallRecord) -> Option<Self> {
         Some(Self {
             message: call.message?,
             retries_spent: call.retries_spent,
-            usage: usage::nothing(),
+            usage: usage::zero(),
         })
     }
 
-    /// The question ends here: nobody else was asked.
     fn ends(&self, error: JudgeError) -> AskOutcome {
         AskOutcome {
             end: AskEnd::Answered(Err(error)),
@@ -119,7 +113,7 @@ impl Declined {
         }
     }
 
-    /// What the fallback's end comes to, with what both spent.
+    /// Combines the fallback's outcome with the usage and retries of both.
     fn with(&self, first: &JudgeSpec, second: &JudgeSpec, asked: AskOutcome) -> AskOutcome {
         let mut usage = self.usage;
         usage::add(&mut usage, asked.usage);
@@ -146,7 +140,7 @@ impl Declined {
     fn answer(&self, first: &JudgeSpec, second: &JudgeSpec, answer: JudgeAnswer) -> JudgeAnswer {
         let name = second.name();
         match answer {
-            Ok(reply) if reply.simulated && !first.simulated() => Err(refused(format!(
+            Ok(reply) if reply.simulated && !first.simulated() => Err(declined_error(format!(
                 "{}; its fallback {name:?} gave a simulated reply, which never stands in for a real one",
                 self.message
             ))),
@@ -168,8 +162,8 @@ impl Declined {
     }
 }
 
-fn not_asked(declined: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
-    refused(format!(
+fn skipped_error(declined: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
+    declined_error(format!(
         "{}; its fallback {:?} was not asked: {why}",
         declined.message, fallback.name
     ))
@@ -184,16 +178,16 @@ fn too_large(question: &Question, limits: &Limits) -> String {
     )
 }
 
-fn refused(message: String) -> JudgeError {
+fn declined_error(message: String) -> JudgeError {
     JudgeError::new(ErrorClass::Refused, message)
 }
 
-/// The permits of a question that was answered once: it waits for its next one, however long.
+/// Permits of a question with an earlier call. The next permit is awaited without limit.
 #[derive(Debug)]
-struct AskedOnce(Arc<dyn CallPermits>);
+struct RetryPermits(Arc<dyn CallPermits>);
 
 #[async_trait]
-impl CallPermits for AskedOnce {
+impl CallPermits for RetryPermits {
     async fn first(&self) -> Option<ConcurrencyPermit> {
         Some(self.another().await)
     }

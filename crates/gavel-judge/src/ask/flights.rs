@@ -1,4 +1,4 @@
-//! Questions in flight: whoever asks an equal one joins, and whoever is left carries it on.
+//! Deduplicates questions in flight. A flight runs while at least one caller awaits it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::CacheKey;
 
 pub(super) type FlightKey = (String, CacheKey);
 
-/// Questions in flight. It holds no answer: a landed flight is gone.
+/// Questions in flight. Finished flights are removed with their answers.
 #[derive(Default)]
 pub(super) struct Flights {
     in_flight: Mutex<HashMap<FlightKey, FlightEntry>>,
@@ -26,22 +26,19 @@ struct FlightEntry {
     leader_retries: u32,
 }
 
-/// One asker's part in a flight. When all of them are dropped, the flight is dropped.
+/// Handle of one caller. The flight is dropped with its last handle.
 pub(super) struct JoinedFlight {
     pub(super) flight: Flight,
     pub(super) role: FlightRole,
 }
 
-/// What an asker is to its flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlightRole {
-    /// The flight asks for it.
     Leader,
-    /// It joined a flight that set out with so many retries spent.
     Joined { leader_retries: u32 },
 }
 
-/// Takes a flight off the list when it lands, and when everybody has left it.
+/// Removes the flight when it ends or when its last handle is dropped.
 struct RemoveOnDrop {
     flights: Arc<Flights>,
     key: FlightKey,
@@ -61,7 +58,6 @@ impl Drop for RemoveOnDrop {
 }
 
 impl Flights {
-    /// Joins the flight of `key`, or starts one.
     pub(super) fn join_or_start(
         self: &Arc<Self>,
         key: FlightKey,
@@ -80,7 +76,7 @@ impl Flights {
                 },
             };
         }
-        // A flight that everybody left may not be off the list yet; its number tells it from this one.
+        // An abandoned flight may still be in the map. The number distinguishes it from the new one.
         let number = known.map_or(0, |left| left.number.wrapping_add(1));
         let remove_on_drop = RemoveOnDrop {
             flights: Arc::clone(self),
@@ -132,7 +128,7 @@ mod tests {
                 fallback: None,
             },
             retries_spent: 0,
-            usage: super::super::usage::nothing(),
+            usage: super::super::usage::zero(),
         }
     }
 
@@ -166,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn equal_questions_share_one_flight_and_the_next_starts_another() {
+    async fn equal_questions_share_one_flight() {
         let airport = Airport::new();
         let (first, second) = (airport.join_or_start(), airport.join_or_start());
         assert_eq!(
@@ -182,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_left_carries_the_question_on() {
+    async fn flight_continues_after_its_leader_leaves() {
         let airport = Airport::new();
         let (first, second) = (airport.join_or_start(), airport.join_or_start());
         let gone = tokio::time::timeout(Duration::from_secs(1), first.flight).await;
@@ -193,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flight_that_everybody_left_is_forgotten() {
+    async fn abandoned_flight_is_removed() {
         let airport = Airport::new();
         drop(airport.join_or_start());
         assert!(airport.flights.lock().is_empty());

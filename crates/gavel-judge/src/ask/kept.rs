@@ -1,17 +1,15 @@
-//! Calls that were logged: a good one may stand for another.
-
 use chrono::TimeDelta;
 
 use super::Inner;
 use crate::{CacheKey, CallRecord, Question, Reply, reply};
 
-/// The newest call with this key that is no older than `kept`.
+/// Finds the newest call with this key, at most `kept` old.
 pub(super) async fn find(judge: &Inner, key: CacheKey, kept: TimeDelta) -> Option<CallRecord> {
     let since = judge.wiring.clock.now() - kept;
     judge.wiring.log.find(key, since).await
 }
 
-/// A good call's reply, unless it no longer passes the question's check.
+/// Returns the reply of a successful call if it still passes the question's check.
 pub(super) async fn cached(
     judge: &Inner,
     question: &Question,
@@ -19,10 +17,10 @@ pub(super) async fn cached(
     kept: TimeDelta,
 ) -> Option<Reply> {
     let call = find(judge, key, kept).await?;
-    // It has been accepted already, whatever stands beside its object.
+    // Text next to the object is ignored, because the reply was already accepted.
     let value = reply::object(call.reply.as_deref()?)?;
     (question.check)(&value).ok()?;
-    // A judge is called by its entry's name, or `entry:model`.
+    // The judge's name is `entry` or `entry:model`.
     let entry = call.judge.split(':').next().unwrap_or_default();
     Some(Reply {
         weaknesses: question.weaknesses(&value),
@@ -33,7 +31,7 @@ pub(super) async fn cached(
         repaired: call.repaired,
         cached: true,
         by_fallback: false,
-        // A good call has nothing else to tell.
+        // Successful calls have no other message.
         odd_finish: call.message.is_some(),
         trimmed_tokens: question.trimmed_tokens,
     })

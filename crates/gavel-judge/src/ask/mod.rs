@@ -1,5 +1,5 @@
-//! `Judge::ask`: one flight for equal questions, and in it cache -> permit -> gate -> provider -> parse -> repair, with retries.
-//! Where the judge declines, its fallback is asked in the same way.
+//! `Judge::ask`: equal questions share a flight of cache -> permit -> gate -> provider -> parse -> repair, with retries. If the judge
+//! declines to answer, its fallback is called in the same way.
 
 mod batch_endpoint;
 mod call;
@@ -30,59 +30,50 @@ use fallback::Fallback;
 use flights::{FlightRole, Flights, JoinedFlight};
 use gavel_clock::{Clock, SystemClock};
 
-/// What a question needs from the run it belongs to.
 #[derive(Debug, Clone)]
 pub struct AskContext {
-    /// Goes into the call log; the judge doesn't interpret it.
+    /// Job id for the call log. The judge doesn't interpret it.
     pub asked_for: Uuid,
-    /// Retries spent so far over all runs.
+    /// Retries used so far over all runs.
     pub retries_spent: u32,
-    /// Whether the cache is skipped (force_rescore). What comes back is cached all the same.
+    /// Whether to skip the cache (force_rescore). The reply is cached anyway.
     pub skip_cache: bool,
-    /// Whether a reply may lie ready that was collected for `asked_for`; it is taken whatever `skip_cache` says.
+    /// Whether a reply may have been collected for `asked_for`. It is used regardless of `skip_cache`.
     pub precomputed: Precomputed,
-    /// What bounds the asker's calls at once.
     pub concurrency: Arc<dyn CallPermits>,
 }
 
-/// Whether a question may have been answered by a provider's batch before it is asked.
+/// Whether a question may have a reply from a provider's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precomputed {
-    /// It wasn't: nobody looks.
     None,
-    /// It may have been.
     Collected,
 }
 
-/// How asking ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskOutcome {
-    /// With an answer, or a wait.
     pub end: AskEnd,
-    /// Retries spent over all runs, these included, of both judges where there is a fallback.
+    /// Retries over all runs including this one, by both judges if there is a fallback.
     pub retries_spent: u32,
-    /// What this run's calls used.
     pub usage: CallUsage,
 }
 
-/// An answer, or a wait.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AskEnd {
-    /// The reply, or an error that no retry helps.
+    /// Reply, or an error that retries can't fix.
     Answered(JudgeAnswer),
-    /// A wait too long to spend in a slot. Nothing was lost: ask again later with the same `retries_spent`.
+    /// Wait that is too long for a slot. No state is lost: repeat the question later with the same `retries_spent`.
     Wait {
         why: HeldBack,
-        /// When to come again; `None` where somebody must act first.
+        /// Retry delay. `None` if an operator must act first.
         retry_in: Option<Duration>,
-        /// The judge that is waited for, if it is the fallback: the first one declined, which is remembered, and isn't asked
-        /// again by whoever asks with the same `asked_for` within 24 h. `retry_in` is known then, as the lane of the question is
-        /// the first judge's, which is open.
+        /// Name of the awaited judge if it is the fallback. The outcome of the first judge is stored for 24 h per `asked_for`, so that its
+        /// call isn't repeated. `retry_in` is then always set, because the open lane of the first judge would not delay the job.
         fallback: Option<String>,
     },
 }
 
-/// One judge: a provider entry and a model, and the judge that stands in for it, if any.
+/// Judge: a provider entry, a model and an optional fallback.
 pub struct Judge {
     inner: Arc<Inner>,
     fallback: Option<Fallback>,
@@ -95,35 +86,29 @@ struct Inner {
     flights: Arc<Flights>,
 }
 
-/// What judges stand on.
+/// Dependencies of judges.
 #[derive(Clone)]
 pub struct JudgeWiring {
-    /// Lets calls pass.
     pub gate: Arc<Gate>,
-    /// Takes every call, and finds it again.
     pub log: Arc<dyn CallLog>,
-    /// Stamps calls.
     pub clock: Arc<dyn Clock>,
-    /// How often and how long they retry.
     pub retry: RetryOptions,
 }
 
 impl Judge {
-    /// The judge's name: the entry's, or `entry:model`.
+    /// Returns the name: `entry` or `entry:model`.
     pub fn name(&self) -> &str {
         self.inner.spec.name()
     }
 
-    /// What it can take.
     pub fn limits(&self) -> Limits {
         self.inner.spec.limits()
     }
 
-    /// Asks, with retries. Cancel-safe: dropping the future frees the permit.
+    /// Makes calls with retries. Cancel-safe: dropping the future frees the permit.
     ///
-    /// A question that is already in flight isn't asked again: its asker gets the same answer, marked as cached, for
-    /// which it spent nothing. A question that skips the cache is always asked. A judge that declines is asked once; its
-    /// fallback, if it has one, is asked instead.
+    /// A question equal to one in flight shares its calls: the caller gets the same answer, marked as cached and without usage.
+    /// With `skip_cache` it always makes a call. If the judge declines to answer, the fallback is called.
     pub async fn ask(&self, question: &Question, context: AskContext) -> AskOutcome {
         match &self.fallback {
             Some(second) => fallback::ask(&self.inner, second, question, &context).await,
@@ -133,25 +118,25 @@ impl Judge {
 }
 
 impl Inner {
-    /// Asks this judge, and no other.
+    /// Ignores the fallback.
     async fn ask(self: &Arc<Self>, question: &Question, context: &AskContext) -> AskOutcome {
         if context.precomputed == Precomputed::Collected {
             let key = CacheKey::of_collected(&self.spec, question, context.asked_for);
             if let Some(reply) = kept::cached(self, question, key, COLLECTED_KEPT).await {
                 return AskOutcome {
-                    // It was paid for, by this asker, when it was collected.
+                    // Not `cached`, because its collection was paid by this job.
                     end: AskEnd::Answered(Ok(Reply {
                         cached: false,
                         ..reply
                     })),
                     retries_spent: context.retries_spent,
-                    usage: usage::nothing(),
+                    usage: usage::zero(),
                 };
             }
         }
         let key = CacheKey::new(&self.spec, question);
         if context.skip_cache {
-            // Boxed, or whoever joins a flight would hold the room for a run of its own.
+            // Boxed, because callers that join a flight would otherwise reserve the size of a run.
             return run::run(self, question, context, key).boxed().await;
         }
         loop {
@@ -174,7 +159,7 @@ impl Inner {
         context: &AskContext,
         key: CacheKey,
     ) -> JoinedFlight {
-        // Two entries may share a cache; each has a lane of its own, so that neither waits for the other's.
+        // The judge's name is part of the key, because two entries may share a cache but must not wait for each other's lane.
         let flight = (self.spec.name().to_owned(), key);
         self.flights
             .join_or_start(flight, context.retries_spent, || {
@@ -185,7 +170,7 @@ impl Inner {
     }
 }
 
-/// What an asker that joined makes of the answer; `None`: it asks for itself, since whoever asked had fewer retries left.
+/// Returns the outcome for a caller that joined a flight. `None` if it must start another, because the leader had fewer retries left.
 fn shared(mut asked: AskOutcome, context: &AskContext, leader_retries: u32) -> Option<AskOutcome> {
     match &mut asked.end {
         AskEnd::Answered(Ok(reply)) => reply.cached = true,
@@ -198,27 +183,27 @@ fn shared(mut asked: AskOutcome, context: &AskContext, leader_retries: u32) -> O
     }
     Some(AskOutcome {
         retries_spent: context.retries_spent,
-        usage: usage::nothing(),
+        usage: usage::zero(),
         ..asked
     })
 }
 
-/// How many models without a price are warned of.
-const WARNED: usize = 256;
+/// Maximum number of warnings about models without a price.
+const MAX_WARNED: usize = 256;
 
-/// Every judge that `llm_providers.yaml` names, by name.
+/// Judges of all entries in `llm_providers.yaml` by name.
 pub struct Judges {
     by_name: BTreeMap<String, Arc<Judge>>,
     providers: Providers,
     wiring: JudgeWiring,
     flights: Arc<Flights>,
     maker: Mutex<ProviderMaker>,
-    /// Judges of models without a price, each warned of once.
+    /// Judges without a price that were already logged.
     warned: Mutex<BTreeSet<String>>,
 }
 
 impl Judges {
-    /// Builds the judges of all configured entries, by the machine's clock and with the documented retries.
+    /// Builds all configured judges with the system clock and default retries.
     pub fn new(providers: &Providers, gate: Arc<Gate>, log: Arc<dyn CallLog>) -> Self {
         Self::wired(
             providers,
@@ -231,7 +216,6 @@ impl Judges {
         )
     }
 
-    /// Builds the judges of all configured entries.
     pub fn wired(providers: &Providers, wiring: JudgeWiring) -> Self {
         let mut judges = Self {
             by_name: BTreeMap::new(),
@@ -250,24 +234,24 @@ impl Judges {
         judges
     }
 
-    /// The judge of a name (`entry` or `entry:model`), or why there is none.
+    /// Returns the judge `entry` or `entry:model`, or the reason why it is unavailable.
     pub fn get(&self, name: &str) -> Result<Arc<Judge>, NotConfigured> {
         let judge = match self.by_name.get(name) {
             Some(judge) => Arc::clone(judge),
-            // Models that no entry lists are built when asked for, and not kept: their names come from outside.
+            // Unlisted models are not cached, because callers choose their names.
             None => self.build(self.providers.spec(name)?),
         };
-        self.warn_of_unpriced(&judge.inner.spec);
+        self.warn_if_unpriced(&judge.inner.spec);
         Ok(judge)
     }
 
-    /// Says once of a model that it has no price.
-    fn warn_of_unpriced(&self, spec: &JudgeSpec) {
+    /// Logs a warning once per model without a price.
+    fn warn_if_unpriced(&self, spec: &JudgeSpec) {
         if !spec.misses_price() {
             return;
         }
         let mut warned = self.warned.lock();
-        if warned.len() < WARNED && warned.insert(spec.name().to_owned()) {
+        if warned.len() < MAX_WARNED && warned.insert(spec.name().to_owned()) {
             tracing::warn!(
                 judge = spec.name(),
                 model = spec.model(),
@@ -322,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_shares_the_end_and_spends_nothing() {
+    fn joined_caller_shares_outcome_without_usage() {
         for class in [ErrorClass::Refused, ErrorClass::Transient] {
             let shared = shared(failed(class), &joined_with(1), 1);
             let Some(AskOutcome {
@@ -334,12 +318,12 @@ mod tests {
                 panic!("expected the error, got {shared:?}");
             };
             assert_eq!((error.class, retries_spent), (class, 1));
-            assert_eq!(usage, usage::nothing());
+            assert_eq!(usage, usage::zero());
         }
     }
 
     #[test]
-    fn who_has_more_retries_left_than_the_flight_had_asks_anew() {
+    fn caller_with_more_retries_left_starts_another_flight() {
         let transient = failed(ErrorClass::Transient);
         assert_eq!(shared(transient, &joined_with(0), 2), None);
         let refused = failed(ErrorClass::Refused);

@@ -1,4 +1,4 @@
-//! One question's run: calls until there is an answer, or a wait too long for a slot.
+//! Run of one question: calls until there is an answer or a wait too long for a slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::{Denial, HeldBack, Load, Permit};
 use crate::provider::{CallRequest, Message, Role};
-use crate::retry::{self, Decision, RetryState, Spends};
+use crate::retry::{self, Decision, RetryCost, RetryState};
 use crate::{
     CacheKey, ConcurrencyPermit, Fault, JudgeAnswer, JudgeError, ModelFamily, Question, Reply,
     reply,
 };
 
-/// A server that refuses field after field is asked so often; there are fewer fields than that.
-const MOST_DROPPED_FIELDS: u32 = 8;
+/// Maximum retries without a rejected field, above the number of optional fields.
+const MAX_DROPPED_FIELDS: u32 = 8;
 
 pub(super) async fn run(
     judge: &Inner,
@@ -32,7 +32,7 @@ pub(super) async fn run(
 ) -> AskOutcome {
     let mut run = Run::new(judge, question, context, key);
     if let Some(reply) = run.look_up(context).await {
-        return run.answered(Ok(reply));
+        return run.with_answer(Ok(reply));
     }
     loop {
         if !run.has_concurrency_permit(context).await {
@@ -43,7 +43,7 @@ pub(super) async fn run(
             Err(refusal) => {
                 let options = &judge.wiring.retry;
                 match retry::in_slot(options, run.waited, refusal.retry_in) {
-                    Some(after) => run.rest(after, Spends::Nothing).await,
+                    Some(after) => run.sleep_in_slot(after, RetryCost::Free).await,
                     None => return run.waits(refusal.why, refusal.retry_in),
                 }
                 continue;
@@ -51,31 +51,31 @@ pub(super) async fn run(
         };
         let failed = match run.call(permit).await {
             Ok(reply) => {
-                let faults = run.to_better(&reply);
+                let faults = run.weaknesses_to_improve(&reply);
                 if faults.is_empty() {
-                    return run.answered(Ok(reply));
+                    return run.with_answer(Ok(reply));
                 }
                 let said = reply.value.to_string();
                 run.weak = Some(reply);
-                run.show_faults(said, &faults);
+                run.add_repair_turn(said, &faults);
                 continue;
             }
-            Err(failed) => run.blamed(failed),
+            Err(failed) => run.actual_cause(failed),
         };
         match run.decide(&failed.error) {
-            Decision::Retry { after, spends } => run.rest(after, spends).await,
+            Decision::Retry { after, cost } => run.sleep_in_slot(after, cost).await,
             Decision::Wait {
                 why,
                 retry_in,
-                spends,
+                cost,
             } => {
-                run.spend(spends);
+                run.use_retry(cost);
                 return run.waits(why, retry_in);
             }
             Decision::RepairTurn => {
                 let said = failed.error.raw_reply.unwrap_or_default();
                 run.first_object = failed.unusable.object;
-                run.show_faults(said, &failed.unusable.faults);
+                run.add_repair_turn(said, &failed.unusable.faults);
             }
             Decision::LargerCap => run.raise_cap(failed.error),
             Decision::DropField => run.dropped_fields += 1,
@@ -83,10 +83,10 @@ pub(super) async fn run(
                 if !run.shrink() {
                     return run.fails(failed.error);
                 }
-                // Another question, which has a key of its own: it may have been answered before.
+                // The smaller question has its own key and may be cached.
                 run.key = CacheKey::new(&judge.spec, &run.question);
                 if let Some(reply) = run.look_up(context).await {
-                    return run.answered(Ok(reply));
+                    return run.with_answer(Ok(reply));
                 }
             }
             Decision::Fail => return run.fails(failed.error),
@@ -96,11 +96,9 @@ pub(super) async fn run(
 
 pub(super) struct Run<'a> {
     pub(super) judge: &'a Inner,
-    /// As it was asked.
     pub(super) asked: &'a Question,
-    /// As it is, which may have been made smaller.
+    /// Current question, possibly shortened.
     pub(super) question: Question,
-    /// Of the question as it is.
     pub(super) key: CacheKey,
     pub(super) asked_for: Uuid,
     pub(super) request: CallRequest,
@@ -108,12 +106,12 @@ pub(super) struct Run<'a> {
     pub(super) usage: CallUsage,
     waited: Duration,
     cap_raised: bool,
-    /// The reply that was cut off, until something is known of the larger cap.
+    /// Truncated reply, until the call with a larger cap ends.
     cut_off: Option<JudgeError>,
     pub(super) repaired: bool,
-    /// A good reply that its model was asked to better; it counts where nothing better comes.
+    /// Acceptable reply with weaknesses, from before the repair turn. It counts if no better one follows.
     pub(super) weak: Option<Reply>,
-    /// The object of the reply that took the repair turn, though it could not be used.
+    /// Object of the unusable reply that used the repair turn.
     pub(super) first_object: Option<Value>,
     dropped_fields: u32,
     shrunk: bool,
@@ -131,7 +129,7 @@ impl<'a> Run<'a> {
             asked_for: context.asked_for,
             request: first_call(judge, question),
             retries_spent: context.retries_spent,
-            usage: usage::nothing(),
+            usage: usage::zero(),
             waited: Duration::ZERO,
             cap_raised: false,
             cut_off: None,
@@ -145,7 +143,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    // `&mut`: a permit can't be shared between threads.
+    // Needs `&mut`, because a permit is not `Sync`.
     async fn look_up(&mut self, context: &AskContext) -> Option<Reply> {
         match context.skip_cache {
             true => None,
@@ -153,7 +151,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether a call may go out; if not, nothing was asked yet, and nothing is lost by asking elsewhere.
+    /// Acquires a concurrency permit. Returns false before the first call if a permit isn't near, so that the job can run elsewhere.
     async fn has_concurrency_permit(&mut self, context: &AskContext) -> bool {
         if self.concurrency_permit.is_none() {
             self.concurrency_permit = if self.calls == 0 {
@@ -181,7 +179,7 @@ impl<'a> Run<'a> {
 
     fn decide(&self, error: &JudgeError) -> Decision {
         let wiring = &self.judge.wiring;
-        // The gate knows how often the judge has throttled in a row.
+        // The gate counts consecutive 429s.
         let paused = || {
             let closed = wiring.gate.closed(self.judge.spec.name())?;
             closed.retry_in.filter(|_| {
@@ -196,7 +194,7 @@ impl<'a> Run<'a> {
         retry::after_error(&wiring.retry, error.class, retry_state, retry_after)
     }
 
-    /// Twice the output cap, or what the window leaves beside the prompt; `None` if that is no more than the cap is now.
+    /// Returns the doubled output cap, limited by the free context window. `None` if that is no larger than the current cap.
     fn larger_cap(&self) -> Option<u32> {
         if self.cap_raised {
             return None;
@@ -212,9 +210,9 @@ impl<'a> Run<'a> {
         u32::try_from(larger).ok().filter(|larger| *larger > cap)
     }
 
-    /// The same failure, or what lies behind it: a server that took the question with the smaller cap, and finds fault with
-    /// it now, refuses the cap. That the question was too large would cost it half its evidence.
-    fn blamed(&mut self, failed: Failed) -> Failed {
+    /// Returns the actual cause of a failure. If a server accepted the question with the smaller cap and rejects it now, the larger cap is
+    /// the cause. As `TooLarge` it would lose half of its evidence.
+    fn actual_cause(&mut self, failed: Failed) -> Failed {
         let of_request = match failed.error.class {
             ErrorClass::TooLarge => true,
             ErrorClass::Rejected => failed.error.status.is_some_and(|status| status >= 400),
@@ -244,18 +242,18 @@ impl<'a> Run<'a> {
         RetryState {
             retries_spent: self.retries_spent,
             waited: self.waited,
-            // Asked for only where a reply was cut off: the estimate isn't free.
+            // Computed only for truncated replies, because the estimate is expensive.
             cap_can_grow: false,
             repair_left: !self.repaired,
-            fields_left: self.dropped_fields < MOST_DROPPED_FIELDS,
+            fields_left: self.dropped_fields < MAX_DROPPED_FIELDS,
             can_shrink: !self.shrunk && self.question.shrink.is_some(),
         }
     }
 
-    /// Waits in the slot.
-    async fn rest(&mut self, after: Duration, spends: Spends) {
-        self.spend(spends);
-        if spends == Spends::Nothing {
+    /// Sleeps in the slot.
+    async fn sleep_in_slot(&mut self, after: Duration, cost: RetryCost) {
+        self.use_retry(cost);
+        if cost == RetryCost::Free {
             self.waited += after;
         }
         tokio::time::sleep(after).await;
@@ -269,14 +267,14 @@ impl<'a> Run<'a> {
         self.cut_off = Some(cut_off);
     }
 
-    fn spend(&mut self, spends: Spends) {
-        match spends {
-            Spends::ARetry => self.retries_spent = self.retries_spent.saturating_add(1),
-            Spends::Nothing => {}
+    fn use_retry(&mut self, cost: RetryCost) {
+        match cost {
+            RetryCost::OneRetry => self.retries_spent = self.retries_spent.saturating_add(1),
+            RetryCost::Free => {}
         }
     }
 
-    /// Puts a smaller question in the place of the one that didn't fit; false if there is none. A repair turn under way stays.
+    /// Replaces a question that was too large by a smaller one and keeps a repair turn. Returns false if it can't get smaller.
     fn shrink(&mut self) -> bool {
         self.shrunk = true;
         let Some(smaller) = self.question.shrink() else {
@@ -289,11 +287,11 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// The repair turn: the model sees its own reply and what is wrong with it.
-    fn show_faults(&mut self, said: String, faults: &[Fault]) {
+    /// Adds the repair turn: the model's own reply and its errors.
+    fn add_repair_turn(&mut self, said: String, faults: &[Fault]) {
         self.repaired = true;
         let messages = [
-            // Some servers refuse a message without content.
+            // Some servers reject an empty message.
             (Role::Assistant, non_empty(said).into()),
             (Role::User, reply::repair_prompt(faults).into()),
         ];
@@ -301,26 +299,26 @@ impl<'a> Run<'a> {
         self.request.messages.extend(messages);
     }
 
-    /// What a good reply should be better at, while a repair turn is left.
-    pub(super) fn to_better(&self, reply: &Reply) -> Vec<Fault> {
+    /// Returns the weaknesses to improve, if a repair turn is left.
+    pub(super) fn weaknesses_to_improve(&self, reply: &Reply) -> Vec<Fault> {
         let weaknesses = reply.weaknesses.iter().filter(|_| !self.repaired);
         weaknesses.map(|weakness| weakness.fault.clone()).collect()
     }
 
     fn fails(&self, error: JudgeError) -> AskOutcome {
         match &self.weak {
-            Some(reply) => self.answered(Ok(reply.clone())),
-            None => self.answered(Err(self.last_words(error))),
+            Some(reply) => self.with_answer(Ok(reply.clone())),
+            None => self.with_answer(Err(self.add_details(error))),
         }
     }
 
-    fn answered(&self, answer: JudgeAnswer) -> AskOutcome {
+    fn with_answer(&self, answer: JudgeAnswer) -> AskOutcome {
         self.ended(AskEnd::Answered(answer))
     }
 
     fn waits(&self, why: HeldBack, retry_in: Option<Duration>) -> AskOutcome {
         if let Some(reply) = &self.weak {
-            return self.answered(Ok(reply.clone()));
+            return self.with_answer(Ok(reply.clone()));
         }
         self.ended(AskEnd::Wait {
             why,
@@ -351,7 +349,6 @@ pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
     }
 }
 
-/// What a call will take of the judge's tokens a minute.
 fn load_of(request: &CallRequest, family: ModelFamily) -> Load {
     let messages = request.messages.iter();
     Load {

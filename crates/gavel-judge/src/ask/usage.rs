@@ -1,18 +1,15 @@
-//! Tokens and money, call by call and summed.
-
 use crate::call_log::CallUsage;
 use crate::entries::{JudgeSpec, price_of};
 use crate::provider::ProviderReply;
 
-/// What no call has used: nothing, at no cost.
-pub(super) fn nothing() -> CallUsage {
+pub(super) fn zero() -> CallUsage {
     CallUsage {
         cost_usd: Some(0.0),
         ..CallUsage::default()
     }
 }
 
-/// What one reply used. Unpriced if the model that answered has no price, or the provider reported no tokens.
+/// Returns the usage of one reply. Unpriced if the responding model has no price or the provider reported no tokens.
 pub(super) fn of_reply(spec: &JudgeSpec, reply: &ProviderReply) -> CallUsage {
     let Some(tokens) = reply.usage else {
         return CallUsage::default();
@@ -26,7 +23,7 @@ pub(super) fn of_reply(spec: &JudgeSpec, reply: &ProviderReply) -> CallUsage {
     }
 }
 
-/// Adds one call; a sum with an unpriced part is unpriced.
+/// Adds one call. The sum is unpriced if one part is.
 pub(super) fn add(sum: &mut CallUsage, call: CallUsage) {
     sum.tokens_in = sum.tokens_in.saturating_add(call.tokens_in);
     sum.tokens_in_cached = sum.tokens_in_cached.saturating_add(call.tokens_in_cached);

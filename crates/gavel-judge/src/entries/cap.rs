@@ -1,16 +1,14 @@
-//! What may be spent in a day and a month.
-
-/// The most that may be spent, USD; `None`: no such cap.
+/// Cost caps in USD. `None` means no cap.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cap {
-    /// In a day of UTC.
+    /// Per UTC day.
     pub daily_usd: Option<f64>,
-    /// In a month of UTC.
+    /// Per UTC month.
     pub monthly_usd: Option<f64>,
 }
 
 impl Cap {
-    /// Reads figures in which 0 stands for none.
+    /// 0 means no cap.
     pub fn new(daily_usd: f64, monthly_usd: f64) -> Self {
         let given = |usd: f64| Some(usd).filter(|usd| *usd > 0.0);
         Self {
@@ -19,12 +17,10 @@ impl Cap {
         }
     }
 
-    /// Whether it caps anything.
     pub fn is_set(&self) -> bool {
         self.daily_usd.is_some() || self.monthly_usd.is_some()
     }
 
-    /// The key of the settings that sets it.
     pub(super) fn key(&self) -> &'static str {
         match self.daily_usd {
             Some(_) => "daily_cap_usd",

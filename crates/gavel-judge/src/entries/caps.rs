@@ -1,5 +1,4 @@
-//! What judges may cost a day and a month, by entry and all together. A cap over calls without a price can't be kept, and is
-//! refused: it would be no cap.
+//! Daily and monthly cost caps per entry and in total. A cap over models without a price is rejected, because it can't be enforced.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,6 @@ use super::prices::price_of;
 use super::read::ProvidersError;
 use super::{Entry, Providers};
 
-/// An entry, every name that its judges are asked by, and its cap.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryCap {
     pub entry: String,
@@ -17,22 +15,20 @@ pub struct EntryCap {
     pub cap: Cap,
 }
 
-/// Every cap there is. Simulated judges cost nothing, and have no part in it.
+/// All caps, without simulated judges, because they are free.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Caps {
-    /// Of all judges together.
     pub total: Cap,
-    /// By entry, those without a cap too.
+    /// By entry, including entries without a cap.
     pub entries: Vec<EntryCap>,
 }
 
 impl Caps {
-    /// Whether anything is capped.
     pub fn are_set(&self) -> bool {
         self.total.is_set() || self.entries.iter().any(|entry| entry.cap.is_set())
     }
 
-    /// The caps by entry, those without one left out.
+    /// Returns the caps by entry, without entries that have none.
     pub fn by_entry(&self) -> BTreeMap<String, Cap> {
         self.entries
             .iter()
@@ -43,18 +39,18 @@ impl Caps {
 }
 
 impl Providers {
-    /// The same judges under a cap over all of them.
+    /// Sets the cap on all judges.
     #[must_use]
     pub fn under(self, total_cap: Cap) -> Self {
         Self { total_cap, ..self }
     }
 
-    /// Every cap. An error if the one over all judges can't be kept: a judge that could be asked has a model without a price.
+    /// Returns all caps. Fails if the total cap can't be enforced because a configured judge has a model without a price.
     pub fn caps(&self) -> Result<Caps, ProvidersError> {
         let total = self.total_cap;
         let real = || self.entries.values().filter(|entry| !entry.simulated);
         if total.is_set() {
-            for entry in real().filter(|entry| entry.lacks_key().is_none()) {
+            for entry in real().filter(|entry| entry.missing_key().is_none()) {
                 check_prices(entry).map_err(|fault| ProvidersError {
                     path: format!("judge.{}", total.key()),
                     message: format!("{fault} (entry {:?} of llm_providers.yaml)", entry.name),
@@ -72,7 +68,6 @@ impl Providers {
         })
     }
 
-    /// Every cap of an entry can be kept.
     pub(super) fn check_caps(&self) -> Result<(), ProvidersError> {
         for entry in self.entries.values().filter(|entry| entry.cap.is_set()) {
             check_cap(entry).map_err(|message| ProvidersError {
@@ -143,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_is_of_an_entry_with_all_its_models_and_0_is_none() {
+    fn cap_covers_all_models_of_an_entry_and_0_means_none() {
         let providers = read(&json!({ "daily_cap_usd": 10, "monthly_cap_usd": "0" })).unwrap();
         let caps = providers.caps().unwrap();
         assert!(caps.are_set() && !caps.total.is_set());
@@ -154,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_that_cant_be_kept_is_refused_with_the_remedy() {
+    fn rejects_unenforceable_cap_with_the_fix() {
         let refused = [
             (
                 json!({ "daily_cap_usd": 1, "models": ["x"] }),
@@ -190,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_over_all_needs_a_price_of_every_judge_that_could_be_asked() {
+    fn total_cap_needs_prices_of_all_configured_judges() {
         let total = Cap::new(0.0, 5.0);
         let unpriced = json!({ "models": ["x"] });
         let caps = |more: &Value| read(more).unwrap().under(total).caps();

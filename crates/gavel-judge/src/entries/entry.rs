@@ -1,4 +1,4 @@
-//! Reads and checks one entry of `llm_providers.yaml`.
+//! Parses and validates one entry of `llm_providers.yaml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -60,16 +60,16 @@ impl Entry {
         }
         let fields = Fields::new(name, value, KEYS)?;
         let formats = FORMATS.map(|format| (format.name, format));
-        let format = fields.word("type", &formats)?.ok_or_else(|| {
+        let format = fields.choice("type", &formats)?.ok_or_else(|| {
             let known = FORMATS.map(|format| format.name).join(", ");
-            fields.fault("type", format!("is missing; known: {known}"))
+            fields.error("type", format!("is missing; known: {known}"))
         })?;
         let custom = fields.text("custom_base_url")?;
         let (base_url_key, base_url) = match &custom {
             Some(url) => ("custom_base_url", url.clone()),
             None => ("base_url", fields.required("base_url")?),
         };
-        plausible_url(&base_url).map_err(|message| fields.fault(base_url_key, message))?;
+        plausible_url(&base_url).map_err(|message| fields.error(base_url_key, message))?;
         let mut models = fields.texts("models")?;
         let any_model = models.iter().any(|model| model == "*");
         models.retain(|model| model != "*");
@@ -87,7 +87,7 @@ impl Entry {
             key_optional: custom.is_some(),
             hint: fields.text("hint")?,
             auth: fields
-                .word("auth", &[("bearer", Auth::Key), ("none", Auth::None)])?
+                .choice("auth", &[("bearer", Auth::Key), ("none", Auth::None)])?
                 .unwrap_or(Auth::Key),
             auth_header: auth_header(&fields, format)?,
             auth_prefix: auth_prefix(&fields, format)?,
@@ -114,7 +114,7 @@ impl Entry {
     }
 }
 
-/// Enough of a check to catch what people mistype; the client parses it in full.
+/// Catches common typos. The HTTP client parses the URL in full.
 fn plausible_url(url: &str) -> Result<(), String> {
     let rest = url
         .strip_prefix("http://")
@@ -141,18 +141,18 @@ fn read_key(
         return Ok(None);
     };
     let text = key_file(&path)
-        .map_err(|reason| fields.fault("key_file", format!("could not read {path:?}: {reason}")))?;
+        .map_err(|reason| fields.error("key_file", format!("could not read {path:?}: {reason}")))?;
     if text.trim().is_empty() {
-        return Err(fields.fault("key_file", format!("{path:?} is empty")));
+        return Err(fields.error("key_file", format!("{path:?} is empty")));
     }
     clean_key(fields, "key_file", &text).map(Some)
 }
 
-/// A key goes into a header: a line break inside it would fail every call with a riddle.
+/// Rejects line breaks, because the key is sent in a header and every call would fail with an obscure error.
 fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, ProvidersError> {
     let key = key.trim();
     if key.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
-        return Err(fields.fault(at, "holds a character that no HTTP header may hold"));
+        return Err(fields.error(at, "holds a character that no HTTP header may hold"));
     }
     Ok(SecretString::from(key.to_owned()))
 }
@@ -164,7 +164,7 @@ fn auth_header(fields: &Fields<'_>, format: &WireFormat) -> Result<String, Provi
     if is_header_name(&name) {
         Ok(name)
     } else {
-        Err(fields.fault("auth_header", "expected a header's name"))
+        Err(fields.error("auth_header", "expected a header's name"))
     }
 }
 
@@ -173,10 +173,10 @@ fn headers(fields: &Fields<'_>) -> Result<BTreeMap<String, SecretString>, Provid
     for (name, value) in fields.text_map("headers")? {
         let at = format!("headers.{name}");
         if !is_header_name(&name) {
-            return Err(fields.fault(&at, "expected a header's name"));
+            return Err(fields.error(&at, "expected a header's name"));
         }
         let value = clean_key(fields, &at, &value)?;
-        // A variable that is empty leaves its header out: servers refuse an organisation without a name.
+        // An empty variable omits its header, because servers reject an empty organisation.
         if !value.expose_secret().is_empty() {
             headers.insert(name, value);
         }
@@ -192,10 +192,10 @@ fn is_header_name(name: &str) -> bool {
 }
 
 fn auth_prefix(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
-    // `auth_prefix: ""` is a setting (Azure), not an absence.
+    // `auth_prefix: ""` is a valid setting (Azure) and differs from an absent one.
     match fields.raw("auth_prefix") {
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(fields.fault("auth_prefix", "expected text")),
+        Some(_) => Err(fields.error("auth_prefix", "expected text")),
         None => Ok(format.auth_prefix.to_owned()),
     }
 }
@@ -204,11 +204,11 @@ fn extra_body(fields: &Fields<'_>) -> Result<Map<String, Value>, ProvidersError>
     match fields.raw("extra_body") {
         None => Ok(Map::new()),
         Some(Value::Object(map)) => Ok(map.clone()),
-        Some(_) => Err(fields.fault("extra_body", "expected a map of request fields")),
+        Some(_) => Err(fields.error("extra_body", "expected a map of request fields")),
     }
 }
 
-/// Read whatever the address is; it holds for `base_url` alone: a server of one's own has no batches that cost less.
+/// Validated for every address but applied only to `base_url`, because custom servers have no discounted batches.
 fn batch_price_factor(
     fields: &Fields<'_>,
     format: &WireFormat,
@@ -222,11 +222,11 @@ fn batch_price_factor(
         let (own, others) = (format.name, others.join(" or "));
         let message =
             format!("{own} has no batch endpoint here; leave it out, or use type {others}");
-        return Err(fields.fault(KEY, message));
+        return Err(fields.error(KEY, message));
     }
     match given {
         Some(factor) if factor <= 0.0 || factor > 1.0 => {
-            Err(fields.fault(KEY, "expected a number above 0 and at most 1"))
+            Err(fields.error(KEY, "expected a number above 0 and at most 1"))
         }
         given => Ok(given.filter(|_| custom_base_url.is_none())),
     }
@@ -236,12 +236,12 @@ fn structured(fields: &Fields<'_>, format: &WireFormat) -> Result<Option<Rung>, 
     let rungs = format.ladder.iter().filter(|rung| **rung != Rung::Prompt);
     let rungs = rungs.map(|rung| (rung.as_str(), Some(*rung)));
     let words: Vec<_> = std::iter::once(("auto", None)).chain(rungs).collect();
-    Ok(fields.word("structured", &words)?.flatten())
+    Ok(fields.choice("structured", &words)?.flatten())
 }
 
 fn positive(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, ProvidersError> {
     match fields.count(key)? {
-        Some(0) => Err(fields.fault(key, "expected a whole number of 1 or more")),
+        Some(0) => Err(fields.error(key, "expected a whole number of 1 or more")),
         given => Ok(given),
     }
 }
@@ -252,7 +252,7 @@ fn temperature(fields: &Fields<'_>) -> Result<Option<f64>, ProvidersError> {
     }
     match fields.number("temperature")? {
         Some(number) if number > 2.0 => {
-            Err(fields.fault("temperature", "expected a number of 0-2, or none"))
+            Err(fields.error("temperature", "expected a number of 0-2, or none"))
         }
         given => Ok(Some(given.unwrap_or(0.0))),
     }
@@ -264,6 +264,6 @@ fn timeout(fields: &Fields<'_>) -> Result<Option<Duration>, ProvidersError> {
         Some(seconds) if seconds > 0.0 && seconds <= 3600.0 => {
             Ok(Some(Duration::from_secs_f64(seconds)))
         }
-        Some(_) => Err(fields.fault("timeout_s", "expected more than 0 and at most 3600 seconds")),
+        Some(_) => Err(fields.error("timeout_s", "expected more than 0 and at most 3600 seconds")),
     }
 }

@@ -1,24 +1,21 @@
-//! Who stands in for whom: `fallback:` of each entry, checked before anybody is asked.
-
 use super::Providers;
 use super::read::ProvidersError;
 use super::spec::{Entry, JudgeSpec};
 
 impl Providers {
-    /// The name of the judge that is asked what this one declines; `None` where there is none. Another model of an entry
-    /// may be the entry's fallback, and has none itself then.
+    /// Returns the fallback judge. It may be another model of the entry, which then has none.
     pub(crate) fn fallback_of(&self, spec: &JudgeSpec) -> Option<String> {
         self.next(spec.entry(), spec.model())
             .map(|(name, ..)| name.to_owned())
     }
 
-    /// The name of the judge that stands in for the judge of a name; `None` where there is none, or no such judge.
+    /// Returns the name of the fallback of the named judge. `None` if it has none or doesn't exist.
     pub fn fallback(&self, name: &str) -> Option<String> {
         let (entry, model) = self.find(name)?;
         self.next(entry, &model).map(|(name, ..)| name.to_owned())
     }
 
-    /// Every fallback is another judge of the file, none comes back to where it began, and none simulates what is real.
+    /// Checks that fallbacks exist, form no cycle, and are not simulated if the judge is real.
     pub(super) fn check_fallbacks(&self) -> Result<(), ProvidersError> {
         for entry in self.entries.values() {
             if let Some(name) = &entry.fallback {
@@ -59,7 +56,7 @@ impl Providers {
         Ok(())
     }
 
-    /// The judge behind this one, unless that is this one.
+    /// Returns the next judge in the chain, unless it is the same judge.
     fn next<'a>(&'a self, entry: &'a Entry, model: &str) -> Option<(&'a str, &'a Entry, String)> {
         let name = entry.fallback.as_deref()?;
         let (other, other_model) = self.find(name)?;

@@ -1,7 +1,7 @@
 //! `llm_providers.yaml` after substitution: entries, models, prices, limits.
 //!
-//! Reads and checks; it opens no file of its own (a callback reads `key_file`) and never calls a provider. A key is a
-//! secret from the moment it is read: no error and no debug print shows it.
+//! Parses and validates without I/O: a callback reads `key_file`. Keys are wrapped as secrets immediately, so that no error or debug output
+//! contains them.
 
 mod cap;
 mod caps;
@@ -26,31 +26,28 @@ pub use read::ProvidersError;
 use spec::Entry;
 pub use spec::JudgeSpec;
 
-/// Why a judge of a name can't be asked.
+/// Reason why a judge is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotConfigured {
-    /// No entry of that name.
     #[error(
         "unknown judge {name:?}: name another one in DEFAULT_LLM_PROVIDER, in the criteria's scoring.llm_provider or with --judge; {known}"
     )]
     Unknown {
         name: String,
-        /// The name that was probably meant, or those that there are.
+        /// Closest name, or all names.
         known: String,
     },
-    /// The entry doesn't list the model, and a cap holds for it.
+    /// The entry doesn't list the model and a cap applies.
     #[error(
         "judge {name:?} can't be asked: a cap holds for entry {entry:?}, and the model isn't among its models; list it under \
          models in llm_providers.yaml and give it a price, or leave the cap out"
     )]
     Capped { name: String, entry: String },
-    /// The entry has no key and doesn't say `auth: none`.
     #[error("judge {name:?} is not configured: {remedy}{}", instead(.others))]
     NoKey {
         name: String,
-        /// What to set, e.g. `set OPENAI_API_KEY`.
+        /// Setting to add, e.g. `set OPENAI_API_KEY`.
         remedy: String,
-        /// The real judges that could be asked.
         others: Vec<String>,
     },
 }
@@ -67,7 +64,7 @@ fn instead(others: &[String]) -> String {
 }
 
 impl NotConfigured {
-    /// What is wrong, for whoever named the judge in a request and not in a setting.
+    /// Returns the error text for a judge named in a request instead of a setting.
     pub fn of_a_request(&self) -> String {
         match self {
             Self::Unknown { known, .. } => format!("there is no such judge; {known}"),
@@ -79,20 +76,18 @@ impl NotConfigured {
     }
 }
 
-/// How far ahead of UTC a day begins where it begins first.
-const EASTERNMOST: TimeDelta = TimeDelta::hours(14);
+const MAX_UTC_OFFSET: TimeDelta = TimeDelta::hours(14);
 
-/// All entries.
 #[derive(Debug, Clone)]
 pub struct Providers {
     entries: BTreeMap<String, Arc<Entry>>,
-    /// What all judges together may cost.
+    /// Cap on the cost of all judges.
     total_cap: Cap,
 }
 
 impl Providers {
-    /// Reads the resolved YAML (as JSON): a map of entries by name. Unknown keys are errors with "did you mean".
-    /// `key_file` reads the file that an entry's `key_file:` names.
+    /// Parses the resolved YAML (as JSON): a map of entries by name. Unknown keys are errors with "did you mean". `key_file` reads the file
+    /// in an entry's `key_file:`.
     pub fn from_value(
         value: &Value,
         key_file: &dyn Fn(&str) -> Result<String, String>,
@@ -116,12 +111,9 @@ impl Providers {
         Ok(providers)
     }
 
-    /// Whether each price held on a day that has come, as of `now`: what nobody can have looked up can't be traced.
-    ///
-    /// # Errors
-    /// The first price that is of a day to come.
+    /// Checks that the date of each price is not after `now`, because such a price can't have been looked up. Returns the first violation.
     pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
-        let today = (now + EASTERNMOST).date_naive();
+        let today = (now + MAX_UTC_OFFSET).date_naive();
         for entry in self.entries.values() {
             let future = entry.prices.iter().find(|(_, price)| price.as_of > today);
             if let Some((model, price)) = future {
@@ -137,7 +129,7 @@ impl Providers {
         Ok(())
     }
 
-    /// Every judge name that can be asked for: `entry`, and `entry:model` for each of its other models.
+    /// Returns all judge names: `entry`, and `entry:model` for each further model.
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for entry in self.entries.values() {
@@ -153,33 +145,36 @@ impl Providers {
         names
     }
 
-    /// Whether a judge of that name could be asked (the name is known and has a key or needs none).
+    /// Checks that a judge exists and has a key if it needs one.
     pub fn check(&self, name: &str) -> Result<(), NotConfigured> {
         self.spec(name).map(|_| ())
     }
 
-    /// Who can be asked, for other processes: the names that [`Self::check`] accepts, and `entry:*` where any model will do.
+    /// Returns the names that [`Self::check`] accepts, for other processes, and `entry:*` if an entry accepts any model.
     pub fn askable(&self) -> Vec<String> {
         let mut names = self.names();
         names.retain(|name| self.check(name).is_ok());
-        let any = self.entries.values().filter(|entry| self.takes_any(entry));
+        let any = self
+            .entries
+            .values()
+            .filter(|entry| self.accepts_any_model(entry));
         names.extend(
-            any.filter(|entry| entry.lacks_key().is_none())
+            any.filter(|entry| entry.missing_key().is_none())
                 .map(|entry| format!("{}:*", entry.name)),
         );
         names
     }
 
-    /// The entries of real judges that could be asked.
+    /// Returns the entries of configured judges that are not simulated.
     pub fn real(&self) -> Vec<String> {
         let real = self.entries.values().filter(|entry| !entry.simulated);
-        real.filter(|entry| entry.lacks_key().is_none())
+        real.filter(|entry| entry.missing_key().is_none())
             .map(|entry| entry.name.clone())
             .collect()
     }
 
-    /// The name of the judge that a request means: a judge, or else a model. A model is asked of the default judge's entry,
-    /// unless another one alone lists it.
+    /// Returns the judge named by a request, either a judge or a model. A model belongs to the default judge's entry, unless only another
+    /// entry lists it.
     pub fn named(&self, name: &str, default: &str) -> String {
         let name = name.trim();
         let entry_of = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
@@ -189,26 +184,26 @@ impl Providers {
         let default = entry_of(default);
         let lists = |entry: &&Arc<Entry>| {
             let own = entry.name == default && entry.any_model;
-            own || entry.lists(name) && entry.lacks_key().is_none()
+            own || entry.lists(name) && entry.missing_key().is_none()
         };
         let default_first = self.entries.get(&default).into_iter();
         let found = default_first.chain(self.entries.values()).find(lists);
         format!("{}:{name}", found.map_or(&default, |entry| &entry.name))
     }
 
-    /// The spec of a judge that [`Self::check`] accepts.
+    /// Returns the spec of a judge that [`Self::check`] accepts.
     pub fn spec(&self, name: &str) -> Result<JudgeSpec, NotConfigured> {
         let (entry, model) = self.find(name).ok_or_else(|| NotConfigured::Unknown {
             name: name.to_owned(),
             known: self.hint(name),
         })?;
-        if !self.takes_any(entry) && !entry.lists(&model) {
+        if !self.accepts_any_model(entry) && !entry.lists(&model) {
             return Err(NotConfigured::Capped {
                 name: name.to_owned(),
                 entry: entry.name.clone(),
             });
         }
-        if let Some(remedy) = entry.lacks_key() {
+        if let Some(remedy) = entry.missing_key() {
             return Err(NotConfigured::NoKey {
                 name: name.to_owned(),
                 remedy,
@@ -222,7 +217,7 @@ impl Providers {
         })
     }
 
-    /// Calls in flight at once by entry, for the gate; 0 for no cap.
+    /// Returns the concurrency cap by entry for the gate. 0 means no cap.
     pub fn concurrency(&self) -> BTreeMap<String, u32> {
         self.entries
             .values()
@@ -230,7 +225,6 @@ impl Providers {
             .collect()
     }
 
-    /// Requests and tokens a minute by entry, for the gate.
     pub fn paces(&self) -> BTreeMap<String, PaceLimits> {
         self.entries
             .values()
@@ -248,18 +242,17 @@ impl Providers {
         if let Some(entry) = self.entries.get(name) {
             return Some((entry, entry.model.clone()));
         }
-        // Model names may hold colons themselves (`llama3:8b`); entry names can't.
+        // Model names may contain colons (`llama3:8b`), entry names can't.
         let (entry, model) = name.split_once(':')?;
         let (entry, model) = (self.entries.get(entry)?, model.trim());
         (!model.is_empty()).then(|| (entry, model.to_owned()))
     }
 
-    /// Whether the entry may be asked for models that it doesn't list: a cap holds for what has a price alone.
-    fn takes_any(&self, entry: &Entry) -> bool {
+    /// Returns whether the entry accepts unlisted models. With a cap it doesn't, because only listed models have prices.
+    fn accepts_any_model(&self, entry: &Entry) -> bool {
         entry.any_model || entry.simulated || !(entry.cap.is_set() || self.total_cap.is_set())
     }
 
-    /// What helps somebody who named a judge that there isn't.
     fn hint(&self, name: &str) -> String {
         let names = self.names();
         gavel_rules::hint(name, names.iter().map(String::as_str))

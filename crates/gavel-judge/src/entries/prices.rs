@@ -1,4 +1,4 @@
-//! What tokens cost, by model. A model without a price is unpriced, never free.
+//! Token prices by model. A model without a price has unknown cost, not zero.
 
 use std::collections::BTreeMap;
 
@@ -31,22 +31,20 @@ const LONG_PROMPT_KEYS: &[&str] = &[RATES[0], RATES[1], RATES[2], RATES[3], "abo
 pub(crate) struct Price {
     rates: Rates,
     long_prompt: Option<LongPrompt>,
-    /// A day on which it held.
+    /// Date of verification.
     pub(super) as_of: NaiveDate,
 }
 
-/// USD per million tokens.
+/// USD per million tokens. The cached and cache write rates default to `input`.
 #[derive(Debug, Clone, PartialEq)]
 struct Rates {
     input: f64,
-    /// Equal to the input's where the file names none.
     cached_input: f64,
-    /// Equal to the input's where the file names none.
     cache_write_input: f64,
     output: f64,
 }
 
-/// The rates of a call whose prompt is longer than so many tokens, for all of its tokens.
+/// Rates for all tokens of a call with a longer prompt than `above_input_tokens`.
 #[derive(Debug, Clone, PartialEq)]
 struct LongPrompt {
     above_input_tokens: i64,
@@ -54,7 +52,6 @@ struct LongPrompt {
 }
 
 impl Price {
-    /// USD of one call.
     pub(crate) fn cost(&self, tokens: Tokens) -> f64 {
         let rates = match &self.long_prompt {
             Some(long) if tokens.input > long.above_input_tokens => &long.rates,
@@ -76,7 +73,7 @@ impl Rates {
         let needed = |key: &str| {
             fields
                 .number(key)?
-                .ok_or_else(|| fields.fault(key, "is missing; USD per million tokens"))
+                .ok_or_else(|| fields.error(key, "is missing; USD per million tokens"))
         };
         let [input, cached_input, cache_write_input, output] = RATES;
         let input = needed(input)?;
@@ -95,7 +92,7 @@ impl LongPrompt {
         let fields = Fields::new(path, value, LONG_PROMPT_KEYS)?;
         let above = fields
             .count(ABOVE)?
-            .ok_or_else(|| fields.fault(ABOVE, "is missing; tokens of a prompt"))?;
+            .ok_or_else(|| fields.error(ABOVE, "is missing; tokens of a prompt"))?;
         Ok(Self {
             above_input_tokens: i64::from(above),
             rates: Rates::read(&fields)?,
@@ -103,8 +100,8 @@ impl LongPrompt {
     }
 }
 
-/// The price of the model that answered. A dated snapshot (`gpt-4o-mini-2024-07-18`) has the price of the name that it
-/// begins with; another model than the one that was asked has its own price, or none.
+/// Returns the price of the responding model. A dated snapshot (`gpt-4o-mini-2024-07-18`) has the price of its prefix.
+/// A model other than the requested one has its own price or none.
 pub(crate) fn price_of<'a>(
     prices: &'a BTreeMap<String, Price>,
     reported: &str,
@@ -136,7 +133,7 @@ pub(super) fn read(
     for (model, value) in models {
         let fields = Fields::new(&format!("{path}.{model}"), value, KEYS)?;
         let rates = Rates::read(&fields)?;
-        // A price that nobody can trace is a price that nobody can check.
+        // Date and source are required, so that the price can be verified.
         let as_of = day(&fields)?;
         fields.required("source")?;
         let long_prompt = fields
@@ -157,7 +154,7 @@ fn day(fields: &Fields<'_>) -> Result<NaiveDate, ProvidersError> {
     let text = fields.required(AS_OF)?;
     let day = NaiveDate::parse_from_str(text.trim(), "%Y-%m-%d");
     day.map_err(|_| {
-        fields.fault(
+        fields.error(
             AS_OF,
             format!("{text:?} is no date; give a day on which the price held, as 2026-01-31"),
         )

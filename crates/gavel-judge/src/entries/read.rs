@@ -1,40 +1,39 @@
-//! Reads typed fields out of a resolved YAML map, where a number or a boolean may have become text by substitution.
+//! Reads typed fields from a resolved YAML map. Substitution may have replaced numbers and booleans by text.
 
 use std::collections::BTreeMap;
 
 use gavel_rules::hint;
 use serde_json::{Map, Value};
 
-/// A fault in `llm_providers.yaml`: the path of the key, and what is wrong with it.
+/// Error in `llm_providers.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct ProvidersError {
-    /// Dotted path of the key, for the file's line to be found by.
+    /// Dotted path of the key, used to find its line.
     pub path: String,
-    /// What is wrong and what would be right.
     pub message: String,
 }
 
-/// A map with its path, for errors that name the key.
+/// Map with its path, for errors that name the key.
 pub(super) struct Fields<'a> {
     path: String,
     map: &'a Map<String, Value>,
 }
 
 impl<'a> Fields<'a> {
-    /// Takes a map whose keys are all in `known`; another key is an error with the nearest known one.
+    /// Checks that all keys are in `known`. An unknown key is an error with the closest known one.
     pub(super) fn new(
         path: &str,
         value: &'a Value,
         known: &[&str],
     ) -> Result<Self, ProvidersError> {
         let Value::Object(map) = value else {
-            return Err(fault(path, "expected a map".to_owned()));
+            return Err(error(path, "expected a map".to_owned()));
         };
         for key in map.keys() {
             if !known.contains(&key.as_str()) {
                 let path = format!("{path}.{key}");
-                return Err(fault(&path, unknown_key(key, known)));
+                return Err(error(&path, unknown_key(key, known)));
             }
         }
         Ok(Self {
@@ -47,60 +46,60 @@ impl<'a> Fields<'a> {
         format!("{}.{key}", self.path)
     }
 
-    pub(super) fn fault(&self, key: &str, message: impl Into<String>) -> ProvidersError {
-        fault(&self.path(key), message.into())
+    pub(super) fn error(&self, key: &str, message: impl Into<String>) -> ProvidersError {
+        error(&self.path(key), message.into())
     }
 
-    /// The raw value; null counts as absent.
+    /// Returns the raw value. Null counts as absent.
     pub(super) fn raw(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
-    /// A text without the white space around it; empty counts as absent. Never shows the value in an error: it may be a key.
+    /// Returns a trimmed text. Empty counts as absent. Errors don't contain the value, because it may be a key.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, ProvidersError> {
         match self.raw(key) {
             None => Ok(None),
             Some(value) => scalar(value)
                 .map(|text| Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
-                .ok_or_else(|| self.fault(key, "expected text")),
+                .ok_or_else(|| self.error(key, "expected text")),
         }
     }
 
     pub(super) fn required(&self, key: &str) -> Result<String, ProvidersError> {
         self.text(key)?
-            .ok_or_else(|| self.fault(key, "is missing or empty"))
+            .ok_or_else(|| self.error(key, "is missing or empty"))
     }
 
-    /// `true` or `false`, also as text.
+    /// Returns a boolean, also from text.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ProvidersError> {
         match self.text(key)?.as_deref() {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
-            Some(_) => Err(self.fault(key, "expected true or false")),
+            Some(_) => Err(self.error(key, "expected true or false")),
         }
     }
 
-    /// A whole number of 0 and up, also as text.
+    /// Returns an integer of 0 or more, also from text.
     pub(super) fn count(&self, key: &str) -> Result<Option<u32>, ProvidersError> {
         self.parsed(key, "expected a whole number of 0 or more")
     }
 
-    /// A finite number of 0 and up, also as text.
+    /// Returns a finite number of 0 or more, also from text.
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ProvidersError> {
         const EXPECTED: &str = "expected a number of 0 or more";
         match self.parsed::<f64>(key, EXPECTED)? {
-            Some(number) if !number.is_finite() || number < 0.0 => Err(self.fault(key, EXPECTED)),
+            Some(number) if !number.is_finite() || number < 0.0 => Err(self.error(key, EXPECTED)),
             number => Ok(number),
         }
     }
 
-    /// A list of texts without the white space around them; empty ones are left out.
+    /// Returns a list of trimmed texts without empty ones.
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, ProvidersError> {
         let Some(value) = self.raw(key) else {
             return Ok(Vec::new());
         };
-        let expected = || self.fault(key, "expected a list of texts");
+        let expected = || self.error(key, "expected a list of texts");
         let list = value.as_array().ok_or_else(expected)?;
         let mut texts = Vec::new();
         for item in list {
@@ -114,7 +113,7 @@ impl<'a> Fields<'a> {
         let Some(value) = self.raw(key) else {
             return Ok(BTreeMap::new());
         };
-        let expected = || self.fault(key, "expected a map of texts");
+        let expected = || self.error(key, "expected a map of texts");
         let mut texts = BTreeMap::new();
         for (name, value) in value.as_object().ok_or_else(expected)? {
             texts.insert(name.clone(), scalar(value).ok_or_else(expected)?);
@@ -122,8 +121,7 @@ impl<'a> Fields<'a> {
         Ok(texts)
     }
 
-    /// One of a closed set of words.
-    pub(super) fn word<T: Copy>(
+    pub(super) fn choice<T: Copy>(
         &self,
         key: &str,
         words: &[(&str, T)],
@@ -135,7 +133,7 @@ impl<'a> Fields<'a> {
             Some((_, value)) => Ok(Some(*value)),
             None => {
                 let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                Err(self.fault(
+                Err(self.error(
                     key,
                     format!("unknown {key} {text:?}; known: {}", known.join(", ")),
                 ))
@@ -153,12 +151,12 @@ impl<'a> Fields<'a> {
             Some(text) => text
                 .parse()
                 .map(Some)
-                .map_err(|_| self.fault(key, expected)),
+                .map_err(|_| self.error(key, expected)),
         }
     }
 }
 
-fn fault(path: &str, message: String) -> ProvidersError {
+fn error(path: &str, message: String) -> ProvidersError {
     ProvidersError {
         path: path.to_owned(),
         message,
@@ -175,7 +173,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// A key may have a word too many (`api_key`).
+/// Suggests a key for one with an extra part (`api_key`).
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let is_word = |name: &&str| key.split('_').any(|word| word == *name);
     match known.iter().copied().find(is_word) {
@@ -189,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_key_is_told_which_was_meant() {
+    fn unknown_key_error_suggests_a_key() {
         let known = ["key", "key_file", "base_url"];
         for (key, told) in [
             ("api_key", "unknown key; did you mean key?"),

@@ -1,4 +1,4 @@
-//! One judge as it is asked: an entry of `llm_providers.yaml`, and one of its models. It reads nothing and calls nobody.
+//! Judge specification: an entry of `llm_providers.yaml` and one of its models. No I/O.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::provider::shape::Rung;
 use crate::question::Limits;
 use crate::tokens::ModelFamily;
 
-/// One judge: an entry, checked, with its key resolved (the key is secret and never shown), and the model to ask.
+/// Validated entry with its resolved key, and the model to call. Debug output doesn't contain the key.
 #[derive(Debug, Clone)]
 pub struct JudgeSpec {
     pub(super) name: String,
@@ -25,32 +25,27 @@ pub struct JudgeSpec {
 }
 
 impl JudgeSpec {
-    /// The judge's name: the entry's, or `entry:model`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of its entry in `llm_providers.yaml`.
     pub fn entry_name(&self) -> &str {
         &self.entry.name
     }
 
-    /// The model that is asked for.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// Whether the entry says that whatever answers there is simulated.
     pub fn simulated(&self) -> bool {
         self.entry.simulated
     }
 
-    /// Calls in flight at once; `None` for no cap.
+    /// `None` without a cap.
     pub fn max_concurrency(&self) -> Option<u32> {
         Some(self.entry.max_concurrency).filter(|cap| *cap > 0)
     }
 
-    /// What the model can take.
     pub fn limits(&self) -> Limits {
         Limits {
             context_window: self.entry.context_window,
@@ -59,12 +54,11 @@ impl JudgeSpec {
         }
     }
 
-    /// What a call of its batch endpoint costs of an ordinary one; `None`: it has no such endpoint.
+    /// Returns the price of a batch call relative to a regular one, or `None` without a batch endpoint.
     pub fn batch_price_factor(&self) -> Option<f64> {
         self.entry.batch_price_factor
     }
 
-    /// USD of one call with so many tokens, none of them cached; `None`: the model has no price.
     pub fn cost_usd(&self, tokens_in: i64, tokens_out: i64) -> Option<f64> {
         let tokens = Tokens {
             input: tokens_in,
@@ -75,7 +69,7 @@ impl JudgeSpec {
         price_of(&self.entry.prices, &self.model).map(|price| price.cost(tokens))
     }
 
-    /// How long one call for a question of `kind` may take: 180 s for sessions, 30 s for the rest, unless the entry says.
+    /// Returns the timeout of a call by question kind: 180 s for sessions, 30 s for others, unless the entry sets one.
     pub fn timeout(&self, kind: &str) -> Duration {
         self.entry.timeout.unwrap_or(match kind {
             "session" => Duration::from_secs(180),
@@ -83,7 +77,7 @@ impl JudgeSpec {
         })
     }
 
-    /// Whether a price is missing that the entry should have: not of a simulated judge, nor where any model may be asked.
+    /// Returns whether the model should have a price and has none. Simulated judges and entries for any model need none.
     pub fn misses_price(&self) -> bool {
         let entry = &self.entry;
         !entry.any_model && !entry.simulated && price_of(&entry.prices, &self.model).is_none()
@@ -94,12 +88,10 @@ impl JudgeSpec {
     }
 }
 
-/// How calls prove who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Auth {
-    /// By a key, in the header that the entry names.
+    /// Key in the header that the entry names.
     Key,
-    /// Not at all.
     None,
 }
 
@@ -117,11 +109,11 @@ pub(crate) struct Entry {
     pub(crate) auth: Auth,
     pub(crate) auth_header: String,
     pub(crate) auth_prefix: String,
-    /// Header values may be keys too.
+    /// Secret, because header values may be keys.
     pub(crate) headers: BTreeMap<String, SecretString>,
     pub(crate) extra_body: Map<String, Value>,
     pub(crate) prices: BTreeMap<String, Price>,
-    /// What a call of its batch endpoint costs of an ordinary one; `None` where it has no such endpoint.
+    /// Price of a batch call relative to a regular one. `None` without a batch endpoint.
     pub(crate) batch_price_factor: Option<f64>,
     pub(crate) max_concurrency: u32,
     pub(crate) requests_per_minute: Option<u32>,
@@ -130,14 +122,13 @@ pub(crate) struct Entry {
     pub(crate) max_output_tokens: u32,
     pub(crate) temperature: Option<f64>,
     pub(crate) timeout: Option<Duration>,
-    /// How the reply's shape is asked for, always; `None`: by schema, and down the ladder where the server refuses that.
+    /// Fixed output mode. `None` uses the schema, with fallback to weaker modes if the server rejects it.
     pub(crate) structured: Option<Rung>,
     pub(crate) simulated: bool,
-    /// The judge that is asked what this one declines: `entry` or `entry:model`.
+    /// Fallback judge: `entry` or `entry:model`.
     pub(crate) fallback: Option<String>,
-    /// What all its models together may cost.
     pub(super) cap: Cap,
-    /// What of it may change an answer, as keys of the cache have it; written by the first of them.
+    /// Parameters that can change an answer, serialised for cache keys on first use.
     pub(crate) parameters: OnceLock<String>,
 }
 
@@ -154,13 +145,12 @@ impl fmt::Debug for Entry {
 }
 
 impl Entry {
-    /// Whether a model is the entry's own or among its others.
     pub(super) fn lists(&self, model: &str) -> bool {
         self.model == model || self.models.iter().any(|other| other == model)
     }
 
-    /// The remedy where the entry needs a key and has none.
-    pub(super) fn lacks_key(&self) -> Option<String> {
+    /// Returns how to add a key if the entry needs one and has none.
+    pub(super) fn missing_key(&self) -> Option<String> {
         let needs = self.auth == Auth::Key && !self.key_optional && self.key.is_none();
         needs.then(|| {
             self.hint.clone().unwrap_or_else(|| {
@@ -172,13 +162,13 @@ impl Entry {
         })
     }
 
-    /// Replaces every secret of this entry in an error. A header such as `1` would blank the whole text, and hides nothing.
+    /// Redacts the secrets of this entry in an error. Very short ones stay, because a header value such as `1` would blank the text.
     pub(crate) fn redact(&self, text: String) -> String {
         self.redact_from(text, 4, 4)
     }
 
-    /// Replaces every secret of this entry in a model's reply. Shorter ones stay, because a header's value or the key of a
-    /// local server may be a common word, and a replaced word would change an answer.
+    /// Redacts the secrets of this entry in a model's reply. Shorter ones stay, because a header value or the key of a local server may be
+    /// a common term, and replacing it would change an answer.
     pub(crate) fn redact_reply(&self, text: String) -> String {
         self.redact_from(text, 8, 16)
     }

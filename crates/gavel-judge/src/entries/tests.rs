@@ -1,4 +1,3 @@
-//! What `llm_providers.yaml` may say, and what is said of it when it may not.
 use std::time::Duration;
 
 use gavel_clock::{Clock as _, SystemClock};
@@ -25,14 +24,14 @@ fn entry_with(more: Value) -> Value {
     json!({ "j": entry })
 }
 
-fn fault_of(more: Value) -> (String, String) {
+fn error_of(more: Value) -> (String, String) {
     let error = read(entry_with(more)).unwrap_err();
     (error.path, error.message)
 }
 
 const SHIPPED: &str = include_str!("../../../../config/llm_providers.yaml");
 
-/// The shipped file as it reads when `set` is in the environment.
+/// Returns the shipped file with the variables in `set`.
 fn shipped(set: &[(&str, &str)]) -> Providers {
     let mut value: Value = serde_yaml_ng::from_str(SHIPPED).unwrap();
     substitute(&mut value, set);
@@ -58,7 +57,7 @@ fn substitute(value: &mut Value, set: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_shipped_file_needs_a_key_for_each_family_and_none_for_the_simulator() {
+fn shipped_file_needs_a_key_except_for_the_simulator() {
     let providers = shipped(&[]);
     let names = providers.names();
     for name in [
@@ -91,7 +90,7 @@ fn the_shipped_file_needs_a_key_for_each_family_and_none_for_the_simulator() {
 }
 
 #[test]
-fn the_shipped_file_takes_a_key_or_an_address_of_ones_own() {
+fn shipped_file_accepts_a_key_or_custom_address() {
     let keyed = shipped(&[("OPENAI_API_KEY", "sk-1"), ("OPENAI_MODEL", "gpt-5")]);
     let spec = keyed.spec("openai-default").unwrap();
     assert_eq!(spec.model(), "gpt-5");
@@ -106,7 +105,7 @@ fn the_shipped_file_takes_a_key_or_an_address_of_ones_own() {
 }
 
 #[test]
-fn numbers_and_booleans_may_be_text() {
+fn accepts_numbers_and_booleans_as_text() {
     let providers = read(entry_with(json!({
         "max_concurrency": "7", "context_window": "4096", "max_output_tokens": "512",
         "temperature": "0.5", "timeout_s": "2.5", "simulated": "true",
@@ -127,7 +126,7 @@ fn numbers_and_booleans_may_be_text() {
 }
 
 #[test]
-fn white_space_around_models_and_addresses_is_ignored() {
+fn trims_models_and_addresses() {
     let providers = read(entry_with(json!({
         "model": " gpt-4o\n", "models": ["o3 ", " "], "custom_base_url": "\thttps://gateway/v1 ",
     })))
@@ -141,7 +140,7 @@ fn white_space_around_models_and_addresses_is_ignored() {
 }
 
 #[test]
-fn what_an_entry_leaves_out_has_documented_defaults() {
+fn missing_keys_have_documented_defaults() {
     let spec = read(entry_with(json!({}))).unwrap().spec("j").unwrap();
     let limits = Limits {
         context_window: 128_000,
@@ -166,7 +165,7 @@ fn what_an_entry_leaves_out_has_documented_defaults() {
 }
 
 #[test]
-fn path_and_key_header_are_those_of_the_family() {
+fn path_and_key_header_depend_on_the_type() {
     let table = [
         ("openai", "/chat/completions", "Authorization", "Bearer "),
         ("anthropic", "/v1/messages", "x-api-key", ""),
@@ -187,7 +186,7 @@ fn path_and_key_header_are_those_of_the_family() {
 }
 
 #[test]
-fn each_shipped_model_has_a_price_but_the_simulated_one() {
+fn shipped_models_have_prices() {
     let variables = SHIPPED.split("${").filter_map(|rest| rest.split_once(":-"));
     let keys = variables.filter(|(name, _)| name.ends_with("_API_KEY"));
     let mut set: Vec<(&str, &str)> = keys.map(|(name, _)| (name, "sk-0")).collect();
@@ -201,7 +200,7 @@ fn each_shipped_model_has_a_price_but_the_simulated_one() {
 }
 
 #[test]
-fn what_a_batch_costs_is_said_for_the_provider_itself_and_not_for_a_server_of_ones_own() {
+fn batch_price_applies_only_to_base_url() {
     let keys = [
         ("OPENAI_API_KEY", "sk-0"),
         ("ANTHROPIC_API_KEY", "sk-1"),
@@ -223,7 +222,7 @@ fn what_a_batch_costs_is_said_for_the_provider_itself_and_not_for_a_server_of_on
 }
 
 #[test]
-fn a_batchs_price_is_a_share_of_a_calls_and_of_a_family_that_has_one() {
+fn batch_price_factor_is_validated() {
     let table = [
         (
             json!({ "batch_price_factor": 0 }),
@@ -242,14 +241,14 @@ fn a_batchs_price_is_a_share_of_a_calls_and_of_a_family_that_has_one() {
         ),
     ];
     for (more, path, message) in table {
-        let (at, said) = fault_of(more);
+        let (at, said) = error_of(more);
         assert_eq!(at, path);
         assert!(said.contains(message), "{said}");
     }
 }
 
 #[test]
-fn each_fault_is_named_with_its_path() {
+fn errors_name_the_path() {
     let table = [
         (json!({ "modle": "x" }), "j.modle", "did you mean model?"),
         (json!({ "zzzzzzzz": "x" }), "j.zzzzzzzz", "known: type"),
@@ -335,7 +334,7 @@ fn each_fault_is_named_with_its_path() {
         ),
     ];
     for (more, path, words) in table {
-        let (at, message) = fault_of(more.clone());
+        let (at, message) = error_of(more.clone());
         assert_eq!(at, path, "{more}");
         assert!(message.contains(words), "{more}: {message}");
     }
@@ -349,7 +348,7 @@ fn each_fault_is_named_with_its_path() {
 }
 
 #[test]
-fn a_key_may_stand_in_a_file_and_is_never_shown() {
+fn reads_key_from_file_and_hides_it() {
     let value = entry_with(json!({ "key": "", "key_file": "/run/secrets/key" }));
     let key_file = |path: &str| {
         assert_eq!(path, "/run/secrets/key");
@@ -366,13 +365,13 @@ fn a_key_may_stand_in_a_file_and_is_never_shown() {
     assert_eq!(error.path, "j.key_file");
     assert!(error.message.contains("no such file"));
 
-    let (path, message) = fault_of(json!({ "key": "sk-one\nsk-two" }));
+    let (path, message) = error_of(json!({ "key": "sk-one\nsk-two" }));
     assert_eq!(path, "j.key");
     assert!(!message.contains("sk-"), "{message}");
 }
 
 #[test]
-fn secrets_in_headers_are_redacted_too() {
+fn redacts_secrets_in_headers() {
     let value = entry_with(json!({ "headers": { "x-api-key": "hunter22", "x-flag": "1" } }));
     let spec = read(value).unwrap().spec("j").unwrap();
     assert_eq!(
@@ -382,7 +381,7 @@ fn secrets_in_headers_are_redacted_too() {
 }
 
 #[test]
-fn unknown_judges_are_told_which_there_are_and_any_model_may_be_asked_for() {
+fn unknown_judge_lists_known_ones() {
     let providers = read(entry_with(json!({ "models": ["m", "n:8b"] }))).unwrap();
     assert_eq!(providers.names(), ["j", "j:n:8b"]);
     assert_eq!(providers.spec("j:n:8b").unwrap().model(), "n:8b");
@@ -394,7 +393,7 @@ fn unknown_judges_are_told_which_there_are_and_any_model_may_be_asked_for() {
         let error = providers.check(name).unwrap_err();
         assert!(error.to_string().contains("known: j, j:n:8b"), "{error}");
     }
-    // What has no price passes every cap.
+    // Under a cap only models with a price are accepted.
     let capped = providers.under(Cap::new(1.0, 0.0));
     let error = capped.check("j:o").unwrap_err().to_string();
     assert!(error.contains("list it under models"), "{error}");
@@ -402,7 +401,7 @@ fn unknown_judges_are_told_which_there_are_and_any_model_may_be_asked_for() {
 }
 
 #[test]
-fn who_named_a_judge_without_a_key_is_told_who_has_one() {
+fn missing_key_lists_judges_with_one() {
     let providers = shipped(&[("GOOGLE_API_KEY", "k")]);
     let error = providers.check("openai-default").unwrap_err();
     assert!(
@@ -418,7 +417,7 @@ fn who_named_a_judge_without_a_key_is_told_who_has_one() {
 }
 
 #[test]
-fn a_model_is_asked_of_the_default_judge_unless_another_one_lists_it() {
+fn model_belongs_to_default_judge_unless_listed_elsewhere() {
     let providers = shipped(&[("GOOGLE_API_KEY", "k"), ("OPENAI_API_KEY", "k")]);
     for (name, default, judge) in [
         ("openai-default", "google-default", "openai-default"),
@@ -434,7 +433,7 @@ fn a_model_is_asked_of_the_default_judge_unless_another_one_lists_it() {
             "google-default:gemini-2.5-pro",
             "google-default:gemini-9",
         ),
-        // Nobody who lists it can be asked.
+        // The only entry that lists it has no key.
         (
             "claude-opus-4-6",
             "google-default",
@@ -446,7 +445,7 @@ fn a_model_is_asked_of_the_default_judge_unless_another_one_lists_it() {
 }
 
 #[test]
-fn an_entry_without_a_key_is_configured_only_if_it_says_so() {
+fn entry_without_key_needs_auth_none() {
     let keyless = |more| {
         let mut value = entry_with(more);
         value["j"]["key"] = json!("");
@@ -471,13 +470,13 @@ fn priced_as_of(day: &str) -> Value {
 }
 
 #[test]
-fn a_price_is_of_a_day_that_has_come_somewhere() {
+fn rejects_price_with_a_future_date() {
     for (day, words) in [
         ("2026-13-01", "\"2026-13-01\" is no date"),
         ("spring", "as 2026-01-31"),
         ("2026-01-31T00:00:00Z", "no date"),
     ] {
-        let (at, message) = fault_of(priced_as_of(day));
+        let (at, message) = error_of(priced_as_of(day));
         assert_eq!(at, "j.prices.m.as_of");
         assert!(message.contains(words), "{day}: {message}");
     }
@@ -485,7 +484,7 @@ fn a_price_is_of_a_day_that_has_come_somewhere() {
     for (day, has_come) in [
         ("2025-12-31", true),
         ("2026-03-02", true),
-        // It is the third already where days begin first.
+        // It is already the third in the easternmost time zone.
         ("2026-03-03", true),
         ("2026-03-04", false),
         ("2099-01-01", false),
@@ -509,7 +508,7 @@ const CALL: Tokens = Tokens {
 };
 
 #[test]
-fn a_price_counts_cached_tokens_apart_and_holds_for_dated_snapshots() {
+fn prices_cached_tokens_and_dated_snapshots() {
     let cost = |model: &str| {
         let prices = json!({
             "gpt-4o": { "input_per_mtok": "2.5", "cached_input_per_mtok": 1.25, "output_per_mtok": 10, "as_of": "2026-01-01", "source": "s" },
@@ -525,7 +524,7 @@ fn a_price_counts_cached_tokens_apart_and_holds_for_dated_snapshots() {
 }
 
 #[test]
-fn limits_a_minute_are_positive_or_left_out() {
+fn limits_per_minute_must_be_positive() {
     let limits = |more| read(entry_with(more)).unwrap().paces()["j"];
     assert_eq!(limits(json!({})), PaceLimits::default());
     let both = json!({ "requests_per_minute": "60", "tokens_per_minute": 90_000 });
@@ -536,7 +535,7 @@ fn limits_a_minute_are_positive_or_left_out() {
     assert_eq!(limits(both), expected);
     for key in ["requests_per_minute", "tokens_per_minute"] {
         for (value, words) in [(json!(0), "1 or more"), (json!("many"), "whole number")] {
-            let (path, message) = fault_of(json!({ key: value }));
+            let (path, message) = error_of(json!({ key: value }));
             assert_eq!(path, format!("j.{key}"));
             assert!(message.contains(words), "{message}");
         }
@@ -544,7 +543,7 @@ fn limits_a_minute_are_positive_or_left_out() {
 }
 
 #[test]
-fn what_is_written_to_the_prompt_cache_costs_its_own_price_or_that_of_input() {
+fn cache_writes_default_to_input_price() {
     let wrote = Tokens {
         cache_written: 200_000,
         ..CALL
@@ -560,7 +559,7 @@ fn what_is_written_to_the_prompt_cache_costs_its_own_price_or_that_of_input() {
     let own = price(json!({ "cache_write_input_per_mtok": 5 }));
     assert_eq!(own, Some(0.4 * 4.0 + 0.4 * 0.5 + 0.2 * 5.0 + 1.0));
     assert_eq!(price(json!({})), Some(0.6 * 4.0 + 0.4 * 0.5 + 1.0));
-    // More than there was: never paid for twice.
+    // Clamped, so that no tokens are billed again.
     let odd = Tokens {
         input: 10,
         cached: 10,
@@ -572,7 +571,7 @@ fn what_is_written_to_the_prompt_cache_costs_its_own_price_or_that_of_input() {
 }
 
 #[test]
-fn a_longer_prompt_than_the_threshold_is_priced_by_its_own_rates_whole() {
+fn long_prompt_rates_apply_to_all_tokens() {
     let cost = |input: i64| {
         let tokens = Tokens {
             input,
@@ -592,12 +591,11 @@ fn a_longer_prompt_than_the_threshold_is_priced_by_its_own_rates_whole() {
         "input_per_mtok": 1, "output_per_mtok": 10, "as_of": "2026-01-01", "source": "s",
         "long_prompt": { "input_per_mtok": 2, "output_per_mtok": 15 },
     }});
-    let (path, message) = fault_of(json!({ "prices": without }));
+    let (path, message) = error_of(json!({ "prices": without }));
     assert_eq!(path, "j.prices.m.long_prompt.above_input_tokens");
     assert!(message.contains("missing"), "{message}");
 }
 
-/// Two entries, `a` and `b`, with these fallbacks.
 fn pair(a: Value, b: Value) -> Result<Providers, ProvidersError> {
     let mut value = json!({});
     for (name, fallback) in [("a", a), ("b", b)] {
@@ -607,7 +605,7 @@ fn pair(a: Value, b: Value) -> Result<Providers, ProvidersError> {
 }
 
 #[test]
-fn a_fallback_is_another_judge_of_the_file() {
+fn fallback_must_be_another_known_judge() {
     let providers = pair(
         json!({ "fallback": "b:n", "models": ["m", "o"] }),
         json!({ "models": ["n"] }),
@@ -627,7 +625,7 @@ fn a_fallback_is_another_judge_of_the_file() {
 }
 
 #[test]
-fn a_fallback_that_can_never_stand_in_stops_the_start() {
+fn rejects_unusable_fallback() {
     let table = [
         (json!("c"), json!({}), "known: a, b"),
         (json!("c:n"), json!({}), "unknown judge \"c:n\""),

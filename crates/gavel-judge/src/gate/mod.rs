@@ -1,7 +1,7 @@
-//! Whether a call may go out now: breaker, pauses, pace, concurrency. One gate serves all judges of a process.
+//! Gate in front of judge calls: breaker, pauses, pace and concurrency. One gate serves all judges of a process.
 //!
-//! [`Gate::new`] is the gate of a process that is alone; [`shared_gate`] keeps it in step with the other workers' through Redis.
-//! Durations count from now, so that a gate needs no wall clock and its tests run on paused time.
+//! [`Gate::new`] creates the gate of a single process. [`shared_gate`] synchronizes it with other workers through Redis. Durations are
+//! relative to now, so that a gate needs no wall clock and its tests run on paused time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,33 +17,31 @@ pub use memory::{Gate, GateOptions};
 pub use rates::{LimitReport, RateReport, Span};
 pub use redis::shared_gate;
 
-/// Why a call may not go out now.
+/// Reason why a gate denies a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeldBack {
-    /// Too many transient failures in a row; a probe goes out after the cool-down.
+    /// Too many transient failures in a row. A probe leaves after the cool-down.
     BreakerOpen,
-    /// The provider answered 429: no call goes out for as long as it asked for, or for a pause that grows.
+    /// The provider returned 429. Calls resume after its `Retry-After` or a growing pause.
     Throttled,
-    /// Quota or spend limit used up; until resumed, or the known reset.
+    /// Quota or cost limit of the provider exhausted. Lasts until resumed or until a reported reset.
     Exhausted,
-    /// Key, model or address refused; until resumed.
+    /// Key, model or address rejected. Lasts until resumed.
     Misconfigured,
-    /// An operator said so; until resumed.
+    /// Paused by an operator. Lasts until resumed.
     Paused,
-    /// What it may cost in a day or a month is spent; until that ends, or the cap is raised.
+    /// Daily or monthly cost cap reached. Lasts until the period ends or the cap is raised.
     Budget,
-    /// Nothing is wrong: the judge's requests or tokens a minute are used up for the moment. Closes no lane.
+    /// Not an error: requests or tokens of the current minute are used up. Does not close the lane.
     Paced,
-    /// Nothing is wrong: as many calls are out as the entry's `max_concurrency`, or the asker's permits, allow. Closes no
-    /// lane.
+    /// Not an error: calls in flight reached the entry's `max_concurrency` or the caller's permits. Does not close the lane.
     Busy,
 }
 
-/// What a gate answers instead of a permit. It spends nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     pub why: HeldBack,
-    /// When to come again; `None` where somebody must act first.
+    /// Retry delay. `None` if an operator must act first.
     pub retry_in: Option<Duration>,
 }
 
@@ -56,58 +54,51 @@ impl Denial {
     }
 }
 
-/// A gate's leave to make one call. Dropping it without [`Gate::report`] frees its slot and its probe, and counts as nothing.
+/// Permission for one call. Dropping it without [`Gate::report`] frees its slot and probe and records no outcome.
 pub struct Permit {
-    /// Whether this call is the breaker's probe.
     pub probe: bool,
-    /// The call's share of the judge's pace.
     pub(crate) ticket: PaceTicket,
-    /// Runs when the permit is dropped.
     pub(crate) _on_drop: Option<Box<dyn Send + Sync>>,
 }
 
-/// How a call ended, as far as a gate cares.
+/// Outcome of a call, as the gate distinguishes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// A reply came, good or bad: the judge is alive.
+    /// A reply arrived, good or bad.
     Alive,
-    /// An error of this class, with what the provider asked for.
     Failed {
         class: ErrorClass,
-        /// Retry-After or a known reset.
         retry_after: Option<Duration>,
-        /// What happened, for the judges page.
+        /// Error text for the judges page.
         message: String,
     },
-    /// No answer came in time, a transient failure of a judge that may have too many calls at once; with what happened.
+    /// Timeout, with its text: a transient failure of a judge that may have too many concurrent calls.
     Late(String),
 }
 
-/// What a call will take of a judge's tokens a minute.
+/// Tokens that a call is expected to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Load {
-    /// The prompt, by estimate.
     pub prompt_tokens: u64,
-    /// The cap on the answer; what the model typically answers is learned.
+    /// Cap on the answer. The gate learns the typical size.
     pub most_answer_tokens: u64,
 }
 
-/// What a call used, as its reply reports it.
+/// Tokens that a call used, from its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokensUsed {
-    /// Of the prompt, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub input: u64,
-    /// Of the answer, hidden reasoning included.
+    /// Answer tokens, including hidden reasoning.
     pub output: u64,
 }
 
-/// Everything that a gate learns of a call's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallEnd {
     pub outcome: CallOutcome,
-    /// What it used; `None` if nobody said.
+    /// `None` if the reply has no usage.
     pub used: Option<TokensUsed>,
-    /// What the server said of its limits, with a good reply or a bad one.
+    /// Rate limits in the headers of a successful or failed reply.
     pub rates: RateReport,
 }
 
@@ -121,68 +112,60 @@ impl From<CallOutcome> for CallEnd {
     }
 }
 
-/// What a judge may be asked a minute, as configured; `None` for no such limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PaceLimits {
     pub requests_per_minute: Option<u64>,
-    /// Tokens, of prompts and answers together.
+    /// Total of prompts and answers.
     pub tokens_per_minute: Option<u64>,
 }
 
-/// For how many runs a judge has room, those whose calls are out included.
+/// Capacity of a judge in runs, including runs with calls in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Calls in flight.
     pub in_flight: usize,
-    /// The most at once; `None` for no cap.
+    /// Maximum concurrency. `None` without a cap.
     pub cap: Option<usize>,
-    /// How many more the pace lets go out soon; `None` where it limits nothing.
+    /// Number of further calls that the pace soon allows. `None` without limits.
     pub starts: Option<usize>,
-    /// When the pace lets more go out than that.
+    /// Time until the pace allows more than `starts`.
     pub more_in: Option<Duration>,
 }
 
-/// One quantity that is limited by the minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterSnapshot {
-    /// What holds now, a minute; `None` for no limit.
+    /// Effective limit per minute. `None` without a limit.
     pub limit: Option<u64>,
     pub configured: Option<u64>,
-    /// As the server's replies say.
+    /// From the server's replies.
     pub learned: Option<u64>,
-    /// What went out within the last minute.
     pub used: u64,
 }
 
-/// A judge's pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PaceSnapshot {
     pub requests: MeterSnapshot,
-    /// Tokens, of prompts and answers together.
+    /// Total of prompts and answers.
     pub tokens: MeterSnapshot,
-    /// Tokens of prompts, where the server limits them apart.
+    /// Prompt tokens, if the server limits them separately.
     pub input_tokens: MeterSnapshot,
-    /// Tokens of answers, where the server limits them apart.
+    /// Answer tokens, if the server limits them separately.
     pub output_tokens: MeterSnapshot,
-    /// How long something is left of what a 429 took.
+    /// Time until the slowdown after 429s ends.
     pub shrunk_for: Option<Duration>,
-    /// How long nothing goes out because a reply said that nothing is left.
+    /// Time until a limit that a reply reported as exhausted resets.
     pub held_for: Option<Duration>,
 }
 
-/// Where a judge's breaker stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Calls go out.
     Closed,
-    /// No call goes out until the cool-down ends.
+    /// Calls are denied until the cool-down ends.
     Open,
-    /// One probe is out.
     HalfOpen,
 }
 
 impl BreakerState {
-    /// The name shown and stored.
+    /// Returns the displayed and stored name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -192,17 +175,16 @@ impl BreakerState {
     }
 }
 
-/// The live workers, as the store knows them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerCounts {
     pub alive: u32,
-    /// How many others of them can't reach Redis and keep to their part, by judge.
+    /// By judge, the number of other workers that can't reach Redis and use their local share.
     pub apart: BTreeMap<String, u32>,
 }
 
 impl WorkerCounts {
-    /// What of a figure is left for those that share it; 0 is none.
-    fn together(&self, judge: &str, figure: u64) -> u64 {
+    /// Returns the part of `figure` for the workers that share it through Redis: 0 only if `figure` is 0.
+    fn shared_part(&self, judge: &str, figure: u64) -> u64 {
         let alive = u64::from(self.alive.max(1));
         let apart = self.apart.get(judge).copied().unwrap_or(0);
         let sharing = alive.saturating_sub(u64::from(apart)).max(1);
@@ -211,55 +193,49 @@ impl WorkerCounts {
     }
 }
 
-/// For whom a gate's figures hold.
+/// Scope of a gate's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// For this process, which is the only one.
+    /// This process, which is the only one.
     Alone,
-    /// For all workers together.
+    /// All workers together.
     Together,
-    /// For this process, by its part: Redis is away, and each worker takes its share.
+    /// This process with its share of the limits, because Redis is unavailable.
     Part {
-        /// Among how many the figures are divided.
+        /// Number of workers that divide the limits.
         workers: u32,
     },
 }
 
-/// What a gate knows of one judge, for the judges page.
+/// State of one judge for the judges page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateSnapshot {
     pub judge: String,
     pub breaker: BreakerState,
-    /// Transient failures in a row.
     pub failures_in_row: u32,
-    /// Why the lane is closed now, or open and held back by its pace ([`HeldBack::Paced`]), if it is.
+    /// Reason why the lane is closed, or [`HeldBack::Paced`] if it is open but rate limited.
     pub closed: Option<Denial>,
-    /// Calls in flight.
     pub in_flight: u32,
-    /// For whom the figures hold.
     pub sharing: Sharing,
     pub pace: PaceSnapshot,
-    /// The last error; kept while calls succeed again.
+    /// Not cleared by a success.
     pub last_error: Option<LastError>,
 }
 
-/// An error that a judge's call ended with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastError {
-    /// The provider's words.
     pub message: String,
-    /// How long ago.
     pub ago: Duration,
 }
 
-/// A closure that must reach other processes and outlive this one; the worker writes it to the store.
+/// Closure that must reach other processes and outlive this one. The worker stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
     pub judge: String,
     /// [`HeldBack::Exhausted`] or [`HeldBack::Misconfigured`].
     pub why: HeldBack,
-    /// The provider's words.
+    /// Error text of the provider.
     pub message: String,
-    /// When it opens by itself, if known.
+    /// Time until it reopens automatically, if known.
     pub reopens_in: Option<Duration>,
 }

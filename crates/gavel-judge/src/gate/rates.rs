@@ -1,60 +1,55 @@
-//! What a server says of its limits, in one form for all families, and how much of it is believed.
+//! Rate limits reported by a server, in one form for all providers, with checks of their plausibility.
 //!
-//! Headers rarely say over which span a limit counts: the same name stands for requests per minute at one server and per
-//! day at the next. Only what can be a minute's figure paces a lane. A longer span's limit that is taken for a minute's is
-//! too lax, and harmless: the 429s that remain are obeyed. A shorter span's would be too strict, and is not believed.
+//! Headers rarely state their interval: the same name means requests per minute at one server and per day at another. Only limits that can
+//! be per minute pace a lane. A limit per day used as one per minute is too lax, but remaining 429s are still obeyed. A limit per second
+//! would be too strict, so it is ignored.
 
 use std::time::Duration;
 
-/// A limit that is back in full later than this counts over more than a minute.
-const LONGEST_MINUTE: Duration = Duration::from_secs(61);
-/// A limit that is back in full later than this doesn't count by the second, nor by ten of them.
-const BEYOND_SECONDS: Duration = Duration::from_secs(10);
-/// A shorter reset says nothing: clocks and roundings are no better.
-const TOO_SHORT_TO_TELL: Duration = Duration::from_secs(1);
-/// More than any provider grants in a minute; beyond it something is wrong with the figure.
-const MOST: u64 = 1_000_000_000_000;
+/// A limit that needs longer to reset in full covers more than a minute.
+const MAX_MINUTE_RESET: Duration = Duration::from_secs(61);
+/// A limit that needs longer to reset in full covers more than 10 s.
+const MAX_SECONDS_RESET: Duration = Duration::from_secs(10);
+/// Shorter resets carry no information, because clocks and rounding are no more precise.
+const MIN_RESET: Duration = Duration::from_secs(1);
+/// Limits above this are implausible: no provider grants as much per minute.
+const MAX_LIMIT: u64 = 1_000_000_000_000;
 
-/// Over what span a limit counts, as far as the family's documentation says.
+/// Documented interval of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Span {
-    /// It doesn't: minutes at one server, days at the next.
+    /// Undocumented: minutes at one server, days at another.
     #[default]
     Unsaid,
     Minute,
 }
 
-/// One limit as a reply's headers have it; what they don't have is `None`.
+/// One limit from reply headers. `None` for absent values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitReport {
     pub limit: Option<u64>,
-    /// What is left of it.
     pub remaining: Option<u64>,
-    /// When it is back in full.
+    /// Time until it is fully available.
     pub resets_in: Option<Duration>,
-    /// Over what it counts.
     pub span: Span,
 }
 
-/// What one reply's headers say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateReport {
     pub requests: LimitReport,
-    /// Tokens, of prompts and replies together.
+    /// Total of prompts and replies.
     pub tokens: LimitReport,
-    /// Tokens of prompts.
     pub input_tokens: LimitReport,
-    /// Tokens of replies.
     pub output_tokens: LimitReport,
 }
 
 impl LimitReport {
-    /// The limit, if it can be one per minute.
+    /// Returns the limit if it can be one per minute.
     ///
-    /// Where the family doesn't say so, the reset must: a limit of which something is used and that is back in full in
-    /// 10-61 s, or one that fills up evenly (a reset of n seconds for n sixtieths used).
+    /// If the provider documents no interval, the reset decides. A partly used limit must reset in full in 10-61 s, or refill evenly (a
+    /// reset of n seconds for n sixtieths used).
     pub fn per_minute(&self) -> Option<u64> {
-        let limit = self.limit.filter(|limit| (1..=MOST).contains(limit))?;
+        let limit = self.limit.filter(|limit| (1..=MAX_LIMIT).contains(limit))?;
         if self.span == Span::Minute {
             return Some(limit);
         }
@@ -63,16 +58,16 @@ impl LimitReport {
             .checked_sub(self.remaining?)
             .filter(|used| *used > 0)?;
         let fills_in = reset.as_secs_f64() * limit as f64 / used as f64;
-        let in_a_minute = (54.0..=66.0).contains(&fills_in) && reset > TOO_SHORT_TO_TELL;
-        (reset <= LONGEST_MINUTE && (reset > BEYOND_SECONDS || in_a_minute)).then_some(limit)
+        let in_a_minute = (54.0..=66.0).contains(&fills_in) && reset > MIN_RESET;
+        (reset <= MAX_MINUTE_RESET && (reset > MAX_SECONDS_RESET || in_a_minute)).then_some(limit)
     }
 
-    /// Whether it counts over more than a minute for sure.
+    /// Returns whether the limit certainly covers more than a minute.
     pub fn is_longer_than_a_minute(&self) -> bool {
-        self.span == Span::Unsaid && self.resets_in.is_some_and(|reset| reset > LONGEST_MINUTE)
+        self.span == Span::Unsaid && self.resets_in.is_some_and(|reset| reset > MAX_MINUTE_RESET)
     }
 
-    /// For how long nothing is left; `None` where something is, or where the figures make no sense.
+    /// Returns the time until an exhausted limit resets. `None` if capacity is left or the values are inconsistent.
     pub fn nothing_left_for(&self) -> Option<Duration> {
         let means_something = self.remaining == Some(0) && self.limit != Some(0);
         self.resets_in
@@ -81,7 +76,6 @@ impl LimitReport {
 }
 
 impl RateReport {
-    /// The limits, in the order of the fields.
     pub fn all(&self) -> [&LimitReport; 4] {
         [
             &self.requests,
@@ -106,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_a_minutes_figure_is_believed() {
+    fn accepts_only_plausible_limits_per_minute() {
         let table = [
             ("fills up evenly in a minute", report(60, 55, 5_000), true),
             ("a window of a minute", report(60, 10, 42_000), true),
@@ -131,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_only_where_there_is_a_limit_and_a_reset() {
+    fn exhausted_needs_a_limit_and_a_reset() {
         let second = Some(Duration::from_secs(1));
         assert_eq!(report(60, 0, 1_000).nothing_left_for(), second);
         assert_eq!(report(60, 1, 1_000).nothing_left_for(), None);

@@ -1,12 +1,10 @@
-//! The breaker: three small functions over a state, and `give_back` for a probe that came to nothing.
-
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::gate::BreakerState;
 
-/// Opens after so many transient failures in a row; after the cool-down one probe decides.
+/// Circuit breaker. Opens after `threshold` consecutive transient failures. After the cool-down one probe decides.
 #[derive(Debug)]
 pub(super) struct Breaker {
     threshold: u32,
@@ -24,16 +22,14 @@ enum Phase {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It may.
     Pass,
-    /// It may, and it decides whether the breaker closes.
+    /// Admitted. Its outcome decides whether the breaker closes.
     Probe,
-    /// It may not, for so long.
-    Refuse(Duration),
+    Deny(Duration),
 }
 
-/// While a probe is out nobody knows how long it takes; those behind it look again after this.
-const PROBE_OUT: Duration = Duration::from_secs(5);
+/// Retry delay while a probe is in flight, because its duration is unknown.
+const PROBE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 impl Breaker {
     pub(super) fn new(threshold: u32, cool_down: Duration) -> Self {
@@ -45,17 +41,17 @@ impl Breaker {
         }
     }
 
-    /// What a call would meet now; changes nothing.
+    /// Returns the admission of a call without changing the state.
     pub(super) fn peek(&self, now: Instant) -> Admission {
         match self.state {
             Phase::Closed => Admission::Pass,
-            Phase::Open { until } if until > now => Admission::Refuse(until - now),
+            Phase::Open { until } if until > now => Admission::Deny(until - now),
             Phase::Open { .. } => Admission::Probe,
-            Phase::HalfOpen => Admission::Refuse(PROBE_OUT.min(self.cool_down)),
+            Phase::HalfOpen => Admission::Deny(PROBE_RETRY_DELAY.min(self.cool_down)),
         }
     }
 
-    /// Lets a call pass, or says for how long not. [`Admission::Probe`] takes the one probe there is.
+    /// Admits or denies a call. [`Admission::Probe`] acquires the only probe.
     pub(super) fn admit(&mut self, now: Instant) -> Admission {
         let admission = self.peek(now);
         if admission == Admission::Probe {
@@ -64,7 +60,7 @@ impl Breaker {
         admission
     }
 
-    /// The judge answered. Answers to calls that were sent before it opened don't close it: the probe decides.
+    /// Records a reply. Replies to calls sent before the breaker opened don't close it.
     pub(super) fn succeeded(&mut self, probe: bool) {
         if probe || self.state == Phase::Closed {
             self.failures = 0;
@@ -72,10 +68,8 @@ impl Breaker {
         }
     }
 
-    /// A transient failure, while so many others are out.
-    ///
-    /// Where a hundred calls are out at once, five failures next to one another are chance: the row counts once it is as
-    /// long as what is still out, any of which may succeed.
+    /// Records a transient failure while `others_out` other calls are in flight. The threshold is at least that number,
+    /// because with a hundred concurrent calls five consecutive failures can be random.
     pub(super) fn failed(&mut self, probe: bool, others_out: u32, now: Instant) {
         if !probe && self.state != Phase::Closed {
             return;
@@ -88,14 +82,14 @@ impl Breaker {
         }
     }
 
-    /// The probe ended without a word on the judge's health: the next call may be the probe.
-    pub(super) fn give_back(&mut self, now: Instant) {
+    /// Returns a probe without a result, so that the next call can be the probe.
+    pub(super) fn return_probe(&mut self, now: Instant) {
         if self.state == Phase::HalfOpen {
             self.state = Phase::Open { until: now };
         }
     }
 
-    /// Takes in how it stands for all workers; `until`: how long it stays open.
+    /// Applies the state shared by all workers. `until` is the end of the cool-down.
     pub(super) fn adopt(&mut self, state: BreakerState, failures: u32, until: Instant) {
         self.failures = failures;
         self.state = match state {
@@ -135,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn five_failures_in_a_row_open_it_and_a_success_resets_the_row() {
+    async fn opens_after_five_failures_and_success_resets_count() {
         let mut breaker = Breaker::new(5, COOL_DOWN);
         for _ in 0..4 {
             breaker.failed(false, 0, Instant::now());
@@ -146,60 +140,57 @@ mod tests {
         }
         assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
         breaker.failed(false, 0, Instant::now());
-        assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
+        assert_eq!(breaker.admit(Instant::now()), Admission::Deny(COOL_DOWN));
         advance(Duration::from_secs(29)).await;
         assert_eq!(
             breaker.admit(Instant::now()),
-            Admission::Refuse(Duration::from_secs(1))
+            Admission::Deny(Duration::from_secs(1))
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_row_counts_once_it_is_as_long_as_what_is_still_out() {
+    async fn threshold_is_at_least_the_calls_in_flight() {
         let mut breaker = Breaker::new(5, COOL_DOWN);
         for out in (48..96).rev() {
             assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
             breaker.failed(false, out, Instant::now());
         }
-        assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
+        assert_eq!(breaker.admit(Instant::now()), Admission::Deny(COOL_DOWN));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn after_the_cool_down_one_probe_goes_out_and_its_success_closes() {
+    async fn successful_probe_after_cool_down_closes() {
         let mut breaker = opened();
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
-        assert!(matches!(
-            breaker.admit(Instant::now()),
-            Admission::Refuse(_)
-        ));
+        assert!(matches!(breaker.admit(Instant::now()), Admission::Deny(_)));
         breaker.succeeded(true);
         assert_eq!(breaker.admit(Instant::now()), Admission::Pass);
         assert_eq!(breaker.failures_in_row(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_probe_opens_it_for_another_cool_down() {
+    async fn failed_probe_restarts_cool_down() {
         let mut breaker = opened();
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
         breaker.failed(true, 0, Instant::now());
-        assert_eq!(breaker.admit(Instant::now()), Admission::Refuse(COOL_DOWN));
+        assert_eq!(breaker.admit(Instant::now()), Admission::Deny(COOL_DOWN));
         assert_eq!(breaker.failures_in_row(), 6);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_given_back_leaves_the_probe_to_the_next_call() {
+    async fn next_call_can_take_a_returned_probe() {
         let mut breaker = opened();
         advance(COOL_DOWN).await;
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
-        breaker.give_back(Instant::now());
+        breaker.return_probe(Instant::now());
         assert_eq!(breaker.admit(Instant::now()), Admission::Probe);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn calls_sent_before_it_opened_decide_nothing() {
+    async fn ignores_calls_sent_before_opening() {
         let mut breaker = opened();
         breaker.succeeded(false);
         assert_eq!(breaker.state(), BreakerState::Open);
@@ -207,7 +198,7 @@ mod tests {
         breaker.failed(false, 0, Instant::now());
         assert_eq!(
             breaker.admit(Instant::now()),
-            Admission::Refuse(Duration::from_secs(10))
+            Admission::Deny(Duration::from_secs(10))
         );
     }
 }

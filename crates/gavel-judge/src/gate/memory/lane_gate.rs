@@ -1,4 +1,4 @@
-//! What the gate knows of one judge: breaker, throttle, pace, what holds it closed, calls in flight.
+//! Gate of one judge: breaker, throttle, pace, closures and calls in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::outbox::PeerView;
 use super::pace::{Pace, PaceTicket};
 use super::rule::{Rule, part_of};
 use super::slots::Slots;
-use super::throttle::{LONGEST, Throttle};
+use super::throttle::{MAX_CLOSURE, Throttle};
 use crate::error::ErrorClass;
 use crate::gate::{
     BreakerState, CallEnd, CallOutcome, Closure, Denial, GateSnapshot, HeldBack, LastError, Load,
     PaceLimits, Room,
 };
 
-/// A run is made ready when its call may leave within this: long enough to read a session and to write its prompt, and
-/// shorter than a worker's other runs wait for a permit.
-const SOON: Duration = Duration::from_millis(500);
+/// A run is prepared when its call may leave within this time: long enough to read a session and render its prompt, shorter than other runs
+/// of the worker wait for a permit.
+const PREPARE_WITHIN: Duration = Duration::from_millis(500);
 
-/// Nobody knows when one of the calls that are out ends; who waits for that looks again after this.
-const CROWDED: Duration = Duration::from_secs(1);
+/// Retry delay when the adaptive limit is reached, because the end of a call can't be predicted.
+const FULL_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(in crate::gate) struct LaneGate {
@@ -33,45 +33,38 @@ pub(in crate::gate) struct LaneGate {
     pub(super) in_flight: u32,
     pub(super) rule: Rule,
     pub(super) shared: PeerView,
-    /// Whoever is first in it takes the next call that the pace lets go.
+    /// Permit of the call that leaves next.
     pub(super) line: Arc<Semaphore>,
-    /// How many stand in it, the first included.
     pub(super) waiting: u32,
-    /// Whether one of them is a large call that stays there longer than its timeout.
-    pub(super) one_stays: bool,
+    /// Whether one waiting call is a large call that exceeds its timeout.
+    pub(super) large_call_waiting: bool,
     pub(in crate::gate) pace: Pace,
     pub(super) breaker: Breaker,
     pub(super) throttle: Throttle,
-    /// The concurrency limit learned from timeouts.
     pub(super) adaptive: AdaptiveConcurrency,
     held: Option<LaneHold>,
     last_error: Option<(String, Instant)>,
-    /// Known closures that nobody has taken yet; at most one of each reason.
+    /// Uncollected closures, at most one per reason.
     closures: Vec<Closure>,
 }
 
-/// A call that was let pass.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::gate) struct Admitted {
     pub(in crate::gate) probe: bool,
     pub(in crate::gate) ticket: PaceTicket,
 }
 
-/// A call that was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::gate) enum Denied {
     /// The lane is closed.
     HeldBack(Denial),
-    /// Its pace lets it go after so long.
     Later(Duration),
 }
 
-/// Who asks to be let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) enum LinePosition {
-    /// Somebody new: whoever waits goes first.
+    /// Waiting calls go first.
     New,
-    /// The first in line.
     First,
 }
 
@@ -89,18 +82,18 @@ impl LaneGate {
         rule: Rule,
         now: Instant,
     ) -> Self {
-        let in_hand = match rule {
+        let acquired = match rule {
             Rule::Alone | Rule::Part { .. } => part_of(cap, rule),
             Rule::Together => 0,
         };
         Self {
-            slots: (cap > 0).then(|| Slots::new(cap, in_hand, now)),
+            slots: (cap > 0).then(|| Slots::new(cap, acquired, now)),
             in_flight: 0,
             rule,
             shared: PeerView::default(),
             line: Arc::new(Semaphore::new(1)),
             waiting: 0,
-            one_stays: false,
+            large_call_waiting: false,
             pace: Pace::new(limits, rule),
             breaker: Breaker::new(options.failures_to_open, options.cool_down),
             throttle: Throttle::new(options.throttle_first, options.throttle_longest),
@@ -111,7 +104,7 @@ impl LaneGate {
         }
     }
 
-    /// Why the lane is closed now; consumes nothing.
+    /// Returns the reason why the lane is closed, without acquiring a probe.
     pub(super) fn closed(&mut self, now: Instant) -> Option<Denial> {
         if let Some(held) = self.held {
             match held.until {
@@ -124,19 +117,17 @@ impl LaneGate {
                 }
             }
         }
-        if let Admission::Refuse(wait) = self.breaker.peek(now) {
+        if let Admission::Deny(wait) = self.breaker.peek(now) {
             return Some(Denial::new(HeldBack::BreakerOpen, wait));
         }
         let until = self.throttle.until(now)?;
         Some(Denial::new(HeldBack::Throttled, until - now))
     }
 
-    /// Whether a call's tokens are worth an estimate.
     pub(super) fn counts_tokens(&self, now: Instant) -> bool {
         self.pace.counts_tokens(now)
     }
 
-    /// Lets one call pass, or says why not, or for how long not.
     pub(in crate::gate) fn admit(
         &mut self,
         load: Load,
@@ -155,7 +146,7 @@ impl LaneGate {
         })
     }
 
-    /// Whether somebody new, or the first in line, may leave, or ask the others.
+    /// Checks whether a call may leave, before the request to peers.
     pub(super) fn may_leave(
         &mut self,
         load: Load,
@@ -166,45 +157,47 @@ impl LaneGate {
             return Err(Denied::HeldBack(denial));
         }
         if self.adaptive.is_full(self.in_flight) {
-            return Err(Denied::Later(CROWDED));
+            return Err(Denied::Later(FULL_RETRY_DELAY));
         }
         if place == LinePosition::New && self.waiting > 0 {
-            return Err(Denied::Later(self.behind_the_line(load, now)));
+            return Err(Denied::Later(self.wait_behind_line(load, now)));
         }
         self.pace
             .wait(load, now)
             .map_or(Ok(()), |wait| Err(Denied::Later(wait)))
     }
 
-    /// About when somebody new would leave, behind those who wait.
-    fn behind_the_line(&self, load: Load, now: Instant) -> Duration {
+    /// Estimates the wait of a new call behind the waiting ones.
+    fn wait_behind_line(&self, load: Load, now: Instant) -> Duration {
         let first = self.pace.wait(load, now).unwrap_or_default();
         let line = self.pace.step(load, now).saturating_mul(self.waiting);
         first.saturating_add(line)
     }
 
-    /// Whether a call may stay in line beyond its `timeout`: one that smaller ones would overtake for ever, and one at a
-    /// time.
-    pub(super) fn may_stay(
+    /// Returns whether a call may wait beyond its `timeout`: only one at a time, and only if smaller calls would keep overtaking it.
+    pub(super) fn can_exceed_timeout(
         &self,
         load: Load,
         wait: Duration,
         timeout: Duration,
         now: Instant,
     ) -> bool {
-        !timeout.is_zero() && !self.one_stays && wait > timeout && self.pace.is_overtaken(load, now)
+        !timeout.is_zero()
+            && !self.large_call_waiting
+            && wait > timeout
+            && self.pace.is_overtaken(load, now)
     }
 
-    /// For how many runs there is room, or why the lane is closed.
+    /// Returns the capacity, or the reason why the lane is closed.
     pub(super) fn room(&mut self, now: Instant) -> Result<Room, Denial> {
         if let Some(denial) = self.closed(now) {
             return Err(denial);
         }
-        let (starts, more_in) = match self.pace.startable(SOON, now) {
-            // Whoever is made ready now would stand behind it.
-            _ if self.one_stays => (Some(0), Some(SOON)),
+        let (starts, more_in) = match self.pace.startable(PREPARE_WITHIN, now) {
+            // Newly prepared runs would wait behind the large call.
+            _ if self.large_call_waiting => (Some(0), Some(PREPARE_WITHIN)),
             Some(startable) => {
-                // Those in line are ready already.
+                // Waiting calls are already prepared.
                 let calls = match self.rule {
                     Rule::Together => startable.calls.saturating_sub(self.waiting as usize),
                     Rule::Alone | Rule::Part { .. } => startable.calls,
@@ -213,17 +206,17 @@ impl LaneGate {
             }
             None => (None, None),
         };
-        // One decides, whatever else would be let go.
+        // Only the probe may start.
         let (starts, more_in) = match self.breaker.peek(now) {
             Admission::Probe => (
                 Some(starts.map_or(1, |calls| calls.min(1))),
-                more_in.or(Some(SOON)),
+                more_in.or(Some(PREPARE_WITHIN)),
             ),
-            Admission::Pass | Admission::Refuse(_) => (starts, more_in),
+            Admission::Pass | Admission::Deny(_) => (starts, more_in),
         };
         Ok(Room {
             in_flight: self.in_flight as usize,
-            cap: [self.most_at_once(now), self.adaptive.most()]
+            cap: [self.max_concurrency_now(now), self.adaptive.most()]
                 .into_iter()
                 .flatten()
                 .min(),
@@ -232,12 +225,12 @@ impl LaneGate {
         })
     }
 
-    /// A permit was dropped; `probe`: it was the probe, and nobody reported.
+    /// Records a dropped permit. `probe` is true for an unreported probe.
     pub(super) fn left(&mut self, probe: bool, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.shared.probes = self.shared.probes.saturating_sub(u32::from(probe));
         if probe && self.rule != Rule::Together {
-            self.breaker.give_back(now);
+            self.breaker.return_probe(now);
         }
     }
 
@@ -250,12 +243,12 @@ impl LaneGate {
                 self.shared.corrected(at, there, shift);
             }
         }
-        self.pace.heard(&end.rates, now);
+        self.pace.observe(&end.rates, now);
         match &end.outcome {
             CallOutcome::Alive => {
                 self.pace.hold(ticket, &end.rates, now);
-                self.pace.answered(ticket, now);
-                self.adaptive.answered(ticket.left_at().0);
+                self.pace.succeeded(ticket, now);
+                self.adaptive.succeeded(ticket.left_at().0);
                 self.breaker.succeeded(probe);
                 self.throttle.succeeded();
             }
@@ -265,12 +258,12 @@ impl LaneGate {
                 message,
             } => {
                 self.last_error = Some((message.clone(), now));
-                // One refusal among many answers delays its own call, and no other.
+                // A single 429 among many replies delays only its own call.
                 if *class == ErrorClass::Throttled && self.pace.throttled(ticket, *retry_after, now)
                 {
                     self.throttle.throttled(*retry_after, now);
                 }
-                // A quota's own reset closes the lane, and whoever resumes that is obeyed at once.
+                // The reset of an exhausted quota closes the lane, so that an operator's resume is effective immediately.
                 if *class != ErrorClass::Exhausted {
                     self.pace.hold(ticket, &end.rates, now);
                 }
@@ -289,12 +282,12 @@ impl LaneGate {
             }
         }
         if self.rule == Rule::Together {
-            self.tell(probe, end, now);
+            self.queue_outcome(probe, end, now);
         }
     }
 
-    /// Notes for the other workers what a call's end means to them.
-    fn tell(&mut self, probe: bool, end: &CallEnd, now: Instant) {
+    /// Queues the effects of a call's end for the other workers.
+    fn queue_outcome(&mut self, probe: bool, end: &CallEnd, now: Instant) {
         let failed = match &end.outcome {
             CallOutcome::Alive => Some(false),
             CallOutcome::Failed { class, .. } => (*class == ErrorClass::Transient).then_some(true),
@@ -308,12 +301,11 @@ impl LaneGate {
             (None, false) => {}
         }
         self.shared.learned(&end.rates);
-        self.shared.paused(self.throttle.until(now));
-        self.shared.held(self.pace.held(now));
+        self.shared.set_pause(self.throttle.until(now));
+        self.shared.set_hold(self.pace.hold_end(now));
     }
 
-    /// Logs that the breaker opened or closed since it was `before`. A failed probe isn't logged, because a judge that is down
-    /// fails one per cool-down.
+    /// Logs that the breaker opened or closed. A failed probe isn't logged, because a judge that is down fails one per cool-down.
     pub(super) fn log_breaker(&self, judge: &str, before: BreakerState) {
         match (before, self.breaker.state()) {
             (BreakerState::Closed, BreakerState::Open | BreakerState::HalfOpen) => {
@@ -354,7 +346,7 @@ impl LaneGate {
             self.breaker.failed(probe, others_out, now);
             return;
         }
-        // An error that isn't the breaker's business still shows a probe that somebody answers.
+        // Other error classes also show that the judge responds, so the probe succeeded.
         if probe {
             self.breaker.succeeded(true);
         }
@@ -366,8 +358,8 @@ impl LaneGate {
     }
 
     fn shut(&mut self, judge: &str, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
-        let reopens_in = reopens_in.map(|wait| wait.min(LONGEST));
-        // An operator's pause is never replaced by what a call met; it is told to the store all the same.
+        let reopens_in = reopens_in.map(|wait| wait.min(MAX_CLOSURE));
+        // A call doesn't replace an operator's pause, but its closure is still stored.
         if self.held.is_none_or(|held| held.why != HeldBack::Paused) {
             self.hold(why, reopens_in, now);
         }
@@ -388,12 +380,12 @@ impl LaneGate {
     pub(super) fn hold(&mut self, why: HeldBack, reopens_in: Option<Duration>, now: Instant) {
         self.held = Some(LaneHold {
             why,
-            until: reopens_in.map(|wait| now + wait.min(LONGEST)),
+            until: reopens_in.map(|wait| now + wait.min(MAX_CLOSURE)),
         });
     }
 
-    /// Whether it is closed until somebody opens it, and nobody must be told of that any more.
-    pub(super) fn is_held(&self) -> bool {
+    /// Returns whether the lane has a closure without uncollected ones.
+    pub(super) fn has_hold(&self) -> bool {
         self.held.is_some() && self.closures.is_empty()
     }
 
@@ -405,7 +397,7 @@ impl LaneGate {
         std::mem::take(&mut self.closures)
     }
 
-    /// Whether forgetting the lane loses nothing.
+    /// Returns whether the lane can be dropped without losing state.
     pub(super) fn is_idle(&mut self, now: Instant) -> bool {
         self.in_flight == 0
             && self.waiting == 0
@@ -422,7 +414,7 @@ impl LaneGate {
             breaker: self.breaker.state(),
             failures_in_row: self.breaker.failures_in_row(),
             closed: self.closed(now).or_else(|| {
-                let wait = self.pace.holds_back(now)?;
+                let wait = self.pace.typical_wait(now)?;
                 Some(Denial::new(HeldBack::Paced, wait))
             }),
             in_flight: self.in_flight,

@@ -1,4 +1,4 @@
-//! The gate of one process: alone, or in step with the other workers' by its [`Peers`].
+//! Gate of one process, single or synchronized with other workers through [`Peers`].
 
 mod adaptive;
 mod breaker;
@@ -28,40 +28,38 @@ pub(crate) use pace::PaceTicket;
 pub(super) use rule::Rule;
 pub(super) use shared::LocalDecision;
 
-/// Judges of one entry that takes any model are named by whoever asks; idle lanes beyond this many are forgotten.
-const MOST_LANES: usize = 1024;
+/// Maximum number of lanes before idle ones are dropped, because callers choose the models of entries that accept any model.
+const MAX_LANES: usize = 1024;
 
-/// A job that is sent back comes again at once: without any wait that would be a busy loop.
-const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Minimum wait for a slot. A denied job returns immediately, so that a shorter wait would be a busy loop.
+const MIN_SLOT_WAIT: Duration = Duration::from_secs(1);
 
-/// How soon a call that found every slot taken comes again.
-const SLOTS_TAKEN: Duration = Duration::from_secs(5);
+/// Retry delay of a call that found no free slot.
+const BUSY_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// How long the one large call of a lane stays in line: until what went out within a minute is forgotten, and those before
-/// it are gone.
-const LONGEST_STAY: Duration = Duration::from_secs(75);
+/// Maximum wait of the large call of a lane: long enough for the usage of a minute to expire and for earlier calls to leave.
+const MAX_LARGE_CALL_WAIT: Duration = Duration::from_secs(75);
 
-/// The first in line looks at the pace at least so often: it may have got faster.
-const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// Maximum interval between pace checks of the first call in line, because the pace can become faster.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The gate's figures.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
-    /// Transient failures in a row that open the breaker; 5.
+    /// Consecutive transient failures that open the breaker. Default 5.
     pub failures_to_open: u32,
-    /// How long it stays open before a probe; 30 s.
+    /// Time between opening and the probe. Default 30 s.
     pub cool_down: Duration,
-    /// A process that shares the gate and says nothing for so long is gone, with its slots and its probe; 5 s.
+    /// Time after which a silent process loses its slots and its probe in a shared gate. Default 5 s.
     pub lease: Duration,
-    /// The pause after a 429 that names none; 10 s, doubling.
+    /// First pause after a 429 without `Retry-After`. Default 10 s, doubles.
     pub throttle_first: Duration,
-    /// The longest such pause; 5 min.
+    /// Maximum pause after a 429 without `Retry-After`. Default 5 min.
     pub throttle_longest: Duration,
-    /// Calls in flight by judge, or by the entry before the colon; 0 for no cap.
+    /// Maximum calls in flight by judge, or by the entry before the colon. 0 means no cap.
     pub max_concurrency: BTreeMap<String, u32>,
-    /// Calls in flight of a judge that isn't listed; 64.
+    /// Cap of unlisted judges. Default 64.
     pub default_concurrency: u32,
-    /// What may be asked a minute by judge, or by the entry before the colon; whoever isn't listed has no such limit.
+    /// Limits per minute by judge, or by the entry before the colon. Unlisted judges have no limit.
     pub paces: BTreeMap<String, PaceLimits>,
 }
 
@@ -80,19 +78,18 @@ impl Default for GateOptions {
     }
 }
 
-/// Lets calls pass, or says why not. One gate serves all judges of a process.
+/// Admits or denies calls to all judges of a process.
 pub struct Gate {
     options: GateOptions,
     lanes: Lanes,
-    /// What new lanes go by.
     rule: Mutex<Rule>,
     peers: Arc<dyn Peers>,
 }
 
-/// The other workers, who let a call leave together with this one.
+/// Other workers that share the gate.
 #[async_trait]
 pub(super) trait Peers: Send + Sync {
-    /// Lets one call pass, or says why not, or for how long not.
+    /// Admits one call, or returns the denial or the wait.
     async fn leave(
         &self,
         gate: &Gate,
@@ -100,12 +97,11 @@ pub(super) trait Peers: Send + Sync {
         load: Load,
         place: LinePosition,
     ) -> Result<Admitted, Denied>;
-    /// There is something that they should hear soon.
-    fn news(&self);
+    /// Requests a prompt synchronization.
+    fn wake_sync(&self);
     fn live_workers(&self, workers: WorkerCounts);
 }
 
-/// There are none.
 struct NoPeers;
 
 #[async_trait]
@@ -120,14 +116,13 @@ impl Peers for NoPeers {
         gate.with_lane(judge, |lane, now| lane.admit(load, place, now))
     }
 
-    fn news(&self) {}
+    fn wake_sync(&self) {}
 
     fn live_workers(&self, _: WorkerCounts) {}
 }
 
 type Lanes = Arc<Mutex<BTreeMap<String, LaneGate>>>;
 
-/// Does this when it is dropped.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -137,7 +132,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 impl Gate {
-    /// A gate of a process that is alone, and knows nothing yet: every lane is open.
+    /// Creates the gate of a single process. Every lane starts open.
     pub fn new(options: GateOptions) -> Self {
         Self::with_peers(options, Rule::Alone, Arc::new(NoPeers))
     }
@@ -151,9 +146,9 @@ impl Gate {
         }
     }
 
-    /// Asks leave for one call. Waits at most `timeout` for a slot of the judge's concurrency and for its pace; one call
-    /// of a judge at a time may wait longer for its tokens, up to a minute or so, where smaller calls would overtake it
-    /// for ever. `load` is asked for only where tokens are limited, as the estimate isn't free.
+    /// Acquires a permit for one call. Waits at most `timeout` for a slot and for the pace. One call of a judge at a time may wait about a
+    /// minute longer for its tokens, because smaller calls would otherwise keep overtaking it. Calls `load` only if tokens are limited,
+    /// because the estimate is expensive.
     pub async fn enter(
         &self,
         judge: &str,
@@ -161,14 +156,14 @@ impl Gate {
         load: &(dyn Fn() -> Load + Send + Sync),
     ) -> Result<Permit, Denial> {
         let begun = Instant::now();
-        // Asked before the slot: a closed lane answers at once, however long the line is.
+        // Checked before the slot, so that a closed lane denies immediately.
         let slots = self.with_lane(judge, |lane, now| match lane.closed(now) {
             Some(denial) => Err(denial),
             None => Ok(lane.slots.as_ref().map(|slots| slots.semaphore.clone())),
         })?;
         let mut slot = match slots {
             Some(slots) => {
-                let deadline = begun + timeout.max(LEAST_TIMEOUT);
+                let deadline = begun + timeout.max(MIN_SLOT_WAIT);
                 Some(self.take_slot(judge, slots, deadline).await?)
             }
             None => None,
@@ -182,7 +177,7 @@ impl Gate {
                 Ok(admitted) => admitted,
                 Err(Denied::HeldBack(denial)) => return Err(denial),
                 Err(Denied::Later(wait)) => {
-                    self.stand_in_line(judge, load, wait, begun + timeout)
+                    self.wait_in_line(judge, load, wait, begun + timeout)
                         .await?
                 }
             };
@@ -190,8 +185,8 @@ impl Gate {
         let left = move || {
             if let Some(lane) = lanes.lock().get_mut(&judge) {
                 lane.left(probe, Instant::now());
-                // Where another process is short of slots, it goes there rather than to the next in line here.
-                if let Some(slot) = slot.take_if(|_| lane.has_a_slot_too_many()) {
+                // Surrenders the slot if another process needs it.
+                if let Some(slot) = slot.take_if(|_| lane.release_excess_slot()) {
                     slot.forget();
                 }
             }
@@ -204,61 +199,61 @@ impl Gate {
         })
     }
 
-    /// Says how the call ended. Must be called with the permit, before the next `enter` of the same question.
+    /// Records the end of a call and drops its permit. Must run before the next `enter` of the same job.
     pub fn report(&self, judge: &str, permit: Permit, end: &CallEnd) {
         let call = Admitted {
             probe: permit.probe,
             ticket: permit.ticket,
         };
         self.with_lane(judge, |lane, now| lane.report(judge, call, end, now));
-        // The breaker has left its half-open state, so the permit's drop finds no probe to give back.
+        // The breaker is no longer half-open, so that dropping the permit doesn't return the probe.
         drop(permit);
-        if self.with_lane(judge, |lane, now| lane.has_urgent_news(now)) {
-            self.peers.news();
+        if self.with_lane(judge, |lane, now| lane.has_urgent_updates(now)) {
+            self.peers.wake_sync();
         }
     }
 
-    /// For how many runs the judge has room now and soon, or why its lane is closed. Consumes nothing.
+    /// Returns the current capacity of a judge, or the reason why its lane is closed. Acquires no probe.
     pub fn room(&self, judge: &str) -> Result<Room, Denial> {
         let now = Instant::now();
         match self.lanes.lock().get_mut(judge) {
             Some(lane) => lane.room(now),
-            // Asking makes no lane: the snapshot shows judges that were called, or closed.
+            // Creates no lane, because the snapshot shows only judges that were called or closed.
             None => self.lane(judge, now).room(now),
         }
     }
 
-    /// Why the judge's lane is closed now; `None` if it is open. Never consumes a probe. A pace closes no lane.
+    /// Returns the reason why the lane is closed, or `None` if it is open. Consumes no probe. A pace closes no lane.
     pub fn closed(&self, judge: &str) -> Option<Denial> {
         let mut lanes = self.lanes.lock();
         lanes.get_mut(judge)?.closed(Instant::now())
     }
 
-    /// Closes a lane until [`Self::open`], or for `reopens_in`, as the store says.
+    /// Closes a lane until [`Self::open`] or for `reopens_in`, as stored.
     pub fn close(&self, judge: &str, why: HeldBack, reopens_in: Option<Duration>) {
         self.with_lane(judge, |lane, now| lane.hold(why, reopens_in, now));
     }
 
-    /// Takes back what [`Self::close`] did, and nothing else: the breaker, a throttling and the pace stay.
+    /// Undoes [`Self::close`]. Breaker, throttling and pace are unaffected.
     pub fn open(&self, judge: &str) {
         if let Some(lane) = self.lanes.lock().get_mut(judge) {
             lane.release();
         }
     }
 
-    /// Which workers live, by the store: among so many the figures are divided while they can't be shared.
+    /// Sets the live workers according to the store. They divide the limits while Redis is unavailable.
     pub fn live_workers(&self, workers: WorkerCounts) {
         self.peers.live_workers(workers);
     }
 
-    /// Judges whose lanes are closed until somebody opens them, by [`Self::close`] or by a closure that was taken.
+    /// Returns judges with lanes closed by [`Self::close`] or by a closure that the worker has already collected.
     pub fn held(&self) -> Vec<String> {
         let lanes = self.lanes.lock();
-        let held = lanes.iter().filter(|(_, lane)| lane.is_held());
+        let held = lanes.iter().filter(|(_, lane)| lane.has_hold());
         held.map(|(judge, _)| judge.clone()).collect()
     }
 
-    /// Closures of class exhausted or misconfigured since the last call, for the worker to store.
+    /// Drains exhausted and misconfigured closures, for the worker to store.
     pub fn take_closures(&self) -> Vec<Closure> {
         let mut lanes = self.lanes.lock();
         lanes
@@ -267,7 +262,6 @@ impl Gate {
             .collect()
     }
 
-    /// What it knows of each judge it has seen.
     pub fn snapshot(&self) -> Vec<GateSnapshot> {
         let now = Instant::now();
         let mut lanes = self.lanes.lock();
@@ -283,7 +277,6 @@ impl Gate {
         &self.options
     }
 
-    /// Goes by another rule from now on.
     pub(super) fn follow(&self, rule: Rule) {
         let mut lanes = self.lanes.lock();
         *self.rule.lock() = rule;
@@ -292,12 +285,10 @@ impl Gate {
         }
     }
 
-    /// The judges that it knows.
     pub(super) fn judges(&self) -> Vec<String> {
         self.lanes.lock().keys().cloned().collect()
     }
 
-    /// What each lane has to say to the other workers now.
     pub(super) fn messages(&self) -> Vec<(String, PeerMessage)> {
         let mut lanes = self.lanes.lock();
         let now = Instant::now();
@@ -312,9 +303,9 @@ impl Gate {
         then: impl FnOnce(&mut LaneGate, Instant) -> T,
     ) -> T {
         let mut lanes = self.lanes.lock();
-        // Read under the lock: a lane's time never runs backwards.
+        // Read under the lock, so that a lane's time can't decrease.
         let now = Instant::now();
-        if lanes.len() >= MOST_LANES && !lanes.contains_key(judge) {
+        if lanes.len() >= MAX_LANES && !lanes.contains_key(judge) {
             lanes.retain(|_, lane| !lane.is_idle(now));
         }
         let lane = lanes
@@ -333,11 +324,11 @@ impl Gate {
     }
 
     pub(super) fn cap(&self, judge: &str) -> u32 {
-        figure_of(&self.options.max_concurrency, judge).unwrap_or(self.options.default_concurrency)
+        value_of(&self.options.max_concurrency, judge).unwrap_or(self.options.default_concurrency)
     }
 
     pub(super) fn limits(&self, judge: &str) -> PaceLimits {
-        figure_of(&self.options.paces, judge).unwrap_or_default()
+        value_of(&self.options.paces, judge).unwrap_or_default()
     }
 
     async fn take_slot(
@@ -358,19 +349,18 @@ impl Gate {
         };
         wait(1);
         let _waiting = OnDrop(|| wait(-1));
-        self.peers.news();
+        self.peers.wake_sync();
         match timeout_at(deadline, slots.acquire_owned()).await {
             Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(Denial::new(HeldBack::Busy, SLOTS_TAKEN)),
+            Ok(Err(_)) | Err(_) => Err(Denial::new(HeldBack::Busy, BUSY_RETRY_DELAY)),
         }
     }
 
-    /// Waits for the pace behind those who came before, unless that would take longer than there is time; `wait` is about
-    /// how long.
+    /// Waits in line for the pace. Fails immediately if the expected `wait` exceeds the deadline.
     ///
-    /// A call of more tokens than a busy lane ever has to spare would be refused for ever, as smaller ones take them in the
-    /// meantime. One such call at a time stays in line beyond its timeout, and those behind it let it pass.
-    async fn stand_in_line(
+    /// A call with more tokens than a busy lane ever has free would starve, because smaller calls use them first. One such call at a time
+    /// stays in line beyond its timeout, and later calls wait behind it.
+    async fn wait_in_line(
         &self,
         judge: &str,
         load: Load,
@@ -378,26 +368,26 @@ impl Gate {
         deadline: Instant,
     ) -> Result<Admitted, Denial> {
         let in_line = self.with_lane(judge, |lane, now| {
-            let stays = now + wait > deadline;
+            let exceeds_timeout = now + wait > deadline;
             let left = deadline.saturating_duration_since(now);
-            if stays && !lane.may_stay(load, wait, left, now) {
+            if exceeds_timeout && !lane.can_exceed_timeout(load, wait, left, now) {
                 return None;
             }
-            lane.one_stays |= stays;
+            lane.large_call_waiting |= exceeds_timeout;
             lane.waiting += 1;
-            Some((Arc::clone(&lane.line), stays))
+            Some((Arc::clone(&lane.line), exceeds_timeout))
         });
-        let Some((line, stays)) = in_line else {
+        let Some((line, exceeds_timeout)) = in_line else {
             return Err(Denial::new(HeldBack::Paced, wait));
         };
         let _waiting = OnDrop(|| {
             self.with_lane(judge, |lane, _| {
                 lane.waiting = lane.waiting.saturating_sub(1);
-                lane.one_stays &= !stays;
+                lane.large_call_waiting &= !exceeds_timeout;
             });
         });
-        let deadline = match stays {
-            true => Instant::now() + LONGEST_STAY,
+        let deadline = match exceeds_timeout {
+            true => Instant::now() + MAX_LARGE_CALL_WAIT,
             false => deadline,
         };
         let Ok(Ok(_first)) = timeout_at(deadline, line.acquire_owned()).await else {
@@ -417,13 +407,13 @@ impl Gate {
             if now + wait > deadline {
                 return Err(Denial::new(HeldBack::Paced, wait));
             }
-            tokio::time::sleep_until(now + wait.min(LONGEST_LOOK)).await;
+            tokio::time::sleep_until(now + wait.min(MAX_CHECK_INTERVAL)).await;
         }
     }
 }
 
-/// An entry's figure holds for each of its models.
-fn figure_of<T: Copy>(figures: &BTreeMap<String, T>, judge: &str) -> Option<T> {
+/// Returns the value of the judge or of its entry. It applies to each model separately.
+fn value_of<T: Copy>(figures: &BTreeMap<String, T>, judge: &str) -> Option<T> {
     let entry = judge.split_once(':').map_or(judge, |(entry, _)| entry);
     figures.get(judge).or_else(|| figures.get(entry)).copied()
 }

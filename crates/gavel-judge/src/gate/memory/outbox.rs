@@ -1,4 +1,4 @@
-//! What a lane has yet to tell the other workers, and what it last heard of them.
+//! Pending updates of a lane for other workers, and the last known shared state.
 
 use std::time::Duration;
 
@@ -6,28 +6,26 @@ use tokio::time::Instant;
 
 use crate::gate::{BreakerState, LimitReport, RateReport};
 
-/// Departures within this are told as one.
-const TOGETHER: Duration = Duration::from_millis(50);
+/// Departures within this time are merged.
+const MERGED: Duration = Duration::from_millis(50);
 
-/// When something happened, by this process' clock or by Redis'.
+/// Time on the local clock or on the Redis clock in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
-    Here(Instant),
-    There(i64),
+    Local(Instant),
+    Redis(i64),
 }
 
-/// What went out, or by how much it was put down wrongly.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
     when: When,
-    /// By how much it was put down wrongly; else what went out and wasn't put down.
+    /// Whether the amounts correct a reservation. Otherwise they are an unreserved departure.
     is_correction: bool,
     requests: i64,
     input: i64,
     output: i64,
 }
 
-/// What the others must still be told, and what was heard of them.
 #[derive(Debug, Default)]
 pub(super) struct PeerView {
     outcomes: String,
@@ -35,81 +33,76 @@ pub(super) struct PeerView {
     hold_until: Option<Instant>,
     learned: [i64; 4],
     pub(super) departures: Vec<Departure>,
-    /// Redis' clock, ms, at a moment of ours.
+    /// Redis clock in ms at a local time.
     pub(super) clock: Option<(Instant, i64)>,
     pub(super) born: i64,
-    /// Failures in a row, as the others count them.
     pub(super) failures: u32,
     pub(super) synced: Option<Instant>,
-    /// From when on it was told what went out while Redis was away, until an answer to that comes.
+    /// Start of the departures reported after an outage of Redis, until the reply.
     pub(super) retold_from: Option<Instant>,
     pub(super) used: Option<Instant>,
-    /// Calls that ask, or are the probe: while there are any, a probe isn't given back.
-    pub(super) asking: u32,
+    /// Calls that await a decision or are the probe. While there are any, a probe isn't returned.
+    pub(super) pending: u32,
     pub(super) probes: u32,
-    /// Slots that may be kept, and that are free beside them.
+    /// Number of slots that this process may have, and further free slots.
     pub(super) allowed: usize,
     pub(super) free: usize,
 }
 
-/// What a member asks of the others, and tells them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::gate) struct PeerMessage {
-    /// Calls in flight.
     pub(in crate::gate) out: u32,
-    /// Slots in hand, and wanted.
     pub(in crate::gate) slots: usize,
     pub(in crate::gate) wanted: usize,
-    /// Arguments of the script `report`, from the outcomes on.
+    /// Arguments of the script `report`, starting with the outcomes.
     pub(in crate::gate) report: Vec<String>,
 }
 
-/// One judge's lane as all workers share it, at the moment of the answer.
+/// State of a judge's lane shared by all workers, at the time of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) struct SharedState {
-    /// Redis' clock, ms.
     pub(in crate::gate) now_ms: i64,
-    /// When the state was begun; another one means that Redis lost it.
+    /// Creation time of the state. A different value means that Redis lost the state.
     pub(in crate::gate) born: i64,
     pub(in crate::gate) breaker: BreakerState,
     pub(in crate::gate) failures: u32,
-    /// How long the breaker stays open.
+    /// Time until the breaker allows a probe.
     pub(in crate::gate) opens_in: Duration,
-    /// How long a 429 holds the lane closed.
+    /// Time until a pause after 429s ends.
     pub(in crate::gate) throttled_for: Duration,
-    /// How long nothing goes out because nothing is left.
+    /// Time until an exhausted limit resets.
     pub(in crate::gate) held_for: Duration,
-    /// When the next call is due by the pace.
+    /// Time until the next call by pace.
     pub(in crate::gate) next_in: Duration,
-    /// What replies said of requests, tokens, tokens of prompts, tokens of answers.
+    /// Learned limits of requests, tokens, prompt tokens and answer tokens.
     pub(in crate::gate) learned: [Option<u64>; 4],
-    /// Slots in hand, how many of them may be kept, and how many are free beside them.
+    /// Slots acquired, the number that this process may have, and further free slots.
     pub(in crate::gate) slots: usize,
     pub(in crate::gate) allowed: usize,
     pub(in crate::gate) free: usize,
 }
 
 impl PeerView {
-    /// A call ended this way: `a`nswered, `f`ailed; of the probe `A`, `F`. `O`: the breaker is open, and Redis has forgotten that. Of
-    /// answers in a row one says it all.
+    /// Records an outcome: `a`nswered or `f`ailed, for the probe `A` or `F`. `O` means that the breaker is open but Redis lost that state.
+    /// Consecutive `a` are merged.
     pub(super) fn outcome(&mut self, outcome: char) {
         if outcome != 'a' || !self.outcomes.ends_with('a') {
             self.outcomes.push(outcome);
         }
     }
 
-    pub(super) fn paused(&mut self, until: Option<Instant>) {
+    pub(super) fn set_pause(&mut self, until: Option<Instant>) {
         self.pause_until = self.pause_until.max(until);
     }
 
-    pub(super) fn held(&mut self, until: Option<Instant>) {
+    pub(super) fn set_hold(&mut self, until: Option<Instant>) {
         self.hold_until = self.hold_until.max(until);
     }
 
     pub(super) fn learned(&mut self, rates: &RateReport) {
         let of = |report: &LimitReport| match report.per_minute() {
             Some(limit) => i64::try_from(limit).unwrap_or(i64::MAX),
-            // Taken back where the others took the same figure for a minute's.
+            // Revokes a limit that other workers mistake for one per minute.
             None if report.is_longer_than_a_minute() => report
                 .limit
                 .and_then(|limit| i64::try_from(limit).ok())
@@ -124,14 +117,14 @@ impl PeerView {
         }
     }
 
-    /// Something went out that nobody put down yet.
+    /// Records an unreserved departure.
     pub(super) fn departed(&mut self, at: Instant, amounts: [i64; 3]) {
-        self.add(When::Here(at), false, amounts);
+        self.add(When::Local(at), false, amounts);
     }
 
-    /// A call used so much more than was put down for it. `there`: when it went out, by Redis' clock, if that is known.
+    /// Records usage minus reservation of a call. `there` is its departure on the Redis clock, if known.
     pub(super) fn corrected(&mut self, at: Instant, there: Option<i64>, amounts: [i64; 3]) {
-        let when = there.map_or(When::Here(at), When::There);
+        let when = there.map_or(When::Local(at), When::Redis);
         self.add(when, true, amounts);
     }
 
@@ -139,7 +132,7 @@ impl PeerView {
         if [requests, input, output] == [0; 3] {
             return;
         }
-        // More and less than was put down move a pace in different ways: they are told apart.
+        // Higher and lower usage change the pace differently, so they are reported separately.
         let is_less = |input: i64, output: i64| [input < 0, output < 0, input + output < 0];
         let is_alike = |told: &&mut Departure| {
             told.is_correction == is_correction
@@ -147,7 +140,7 @@ impl PeerView {
         };
         if let Some(last) = self.departures.iter_mut().rev().find(is_alike) {
             let together = match (last.when, when) {
-                (When::Here(last), When::Here(at)) => at.saturating_duration_since(last) < TOGETHER,
+                (When::Local(last), When::Local(at)) => at.saturating_duration_since(last) < MERGED,
                 (last, when) => last == when,
             };
             if together {
@@ -166,19 +159,19 @@ impl PeerView {
         });
     }
 
-    pub(super) fn has_news(&self) -> bool {
-        self.has_more_than_answers() || !self.outcomes.is_empty() || !self.departures.is_empty()
+    pub(super) fn has_updates(&self) -> bool {
+        self.has_more_than_successes() || !self.outcomes.is_empty() || !self.departures.is_empty()
     }
 
-    /// Whether there is more than calls that went out and were answered.
-    pub(super) fn has_more_than_answers(&self) -> bool {
+    /// Returns whether there are updates other than departures and successful replies.
+    pub(super) fn has_more_than_successes(&self) -> bool {
         self.learned.iter().any(|said| *said != 0)
             || self.outcomes.contains(|outcome| outcome != 'a')
             || self.pause_until.is_some()
             || self.hold_until.is_some()
     }
 
-    /// Empties it into the arguments of the script `report`.
+    /// Drains the updates into arguments of the script `report`.
     pub(super) fn take(&mut self, now: Instant) -> Vec<String> {
         let left = |until: Option<Instant>| {
             let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
@@ -193,10 +186,10 @@ impl PeerView {
         args.extend(learned.iter().map(i64::to_string));
         for departure in std::mem::take(&mut self.departures) {
             let at = match departure.when {
-                When::There(at) => at,
-                When::Here(at) => match self.there(at) {
+                When::Redis(at) => at,
+                When::Local(at) => match self.redis_time(at) {
                     Some(at) => at,
-                    // Told when the answer to this message has said what the time is there.
+                    // Sent after the reply to this message provides the Redis clock.
                     None => {
                         self.departures.push(departure);
                         continue;
@@ -216,8 +209,7 @@ impl PeerView {
         args
     }
 
-    /// A moment of ours by Redis' clock.
-    fn there(&self, at: Instant) -> Option<i64> {
+    fn redis_time(&self, at: Instant) -> Option<i64> {
         let (known, ms) = self.clock?;
         let whole = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Some(match at.checked_duration_since(known) {

@@ -1,19 +1,17 @@
-//! Who decides whether a call may leave, and what one worker's part of a figure is.
-
-/// Who decides whether a call may leave.
+/// Scope in which limits are enforced.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::gate) enum Rule {
     /// This process, which is the only one.
     #[default]
     Alone,
-    /// This process, by its part of what so many workers may do together.
+    /// This process, with its share of limits divided among `workers`.
     Part { workers: u32 },
     /// All workers together.
     Together,
 }
 
 impl Rule {
-    /// Among how many a figure is divided.
+    /// Returns the number of workers that divide a limit locally.
     pub(super) fn divisor(self) -> u64 {
         match self {
             Self::Part { workers } => u64::from(workers.max(1)),
@@ -22,7 +20,6 @@ impl Rule {
     }
 }
 
-/// A figure that holds for all workers, or one worker's part of it; at least one.
 pub(super) fn part_of(cap: usize, rule: Rule) -> usize {
     let divisor = usize::try_from(rule.divisor()).unwrap_or(usize::MAX);
     (cap / divisor).max(1)

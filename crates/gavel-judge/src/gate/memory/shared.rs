@@ -1,4 +1,4 @@
-//! What a lane tells the other workers and hears from them, where they share one gate. It speaks to nobody itself.
+//! Synchronization of a lane with other workers through a shared gate. No I/O.
 
 use std::time::Duration;
 
@@ -10,69 +10,62 @@ use super::outbox::{PeerMessage, SharedState};
 use super::rule::{Rule, part_of};
 use crate::gate::{BreakerState, Denial, HeldBack, Load, Sharing};
 
-/// A lane that was heard of longer ago than this asks before it lets a call go.
-const FRESH: Duration = Duration::from_secs(1);
-/// A lane that is used is heard of at least so often.
+/// Maximum age of the shared state for admitting a call locally.
+const MAX_STATE_AGE: Duration = Duration::from_secs(1);
+/// Poll interval of a lane in use.
 const POLL: Duration = Duration::from_millis(250);
-/// And one that isn't: its worker says how the judge's breaker stands, too.
+/// Poll interval of an idle lane. It must poll because its worker also reports the state of the breaker.
 const IDLE_POLL: Duration = Duration::from_secs(2);
-/// So long after its last call a lane counts as used.
-const USED: Duration = Duration::from_secs(30);
+/// Time after its last call during which a lane is in use.
+const ACTIVE_FOR: Duration = Duration::from_secs(30);
 
-/// What comes of a call that asks to leave.
 #[derive(Debug)]
 pub(in crate::gate) enum LocalDecision {
-    /// It may: nothing limits it.
     Admitted(Admitted),
-    /// The others must be asked.
-    AskPeers {
-        /// Tokens of the prompt, and of the answer.
-        input: u64,
-        output: u64,
-    },
+    AskPeers { input: u64, output: u64 },
 }
 
 impl LaneGate {
-    /// Takes another rule: what was not told yet is told from the lane's own memory when they are together again.
+    /// Applies another rule. When the lane becomes shared again, it reports unsynchronized departures from its own record.
     pub(in crate::gate) fn follow(&mut self, rule: Rule) {
         if rule == Rule::Together && self.rule != rule {
             let since = self.shared.synced;
             self.shared.departures = Vec::new();
-            self.retell(since, None);
+            self.requeue_departures(since, None);
             self.shared.retold_from = since;
         }
         if rule != Rule::Together && self.rule == Rule::Together && self.shared.probes == 0 {
-            // The probe was another worker's, and nobody can tell what came of it: each worker has its own now.
-            self.breaker.give_back(Instant::now());
+            // The probe belongs to another worker and its result is lost. Each worker now has its own probe.
+            self.breaker.return_probe(Instant::now());
         }
         self.rule = rule;
         self.pace.follow(rule);
         if let Some(slots) = &mut self.slots {
             match rule {
                 Rule::Alone | Rule::Part { .. } => slots.resize(part_of(slots.cap, rule)),
-                // Those in hand are kept until the others say otherwise.
-                Rule::Together => self.shared.allowed = slots.in_hand(),
+                // Current slots stay until peers allow a different number.
+                Rule::Together => self.shared.allowed = slots.acquired(),
             }
         }
     }
 
-    /// Tells what went out between these times, or within the last minute.
-    fn retell(&mut self, since: Option<Instant>, until: Option<Instant>) {
-        for (at, amounts) in self.pace.went_out(since) {
+    /// Queues departures between these times for the report. `since` defaults to the last minute.
+    fn requeue_departures(&mut self, since: Option<Instant>, until: Option<Instant>) {
+        for (at, amounts) in self.pace.departures_since(since) {
             if until.is_none_or(|until| at < until) {
                 self.shared.departed(at, amounts);
             }
         }
     }
 
-    /// Lets a call leave that nothing limits; else its share must be asked for.
-    pub(in crate::gate) fn ask(
+    /// Admits an unlimited call. Otherwise peers must decide.
+    pub(in crate::gate) fn decide_locally(
         &mut self,
         load: Load,
         place: LinePosition,
         now: Instant,
     ) -> Result<LocalDecision, Denied> {
-        let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
+        let fresh = |at: Instant| now.saturating_duration_since(at) < MAX_STATE_AGE;
         let known = self.shared.synced.is_some_and(fresh);
         self.shared.used = Some(now);
         let is_open = self.breaker.state() == BreakerState::Closed && !self.pace.is_limited(now);
@@ -84,7 +77,7 @@ impl LaneGate {
         Ok(LocalDecision::AskPeers { input, output })
     }
 
-    pub(in crate::gate) fn let_go(
+    pub(in crate::gate) fn grant(
         &mut self,
         load: Load,
         probe: bool,
@@ -99,10 +92,10 @@ impl LaneGate {
         }
     }
 
-    /// Takes in how the lane stands; the answer to what was sent at `sent`.
+    /// Applies the shared state from the reply to a message sent at `sent`.
     pub(in crate::gate) fn adopt(&mut self, state: &SharedState, sent: Instant, now: Instant) {
         let half = now.saturating_duration_since(sent) / 2;
-        // An answer that was overtaken. A clock that was set back has begun anew.
+        // Ignores replies out of order, unless the clock was reset and with it the state.
         let is_older = self.shared.clock.is_some_and(|(_, ms)| ms > state.now_ms);
         if is_older && self.shared.born == state.born {
             return;
@@ -110,13 +103,13 @@ impl LaneGate {
         self.shared.clock = Some((sent + half, state.now_ms));
         let lost = self.shared.born != 0 && self.shared.born != state.born;
         self.shared.born = state.born;
-        // What went out while Redis was away is told already.
+        // Departures during the outage of Redis are already reported.
         let retold_from = self.shared.retold_from.take();
         if lost {
-            self.retell(None, retold_from);
+            self.requeue_departures(None, retold_from);
         }
         self.shared.synced = Some(now);
-        let is_shut = matches!(self.breaker.peek(now), Admission::Refuse(_));
+        let is_shut = matches!(self.breaker.peek(now), Admission::Deny(_));
         if lost && state.breaker == BreakerState::Closed && is_shut {
             self.shared.outcome('O');
         } else {
@@ -131,12 +124,12 @@ impl LaneGate {
     pub(in crate::gate) fn adopt_slots(&mut self, state: &SharedState) {
         (self.shared.allowed, self.shared.free) = (state.allowed, state.free);
         if let Some(slots) = &mut self.slots {
-            slots.resize(state.slots.max(slots.in_hand()));
+            slots.resize(state.slots.max(slots.acquired()));
         }
     }
 
-    /// Whether a slot that was just left goes back to the others; if so, it is no longer in hand.
-    pub(super) fn has_a_slot_too_many(&mut self) -> bool {
+    /// Returns whether a freed slot belongs to the shared pool. If so, it no longer counts as acquired.
+    pub(super) fn release_excess_slot(&mut self) -> bool {
         let Some(slots) = &mut self.slots else {
             return false;
         };
@@ -144,25 +137,25 @@ impl LaneGate {
             Rule::Alone | Rule::Part { .. } => part_of(slots.cap, self.rule),
             Rule::Together => self.shared.allowed,
         };
-        slots.gives_back(allowed)
+        slots.release_excess(allowed)
     }
 
-    /// What must be said now, if anything: news, slots wanted or given back, or that it is still there.
+    /// Returns the pending message, if any: updates, requested or returned slots, or a keep-alive.
     pub(in crate::gate) fn message(&mut self, now: Instant) -> Option<PeerMessage> {
         let (mut slots, mut wanted, mut short) = (0, 0, false);
         if let Some(own) = &mut self.slots {
-            let needs = own.needs(now);
-            // Given back before it is said, so that what is out is never more than what is said.
-            let kept = needs.min(self.shared.allowed.max(own.out()));
-            own.resize(kept.min(own.in_hand()));
-            (slots, wanted) = (own.in_hand(), needs);
+            let needs = own.record_demand(now);
+            // Slots are released before the report, so that the report can't understate the slots in use.
+            let kept = needs.min(self.shared.allowed.max(own.in_use()));
+            own.resize(kept.min(own.acquired()));
+            (slots, wanted) = (own.acquired(), needs);
             short = own.waiting > 0;
         }
         if self.breaker.state() == BreakerState::HalfOpen
             && self.shared.probes == 0
-            && self.shared.asking == 0
+            && self.shared.pending == 0
         {
-            // Nobody here is the probe. If it was this worker's, its call was dropped.
+            // No local call is the probe. If this worker had it, its call was dropped.
             self.shared.outcome('G');
         }
         let period = if self.is_used(slots, now) {
@@ -172,7 +165,7 @@ impl LaneGate {
         };
         let silent = |at: Instant| now.saturating_duration_since(at) >= period;
         let due = self.shared.synced.is_none_or(silent);
-        if !due && !short && !self.has_urgent_news(now) {
+        if !due && !short && !self.has_urgent_updates(now) {
             return None;
         }
         Some(PeerMessage {
@@ -183,18 +176,19 @@ impl LaneGate {
         })
     }
 
-    /// Whether there is news that can't wait for the next poll. Answers of a lane that fails nobody and has free slots can.
-    pub(in crate::gate) fn has_urgent_news(&self, now: Instant) -> bool {
+    /// Returns whether updates can't wait for the next poll. Successful replies can wait if the lane has no failures and free slots.
+    pub(in crate::gate) fn has_urgent_updates(&self, now: Instant) -> bool {
         let answers = self.breaker.state() == BreakerState::Closed
             && self.shared.failures == 0
             && !self.pace.is_limited(now);
         let slots = self.slots.as_ref();
         let has_room =
-            slots.is_none_or(|own| self.shared.free > 0 && own.in_hand() <= self.shared.allowed);
-        self.shared.has_more_than_answers() || (self.shared.has_news() && !(answers && has_room))
+            slots.is_none_or(|own| self.shared.free > 0 && own.acquired() <= self.shared.allowed);
+        self.shared.has_more_than_successes()
+            || (self.shared.has_updates() && !(answers && has_room))
     }
 
-    /// What is said when the worker leaves.
+    /// Returns the final message of a worker that shuts down.
     pub(in crate::gate) fn last_message(&mut self, now: Instant) -> PeerMessage {
         PeerMessage {
             report: self.shared.take(now),
@@ -202,13 +196,13 @@ impl LaneGate {
         }
     }
 
-    /// So many more, or fewer, calls ask the others.
-    pub(in crate::gate) fn asks(&mut self, more: i32) {
-        self.shared.asking = self.shared.asking.saturating_add_signed(more);
+    /// Changes the number of calls that await the decision of peers.
+    pub(in crate::gate) fn adjust_pending(&mut self, more: i32) {
+        self.shared.pending = self.shared.pending.saturating_add_signed(more);
     }
 
     fn is_used(&self, slots: usize, now: Instant) -> bool {
-        let lately = |at: Instant| now.saturating_duration_since(at) < USED;
+        let lately = |at: Instant| now.saturating_duration_since(at) < ACTIVE_FOR;
         self.in_flight > 0
             || self.waiting > 0
             || slots > 0
@@ -216,14 +210,14 @@ impl LaneGate {
             || self.shared.used.is_some_and(lately)
     }
 
-    /// The most calls at once that this process may hope for; `None` for no cap.
-    pub(super) fn most_at_once(&self, now: Instant) -> Option<usize> {
+    /// Returns the maximum concurrency that this process can reach, or `None` without a cap.
+    pub(super) fn max_concurrency_now(&self, now: Instant) -> Option<usize> {
         let slots = self.slots.as_ref()?;
-        let fresh = |at: Instant| now.saturating_duration_since(at) < FRESH;
+        let fresh = |at: Instant| now.saturating_duration_since(at) < MAX_STATE_AGE;
         Some(match self.rule {
             Rule::Alone | Rule::Part { .. } => part_of(slots.cap, self.rule),
             Rule::Together if self.shared.synced.is_some_and(fresh) => {
-                (slots.in_hand() + self.shared.free).clamp(1, slots.cap)
+                (slots.acquired() + self.shared.free).clamp(1, slots.cap)
             }
             Rule::Together => slots.cap,
         })
@@ -237,8 +231,7 @@ impl LaneGate {
         }
     }
 
-    /// The refusal when the other workers deny the call.
-    pub(in crate::gate) fn refused(&mut self, now: Instant) -> Denied {
+    pub(in crate::gate) fn denied(&mut self, now: Instant) -> Denied {
         let paced = Denial::new(HeldBack::Paced, POLL);
         Denied::HeldBack(self.closed(now).unwrap_or(paced))
     }

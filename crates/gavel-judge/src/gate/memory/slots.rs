@@ -1,4 +1,4 @@
-//! A judge's slots for calls in this process: as many as it may have out at once. What it has in hand may change.
+//! Local slots for concurrent calls to a judge. Their number changes while the gate is shared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,67 +6,67 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Slots are kept for as long as they were needed lately.
-const LATELY: Duration = Duration::from_secs(1);
+/// Lifetime of unused slots.
+const DEMAND_WINDOW: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) semaphore: Arc<Semaphore>,
-    /// The most at once, of all workers together.
+    /// Maximum concurrency of all workers.
     pub(super) cap: usize,
-    /// How many are in hand here, those of calls that are out included.
-    in_hand: usize,
+    /// Slots acquired by this process, including slots of calls in flight.
+    acquired: usize,
     pub(super) waiting: usize,
-    /// The most that were needed in the stretch that runs, and in the one before.
+    /// Maximum demand in the current and the previous [`DEMAND_WINDOW`] interval.
     needed: [usize; 2],
-    began: Instant,
+    interval_start: Instant,
 }
 
 impl Slots {
-    pub(super) fn new(cap: usize, in_hand: usize, now: Instant) -> Self {
+    pub(super) fn new(cap: usize, acquired: usize, now: Instant) -> Self {
         Self {
-            semaphore: Arc::new(Semaphore::new(in_hand)),
+            semaphore: Arc::new(Semaphore::new(acquired)),
             cap,
-            in_hand,
+            acquired,
             waiting: 0,
             needed: [0; 2],
-            began: now,
+            interval_start: now,
         }
     }
 
-    pub(super) fn in_hand(&self) -> usize {
-        self.in_hand
+    pub(super) fn acquired(&self) -> usize {
+        self.acquired
     }
 
-    pub(super) fn out(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         let idle = self.semaphore.available_permits();
-        self.in_hand.saturating_sub(idle)
+        self.acquired.saturating_sub(idle)
     }
 
-    /// Has so many in hand; of fewer than before, those of calls that are out go later.
+    /// Changes the number of slots. Slots of calls in flight are removed later.
     pub(super) fn resize(&mut self, to: usize) {
-        if to > self.in_hand {
-            self.semaphore.add_permits(to - self.in_hand);
-            self.in_hand = to;
+        if to > self.acquired {
+            self.semaphore.add_permits(to - self.acquired);
+            self.acquired = to;
         } else {
-            self.in_hand -= self.semaphore.forget_permits(self.in_hand - to);
+            self.acquired -= self.semaphore.forget_permits(self.acquired - to);
         }
     }
 
-    /// Whether a slot that was just left is one more than allowed; if so, it is no longer in hand.
-    pub(super) fn gives_back(&mut self, allowed: usize) -> bool {
-        let too_many = self.in_hand > allowed;
-        self.in_hand -= usize::from(too_many);
+    /// Returns whether a freed slot exceeds `allowed`. If so, it no longer counts as acquired.
+    pub(super) fn release_excess(&mut self, allowed: usize) -> bool {
+        let too_many = self.acquired > allowed;
+        self.acquired -= usize::from(too_many);
         too_many
     }
 
-    /// Notes what is needed now; answers what was needed lately.
-    pub(super) fn needs(&mut self, now: Instant) -> usize {
-        if now.saturating_duration_since(self.began) >= LATELY {
+    /// Records the current demand. Returns the recent maximum.
+    pub(super) fn record_demand(&mut self, now: Instant) -> usize {
+        if now.saturating_duration_since(self.interval_start) >= DEMAND_WINDOW {
             self.needed = [0, self.needed[0]];
-            self.began = now;
+            self.interval_start = now;
         }
-        self.needed[0] = self.needed[0].max(self.out() + self.waiting);
+        self.needed[0] = self.needed[0].max(self.in_use() + self.waiting);
         self.needed[0].max(self.needed[1]).min(self.cap)
     }
 }

@@ -1,5 +1,3 @@
-//! The gate's promises, on paused time.
-
 mod servers;
 
 use tokio::time::advance;
@@ -11,7 +9,7 @@ use crate::gate::{BreakerState, CallOutcome, LastError, PaceLimits, TokensUsed};
 const NOW: Duration = Duration::ZERO;
 const JUDGE: &str = "openai-default";
 
-fn nothing() -> Load {
+fn no_load() -> Load {
     Load::default()
 }
 
@@ -33,12 +31,12 @@ fn alive() -> CallEnd {
 }
 
 async fn meet(gate: &Gate, outcome: &CallEnd) {
-    let permit = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let permit = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     gate.report(JUDGE, permit, outcome);
 }
 
-async fn refused(gate: &Gate) -> Denial {
-    gate.enter(JUDGE, NOW, &nothing).await.err().unwrap()
+async fn enter_denied(gate: &Gate) -> Denial {
+    gate.enter(JUDGE, NOW, &no_load).await.err().unwrap()
 }
 
 fn closed_for(why: HeldBack, seconds: u64) -> Denial {
@@ -49,16 +47,18 @@ fn closed_for(why: HeldBack, seconds: u64) -> Denial {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_breaker_stops_its_own_judge_and_no_other() {
+async fn breaker_affects_only_its_judge() {
     let gate = gate();
     for _ in 0..5 {
         meet(&gate, &failed(ErrorClass::Transient, None)).await;
     }
-    assert_eq!(refused(&gate).await, closed_for(HeldBack::BreakerOpen, 30));
-    assert!(gate.enter("other", NOW, &nothing).await.is_ok());
+    assert_eq!(
+        enter_denied(&gate).await,
+        closed_for(HeldBack::BreakerOpen, 30)
+    );
+    assert!(gate.enter("other", NOW, &no_load).await.is_ok());
 }
 
-/// A writer that keeps the lines of a log.
 #[derive(Clone, Default)]
 struct LogLines(Arc<Mutex<Vec<u8>>>);
 
@@ -74,7 +74,6 @@ impl std::io::Write for LogLines {
 }
 
 impl LogLines {
-    /// Returns the lines that contain `text`.
     fn with(&self, text: &str) -> Vec<String> {
         let log = String::from_utf8(self.0.lock().clone()).unwrap();
         let lines = log.lines().filter(|line| line.contains(text));
@@ -83,7 +82,7 @@ impl LogLines {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_breaker_that_opens_is_logged_once_with_its_error() {
+async fn logs_opening_breaker_once_with_error() {
     let (gate, log) = (gate(), LogLines::default());
     let writer = log.clone();
     let lines = tracing_subscriber::fmt().with_ansi(false);
@@ -106,7 +105,7 @@ async fn a_breaker_that_opens_is_logged_once_with_its_error() {
     meet(&gate, &alive()).await;
     assert_eq!(log.with("breaker closed").len(), 1);
 
-    // Another worker's failures open it here, too.
+    // Failures of other workers also open it here.
     let opened_elsewhere = SharedState {
         breaker: BreakerState::Open,
         failures: 5,
@@ -118,7 +117,7 @@ async fn a_breaker_that_opens_is_logged_once_with_its_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn asking_whether_a_lane_is_closed_consumes_no_probe() {
+async fn closed_consumes_no_probe() {
     let gate = gate();
     for _ in 0..5 {
         meet(&gate, &failed(ErrorClass::Transient, None)).await;
@@ -126,30 +125,30 @@ async fn asking_whether_a_lane_is_closed_consumes_no_probe() {
     advance(Duration::from_secs(30)).await;
     assert_eq!(gate.closed(JUDGE), None);
     assert_eq!(gate.closed(JUDGE), None);
-    let probe = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let probe = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     assert!(probe.probe);
     assert_eq!(gate.closed(JUDGE).unwrap().why, HeldBack::BreakerOpen);
     assert_eq!(gate.snapshot()[0].breaker, BreakerState::HalfOpen);
     gate.report(JUDGE, probe, &alive());
-    assert!(!gate.enter(JUDGE, NOW, &nothing).await.unwrap().probe);
+    assert!(!gate.enter(JUDGE, NOW, &no_load).await.unwrap().probe);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_permit_frees_its_slot_and_gives_the_probe_back() {
+async fn dropped_permit_frees_slot_and_returns_probe() {
     let gate = gate();
     for _ in 0..5 {
         meet(&gate, &failed(ErrorClass::Transient, None)).await;
     }
     advance(Duration::from_secs(30)).await;
-    let probe = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let probe = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     assert_eq!(gate.snapshot()[0].in_flight, 1);
     drop(probe);
     assert_eq!(gate.snapshot()[0].in_flight, 0);
-    assert!(gate.enter(JUDGE, NOW, &nothing).await.unwrap().probe);
+    assert!(gate.enter(JUDGE, NOW, &no_load).await.unwrap().probe);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_probe_closes_the_breaker_and_throttles_the_lane() {
+async fn throttled_probe_closes_breaker_and_throttles_lane() {
     let gate = gate();
     for _ in 0..5 {
         meet(&gate, &failed(ErrorClass::Transient, None)).await;
@@ -163,7 +162,7 @@ async fn a_throttled_probe_closes_the_breaker_and_throttles_the_lane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttle_obeys_retry_after_and_doubles_without_one_until_a_success() {
+async fn throttle_obeys_retry_after_or_doubles_until_success() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Throttled, Some(3))).await;
     assert_eq!(gate.closed(JUDGE), Some(closed_for(HeldBack::Throttled, 3)));
@@ -185,11 +184,11 @@ async fn a_throttle_obeys_retry_after_and_doubles_without_one_until_a_success() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_of_throttled_calls_doubles_the_pause_once() {
+async fn burst_of_429s_doubles_pause_once() {
     let gate = gate();
     let mut burst = Vec::new();
     for _ in 0..6 {
-        burst.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+        burst.push(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     }
     for permit in burst {
         gate.report(JUDGE, permit, &failed(ErrorClass::Throttled, None));
@@ -202,10 +201,10 @@ async fn a_burst_of_throttled_calls_doubles_the_pause_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exhausted_judge_is_closed_until_opened_and_told_once() {
+async fn exhausted_judge_stays_closed_and_is_reported_once() {
     let gate = gate();
-    let first = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
-    let second = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let first = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
+    let second = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     gate.report(JUDGE, first, &failed(ErrorClass::Exhausted, None));
     gate.report(JUDGE, second, &failed(ErrorClass::Exhausted, None));
     let closure = Closure {
@@ -221,13 +220,13 @@ async fn an_exhausted_judge_is_closed_until_opened_and_told_once() {
         why: HeldBack::Exhausted,
         retry_in: None,
     };
-    assert_eq!(refused(&gate).await, denial);
+    assert_eq!(enter_denied(&gate).await, denial);
     gate.open(JUDGE);
     assert_eq!(gate.closed(JUDGE), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_known_reset_opens_an_exhausted_judge() {
+async fn reported_reset_reopens_exhausted_judge() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Exhausted, Some(60))).await;
     assert_eq!(
@@ -239,7 +238,7 @@ async fn a_known_reset_opens_an_exhausted_judge() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_leaves_breaker_and_throttle_as_they_are() {
+async fn open_does_not_change_breaker_and_throttle() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Throttled, Some(60))).await;
     gate.close(JUDGE, HeldBack::Paused, None);
@@ -252,9 +251,9 @@ async fn opening_leaves_breaker_and_throttle_as_they_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_key_closes_the_lane_but_replaces_no_pause() {
+async fn rejected_key_does_not_replace_a_pause() {
     let gate = gate();
-    let in_flight = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let in_flight = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     gate.close(JUDGE, HeldBack::Paused, None);
     gate.report(JUDGE, in_flight, &failed(ErrorClass::Misconfigured, None));
     assert_eq!(gate.closed(JUDGE).unwrap().why, HeldBack::Paused);
@@ -262,7 +261,7 @@ async fn a_refused_key_closes_the_lane_but_replaces_no_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_are_not_transient_neither_open_the_breaker_nor_close_the_lane() {
+async fn other_errors_do_not_close_the_lane() {
     let gate = gate();
     for class in [
         ErrorClass::Rejected,
@@ -286,7 +285,7 @@ async fn errors_that_are_not_transient_neither_open_the_breaker_nor_close_the_la
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_error_stays_known_after_a_success() {
+async fn keeps_last_error_after_success() {
     let gate = gate();
     meet(&gate, &failed(ErrorClass::Transient, None)).await;
     tokio::time::advance(Duration::from_secs(90)).await;
@@ -301,19 +300,19 @@ async fn the_last_error_stays_known_after_a_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
+async fn limits_concurrency_and_waits_for_a_slot() {
     let gate = Arc::new(Gate::new(GateOptions {
         max_concurrency: BTreeMap::from([(JUDGE.to_owned(), 1)]),
         ..GateOptions::default()
     }));
-    let held = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
-    let denial = gate.enter(JUDGE, Duration::from_secs(10), &nothing).await;
+    let held = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
+    let denial = gate.enter(JUDGE, Duration::from_secs(10), &no_load).await;
     assert_eq!(denial.err().unwrap(), closed_for(HeldBack::Busy, 5));
     assert_eq!(gate.closed(JUDGE), None);
     let waiting = tokio::spawn({
         let gate = Arc::clone(&gate);
         async move {
-            gate.enter(JUDGE, Duration::from_secs(10), &nothing)
+            gate.enter(JUDGE, Duration::from_secs(10), &no_load)
                 .await
                 .is_ok()
         }
@@ -324,33 +323,33 @@ async fn at_most_so_many_calls_are_in_flight_and_patience_waits_for_a_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entrys_cap_holds_for_each_of_its_models_and_zero_is_no_cap() {
+async fn entry_cap_applies_per_model_and_zero_means_no_cap() {
     let gate = Gate::new(GateOptions {
         max_concurrency: BTreeMap::from([("capped".to_owned(), 1), ("free".to_owned(), 0)]),
         ..GateOptions::default()
     });
-    let _held = gate.enter("capped:a", NOW, &nothing).await.unwrap();
-    assert!(gate.enter("capped:a", NOW, &nothing).await.is_err());
-    assert!(gate.enter("capped:b", NOW, &nothing).await.is_ok());
+    let _held = gate.enter("capped:a", NOW, &no_load).await.unwrap();
+    assert!(gate.enter("capped:a", NOW, &no_load).await.is_err());
+    assert!(gate.enter("capped:b", NOW, &no_load).await.is_ok());
     let mut all = Vec::new();
     for _ in 0..1_000 {
-        all.push(gate.enter("free", NOW, &nothing).await.unwrap());
+        all.push(gate.enter("free", NOW, &no_load).await.unwrap());
     }
     assert_eq!(gate.snapshot().last().unwrap().in_flight, 1_000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_lanes_are_forgotten_rather_than_piled_up() {
+async fn drops_idle_lanes() {
     let gate = gate();
     gate.close("kept", HeldBack::Paused, None);
     for model in 0..3_000 {
         drop(
-            gate.enter(&format!("any:{model}"), NOW, &nothing)
+            gate.enter(&format!("any:{model}"), NOW, &no_load)
                 .await
                 .unwrap(),
         );
     }
-    assert!(gate.snapshot().len() <= MOST_LANES);
+    assert!(gate.snapshot().len() <= MAX_LANES);
     assert_eq!(gate.closed("kept").unwrap().why, HeldBack::Paused);
 }
 
@@ -366,7 +365,7 @@ fn paced_at(requests: u64) -> Arc<Gate> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_pace_goes_in_the_order_of_coming_and_nobody_overtakes() {
+async fn waiting_calls_leave_in_order() {
     let gate = paced_at(60);
     let order = Arc::new(Mutex::new(Vec::new()));
     let begun = Instant::now();
@@ -375,7 +374,7 @@ async fn who_waits_for_the_pace_goes_in_the_order_of_coming_and_nobody_overtakes
         let (gate, order) = (Arc::clone(&gate), Arc::clone(&order));
         waiting.push(tokio::spawn(async move {
             let permit = gate
-                .enter(JUDGE, Duration::from_secs(10), &nothing)
+                .enter(JUDGE, Duration::from_secs(10), &no_load)
                 .await
                 .unwrap();
             order.lock().push((number, begun.elapsed().as_secs()));
@@ -391,11 +390,11 @@ async fn who_waits_for_the_pace_goes_in_the_order_of_coming_and_nobody_overtakes
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_longer_than_the_patience_refuses_at_once_and_says_until_when() {
+async fn denies_immediately_if_wait_exceeds_timeout() {
     let gate = paced_at(6);
-    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    drop(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     let begun = Instant::now();
-    let denial = refused(&gate).await;
+    let denial = enter_denied(&gate).await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(denial.why, HeldBack::Paced);
     let wait = denial.retry_in.unwrap();
@@ -403,34 +402,33 @@ async fn a_line_longer_than_the_patience_refuses_at_once_and_says_until_when() {
         wait > Duration::from_secs(10) && wait < Duration::from_secs(11),
         "{wait:?}"
     );
-    // Open all the same: the pace closes no lane, and the snapshot says what holds it back.
+    // The lane stays open, and the snapshot shows the pace.
     assert_eq!(gate.closed(JUDGE), None);
     assert_eq!(
         gate.snapshot()[0].closed.as_ref().unwrap().why,
         HeldBack::Paced
     );
     advance(wait).await;
-    assert!(gate.enter(JUDGE, NOW, &nothing).await.is_ok());
+    assert!(gate.enter(JUDGE, NOW, &no_load).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_in_line_holds_nobody_back() {
+async fn cancelled_wait_does_not_delay_others() {
     let gate = paced_at(60);
-    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    drop(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     let patient = Duration::from_secs(10);
     let gone = tokio::spawn({
         let gate = Arc::clone(&gate);
-        async move { gate.enter(JUDGE, patient, &nothing).await.is_ok() }
+        async move { gate.enter(JUDGE, patient, &no_load).await.is_ok() }
     });
     tokio::task::yield_now().await;
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
     let begun = Instant::now();
-    assert!(gate.enter(JUDGE, patient, &nothing).await.is_ok());
+    assert!(gate.enter(JUDGE, patient, &no_load).await.is_ok());
     assert!(begun.elapsed() < Duration::from_secs(2));
 }
 
-/// A gate of 10,000 tokens a minute.
 fn counting_tokens() -> Arc<Gate> {
     let limits = PaceLimits {
         requests_per_minute: None,
@@ -442,8 +440,8 @@ fn counting_tokens() -> Arc<Gate> {
     }))
 }
 
-/// One call of so many tokens, for which 10 s are waited.
-async fn ask(gate: &Gate, tokens: u64) -> Result<(), Denial> {
+/// Makes one call with `tokens` prompt tokens and a timeout of 10 s.
+async fn make_call(gate: &Gate, tokens: u64) -> Result<(), Denial> {
     let load = move || Load {
         prompt_tokens: tokens,
         most_answer_tokens: 0,
@@ -457,65 +455,68 @@ async fn ask(gate: &Gate, tokens: u64) -> Result<(), Denial> {
     Ok(())
 }
 
-/// The same, again and again until it goes out.
-async fn ask_until_it_goes_out(gate: &Gate, tokens: u64) {
-    while let Err(denial) = ask(gate, tokens).await {
+/// Retries until the call leaves.
+async fn retry_until_sent(gate: &Gate, tokens: u64) {
+    while let Err(denial) = make_call(gate, tokens).await {
         tokio::time::sleep(denial.retry_in.unwrap()).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_call_goes_out_although_small_ones_take_whatever_there_is() {
+async fn small_calls_do_not_starve_a_large_call() {
     let gate = counting_tokens();
     let mut small = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let gate = Arc::clone(&gate);
         small.spawn(async move {
             loop {
-                ask_until_it_goes_out(&gate, 1_000).await;
+                retry_until_sent(&gate, 1_000).await;
             }
         });
     }
     tokio::time::sleep(Duration::from_secs(120)).await;
     for size in [8_000, 30_000] {
-        // Larger than the limit too: it waits until nothing else is in the minute.
-        let went_out = ask_until_it_goes_out(&gate, size);
-        let within = tokio::time::timeout(Duration::from_secs(150), went_out).await;
+        // A call above the limit waits for an empty minute.
+        let departures_since = retry_until_sent(&gate, size);
+        let within = tokio::time::timeout(Duration::from_secs(150), departures_since).await;
         assert!(within.is_ok(), "{size}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_large_call_at_a_time_stays_in_line_and_leaves_its_place_when_it_gives_up() {
+async fn one_large_call_waits_beyond_its_timeout() {
     let gate = counting_tokens();
     for _ in 0..9 {
-        ask(&gate, 1_000).await.unwrap();
+        make_call(&gate, 1_000).await.unwrap();
     }
     let stays = tokio::spawn({
         let gate = Arc::clone(&gate);
-        async move { ask(&gate, 8_000).await }
+        async move { make_call(&gate, 8_000).await }
     });
-    // A small call might go out by now.
+    // By now a small call could leave.
     tokio::time::sleep(Duration::from_secs(7)).await;
     assert_eq!(gate.room(JUDGE).unwrap().starts, Some(0));
     let begun = Instant::now();
-    assert_eq!(ask(&gate, 8_000).await.unwrap_err().why, HeldBack::Paced);
+    assert_eq!(
+        make_call(&gate, 8_000).await.unwrap_err().why,
+        HeldBack::Paced
+    );
     assert_eq!(begun.elapsed(), Duration::ZERO);
     stays.abort();
     assert!(stays.await.unwrap_err().is_cancelled());
     assert_eq!(gate.room(JUDGE).unwrap().starts, Some(1));
-    ask(&gate, 8_000).await.unwrap();
+    make_call(&gate, 8_000).await.unwrap();
     assert!(begun.elapsed() > Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_that_closes_refuses_those_in_its_line() {
+async fn closing_lane_denies_waiting_calls() {
     let gate = paced_at(60);
-    drop(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+    drop(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     let waiting = tokio::spawn({
         let gate = Arc::clone(&gate);
         async move {
-            gate.enter(JUDGE, Duration::from_secs(10), &nothing)
+            gate.enter(JUDGE, Duration::from_secs(10), &no_load)
                 .await
                 .err()
         }
@@ -526,7 +527,7 @@ async fn a_lane_that_closes_refuses_those_in_its_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn room_is_what_is_in_flight_and_what_may_start_soon() {
+async fn room_counts_calls_in_flight_and_starts() {
     let gate = paced_at(60);
     let room = gate.room(JUDGE).unwrap();
     assert_eq!(
@@ -534,7 +535,7 @@ async fn room_is_what_is_in_flight_and_what_may_start_soon() {
         (0, Some(64), Some(1))
     );
     assert!(gate.snapshot().is_empty(), "asking makes no lane");
-    let held = gate.enter(JUDGE, NOW, &nothing).await.unwrap();
+    let held = gate.enter(JUDGE, NOW, &no_load).await.unwrap();
     let room = gate.room(JUDGE).unwrap();
     assert_eq!((room.in_flight, room.starts), (1, Some(0)));
     assert_eq!(room.more_in, Some(Duration::from_millis(500)));
@@ -546,23 +547,23 @@ async fn room_is_what_is_in_flight_and_what_may_start_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entrys_pace_holds_for_each_of_its_models_apart() {
+async fn entry_pace_applies_per_model() {
     let gate = paced_at(60);
     let [a, b] = ["a", "b"].map(|model| format!("{JUDGE}:{model}"));
-    assert!(gate.enter(&a, NOW, &nothing).await.is_ok());
+    assert!(gate.enter(&a, NOW, &no_load).await.is_ok());
     assert_eq!(
-        gate.enter(&a, NOW, &nothing).await.err().unwrap().why,
+        gate.enter(&a, NOW, &no_load).await.err().unwrap().why,
         HeldBack::Paced
     );
-    assert!(gate.enter(&b, NOW, &nothing).await.is_ok());
+    assert!(gate.enter(&b, NOW, &no_load).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_arent_answered_in_time_leave_fewer_at_once() {
+async fn timeouts_reduce_concurrency() {
     let gate = gate();
     let mut out = Vec::new();
     for _ in 0..8 {
-        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+        out.push(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     }
     advance(Duration::from_secs(60)).await;
     for permit in out.drain(..2) {
@@ -571,15 +572,15 @@ async fn calls_that_arent_answered_in_time_leave_fewer_at_once() {
     }
     assert_eq!(gate.room(JUDGE).unwrap().cap, Some(3));
     assert_eq!(gate.snapshot()[0].failures_in_row, 2);
-    assert_eq!(refused(&gate).await, closed_for(HeldBack::Paced, 1));
+    assert_eq!(enter_denied(&gate).await, closed_for(HeldBack::Paced, 1));
     out.clear();
     for _ in 0..3 {
-        out.push(gate.enter(JUDGE, NOW, &nothing).await.unwrap());
+        out.push(gate.enter(JUDGE, NOW, &no_load).await.unwrap());
     }
-    assert_eq!(refused(&gate).await, closed_for(HeldBack::Paced, 1));
+    assert_eq!(enter_denied(&gate).await, closed_for(HeldBack::Paced, 1));
 }
 
-/// A lane that is open and has no limit, as the others know it.
+/// Returns the shared state of an open lane without limits.
 fn open_lane(now_ms: i64, born: i64) -> SharedState {
     SharedState {
         now_ms,
@@ -597,15 +598,15 @@ fn open_lane(now_ms: i64, born: i64) -> SharedState {
     }
 }
 
-/// What was told of calls behind outcomes, pauses and limits: when, whether it corrects, requests, tokens in and out.
-fn told_of_calls(report: &[String]) -> Vec<Vec<i64>> {
+/// Returns the calls of a report: time, is correction, requests, input and output tokens.
+fn reported_calls(report: &[String]) -> Vec<Vec<i64>> {
     let calls = report[7..].chunks(5);
     let figures = |call: &[String]| call.iter().map(|figure| figure.parse().unwrap()).collect();
     calls.map(figures).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_open_lane_answered_is_told_with_the_next_poll_and_a_failure_at_once() {
+async fn reports_failures_immediately_and_replies_with_poll() {
     let gate = Gate::new(GateOptions {
         default_concurrency: 0,
         ..GateOptions::default()
@@ -630,7 +631,7 @@ async fn what_an_open_lane_answered_is_told_with_the_next_poll_and_a_failure_at_
     meet(&gate, &failed(ErrorClass::Transient, None)).await;
     let report = message().unwrap().report;
     assert_eq!(report[0], "af");
-    let told = told_of_calls(&report);
+    let told = reported_calls(&report);
     let of = |kind| told.iter().filter(move |call| call[1] == kind);
     assert_eq!(of(0).map(|call| call[2]).sum::<i64>(), 41, "{told:?}");
     assert_eq!((of(0).count(), of(1).count()), (1, 1), "{told:?}");
@@ -654,7 +655,7 @@ async fn what_an_open_lane_answered_is_told_with_the_next_poll_and_a_failure_at_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
+async fn reports_each_call_once_after_redis_lost_state() {
     let gate = paced_at(600);
     gate.with_lane(JUDGE, |lane, now| {
         lane.follow(Rule::Together);
@@ -665,7 +666,7 @@ async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
         advance(Duration::from_secs(1)).await;
     }
     gate.with_lane(JUDGE, |lane, now| {
-        // What is told here is lost with all the rest.
+        // The report is lost together with the state.
         let _ = lane.message(now);
         lane.follow(Rule::Part { workers: 1 });
     });
@@ -678,6 +679,9 @@ async fn a_redis_that_comes_back_empty_is_told_each_call_once() {
         lane.adopt(&open_lane(1_010_000, 2), now, now);
         lane.message(now).unwrap().report
     });
-    let requests = told_of_calls(&told).iter().map(|call| call[2]).sum::<i64>();
+    let requests = reported_calls(&told)
+        .iter()
+        .map(|call| call[2])
+        .sum::<i64>();
     assert_eq!(requests, 5, "{told:?}");
 }

@@ -1,13 +1,12 @@
-//! The gate that all workers share through Redis: one breaker, one pace and one cap of calls per judge.
+//! Gate shared by all workers through Redis: one breaker, one pace and one concurrency cap per judge.
 //!
-//! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (what went out lately, by tenths of
-//! a second). Times are Redis' own. A call to a judge without a limit costs no round trip: its slot is in hand, and what
-//! became of it is told later, by 0.4 s at most. A call under a limit, and the breaker's probe, ask first. A worker that says
-//! nothing for a lease is gone, with its slots and its probe.
+//! Keys: `{gavel:<queue>:gate:<judge>}:state`, `:members`, and `:r`, `:t`, `:i`, `:o` (recent usage per 100 ms). Times are on the Redis
+//! clock. A call to a judge without limits needs no round trip, because its slot is already acquired and its outcome is reported within 0.4
+//! s. A call under a limit and the breaker's probe need a round trip. A worker that is silent for a lease loses its slots and its probe.
 //!
-//! While Redis is away each worker lets through its part of the figures, by the number of live workers, and counts for
-//! itself. Where only some can't reach it, the others share what these leave. Who is first in line, what an operator
-//! stopped, and the limits that only 429s tell stay in each process.
+//! While Redis is unavailable each worker uses its share of the limits, divided by the number of live workers, and counts locally. If only
+//! some workers can't reach Redis, the others share the rest. The line of waiting calls, an operator's holds and limits learned only from
+//! 429s stay local to each process.
 
 mod scripts;
 
@@ -31,32 +30,30 @@ use super::{Gate, GateOptions, Load, WorkerCounts};
 use gavel_redis::{RedisClient, explain};
 use scripts::{EnterReply, Scripts};
 
-/// A call that may leave within this is let go, and waits for its time.
+/// A call that may leave within this time is admitted and sleeps until then.
 const HORIZON: Duration = Duration::from_millis(250);
-/// How often this looks whether a lane has something to say or was silent for too long.
-const LOOK: Duration = Duration::from_millis(100);
-/// What happens within this is told together.
-const TOGETHER: Duration = Duration::from_millis(5);
-/// How often a server that is away is tried.
-const RETRY: Duration = Duration::from_millis(500);
-/// A script that takes longer than this is a server that is away.
+/// Interval between checks for pending messages.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Events within this time are reported together.
+const BATCH_DELAY: Duration = Duration::from_millis(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// Timeout of a script, after which Redis counts as unavailable.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a process may still say when it leaves.
-const FAREWELL: Duration = Duration::from_millis(500);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 struct Link {
     client: RedisClient,
     scripts: Scripts,
-    /// Before the judge's name in every key.
+    /// Prefix of all keys, before the judge's name.
     prefix: String,
     member: String,
-    /// Something is to be said.
-    news: Notify,
+    /// Wakes the synchronization early.
+    wake_sync: Notify,
     away: AtomicBool,
     workers: Mutex<WorkerCounts>,
 }
 
-/// A gate of the queue `queue`, and what keeps it in step with the others: to be run until `stop`.
+/// Creates a gate of the queue `queue` and its synchronization task, which must run until `stop`.
 pub fn shared_gate(
     client: &RedisClient,
     queue: &str,
@@ -68,7 +65,7 @@ pub fn shared_gate(
         scripts: Scripts::new(),
         prefix: format!("{{gavel:{queue}:gate:"),
         member: Uuid::now_v7().simple().to_string(),
-        news: Notify::new(),
+        wake_sync: Notify::new(),
         away: AtomicBool::new(false),
         workers: Mutex::default(),
     });
@@ -88,55 +85,58 @@ struct GateSync {
 impl GateSync {
     async fn keep(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            self.tell().await;
+            self.sync_lanes().await;
             let pause = match self.link.away.load(Ordering::Relaxed) {
-                true => RETRY,
-                false => TOGETHER,
+                true => RETRY_INTERVAL,
+                false => BATCH_DELAY,
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = stop.cancelled() => {}
             }
-            if pause == TOGETHER {
+            if pause == BATCH_DELAY {
                 tokio::select! {
-                    () = self.link.news.notified() => {}
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = self.link.wake_sync.notified() => {}
+                    () = tokio::time::sleep(CHECK_INTERVAL) => {}
                     () = stop.cancelled() => {}
                 }
             }
         }
-        // A worker that leaves in good order keeps nothing for the length of a lease.
+        // Releases slots at a regular shutdown instead of keeping them for a lease.
         let leaving = async {
             for judge in self.gate.judges() {
                 let message = self.gate.with_lane(&judge, LaneGate::last_message);
-                self.say(&judge, message, Duration::ZERO).await;
+                self.send(&judge, message, Duration::ZERO).await;
             }
         };
         if !self.link.away.load(Ordering::Relaxed) {
-            let _late = tokio::time::timeout(FAREWELL, leaving).await;
+            let _late = tokio::time::timeout(SHUTDOWN_TIMEOUT, leaving).await;
         }
     }
 
-    /// Tells the others what is news here, and hears how the lanes stand.
-    async fn tell(&self) {
+    /// Sends pending messages of all lanes and applies the replies.
+    async fn sync_lanes(&self) {
         if self.link.away.load(Ordering::Relaxed) {
-            self.try_again().await;
+            self.probe_redis().await;
             return;
         }
         let lease = self.gate.options().lease;
         let messages = self.gate.messages().into_iter();
         let telling =
-            messages.map(|(judge, message)| async move { self.say(&judge, message, lease).await });
+            messages.map(|(judge, message)| async move { self.send(&judge, message, lease).await });
         join_all(telling).await;
     }
 
-    async fn say(&self, judge: &str, message: PeerMessage, lease: Duration) {
+    async fn send(&self, judge: &str, message: PeerMessage, lease: Duration) {
         let (gate, link) = (&*self.gate, &*self.link);
-        let mut args = link.figures(gate, judge, &message, lease);
+        let mut args = link.common_args(gate, judge, &message, lease);
         args.extend(message.report);
         let sent = Instant::now();
-        let answer = link.answer(gate, &link.scripts.report, judge, &args).await;
-        if let Some(state) = answer.and_then(|answer| link.known(gate, SharedState::read(&answer)))
+        let answer = link
+            .run_script(gate, &link.scripts.report, judge, &args)
+            .await;
+        if let Some(state) =
+            answer.and_then(|answer| link.checked(gate, SharedState::read(&answer)))
         {
             gate.with_lane(judge, |lane, now| {
                 lane.adopt(&state, sent, now);
@@ -145,8 +145,8 @@ impl GateSync {
         }
     }
 
-    /// Asks whether the server is back; it is told what it missed from then on.
-    async fn try_again(&self) {
+    /// Probes Redis. Pending updates are sent after it recovers.
+    async fn probe_redis(&self) {
         let key = format!("{}}}:back", self.link.prefix);
         if self.link.client.probe(&key).await.is_ok() {
             self.link.away.store(false, Ordering::Relaxed);
@@ -155,14 +155,14 @@ impl GateSync {
                 "Redis is back: the judges' breakers, paces and caps hold for all workers together again"
             );
         } else {
-            self.gate.follow(self.link.part());
+            self.gate.follow(self.link.local_share());
         }
     }
 }
 
 impl Link {
-    /// A script's answer; `None` where the server is away.
-    async fn answer(
+    /// Runs a script. Returns `None` if Redis is unavailable.
+    async fn run_script(
         &self,
         gate: &Gate,
         script: &redis::Script,
@@ -172,35 +172,34 @@ impl Link {
         let key = format!("{}{judge}}}", self.prefix);
         let answer = self.client.invoke(script, &key, args).await;
         answer
-            .map_err(|error| self.lost(gate, &explain(&error)))
+            .map_err(|error| self.go_local(gate, &explain(&error)))
             .ok()
     }
 
-    /// What was read of an answer; one of another shape is as if the server were away.
-    fn known<T>(&self, gate: &Gate, read: Option<T>) -> Option<T> {
+    /// Treats a malformed reply like an outage.
+    fn checked<T>(&self, gate: &Gate, read: Option<T>) -> Option<T> {
         if read.is_none() {
-            self.lost(gate, &"an answer of another shape");
+            self.go_local(gate, &"an answer of another shape");
         }
         read
     }
 
-    /// The server is away, or can't do the work.
-    fn lost(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
+    /// Switches to the local share after an outage or an error.
+    fn go_local(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
         if !self.away.swap(true, Ordering::Relaxed) {
             let workers = self.workers.lock().alive;
             tracing::warn!(%error, workers, "Redis is away: this worker keeps to its part of the judges' paces and caps, by the number of live workers");
-            gate.follow(self.part());
+            gate.follow(self.local_share());
         }
     }
 
-    fn part(&self) -> Rule {
+    fn local_share(&self) -> Rule {
         Rule::Part {
             workers: self.workers.lock().alive.max(1),
         }
     }
 
-    /// What every script is told.
-    fn figures(
+    fn common_args(
         &self,
         gate: &Gate,
         judge: &str,
@@ -211,12 +210,12 @@ impl Link {
         let limits = gate.limits(judge);
         let requests = limits.requests_per_minute.unwrap_or(0);
         let tokens = limits.tokens_per_minute.unwrap_or(0);
-        let ours = |figure: u64| self.workers.lock().together(judge, figure);
-        let figures = [
+        let ours = |figure: u64| self.workers.lock().shared_part(judge, figure);
+        let common_args = [
             ours(u64::from(gate.cap(judge))),
-            whole(lease),
+            millis(lease),
             u64::from(options.failures_to_open.max(1)),
-            whole(options.cool_down),
+            millis(options.cool_down),
             requests,
             tokens,
             u64::from(message.out),
@@ -225,14 +224,14 @@ impl Link {
             ours(requests),
             ours(tokens),
         ];
-        let figures = figures.iter().map(u64::to_string);
+        let common_args = common_args.iter().map(u64::to_string);
         std::iter::once(self.member.clone())
-            .chain(figures)
+            .chain(common_args)
             .collect()
     }
 
-    /// Asks the others to let a call go, and waits for its time; `None`: nobody answered.
-    async fn ask(
+    /// Requests admission from peers and sleeps until the departure. Returns `None` if Redis is unavailable.
+    async fn request_admission(
         &self,
         gate: &Gate,
         judge: &str,
@@ -240,44 +239,47 @@ impl Link {
         (input, output): (u64, u64),
     ) -> Option<Result<Admitted, Denied>> {
         let nothing = PeerMessage::default();
-        let mut args = self.figures(gate, judge, &nothing, gate.options().lease);
-        args.extend([input, output, whole(HORIZON)].map(|figure| figure.to_string()));
+        let mut args = self.common_args(gate, judge, &nothing, gate.options().lease);
+        args.extend([input, output, millis(HORIZON)].map(|figure| figure.to_string()));
         let sent = Instant::now();
-        let _asking = AskingGuard::new(gate, judge);
-        let answer = self.answer(gate, &self.scripts.enter, judge, &args).await?;
+        let _pending = PendingGuard::new(gate, judge);
+        let answer = self
+            .run_script(gate, &self.scripts.enter, judge, &args)
+            .await?;
         let read = SharedState::read(&answer).zip(EnterReply::read(&answer));
-        let (state, verdict) = self.known(gate, read)?;
+        let (state, verdict) = self.checked(gate, read)?;
         gate.with_lane(judge, |lane, now| lane.adopt(&state, sent, now));
         Some(match verdict {
             EnterReply::Passes { probe, wait, at_ms } => {
                 tokio::time::sleep_until(sent + wait).await;
-                Ok(gate.with_lane(judge, |lane, now| lane.let_go(load, probe, at_ms, now)))
+                Ok(gate.with_lane(judge, |lane, now| lane.grant(load, probe, at_ms, now)))
             }
             EnterReply::Later(wait) => {
                 gate.with_lane(judge, |lane, now| lane.pace.due_in(wait, now));
                 Err(Denied::Later(wait.saturating_sub(HORIZON / 2)))
             }
-            EnterReply::Closed => Err(gate.with_lane(judge, LaneGate::refused)),
+            EnterReply::Closed => Err(gate.with_lane(judge, LaneGate::denied)),
         })
     }
 }
 
-/// A call that asks: while it does, a probe may be on its way to it.
-struct AskingGuard<'a> {
+/// Marks a call that awaits a decision, because a probe may be granted to it.
+struct PendingGuard<'a> {
     gate: &'a Gate,
     judge: &'a str,
 }
 
-impl<'a> AskingGuard<'a> {
+impl<'a> PendingGuard<'a> {
     fn new(gate: &'a Gate, judge: &'a str) -> Self {
-        gate.with_lane(judge, |lane, _| lane.asks(1));
+        gate.with_lane(judge, |lane, _| lane.adjust_pending(1));
         Self { gate, judge }
     }
 }
 
-impl Drop for AskingGuard<'_> {
+impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
-        self.gate.with_lane(self.judge, |lane, _| lane.asks(-1));
+        self.gate
+            .with_lane(self.judge, |lane, _| lane.adjust_pending(-1));
     }
 }
 
@@ -290,18 +292,22 @@ impl Peers for Link {
         load: Load,
         place: LinePosition,
     ) -> Result<Admitted, Denied> {
-        let (input, output) = match gate.with_lane(judge, |lane, now| lane.ask(load, place, now))? {
-            LocalDecision::Admitted(admitted) => return Ok(admitted),
-            LocalDecision::AskPeers { input, output } => (input, output),
-        };
-        match self.ask(gate, judge, load, (input, output)).await {
+        let (input, output) =
+            match gate.with_lane(judge, |lane, now| lane.decide_locally(load, place, now))? {
+                LocalDecision::Admitted(admitted) => return Ok(admitted),
+                LocalDecision::AskPeers { input, output } => (input, output),
+            };
+        match self
+            .request_admission(gate, judge, load, (input, output))
+            .await
+        {
             Some(answer) => answer,
             None => gate.with_lane(judge, |lane, now| lane.admit(load, place, now)),
         }
     }
 
-    fn news(&self) {
-        self.news.notify_one();
+    fn wake_sync(&self) {
+        self.wake_sync.notify_one();
     }
 
     fn live_workers(&self, workers: WorkerCounts) {
@@ -309,6 +315,6 @@ impl Peers for Link {
     }
 }
 
-fn whole(span: Duration) -> u64 {
+fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The gate's two scripts, and what they answer. One script is one atomic step of bounded length.
+//! The gate's two scripts and their replies. Each script is one atomic step of bounded length.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use redis::Script;
 use crate::gate::BreakerState;
 use crate::gate::memory::SharedState;
 
-/// What every answer begins with.
 const STATE_FIELDS: usize = 16;
 
 pub(super) struct Scripts {
@@ -28,23 +27,21 @@ fn with_prelude(body: &str) -> Script {
     Script::new(&format!("{}{body}", include_str!("lua/prelude.lua")))
 }
 
-/// What `enter` says beside the state.
+/// Result of `enter`, after the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EnterReply {
-    /// The call leaves after `wait`, at `at_ms` of Redis' clock.
+    /// The call leaves after `wait`, at `at_ms` on the Redis clock.
     Passes {
         probe: bool,
         wait: Duration,
         at_ms: i64,
     },
-    /// The pace lets it go after so long.
     Later(Duration),
-    /// The state says why not.
     Closed,
 }
 
 impl SharedState {
-    /// Reads an answer; `None` if it has another shape.
+    /// Parses a reply. `None` if it is malformed.
     pub(super) fn read(answer: &[i64]) -> Option<Self> {
         let &[
             now_ms,
@@ -88,7 +85,6 @@ impl SharedState {
 }
 
 impl EnterReply {
-    /// Reads what `enter` says beside the state.
     pub(super) fn read(answer: &[i64]) -> Option<Self> {
         let &[verdict, wait, at_ms] = answer.get(STATE_FIELDS..)?.first_chunk::<3>()?;
         Some(match verdict {

@@ -1,8 +1,8 @@
-//! A limit that nobody states: found by the 429s that come with it, and told from noise.
+//! Estimates an undocumented request limit from 429s and separates it from random 429s.
 //!
-//! A server that is over its limit refuses most calls; a server that refuses one in six at random refuses no fewer when it
-//! is asked less. So a lane slows down only where 429s prevail. It goes on at what was really answered, and tries more: at
-//! once where the limit may count by the second, later and later where a minute's limit was met again and again.
+//! A server over its limit rejects most calls. A server that fails one call in six at random still does so at a lower rate. So a lane slows
+//! down only if 429s dominate recent outcomes. It continues at the rate of successful replies and then probes higher: after a second if the
+//! limit may be per second, after longer and longer holds if a limit per minute was hit repeatedly.
 
 use std::time::Duration;
 
@@ -10,45 +10,40 @@ use tokio::time::Instant;
 
 use super::meter::MINUTE;
 
-/// One outcome counts for one part in so many of the share of 429s.
-const PARTS: f64 = 32.0;
-/// 429s prevail from this share on: far beyond what a fault that comes at random in a sixth of all calls reaches.
-const PREVAILS: f64 = 0.4;
-/// A lane isn't slowed down on fewer outcomes than this.
-const LEAST_OUTCOMES: u32 = 16;
-/// A lane is slowed to no less than this a minute: slower is what a pause is for.
-const LEAST: f64 = 30.0;
-/// What counts over a minute isn't back after this; what counts by the second is.
+/// Weight of an outcome in the moving average of 429s is at least 1/32.
+const AVERAGE_OVER: f64 = 32.0;
+/// Share of 429s that slows a lane, far above random errors on a sixth of all calls.
+const THROTTLED_SHARE: f64 = 0.4;
+/// Minimum number of outcomes before a lane slows down.
+const MIN_OUTCOMES: u32 = 16;
+/// Minimum rate per minute. Pauses handle anything slower.
+const MIN_RATE: f64 = 30.0;
+/// A limit per second recovers within this time, a limit per minute does not.
 const BEYOND_SECONDS: Duration = Duration::from_secs(5);
-/// How long a new estimate stands before more is tried, counted from the first success at it.
+/// Time between the first success at a new estimate and the first probe of a higher rate.
 const FIRST_HOLD: Duration = Duration::from_secs(1);
-/// The same once a limit was met again; doubles each time.
+/// Hold after the limit was hit again. Doubles with each hit up to `MAX_HOLD`.
 const CONFIRMED_HOLD: Duration = Duration::from_secs(60);
-const LONGEST_HOLD: Duration = Duration::from_secs(480);
-/// While more is tried the rate doubles in so many seconds.
+const MAX_HOLD: Duration = Duration::from_secs(480);
+/// Doubling time of the rate while probing, in seconds.
 const DOUBLES_IN: f64 = 1.0;
-/// The same once a limit was met again.
 const CONFIRMED_DOUBLES_IN: f64 = 4.0;
-/// A rate that has doubled so often without a refusal is no limit.
-const FREE_AFTER: f64 = 6.0;
-/// Fewer 429s than this while more is tried may be chance.
-const LEAST_REFUSED: u32 = 5;
-/// What was answered within this tells a limit that counts by the second.
+/// Number of doublings without a 429 after which the estimate is dropped.
+const MAX_DOUBLINGS: f64 = 6.0;
+/// Fewer 429s than this while probing can be random.
+const MIN_REJECTED: u32 = 5;
+/// Window that detects limits per second.
 pub(super) const SECONDS: Duration = Duration::from_secs(4);
 
-/// What was answered lately.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answered {
-    /// Within a minute.
+pub(super) struct SuccessCounts {
     pub(super) minute: u64,
-    /// Within [`SECONDS`].
     pub(super) seconds: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct LearnedRateLimit {
-    /// The share of 429s among the last outcomes.
-    refused: f64,
+    throttled: f64,
     outcomes: u32,
     found: Option<RateEstimate>,
 }
@@ -59,34 +54,34 @@ struct RateEstimate {
     at: Instant,
     met: u32,
     first_success: Option<Instant>,
-    /// Outcomes while more was tried.
-    answered: u32,
-    refused: u32,
+    /// Outcomes while probing.
+    succeeded: u32,
+    throttled: u32,
 }
 
 impl RateEstimate {
     fn new(rate: f64, met: u32, now: Instant) -> Self {
         Self {
-            rate: rate.max(LEAST),
+            rate: rate.max(MIN_RATE),
             at: now,
             met,
             first_success: None,
-            answered: 0,
-            refused: 0,
+            succeeded: 0,
+            throttled: 0,
         }
     }
 
-    fn tries_at(&self) -> Option<Instant> {
+    fn probes_at(&self) -> Option<Instant> {
         let hold = match self.met {
             0 => FIRST_HOLD,
-            met => (CONFIRMED_HOLD * (1 << (met - 1).min(8))).min(LONGEST_HOLD),
+            met => (CONFIRMED_HOLD * (1 << (met - 1).min(8))).min(MAX_HOLD),
         };
         self.first_success.map(|at| at + hold)
     }
 
-    /// How often the rate has doubled; `None` before more is tried.
+    /// Number of doublings since probing started. `None` before that.
     fn doubled(&self, now: Instant) -> Option<f64> {
-        let since = now.checked_duration_since(self.tries_at()?)?;
+        let since = now.checked_duration_since(self.probes_at()?)?;
         Some(since.as_secs_f64() / self.doubles_in())
     }
 
@@ -97,14 +92,14 @@ impl RateEstimate {
         }
     }
 
-    /// More was tried, and refused. A minute's limit lets no more pass meanwhile; one by the second may let.
-    fn tried(&self, answered: Answered, now: Instant) -> Self {
+    /// Returns the estimate after a rejected probe. The limit counts per second if [`SECONDS`] had more successes than the old rate.
+    fn estimate_after_probe(&self, succeeded: SuccessCounts, now: Instant) -> Self {
         let in_a_minute = MINUTE.as_secs_f64() / SECONDS.as_secs_f64();
-        let (seconds, expected) = (answered.seconds as f64, self.rate / in_a_minute);
+        let (seconds, expected) = (succeeded.seconds as f64, self.rate / in_a_minute);
         if seconds > 1.2 * expected + 2.0 {
             return Self::new(seconds * in_a_minute, 0, now);
         }
-        let by_minute = answered.minute as f64;
+        let by_minute = succeeded.minute as f64;
         let rate = match seconds < 0.8 * expected - 2.0 {
             true => by_minute,
             false => self.rate.max(by_minute),
@@ -114,90 +109,90 @@ impl RateEstimate {
 }
 
 impl LearnedRateLimit {
-    /// Requests a minute, where a limit was found.
     pub(super) fn rate(&self, now: Instant) -> Option<f64> {
         let found = self.found?;
         let doubled = found.doubled(now).unwrap_or(0.0);
-        (doubled < FREE_AFTER).then(|| found.rate * doubled.exp2())
+        (doubled < MAX_DOUBLINGS).then(|| found.rate * doubled.exp2())
     }
 
-    /// How long until the lane is free of it, if it meets no limit any more.
+    /// Returns the time until the estimate is dropped if no further 429 arrives.
     pub(super) fn ends_in(&self, now: Instant) -> Option<Duration> {
         self.rate(now)?;
         let found = self.found?;
-        let tries = found.tries_at().unwrap_or(now + CONFIRMED_HOLD);
-        let ends = tries + Duration::from_secs_f64(FREE_AFTER * found.doubles_in());
+        let tries = found.probes_at().unwrap_or(now + CONFIRMED_HOLD);
+        let ends = tries + Duration::from_secs_f64(MAX_DOUBLINGS * found.doubles_in());
         Some(ends.saturating_duration_since(now))
     }
 
-    /// Whether 429s prevail among the last outcomes.
-    fn prevails(&self) -> bool {
-        self.refused >= PREVAILS
+    fn is_dominant(&self) -> bool {
+        self.throttled >= THROTTLED_SHARE
     }
 
-    pub(super) fn answered(&mut self, sent: Instant, now: Instant) {
+    pub(super) fn succeeded(&mut self, sent: Instant, now: Instant) {
         self.count(0.0);
-        self.forget_if_free(now);
+        self.drop_if_expired(now);
         if let Some(found) = self.found.as_mut().filter(|found| sent > found.at) {
             if found.doubled(now).is_some() {
-                found.answered += 1;
+                found.succeeded += 1;
             }
             found.first_success.get_or_insert(now);
         }
     }
 
-    /// A call that left at `sent` met a 429; answers whether the lane should pause.
-    pub(super) fn refused(
+    /// Records a 429 of a call sent at `sent`. Returns whether the lane should pause.
+    pub(super) fn throttled(
         &mut self,
         sent: Instant,
         retry_after: Option<Duration>,
-        answered: Answered,
+        succeeded: SuccessCounts,
         now: Instant,
     ) -> bool {
         self.count(1.0);
-        self.forget_if_free(now);
-        let by_minute = answered.minute as f64;
+        self.drop_if_expired(now);
+        let by_minute = succeeded.minute as f64;
         let Some(mut found) = self.found else {
-            if self.prevails() && self.outcomes >= LEAST_OUTCOMES {
+            if self.is_dominant() && self.outcomes >= MIN_OUTCOMES {
                 let met = u32::from(retry_after.is_some_and(|wait| wait >= BEYOND_SECONDS));
                 self.found = Some(RateEstimate::new(by_minute, met, now));
             }
-            return self.prevails();
+            return self.is_dominant();
         };
-        // Those that were out together count once.
+        // All calls in flight at the time of the estimate count once.
         if sent <= found.at {
-            return self.prevails();
+            return self.is_dominant();
         }
         if found.doubled(now).is_some() {
-            found.refused += 1;
-            let tried = f64::from(found.answered + found.refused);
-            if found.refused >= LEAST_REFUSED && f64::from(found.refused) >= tried * PREVAILS {
-                found = found.tried(answered, now);
-                // These 429s are explained.
-                self.refused = 0.0;
+            found.throttled += 1;
+            let estimate_after_probe = f64::from(found.succeeded + found.throttled);
+            if found.throttled >= MIN_REJECTED
+                && f64::from(found.throttled) >= estimate_after_probe * THROTTLED_SHARE
+            {
+                found = found.estimate_after_probe(succeeded, now);
+                // The new estimate accounts for these 429s.
+                self.throttled = 0.0;
             }
             self.found = Some(found);
             return false;
         }
         if found.first_success.is_none() {
-            // It lasts: whatever was answered in the minute before is what the minute takes.
+            // The limit outlasts [`BEYOND_SECONDS`], so it counts per minute and the successes of the last minute are its size.
             if now.saturating_duration_since(found.at) >= BEYOND_SECONDS {
                 found.met = found.met.max(1);
             }
-        } else if self.prevails() {
+        } else if self.is_dominant() {
             found = RateEstimate::new(by_minute, found.met.max(1), now);
         }
         self.found = Some(found);
-        self.prevails()
+        self.is_dominant()
     }
 
-    fn count(&mut self, refused: f64) {
+    fn count(&mut self, throttled: f64) {
         self.outcomes = self.outcomes.saturating_add(1);
-        let parts = f64::from(self.outcomes).min(PARTS);
-        self.refused += (refused - self.refused) / parts;
+        let parts = f64::from(self.outcomes).min(AVERAGE_OVER);
+        self.throttled += (throttled - self.throttled) / parts;
     }
 
-    fn forget_if_free(&mut self, now: Instant) {
+    fn drop_if_expired(&mut self, now: Instant) {
         if self.rate(now).is_none() {
             self.found = None;
         }

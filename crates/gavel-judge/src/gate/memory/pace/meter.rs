@@ -1,7 +1,7 @@
-//! One quantity that a judge limits by the minute: what went out lately, and when more may.
+//! Meter of one quantity that a judge limits per minute: recent usage and the time of the next departure.
 //!
-//! Two rules hold together. The spacing spreads what goes out evenly. The window never lets more than the limit out in any
-//! 61.2 s: calls jitter on their way, and a server may see two of them up to that margin closer together than they left.
+//! Two rules apply. Spacing distributes departures evenly. The window allows at most the limit in any 61.2 s, because network jitter can
+//! move two calls that much closer together at the server.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,20 +10,18 @@ use tokio::time::Instant;
 
 use crate::gate::{LimitReport, MeterSnapshot};
 
-/// What a minute's limit is spread over: 97.6 % of it is used.
+/// Seconds over which a limit per minute is spread: 97.6 % of the limit is used.
 const SPREAD: f64 = 61.5;
-/// No stretch of this length sees more than the limit.
+/// No interval of this length exceeds the limit.
 const WINDOW: Duration = Duration::from_millis(61_200);
-/// What went out within this is remembered as one.
 const GRAIN: Duration = Duration::from_millis(100);
-/// A call may leave this much before its time, so that one that was late costs the next nothing.
-const EARLY: Duration = Duration::from_millis(25);
-/// The same where calls are closer together than [`GRAIN`], as timers and processors aren't that punctual.
-const EARLY_WHEN_FAST: Duration = Duration::from_millis(100);
-/// A learned limit that no reply confirms for so long is forgotten: quotas are raised, and figures misread.
-const BELIEVED_FOR: Duration = Duration::from_secs(600);
+/// Tolerance for early calls, so that a late call does not delay the next one.
+const EARLY_TOLERANCE: Duration = Duration::from_millis(25);
+/// The same if calls are closer together than [`GRAIN`], because timers and schedulers are less precise than that.
+const FAST_EARLY_TOLERANCE: Duration = Duration::from_millis(100);
+/// Lifetime of a learned limit without confirmation by a reply, because quotas are raised and headers misread.
+const LIMIT_TTL: Duration = Duration::from_secs(600);
 
-/// What limits count by.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
@@ -31,16 +29,16 @@ pub(super) struct Meter {
     configured: Option<u64>,
     learned: Option<Learned>,
     window: SlidingWindow,
-    /// When the next is due, evenly spread.
+    /// Due time of the next departure under even spacing.
     next: Option<Instant>,
-    /// Among how many workers the limits are divided.
+    /// Number of workers that share the limits.
     pub(super) divisor: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Learned {
     limit: u64,
-    heard: Instant,
+    as_of: Instant,
 }
 
 impl Meter {
@@ -52,49 +50,50 @@ impl Meter {
         }
     }
 
-    pub(super) fn heard(&mut self, report: &LimitReport, now: Instant) {
+    pub(super) fn observe(&mut self, report: &LimitReport, now: Instant) {
         let known = self.learned.map(|learned| learned.limit);
         if let Some(limit) = report.per_minute() {
-            self.learned = Some(Learned { limit, heard: now });
+            self.learned = Some(Learned { limit, as_of: now });
         } else if report.is_longer_than_a_minute() && report.limit == known {
             self.learned = None;
         }
     }
 
-    /// The limit that holds: the lower of the configured and the learned one.
+    /// Returns the effective limit: the lower of the configured and the learned one, divided by the number of workers.
     pub(super) fn limit(&self, now: Instant) -> Option<u64> {
         let learned = self.learned(now);
         let limit = self.configured.into_iter().chain(learned).min()?;
         Some((limit / self.divisor).max(1))
     }
 
-    /// Takes in what another worker's replies said.
     pub(super) fn adopt(&mut self, learned: Option<u64>, now: Instant) {
-        self.learned = learned.map(|limit| Learned { limit, heard: now });
+        self.learned = learned.map(|limit| Learned { limit, as_of: now });
     }
 
-    /// When the next may go out by a rate alone.
+    /// Returns the due time by rate only, without the window.
     pub(super) fn due(&self, amount: u64, rate: f64, now: Instant) -> Instant {
         let early = early(amount, rate);
         let due = |next: Instant| next.checked_sub(early).unwrap_or(next).max(now);
         self.next.map_or(now, due)
     }
 
-    /// What went out since then, or within the last minute.
-    pub(super) fn went_out(&self, since: Option<Instant>) -> impl Iterator<Item = (Instant, i64)> {
+    /// Returns departures since `since`, or of the last minute without it.
+    pub(super) fn departures_since(
+        &self,
+        since: Option<Instant>,
+    ) -> impl Iterator<Item = (Instant, i64)> {
         let counted = self.window.grains.iter();
         counted
             .filter(move |grain| since.is_none_or(|since| grain.from >= since))
             .map(|grain| (grain.from, i64::try_from(grain.amount).unwrap_or(i64::MAX)))
     }
 
-    /// What went out within the last minute.
     pub(super) fn used(&self, now: Instant) -> u64 {
         self.window.sum(now)
     }
 
-    /// When `amount` may go out. `rate` is what it is spread by: the limit, or less. The window is held to the limit alone, so
-    /// that a rate that was cut slows a lane down rather than stop it.
+    /// Returns the time at which `amount` may leave. `rate` sets the spacing: the limit, or less. The window enforces only the limit, so
+    /// that a reduced rate slows a lane down but does not stop it.
     pub(super) fn earliest(&self, amount: u64, rate: Rate, now: Instant) -> Instant {
         let fits = self
             .limit(now)
@@ -108,9 +107,8 @@ impl Meter {
         }
     }
 
-    /// `amount` goes out now.
     pub(super) fn take(&mut self, amount: u64, rate: Option<Rate>, now: Instant) {
-        self.window.forget(now);
+        self.window.expire(now);
         if let Some(rate) = rate {
             let due = match self.next {
                 Some(next) if self.spreads(rate, now) => next.max(now),
@@ -121,7 +119,7 @@ impl Meter {
         self.window.add(now, amount);
     }
 
-    /// What went out at `at` was not `before`, but `after`.
+    /// Corrects the amount that left at `at` from `before` to `after`.
     pub(super) fn correct(&mut self, at: Instant, before: u64, after: u64, now: Instant) {
         self.window.correct(at, before, after, now);
         let (Some(limit), Some(next)) = (self.limit(now), self.next) else {
@@ -134,11 +132,11 @@ impl Meter {
             let back = between(before - after, limit);
             next.checked_sub(back).unwrap_or(next).max(now.min(next))
         };
-        // However much it was, after a minute it is forgotten.
+        // The window drops every amount after a minute.
         self.next = Some(corrected.min(now + WINDOW));
     }
 
-    /// How many calls of `amount` may go out from `from` to `until`; at least one, as the first may.
+    /// Returns the number of calls of `amount` that may leave between `from` and `until`: at least 1, because the first may.
     pub(super) fn calls_between(
         &self,
         amount: u64,
@@ -153,7 +151,7 @@ impl Meter {
             let span = until.saturating_duration_since(from).as_secs_f64();
             1 + (span / step) as u64
         } else {
-            whole(rate.per_minute / 2.0).saturating_sub(used) / amount
+            at_least_one(rate.per_minute / 2.0).saturating_sub(used) / amount
         };
         let room = self
             .limit(from)
@@ -164,7 +162,7 @@ impl Meter {
 
     pub(super) fn snapshot(&self, rate: Option<Rate>, now: Instant) -> MeterSnapshot {
         MeterSnapshot {
-            limit: rate.map(|rate| whole(rate.per_minute)),
+            limit: rate.map(|rate| at_least_one(rate.per_minute)),
             configured: self.configured,
             learned: self.learned(now),
             used: self.used(now),
@@ -173,11 +171,11 @@ impl Meter {
 
     fn learned(&self, now: Instant) -> Option<u64> {
         self.learned
-            .filter(|learned| now.saturating_duration_since(learned.heard) < BELIEVED_FOR)
+            .filter(|learned| now.saturating_duration_since(learned.as_of) < LIMIT_TTL)
             .map(|learned| learned.limit)
     }
 
-    /// A limit that was only learned is no reason to be slow while half of it is still there.
+    /// A limit that is only learned does not space calls until half of it is used.
     fn spreads(&self, rate: Rate, now: Instant) -> bool {
         match rate.spread {
             Spread::Always => true,
@@ -197,28 +195,28 @@ pub(super) struct Rate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spread {
     Always,
-    /// Where the limit is configured, or half of it is used.
+    /// If the limit is configured or half of it is used.
     WhenScarce,
 }
 
-/// How long `amount` takes of a minute's `limit`; never more than all of it, so that no call waits for ever behind a huge one.
+/// Returns the time of `amount` under a limit per minute: at most a full minute, so that no call waits forever behind a huge one.
 pub(super) fn between(amount: u64, limit: f64) -> Duration {
     Duration::from_secs_f64(SPREAD * (amount as f64 / limit).min(1.0))
 }
 
 fn early(amount: u64, rate: f64) -> Duration {
     if between(amount, rate) < GRAIN {
-        EARLY_WHEN_FAST
+        FAST_EARLY_TOLERANCE
     } else {
-        EARLY
+        EARLY_TOLERANCE
     }
 }
 
-fn whole(limit: f64) -> u64 {
+fn at_least_one(limit: f64) -> u64 {
     (limit as u64).max(1)
 }
 
-/// What went out lately, by tenths of a second: at most some 1,200 of them, however much it was.
+/// Departures of the last minute, grouped by 100 ms: at most about 1,200 entries.
 #[derive(Debug, Default)]
 pub(super) struct SlidingWindow {
     grains: VecDeque<Grain>,
@@ -231,7 +229,6 @@ struct Grain {
 }
 
 impl Grain {
-    /// When nothing of it counts any more.
     fn ends(&self) -> Instant {
         self.from + GRAIN + WINDOW
     }
@@ -245,7 +242,7 @@ impl SlidingWindow {
             .fold(0, |sum, grain| sum.saturating_add(grain.amount))
     }
 
-    /// What went out within `span`, to a grain.
+    /// Returns the total of the last `span`, to the precision of [`GRAIN`].
     pub(super) fn sum_within(&self, span: Duration, now: Instant) -> u64 {
         let newest_first = self.grains.iter().rev();
         newest_first
@@ -253,7 +250,7 @@ impl SlidingWindow {
             .fold(0, |sum, grain| sum.saturating_add(grain.amount))
     }
 
-    pub(super) fn forget(&mut self, now: Instant) {
+    pub(super) fn expire(&mut self, now: Instant) {
         while self.grains.front().is_some_and(|grain| grain.ends() <= now) {
             self.grains.pop_front();
         }
@@ -269,7 +266,7 @@ impl SlidingWindow {
     }
 
     fn correct(&mut self, at: Instant, before: u64, after: u64, now: Instant) {
-        self.forget(now);
+        self.expire(now);
         let behind = self.grains.partition_point(|grain| grain.from <= at);
         if let Some(grain) = behind
             .checked_sub(1)
@@ -280,7 +277,7 @@ impl SlidingWindow {
         }
     }
 
-    /// When `amount` more is no more than `limit`, or, if it is larger than that by itself, when it would be alone.
+    /// Returns the time at which `amount` fits into `limit`. An amount above the limit fits into an empty window.
     fn fits_at(&self, amount: u64, limit: u64, now: Instant) -> Instant {
         let mut left = self.sum(now);
         if left == 0 || left.saturating_add(amount) <= limit {

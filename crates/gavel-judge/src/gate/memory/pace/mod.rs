@@ -1,8 +1,7 @@
-//! One judge's pace: requests and tokens a minute, as configured, as learned from replies, and as 429s leave of them.
+//! Pace of one judge: requests and tokens per minute, from the configuration, from replies and from 429s.
 //!
-//! Pure in time: every question takes `now`. A call takes its share when it leaves: one request, the tokens of its prompt by
-//! estimate, and what the model typically answers; the usage that its reply reports puts that right. It never waits, and it
-//! never decides what a refused call does.
+//! Pure in time: each method has an argument `now`. A departing call reserves one request, the estimated tokens of its prompt and the
+//! typical number of answer tokens. The usage in its reply corrects that. The pace does not wait and does not handle rejected calls.
 
 mod learned_rate;
 mod meter;
@@ -14,59 +13,58 @@ use tokio::time::Instant;
 use super::outbox::SharedState;
 use super::rule::Rule;
 use crate::gate::{Load, PaceLimits, PaceSnapshot, RateReport, TokensUsed};
-use learned_rate::{Answered, LearnedRateLimit, SECONDS};
+use learned_rate::{LearnedRateLimit, SECONDS, SuccessCounts};
 use meter::{MINUTE, Meter, Rate, SlidingWindow, Spread, between};
 
-/// A limit that is said to be used up is looked at again at least so often, whatever its reset says.
-const LONGEST_HOLD: Duration = Duration::from_secs(300);
-/// What a model is taken to answer before it has: tokens.
-const FIRST_ANSWER: u64 = 1_000;
-/// What a call is taken to be before there was one: tokens.
-const FIRST_PROMPT: u64 = 4_000;
-/// A new call counts for one part in so many of what is typical.
-const PARTS: u64 = 8;
-/// Room that grows is looked at again no sooner than this.
-const SHORTEST_LOOK: Duration = Duration::from_millis(100);
+/// Maximum hold for an exhausted limit, because a reported reset may be wrong.
+const MAX_HOLD: Duration = Duration::from_secs(300);
+/// Assumed answer tokens before the first reply.
+const DEFAULT_ANSWER_TOKENS: u64 = 1_000;
+/// Assumed prompt tokens before the first call.
+const DEFAULT_PROMPT_TOKENS: u64 = 4_000;
+/// Weight of a new call in the typical size is 1/8.
+const AVERAGE_OVER: u64 = 8;
+/// Minimum interval between checks for growing capacity.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
 pub(in crate::gate) struct Pace {
-    /// Of requests, tokens, tokens of prompts and tokens of answers, as [`RateReport::all`] has them.
+    /// Requests, tokens, prompt tokens and answer tokens, in the order of [`RateReport::all`].
     meters: [Meter; 4],
-    /// What the 429s tell of a limit that nobody states.
+    /// Unreported request limit, estimated from 429s.
     learned_rate: LearnedRateLimit,
-    /// What was answered lately.
     answered: SlidingWindow,
-    /// A reply said that nothing is left until then.
+    /// End of the hold after a reply reported an exhausted limit.
     held_until: Option<Instant>,
-    /// The latest call whose reply was heard, so that an older one's news isn't taken for today's.
-    heard: u64,
-    taken: u64,
+    /// Latest call with a processed reply. Reports of older calls are ignored as outdated.
+    last_reply: u64,
+    last_ticket: u64,
     typical_prompt: Option<u64>,
     typical_answer: Option<u64>,
-    /// What prompts are estimated at before they go out.
+    /// Typical estimate of prompt tokens before departure.
     typical_estimate: Option<u64>,
     rule: Rule,
-    /// When the next call is due, by what all workers let go.
-    next_of_all: Option<Instant>,
+    /// Due time of the next call according to the pace shared by all workers.
+    shared_next: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PaceTicket {
     number: u64,
     at: Instant,
-    /// When it left by Redis' clock, ms, where all workers let it go.
-    there: Option<i64>,
+    /// Departure time on the Redis clock in ms, if shared state admitted the call.
+    redis_ms: Option<i64>,
     share: Share,
 }
 
 impl PaceTicket {
-    /// What it put down: requests, tokens of prompts, tokens of answers.
+    /// Returns the reserved requests, prompt tokens and answer tokens.
     pub(super) fn departure(&self) -> [i64; 3] {
         [1, signed(self.share.input), signed(self.share.output)]
     }
 
     pub(super) fn left_at(&self) -> (Instant, Option<i64>) {
-        (self.at, self.there)
+        (self.at, self.redis_ms)
     }
 }
 
@@ -74,7 +72,6 @@ fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// How much of each quantity one call takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Share {
     input: u64,
@@ -82,7 +79,6 @@ struct Share {
 }
 
 impl Share {
-    /// What it takes of each meter.
     fn amounts(self) -> [u64; 4] {
         let Self { input, output } = self;
         [1, input.saturating_add(output), input, output]
@@ -113,70 +109,68 @@ impl Pace {
 
     pub(super) fn follow(&mut self, rule: Rule) {
         self.rule = rule;
-        self.next_of_all = None;
+        self.shared_next = None;
         for meter in &mut self.meters {
             meter.divisor = rule.divisor();
         }
     }
 
-    /// Takes in how the pace stands for all workers.
+    /// Applies the state shared by all workers.
     pub(super) fn adopt(&mut self, state: &SharedState, now: Instant) {
         for (meter, learned) in self.meters.iter_mut().zip(state.learned) {
             meter.adopt(learned, now);
         }
-        self.next_of_all = Some(now + state.next_in);
+        self.shared_next = Some(now + state.next_in);
         let held = now + state.held_for;
         self.held_until = self.held_until.max((held > now).then_some(held));
     }
 
-    /// The others say that the next call is due after this.
+    /// Sets the wait until the next call that Redis reported.
     pub(in crate::gate) fn due_in(&mut self, wait: Duration, now: Instant) {
-        self.next_of_all = Some(now + wait);
+        self.shared_next = Some(now + wait);
     }
 
-    /// Whether something limits what goes out.
     pub(super) fn is_limited(&self, now: Instant) -> bool {
         let limited = |meter: &Meter| meter.limit(now).is_some();
-        self.held(now).is_some() || self.meters.iter().any(limited)
+        self.hold_end(now).is_some() || self.meters.iter().any(limited)
     }
 
-    /// Until when nothing goes out because nothing is left.
-    pub(super) fn held(&self, now: Instant) -> Option<Instant> {
+    /// Returns the end of a hold for an exhausted limit.
+    pub(super) fn hold_end(&self, now: Instant) -> Option<Instant> {
         self.held_until.filter(|held| *held > now)
     }
 
-    /// What a call takes of prompts' and answers' tokens.
     pub(super) fn amounts(&self, load: Load) -> (u64, u64) {
         let share = self.share(load);
         (share.input, share.output)
     }
 
-    /// What went out since then, or within the last minute, in its order: requests, tokens of prompts, tokens of answers.
-    pub(super) fn went_out(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
+    /// Returns departures since `since`, or of the last minute without it, oldest first: requests, prompt tokens, answer tokens.
+    pub(super) fn departures_since(&self, since: Option<Instant>) -> Vec<(Instant, [i64; 3])> {
         let [requests, _, input, output] = &self.meters;
-        let requests = requests.went_out(since);
+        let requests = requests.departures_since(since);
         let requests = requests.map(|(at, amount)| (at, [amount, 0, 0]));
-        let input = input.went_out(since);
+        let input = input.departures_since(since);
         let input = input.map(|(at, amount)| (at, [0, amount, 0]));
-        let output = output.went_out(since);
+        let output = output.departures_since(since);
         let output = output.map(|(at, amount)| (at, [0, 0, amount]));
         let mut all: Vec<_> = requests.chain(input).chain(output).collect();
         all.sort_by_key(|(at, _)| *at);
         all
     }
 
-    /// Whether a call's tokens matter: only then are they worth an estimate.
+    /// Returns whether a token limit exists. Estimates are computed only in that case.
     pub(super) fn counts_tokens(&self, now: Instant) -> bool {
         let mut of_tokens = self.meters.iter().skip(1);
         of_tokens.any(|meter| meter.limit(now).is_some())
     }
 
-    /// How long a call must wait; `None`: it may leave now.
+    /// Returns the wait of a call, or `None` if it may leave now.
     pub(super) fn wait(&self, load: Load, now: Instant) -> Option<Duration> {
         let share = self.share(load);
         let earliest = match self.rule {
             Rule::Alone | Rule::Part { .. } => self.earliest(share, now),
-            // The limits are asked for elsewhere; what 429s tell stays each worker's own.
+            // Redis enforces the limits. Estimates from 429s stay local to each worker.
             Rule::Together => self
                 .learned_rate
                 .rate(now)
@@ -185,14 +179,14 @@ impl Pace {
         (earliest > now).then(|| earliest - now)
     }
 
-    /// How long the pace holds a call of the usual size back; `None`: not at all.
-    pub(super) fn holds_back(&self, now: Instant) -> Option<Duration> {
+    /// Returns the wait of a call of typical size, or `None` if it may leave now.
+    pub(super) fn typical_wait(&self, now: Instant) -> Option<Duration> {
         let earliest = self.earliest(self.typical_share(), now);
         (earliest > now).then(|| earliest - now)
     }
 
-    /// A call leaves now. `there`: when, by Redis' clock, where all workers let it go.
-    pub(super) fn leave(&mut self, load: Load, there: Option<i64>, now: Instant) -> PaceTicket {
+    /// Records a departure. `redis_ms` is its time on the Redis clock if shared state admitted it.
+    pub(super) fn leave(&mut self, load: Load, redis_ms: Option<i64>, now: Instant) -> PaceTicket {
         let share = self.share(load);
         let rates = self.rates(now);
         for ((meter, amount), rate) in self.meters.iter_mut().zip(share.amounts()).zip(rates) {
@@ -201,16 +195,16 @@ impl Pace {
         if share.input > 0 {
             self.typical_estimate = Some(typical(self.typical_estimate, share.input));
         }
-        self.taken += 1;
+        self.last_ticket += 1;
         PaceTicket {
-            number: self.taken,
+            number: self.last_ticket,
             at: now,
-            there,
+            redis_ms,
             share,
         }
     }
 
-    /// A call's reply said what it used; answers how much more of each quantity that is than was put down.
+    /// Corrects the reservation by the usage of the reply. Returns usage minus reservation per quantity.
     pub(super) fn settle(
         &mut self,
         ticket: PaceTicket,
@@ -223,7 +217,7 @@ impl Pace {
             output: used.output,
         };
         let amounts = before.amounts().into_iter().zip(really.amounts());
-        // A call is one request, before and after.
+        // Each call stays one request.
         for (meter, (before, after)) in self.meters.iter_mut().zip(amounts).skip(1) {
             meter.correct(ticket.at, before, after, now);
         }
@@ -236,61 +230,61 @@ impl Pace {
         ]
     }
 
-    pub(super) fn heard(&mut self, rates: &RateReport, now: Instant) {
+    pub(super) fn observe(&mut self, rates: &RateReport, now: Instant) {
         for (meter, report) in self.meters.iter_mut().zip(rates.all()) {
-            meter.heard(report, now);
+            meter.observe(report, now);
         }
     }
 
-    /// A call's reply said what is left: where that is nothing, no call leaves before it is back.
+    /// Holds calls until the reset if the reply reports an exhausted limit.
     pub(super) fn hold(&mut self, ticket: PaceTicket, rates: &RateReport, now: Instant) {
-        if ticket.number < self.heard {
+        if ticket.number < self.last_reply {
             return;
         }
-        self.heard = ticket.number;
+        self.last_reply = ticket.number;
         let nothing_left = rates.all().into_iter().filter_map(|r| r.nothing_left_for());
-        let until = nothing_left.max().map(|wait| now + wait.min(LONGEST_HOLD));
+        let until = nothing_left.max().map(|wait| now + wait.min(MAX_HOLD));
         self.held_until = self.held_until.max(until);
     }
 
-    /// Whether a call is so much larger than is usual here that others would overtake it for as long as they come: they fit
-    /// into what a minute's tokens leave, and it doesn't.
+    /// Returns whether a call is much larger than usual. Smaller calls would keep overtaking it, because they fit into the remaining tokens
+    /// of the minute and it does not.
     pub(super) fn is_overtaken(&self, load: Load, now: Instant) -> bool {
         let share = self.share(load);
         let usual = Share {
-            // Estimate beside estimate: what replies report is less.
-            input: self.typical_estimate.unwrap_or(FIRST_PROMPT) / 4 * 5,
+            // Compares estimates, because usage in replies is lower than the estimates.
+            input: self.typical_estimate.unwrap_or(DEFAULT_PROMPT_TOKENS) / 4 * 5,
             ..share
         };
         self.earliest(share, now) > self.earliest(usual, now)
     }
 
-    pub(super) fn answered(&mut self, ticket: PaceTicket, now: Instant) {
-        self.answered.forget(now);
+    pub(super) fn succeeded(&mut self, ticket: PaceTicket, now: Instant) {
+        self.answered.expire(now);
         self.answered.add(now, 1);
-        self.learned_rate.answered(ticket.at, now);
+        self.learned_rate.succeeded(ticket.at, now);
     }
 
-    /// A call met a 429; answers whether the lane should pause.
+    /// Records a 429. Returns whether the lane should pause.
     pub(super) fn throttled(
         &mut self,
         ticket: PaceTicket,
         retry_after: Option<Duration>,
         now: Instant,
     ) -> bool {
-        let answered = Answered {
+        let answered = SuccessCounts {
             minute: self.answered.sum_within(MINUTE, now),
             seconds: self.answered.sum_within(SECONDS, now),
         };
         self.learned_rate
-            .refused(ticket.at, retry_after, answered, now)
+            .throttled(ticket.at, retry_after, answered, now)
     }
 
-    /// How many calls of the usual size may leave within `span`; `None`: nothing limits them.
+    /// Returns the number of calls of typical size that may leave within `span`, or `None` without limits.
     pub(super) fn startable(&self, span: Duration, now: Instant) -> Option<Startable> {
         let share = self.typical_share();
         let limited: Vec<_> = self.limited(share, now).collect();
-        if limited.is_empty() && self.held(now).is_none() {
+        if limited.is_empty() && self.hold_end(now).is_none() {
             return None;
         }
         let until = now + span;
@@ -315,11 +309,11 @@ impl Pace {
             startable.calls = startable.calls.min(calls);
             startable.more_in = startable.more_in.max(limited.step());
         }
-        startable.more_in = startable.more_in.max(SHORTEST_LOOK);
+        startable.more_in = startable.more_in.max(MIN_CHECK_INTERVAL);
         Some(startable)
     }
 
-    /// How far apart calls of this size leave, at least.
+    /// Returns the minimum interval between calls of this size.
     pub(super) fn step(&self, load: Load, now: Instant) -> Duration {
         self.limited(self.share(load), now)
             .map(|limited| limited.step())
@@ -327,12 +321,12 @@ impl Pace {
             .unwrap_or_default()
     }
 
-    /// Whether forgetting it lets nothing out too early.
+    /// Returns whether the pace can be dropped without exceeding a limit.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let nothing_out = |meter: &Meter| meter.limit(now).is_none() || meter.used(now) == 0;
         self.meters.iter().all(nothing_out)
             && self.learned_rate.rate(now).is_none()
-            && self.held(now).is_none()
+            && self.hold_end(now).is_none()
     }
 
     pub(super) fn snapshot(&self, now: Instant) -> PaceSnapshot {
@@ -344,19 +338,19 @@ impl Pace {
             input_tokens: input.snapshot(rates[2], now),
             output_tokens: output.snapshot(rates[3], now),
             shrunk_for: self.learned_rate.ends_in(now),
-            held_for: self.held(now).map(|held| held - now),
+            held_for: self.hold_end(now).map(|held| held - now),
         }
     }
 
     fn earliest(&self, share: Share, now: Instant) -> Instant {
-        let held = self.held_until.max(self.next_of_all);
+        let held = self.held_until.max(self.shared_next);
         let held = held.unwrap_or(now).max(now);
         self.limited(share, now)
             .map(|limited| limited.meter.earliest(limited.amount, limited.rate, now))
             .fold(held, Instant::max)
     }
 
-    /// The quantities that have a limit now, and what a call takes of each.
+    /// Returns the quantities with a limit and the amount of the call.
     fn limited(&self, share: Share, now: Instant) -> impl Iterator<Item = Limited<'_>> {
         let meters = self.meters.iter().zip(share.amounts());
         meters
@@ -370,7 +364,6 @@ impl Pace {
             })
     }
 
-    /// How much of each quantity may go out a minute, where it has a limit.
     fn rates(&self, now: Instant) -> [Option<Rate>; 4] {
         let [requests, tokens, input, output] = &self.meters;
         let of_limit = |meter: &Meter| {
@@ -379,7 +372,7 @@ impl Pace {
                 spread: Spread::WhenScarce,
             })
         };
-        // A server that has said 429 is asked evenly, whatever the limit is known by.
+        // After 429s requests are always spaced evenly, also under a configured limit.
         let requests = match (self.learned_rate.rate(now), of_limit(requests)) {
             (None, of_limit) => of_limit,
             (Some(found), of_limit) => Some(Rate {
@@ -400,15 +393,15 @@ impl Pace {
             input: load.prompt_tokens,
             output: self
                 .typical_answer
-                .unwrap_or(FIRST_ANSWER)
+                .unwrap_or(DEFAULT_ANSWER_TOKENS)
                 .min(load.most_answer_tokens),
         }
     }
 
     fn typical_share(&self) -> Share {
         Share {
-            input: self.typical_prompt.unwrap_or(FIRST_PROMPT),
-            output: self.typical_answer.unwrap_or(FIRST_ANSWER),
+            input: self.typical_prompt.unwrap_or(DEFAULT_PROMPT_TOKENS),
+            output: self.typical_answer.unwrap_or(DEFAULT_ANSWER_TOKENS),
         }
     }
 }
@@ -428,10 +421,10 @@ impl Limited<'_> {
 fn typical(before: Option<u64>, now: u64) -> u64 {
     match before {
         None => now,
-        Some(before) => (before / PARTS)
-            .saturating_mul(PARTS - 1)
-            .saturating_add(before % PARTS)
-            .saturating_add(now / PARTS),
+        Some(before) => (before / AVERAGE_OVER)
+            .saturating_mul(AVERAGE_OVER - 1)
+            .saturating_add(before % AVERAGE_OVER)
+            .saturating_add(now / AVERAGE_OVER),
     }
 }
 

@@ -1,5 +1,3 @@
-//! The pace's promises, in time that only the test knows.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -35,7 +33,7 @@ fn prompt(tokens: u64) -> Load {
     }
 }
 
-/// Calls that leave as soon as they may, from `begin` for so long.
+/// Sends calls as early as allowed from `begin` for `span`. Returns their times.
 fn saturate(pace: &mut Pace, load: Load, begin: Instant, span: Duration) -> Vec<Instant> {
     let (mut now, mut left) = (begin, Vec::new());
     while now < begin + span {
@@ -50,7 +48,7 @@ fn saturate(pace: &mut Pace, load: Load, begin: Instant, span: Duration) -> Vec<
     left
 }
 
-/// The most in any window of a minute.
+/// Returns the maximum number of times in any minute.
 fn most_in_a_minute(times: &[Instant]) -> usize {
     let within = |from: &Instant| {
         let times = times.iter();
@@ -61,7 +59,7 @@ fn most_in_a_minute(times: &[Instant]) -> usize {
     times.iter().map(within).max().unwrap_or(0)
 }
 
-fn said(limit: u64, remaining: u64, reset: f64) -> RateReport {
+fn report(limit: u64, remaining: u64, reset: f64) -> RateReport {
     RateReport {
         requests: LimitReport {
             limit: Some(limit),
@@ -74,13 +72,13 @@ fn said(limit: u64, remaining: u64, reset: f64) -> RateReport {
 }
 
 #[test]
-fn no_minute_at_the_server_has_more_than_the_limit_and_95_percent_of_it_are_used() {
+fn keeps_limit_per_minute_and_uses_95_percent() {
     for limit in [1_u64, 7, 60, 600, 2_000] {
         let begin = Instant::now();
         let span = MINUTE * 4;
         let left = saturate(&mut limits(Some(limit), None), Load::default(), begin, span);
         assert!(most_in_a_minute(&left) as u64 <= limit, "{limit}");
-        // On their way calls take from nothing to a second, as they like.
+        // Network latency varies from 0 to 1 s.
         let mut random = fastrand::Rng::with_seed(limit);
         let mut seen: Vec<Instant> = left.iter().map(|at| *at + secs(random.f64())).collect();
         seen.sort();
@@ -91,7 +89,7 @@ fn no_minute_at_the_server_has_more_than_the_limit_and_95_percent_of_it_are_used
 }
 
 #[test]
-fn calls_leave_evenly_so_that_a_server_that_counts_by_the_second_is_content() {
+fn spaces_calls_evenly_within_seconds() {
     let left = saturate(
         &mut limits(Some(60), None),
         Load::default(),
@@ -119,12 +117,12 @@ fn calls_leave_evenly_so_that_a_server_that_counts_by_the_second_is_content() {
 }
 
 #[test]
-fn a_call_that_is_late_costs_the_next_nothing() {
+fn late_call_does_not_delay_the_next() {
     let (mut pace, begin) = (limits(Some(60), None), Instant::now());
     let mut now = begin;
     for _ in 0..100 {
         while let Err(wait) = pace.take(Load::default(), now) {
-            // Timers and processors are late.
+            // Timers and schedulers are late.
             now += wait + Duration::from_millis(15);
         }
     }
@@ -132,7 +130,7 @@ fn a_call_that_is_late_costs_the_next_nothing() {
 }
 
 #[test]
-fn tokens_are_reserved_and_put_right_by_what_was_really_used() {
+fn corrects_reserved_tokens_by_actual_usage() {
     let (mut pace, begin) = (limits(None, Some(10_000)), Instant::now());
     assert!(pace.counts_tokens(begin));
     let first = pace.take(prompt(4_000), begin).unwrap();
@@ -146,7 +144,7 @@ fn tokens_are_reserved_and_put_right_by_what_was_really_used() {
     let wait = pace.wait(prompt(4_000), begin).unwrap();
     assert!(wait > secs(9.0) && wait < secs(10.0), "{wait:?}");
     assert_eq!(pace.snapshot(begin).tokens.used, 1_500);
-    // What the model typically answers is reserved from now on, but no more than the cap.
+    // Typical answer tokens are reserved from now on, up to the cap.
     let load = Load {
         prompt_tokens: 0,
         most_answer_tokens: 200,
@@ -160,7 +158,7 @@ fn tokens_are_reserved_and_put_right_by_what_was_really_used() {
 }
 
 #[test]
-fn no_minute_has_more_tokens_than_the_limit() {
+fn keeps_token_limit_per_minute() {
     for size in [90, 300, 700] {
         let left = saturate(
             &mut limits(None, Some(1_000)),
@@ -174,7 +172,7 @@ fn no_minute_has_more_tokens_than_the_limit() {
 }
 
 #[test]
-fn a_call_larger_than_the_limit_goes_out_alone_rather_than_never() {
+fn call_above_the_limit_leaves_in_an_empty_window() {
     let (mut pace, begin) = (limits(None, Some(1_000)), Instant::now());
     assert!(pace.take(prompt(50_000), begin).is_ok());
     let wait = pace.wait(prompt(10), begin).unwrap();
@@ -189,30 +187,30 @@ fn a_call_larger_than_the_limit_goes_out_alone_rather_than_never() {
 }
 
 #[test]
-fn the_lower_of_a_configured_and_a_learned_limit_holds_until_nobody_confirms_it() {
+fn lower_learned_limit_applies_until_it_expires() {
     let (mut pace, begin) = (limits(Some(60), None), Instant::now());
     pace.take(Load::default(), begin).unwrap();
-    pace.heard(&said(30, 29, 2.0), begin);
+    pace.observe(&report(30, 29, 2.0), begin);
     assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
-    pace.heard(&said(600, 500, 10.0), begin);
+    pace.observe(&report(600, 500, 10.0), begin);
     let requests = pace.snapshot(begin).requests;
     assert_eq!((requests.limit, requests.learned), (Some(60), Some(600)));
-    pace.heard(&said(30, 29, 2.0), begin);
-    // A quota per day, and one per second.
-    pace.heard(&said(200, 199, 432.0), begin);
-    pace.heard(&said(10, 9, 0.1), begin);
+    pace.observe(&report(30, 29, 2.0), begin);
+    // A quota per day and one per second.
+    pace.observe(&report(200, 199, 432.0), begin);
+    pace.observe(&report(10, 9, 0.1), begin);
     assert_eq!(pace.snapshot(begin).requests.limit, Some(30));
     let later = begin + Duration::from_secs(601);
     assert_eq!(pace.snapshot(later).requests.limit, Some(60));
 }
 
 #[test]
-fn a_limit_that_was_only_learned_slows_nobody_while_half_of_it_is_there() {
+fn learned_limit_spaces_calls_after_half_is_used() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     pace.take(Load::default(), begin).unwrap();
     assert_eq!(pace.startable(secs(0.5), begin), None);
-    pace.heard(&said(60, 59, 1.0), begin);
-    pace.heard(&said(60, 58, 2.0), begin);
+    pace.observe(&report(60, 59, 1.0), begin);
+    pace.observe(&report(60, 58, 2.0), begin);
     for _ in 1..30 {
         pace.take(Load::default(), begin).unwrap();
     }
@@ -224,16 +222,16 @@ fn a_limit_that_was_only_learned_slows_nobody_while_half_of_it_is_there() {
 }
 
 #[test]
-fn nothing_leaves_before_a_used_up_limit_is_back_and_nothing_is_shrunk_for_it() {
+fn exhausted_limit_holds_calls_until_reset() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     let old = pace.take(Load::default(), begin).unwrap();
     let new = pace.take(Load::default(), begin).unwrap();
-    pace.hold(new, &said(60, 0, 20.0), begin);
+    pace.hold(new, &report(60, 0, 20.0), begin);
     assert_eq!(pace.wait(Load::default(), begin), Some(secs(20.0)));
     let startable = pace.startable(secs(0.5), begin).unwrap();
     assert_eq!((startable.calls, startable.more_in), (0, secs(19.5)));
-    // An older call's news is old.
-    pace.hold(old, &said(60, 0, 50.0), begin);
+    // Report of an older call.
+    pace.hold(old, &report(60, 0, 50.0), begin);
     let snapshot = pace.snapshot(begin);
     assert_eq!(
         (snapshot.held_for, snapshot.shrunk_for),
@@ -243,21 +241,21 @@ fn nothing_leaves_before_a_used_up_limit_is_back_and_nothing_is_shrunk_for_it() 
 }
 
 #[test]
-fn absurd_figures_wedge_no_lane() {
+fn invalid_limit_reports_do_not_block_calls() {
     let begin = Instant::now();
     for rates in [
-        said(0, 0, 3_600.0),
-        said(u64::MAX, 0, 1e9),
-        said(1, 0, 7.0 * 86_400.0),
-        said(5, u64::MAX, 30.0),
-        said(60, 0, 0.0),
+        report(0, 0, 3_600.0),
+        report(u64::MAX, 0, 1e9),
+        report(1, 0, 7.0 * 86_400.0),
+        report(5, u64::MAX, 30.0),
+        report(60, 0, 0.0),
     ] {
         let mut pace = limits(None, None);
         let call = pace.take(Load::default(), begin).unwrap();
-        pace.heard(&rates, begin);
+        pace.observe(&rates, begin);
         pace.hold(call, &rates, begin);
         let wait = pace.wait(Load::default(), begin).unwrap_or_default();
-        assert!(wait <= LONGEST_HOLD, "{rates:?}: {wait:?}");
+        assert!(wait <= MAX_HOLD, "{rates:?}: {wait:?}");
         assert!(
             pace.take(Load::default(), begin + wait).is_ok(),
             "{rates:?}"
@@ -265,7 +263,7 @@ fn absurd_figures_wedge_no_lane() {
     }
 }
 
-/// A pace that met 60 answers and then nothing but 429s, and when.
+/// Returns a pace after 60 replies and then only 429s, with the time of the last.
 fn saturated(configured: Option<u64>) -> (Pace, Instant) {
     let (mut pace, begin) = (limits(configured, None), Instant::now());
     let mut now = begin;
@@ -278,7 +276,7 @@ fn saturated(configured: Option<u64>) -> (Pace, Instant) {
     let calls: Vec<_> = (0..84).map(|_| take(&mut pace)).collect();
     let (_, now) = calls[83];
     for (call, _) in &calls[..60] {
-        pace.answered(*call, now);
+        pace.succeeded(*call, now);
     }
     for (call, _) in &calls[60..] {
         pace.throttled(*call, None, now);
@@ -287,7 +285,7 @@ fn saturated(configured: Option<u64>) -> (Pace, Instant) {
 }
 
 #[test]
-fn where_429s_prevail_a_lane_goes_on_at_what_was_answered() {
+fn frequent_429s_slow_to_the_successful_rate() {
     for configured in [None, Some(6_000)] {
         let (mut pace, now) = saturated(configured);
         assert_eq!(pace.snapshot(now).requests.limit, Some(60));
@@ -297,10 +295,10 @@ fn where_429s_prevail_a_lane_goes_on_at_what_was_answered() {
 }
 
 #[test]
-fn a_lane_that_is_answered_again_is_free_within_seconds() {
+fn successes_lift_the_estimate_within_seconds() {
     let (mut pace, now) = saturated(None);
     let call = pace.take(Load::default(), now + secs(2.0)).unwrap();
-    pace.answered(call, now + secs(2.0));
+    pace.succeeded(call, now + secs(2.0));
     let rate = |pace: &Pace, at: f64| pace.snapshot(now + secs(at)).requests.limit;
     assert_eq!(rate(&pace, 2.5), Some(60));
     assert_eq!(rate(&pace, 5.0), Some(240));
@@ -309,19 +307,19 @@ fn a_lane_that_is_answered_again_is_free_within_seconds() {
 }
 
 #[test]
-fn a_limit_that_lasts_over_a_pause_is_a_minutes_and_is_tried_later() {
+fn persistent_limit_is_probed_after_a_minute() {
     let (mut pace, now) = saturated(None);
     let call = pace.take(Load::default(), now + secs(10.0)).unwrap();
     pace.throttled(call, None, now + secs(10.0));
     let call = pace.take(Load::default(), now + secs(60.0)).unwrap();
-    pace.answered(call, now + secs(60.0));
+    pace.succeeded(call, now + secs(60.0));
     let rate = |pace: &Pace, at: f64| pace.snapshot(now + secs(at)).requests.limit;
     assert_eq!(rate(&pace, 119.0), Some(60));
     assert_eq!(rate(&pace, 124.0), Some(120));
 }
 
 #[test]
-fn one_429_in_six_slows_nothing_down() {
+fn one_429_in_six_does_not_slow_calls() {
     let mut random = fastrand::Rng::with_seed(7);
     let (mut pace, mut now) = (limits(None, None), Instant::now());
     let mut prevailed = 0;
@@ -330,7 +328,7 @@ fn one_429_in_six_slows_nothing_down() {
         let call = pace.take(Load::default(), now).unwrap();
         match random.f64() < 1.0 / 6.0 {
             true => prevailed += u32::from(pace.throttled(call, Some(secs(1.0)), now)),
-            false => pace.answered(call, now),
+            false => pace.succeeded(call, now),
         }
     }
     assert_eq!(pace.snapshot(now).requests.limit, None);
@@ -338,7 +336,7 @@ fn one_429_in_six_slows_nothing_down() {
 }
 
 #[test]
-fn what_may_start_soon_is_what_may_leave_soon() {
+fn startable_matches_upcoming_departures() {
     let (mut pace, begin) = (limits(Some(6_000), None), Instant::now());
     let startable = pace.startable(secs(0.5), begin).unwrap();
     assert!((48..=50).contains(&startable.calls), "{startable:?}");
@@ -357,7 +355,7 @@ fn what_may_start_soon_is_what_may_leave_soon() {
 }
 
 #[test]
-fn a_lane_without_limits_is_never_held_back_and_is_idle_at_once() {
+fn unlimited_pace_has_no_wait_and_is_idle() {
     let (mut pace, begin) = (limits(None, None), Instant::now());
     for _ in 0..10_000 {
         pace.take(prompt(100_000), begin).unwrap();
@@ -371,16 +369,14 @@ fn a_lane_without_limits_is_never_held_back_and_is_idle_at_once() {
     assert!(limited.is_idle(begin + secs(62.0)));
 }
 
-/// What may happen at a gate.
 #[derive(Debug, Clone)]
 enum Event {
-    /// So many ms pass.
+    /// Milliseconds that pass.
     Passes(u64),
-    /// So many calls try to leave.
+    /// Number of calls that try to leave.
     Calls(u8),
-    /// A reply says this of the requests.
+    /// Limit, remaining requests and reset in ms of a reply.
     Says(u64, u64, u64),
-    /// A 429.
     Throttled,
 }
 
@@ -395,7 +391,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn no_window_of_a_minute_ever_has_more_than_the_limit(
+    fn random_events_keep_limit_in_any_minute(
         limit in 1..120_u64,
         events in prop::collection::vec(event(), 1..200),
     ) {
@@ -411,8 +407,8 @@ proptest! {
                     }
                 },
                 Event::Says(limit, remaining, ms) => if let Some(call) = calls.last() {
-                    let rates = said(limit, remaining, ms as f64 / 1e3);
-                        pace.heard(&rates, now);
+                    let rates = report(limit, remaining, ms as f64 / 1e3);
+                        pace.observe(&rates, now);
                         pace.hold(*call, &rates, now);
                 },
                 Event::Throttled => if let Some(call) = calls.pop() {
@@ -421,12 +417,12 @@ proptest! {
             }
         }
         prop_assert!(most_in_a_minute(&left) as u64 <= limit);
-        // Whatever was said, a call may leave within some minutes.
-        prop_assert!(pace.wait(Load::default(), now).unwrap_or_default() <= LONGEST_HOLD);
+        // Any report allows a call within minutes.
+        prop_assert!(pace.wait(Load::default(), now).unwrap_or_default() <= MAX_HOLD);
     }
 
     #[test]
-    fn no_minute_has_more_tokens_than_the_limit_whatever_their_sizes(
+    fn random_sizes_keep_token_limit_in_any_minute(
         sizes in prop::collection::vec((1..400_u64, 0..8_000_u64), 1..120),
     ) {
         let (mut pace, mut now) = (limits(None, Some(1_000)), Instant::now());

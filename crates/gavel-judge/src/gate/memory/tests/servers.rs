@@ -1,4 +1,4 @@
-//! What becomes of a judge that refuses calls: at random, or beyond a limit that it doesn't state. Paused time.
+//! Gate against simulated servers that reject calls at random or beyond an undocumented limit. Paused time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,6 @@ const JUDGE: &str = "openai-default";
 const LATENCY: Duration = Duration::from_millis(100);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a server answers a call that arrives now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Good,
@@ -23,7 +22,7 @@ trait Server: Send {
     fn answer(&mut self, now: Instant) -> Answer;
 }
 
-/// Refuses and breaks at random.
+/// Returns 429s and errors at random.
 struct Noise {
     random: fastrand::Rng,
     too_many: f64,
@@ -43,7 +42,7 @@ impl Server for Noise {
     }
 }
 
-/// So many in any minute.
+/// Sliding window of one minute.
 struct Sliding {
     limit: usize,
     retry_after: Option<Duration>,
@@ -63,7 +62,7 @@ impl Server for Sliding {
     }
 }
 
-/// A bucket of `burst` that fills with so many a minute.
+/// Token bucket of size `burst` that refills at `per_minute`.
 struct Bucket {
     per_minute: f64,
     burst: f64,
@@ -84,29 +83,33 @@ impl Server for Bucket {
     }
 }
 
-struct Asked {
+struct CallResults {
     good: Vec<Duration>,
     too_many: usize,
 }
 
-/// Asks with so many slots until `jobs` are answered or `span` is over. A call that a server refuses is made again by the
-/// rules of the judge's retries.
-async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Duration) -> Asked {
+/// Sends calls with `slots` clients until `jobs` succeed or `span` ends. Retries as judges do.
+async fn send_calls(
+    slots: usize,
+    server: impl Server + 'static,
+    jobs: usize,
+    span: Duration,
+) -> CallResults {
     let gate = Arc::new(Gate::new(GateOptions {
         default_concurrency: 0,
         ..GateOptions::default()
     }));
     let server = Arc::new(Mutex::new(server));
-    let asked = Arc::new(Mutex::new(Asked {
+    let results = Arc::new(Mutex::new(CallResults {
         good: Vec::new(),
         too_many: 0,
     }));
     let begun = Instant::now();
-    let mut asking = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..slots {
-        let (gate, server, asked) = (gate.clone(), server.clone(), asked.clone());
-        asking.spawn(async move {
-            while begun.elapsed() < span && asked.lock().good.len() < jobs {
+        let (gate, server, results) = (gate.clone(), server.clone(), results.clone());
+        tasks.spawn(async move {
+            while begun.elapsed() < span && results.lock().good.len() < jobs {
                 let patience = Duration::from_secs(10);
                 let permit = match gate.enter(JUDGE, patience, &Load::default).await {
                     Ok(permit) => permit,
@@ -132,10 +135,10 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
                 };
                 gate.report(JUDGE, permit, &outcome.into());
                 {
-                    let mut asked = asked.lock();
+                    let mut results = results.lock();
                     match answer {
-                        Answer::Good => asked.good.push(begun.elapsed()),
-                        Answer::TooMany(_) => asked.too_many += 1,
+                        Answer::Good => results.good.push(begun.elapsed()),
+                        Answer::TooMany(_) => results.too_many += 1,
                         Answer::Broken => {}
                     }
                 }
@@ -143,12 +146,12 @@ async fn ask(slots: usize, server: impl Server + 'static, jobs: usize, span: Dur
             }
         });
     }
-    asking.join_all().await;
-    Arc::into_inner(asked).unwrap().into_inner()
+    tasks.join_all().await;
+    Arc::into_inner(results).unwrap().into_inner()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_judge_that_fails_three_calls_in_ten_at_random_takes_no_longer_than_its_retries() {
+async fn random_failures_of_30_percent_do_not_slow_calls() {
     for seed in 0..20 {
         let noise = Noise {
             random: fastrand::Rng::with_seed(seed),
@@ -156,24 +159,24 @@ async fn a_judge_that_fails_three_calls_in_ten_at_random_takes_no_longer_than_it
             broken: 0.15,
         };
         let begun = Instant::now();
-        let asked = ask(96, noise, 1_000, Duration::from_secs(600)).await;
-        assert!(asked.good.len() >= 1_000);
+        let results = send_calls(96, noise, 1_000, Duration::from_secs(600)).await;
+        assert!(results.good.len() >= 1_000);
         let took = begun.elapsed();
-        // Where the first ones happen to be refused, the lane is careful for some seconds.
+        // If early calls are rejected, the lane is slow for some seconds.
         assert!(took < Duration::from_secs(20), "seed {seed}: {took:?}");
     }
 }
 
-/// Answers what was answered in `span`, in parts of what the limit lets, and how many 429s there were for each answer.
+/// Returns successes of `span` relative to the limit, and 429s per success.
 async fn used(server: impl Server + 'static, limit: usize, span: Duration) -> (f64, f64) {
-    let asked = ask(32, server, usize::MAX, span).await;
+    let results = send_calls(32, server, usize::MAX, span).await;
     let most = limit as f64 * span.as_secs_f64() / 60.0;
-    let good = asked.good.len() as f64;
-    (good / most, asked.too_many as f64 / good)
+    let good = results.good.len() as f64;
+    (good / most, results.too_many as f64 / good)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_minutes_limit_that_nobody_states_is_used_and_seldom_passed() {
+async fn uses_undocumented_limit_per_minute() {
     for limit in [60, 300, 1_200] {
         for seconds in [Some(1), Some(20), None] {
             let server = Sliding {
@@ -182,7 +185,7 @@ async fn a_minutes_limit_that_nobody_states_is_used_and_seldom_passed() {
                 served: VecDeque::new(),
             };
             let (used, refused) = used(server, limit, MINUTE * 10).await;
-            // Who asks for 20 s gets them, although his minute would have had room.
+            // A `Retry-After` of 20 s is obeyed even if capacity is available earlier.
             let least = if seconds == Some(20) { 0.8 } else { 0.9 };
             assert!(used >= least, "{limit}, {seconds:?}: {used}");
             assert!(refused <= 0.15, "{limit}, {seconds:?}: {refused}");
@@ -191,7 +194,7 @@ async fn a_minutes_limit_that_nobody_states_is_used_and_seldom_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_by_the_second_that_nobody_states_is_used_and_seldom_passed() {
+async fn uses_undocumented_limit_per_second() {
     for (limit, burst) in [(300, 5.0), (1_200, 20.0), (6_000, 100.0)] {
         let server = Bucket {
             per_minute: limit as f64,

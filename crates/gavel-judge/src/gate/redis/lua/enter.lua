@@ -1,14 +1,14 @@
--- Lets one call leave now or within `horizon` ms, or says for how long not. ARGV 13-15: tokens of prompt and answer, horizon.
--- Answers the state, then: verdict (0 passes, 1 passes as the probe, 2 later, 3 closed), wait in ms, when it leaves.
+-- Admits one call now or within `horizon` ms, or returns the wait. ARGV 13-15: prompt tokens, answer tokens, horizon in ms. Returns the
+-- state, then: verdict (0 admitted, 1 admitted as probe, 2 later, 3 closed), wait in ms, departure time.
 local input, output, horizon = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
 local amounts = { r = 1, t = input + output, i = input, o = output }
 
--- A member that only asks keeps what it has.
+-- Keeps the slots of the member.
 local known = redis.call('HGET', members_key, member)
 local kept = known and string.match(known, '^%d+(:%d+:%d+:%d+)$') or ':0:0:0'
 redis.call('HSET', members_key, member, string.format('%.0f', now + lease_ms) .. kept)
 
--- When `amount` more is no more than the limit; a call that is larger than it waits to be alone.
+-- Returns the time at which `amount` fits into the limit. A call above the limit waits for an empty window.
 local function fits_at(meter, amount, limit)
   local sum = get('sum' .. meter)
   if sum == 0 or sum + amount <= limit then return now end

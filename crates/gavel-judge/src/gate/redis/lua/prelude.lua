@@ -1,7 +1,7 @@
--- One judge's lane as all workers share it. KEYS[1]: the prefix, `{gavel:<queue>:gate:<judge>}`. Times are Redis' own.
--- ARGV 1-10: member, cap of calls (0: none), lease in ms, failures that open the breaker, its cool-down in ms, requests and
--- tokens a minute as configured (0: none), calls out, slots in hand, slots wanted. ARGV 11-12: what of requests and tokens those
--- may spend who reach Redis.
+-- Lane of one judge shared by all workers. KEYS[1]: prefix `{gavel:<queue>:gate:<judge>}`. Times are on the Redis clock. ARGV 1-10: member,
+-- cap of calls (0: none), lease in ms, failures that open the breaker, its cool-down in ms, configured requests and tokens per minute (0:
+-- none), calls in flight, slots acquired, slots wanted. ARGV 11-12: requests and tokens per minute available to workers that can reach
+-- Redis.
 local base = KEYS[1]
 local state_key, members_key = base .. ':state', base .. ':members'
 local member, cap, lease_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -10,9 +10,9 @@ local configured = { r = tonumber(ARGV[6]), t = tonumber(ARGV[7]), i = 0, o = 0 
 local shared = { r = tonumber(ARGV[11]), t = tonumber(ARGV[12]), i = 0, o = 0 }
 local out, have, want = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local METERS = { 'r', 't', 'i', 'o' }
--- What was forgotten for an hour is forgotten.
+-- Expiry of unused keys.
 local KEPT_MS = 3600000
--- As the gate in memory: a minute's limit is spread over 61.5 s, and no 61.2 s see more than it; 0.1 s are one grain.
+-- As in `meter.rs`: a limit per minute is spread over 61.5 s, no 61.2 s exceed it, and the resolution is 0.1 s.
 local SPREAD, WINDOW, GRAIN, BELIEVED = 61500, 61200, 100, 600000
 
 local clock = redis.call('TIME')
@@ -34,8 +34,8 @@ local function set(field, value)
   end
 end
 
--- A clock that went back, such as that of a replica that took over, would leave every time in here too far ahead: the lane
--- begins anew, and its workers tell what they know.
+-- A clock that moved back, for example on a promoted replica, would leave all times too far in the future. The state is reset, and workers
+-- report their local state again.
 local seen = get('seen')
 if now < seen - 1000 then
   redis.call('DEL', state_key, members_key)
@@ -46,7 +46,7 @@ if now - seen > 500 then set('seen', now) end
 if not state.born then set('born', now) end
 if not state.breaker then set('breaker', 'c') end
 
--- Members: expires, slots, calls out, slots wanted. One that said nothing for a lease is gone.
+-- Members: expiry, slots, calls in flight, slots wanted. Members that are silent for a lease are removed.
 local others_have, others_out, members = 0, 0, 1
 local others = {}
 do
@@ -63,7 +63,7 @@ do
   end
 end
 
--- A probe goes with its member, however that went: the next call may be the probe.
+-- The probe ends with its member. The next call may be the probe.
 if state.breaker == 'h' and redis.call('HEXISTS', members_key, state.prober) == 0 then
   set('breaker', 'o')
   set('until', now)
@@ -71,7 +71,7 @@ end
 
 local function grains_key(meter) return base .. ':' .. meter end
 
--- Lets what is older than the window go.
+-- Removes usage older than the window.
 local function forget(meter)
   local head, cutoff = get('head' .. meter), math.floor((now - WINDOW) / GRAIN) - 1
   if get('sum' .. meter) == 0 or head > cutoff then
@@ -95,7 +95,7 @@ end
 
 for _, meter in ipairs(METERS) do forget(meter) end
 
--- `amount` went out at `at`; less than nothing where a call took less than was put down for it.
+-- Adds `amount` at time `at`. Negative if a call used less than its reservation.
 local function count(meter, at, amount)
   local grain = math.floor(at / GRAIN)
   if amount == 0 or grain < get('head' .. meter) then return end
@@ -119,10 +119,10 @@ local function least(meter, stated)
   return nil
 end
 
--- The limit that holds for what went out within a minute, whoever let it go; nil for none.
+-- Returns the limit of all departures within a minute, or nil without one.
 local function limit_of(meter) return least(meter, configured[meter]) end
 
--- What calls are spread by. Those who can't reach Redis spend the rest of the limit.
+-- Returns the rate of the spacing. Workers that can't reach Redis use the rest of the limit.
 local function rate_of(meter) return least(meter, shared[meter]) end
 
 local function between(meter, amount) return SPREAD * math.min(1, amount / rate_of(meter)) end
@@ -145,7 +145,7 @@ end
 
 local function left(field) return math.max(0, math.ceil(get(field) - now)) end
 
--- When the next call is due by the spacing, from now.
+-- Returns the time until the next departure by spacing.
 local function next_left()
   local wait = 0
   for _, meter in ipairs(METERS) do
@@ -155,7 +155,6 @@ local function next_left()
   return wait
 end
 
--- What every script answers.
 local function answer(slots, allowed, free)
   local breaker = state.breaker == 'c' and 0 or state.breaker == 'o' and 1 or 2
   return {

@@ -1,9 +1,10 @@
--- What a member met since it last reported, and the slots that it wants. ARGV 13: outcomes, in order: a(nswered), f(ailed),
--- and of the probe A, F, G (given back); O: the breaker is open, which this lane doesn't know any more; 14-15: pause and hold in ms; 16-19: what was learned of each limit (0: nothing,
--- below 0: that this isn't one); then of each departure: when, whether it corrects what was put down (1) or wasn't put down
--- (0), requests, tokens of prompt, tokens of answer.
--- Lease 0: the member leaves.
--- Answers are told so many ms later at most (polls are 250 ms apart, and looked for each 100): while others have calls out, a row of failures counts only when theirs are in.
+-- Applies the report of a member and assigns its slots. Lease 0: the member leaves. ARGV 13: outcomes in order: a(nswered), f(ailed), of
+-- the probe A, F, G (returned). O: the breaker is open, but this state lost that. 14-15: pause and hold in ms. 16-19: learned limits (0:
+-- none, negative: revoked). Then five per departure: time, whether it corrects a reservation (1) or is unreserved (0), requests, prompt
+-- tokens, answer tokens.
+--
+-- Successes arrive at most LATEST ms late (polls every 250 ms, checked every 100 ms). While other members have calls in flight, consecutive
+-- failures count only after that time.
 local LATEST = 400
 local total_out = others_out + out
 for outcome in string.gmatch(ARGV[13], '.') do
@@ -60,8 +61,8 @@ for at = 20, #ARGV, 5 do
   for _, meter in ipairs(METERS) do
     count(meter, when, amounts[meter])
     local limit = limit_of(meter)
-    -- More or less than was put down for a call moves the next one; after a minute it is forgotten. What nobody put down went
-    -- out at its own time, and moves what is due soon after that.
+    -- A correction shifts the next departure, at most by a minute. An unreserved departure only delays departures due soon after its own
+    -- time.
     if limit and amounts[meter] ~= 0 and spreads(meter, limit) and get('next' .. meter) > 0 then
       local shift = between(meter, math.abs(amounts[meter]))
       if not is_correction then
@@ -75,7 +76,7 @@ for at = 20, #ARGV, 5 do
   end
 end
 
--- Slots: more where there are some, but no more than its part while another has less than that.
+-- Assigns free slots. While another member has less than its share, this one gets at most its own share.
 local slots, allowed, free = have, want, 0
 if lease_ms == 0 then
   redis.call('HDEL', members_key, member)
@@ -94,7 +95,7 @@ else
     if starving and part > 0 then
       allowed = math.min(want, part)
     elseif starving then
-      -- Fewer slots than members: they take turns of two seconds.
+      -- With fewer slots than members, they take turns of 2 s.
       table.sort(names)
       local turn = math.floor(now / 2000)
       allowed = 0
@@ -102,7 +103,7 @@ else
         if name == member and (at + turn) % #names < cap then allowed = math.min(want, 1) end
       end
     end
-    -- More are out than the cap has, as it became less: those beyond a part go back as their calls end.
+    -- After the cap was lowered, slots beyond the share are returned as calls end.
     if have + others_have > cap and have > part then allowed = math.min(allowed, math.max(part, cap - others_have)) end
     slots = math.max(have, math.min(allowed, math.max(0, cap - others_have)))
     free = math.max(0, cap - others_have - slots)
