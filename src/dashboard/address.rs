@@ -1,5 +1,4 @@
-//! What a page's address asks for: its query string, read into the page's own type. A name that stands there twice is refused in
-//! words, since nobody can tell which of the two is meant.
+//! Extractor of a page's query string, deserialized into the page's own type. A duplicate parameter is rejected because it is ambiguous.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::page::PageError;
 use crate::api::{ApiError, problem};
 
-/// The query string of a page.
+/// Parsed query string of a page.
 #[derive(Debug)]
 pub(super) struct Address<T>(pub(super) T);
 
@@ -29,7 +28,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     for (name, _) in pairs {
         *given.entry(name).or_default() += 1;
     }
-    // No text of ours holds one, and a page that shows it would be cut there.
+    // PostgreSQL text can't contain NUL, and the page would be truncated there.
     if uri.query().is_some_and(|query| query.contains("%00")) {
         let message = "holds a character of code 0: clear the address behind the question mark";
         return Err(problem::of_field("query", message));
@@ -69,7 +68,7 @@ fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     })
 }
 
-/// The name that a page doesn't know, and those that it knows, out of what serde says of it.
+/// Parses the unknown field and the list of known fields from serde's error message.
 fn strange(why: &str) -> Option<(&str, String)> {
     let (_, after) = why.split_once("unknown field `")?;
     let (name, known) = after.split_once("`, expected ")?;

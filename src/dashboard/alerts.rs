@@ -1,5 +1,4 @@
-//! What wants somebody's attention now: what isn't ready, what is stopped, sessions whose newest scoring failed, by cause. What was mended since
-//! is forgotten.
+//! Current problems: failing checks, stopped judges, and recently failed sessions grouped by cause. Sessions scored since are ignored.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +12,20 @@ use super::words;
 use crate::api::{ApiError, HOLD, Params, batches, sessions};
 use crate::wire::{Batch, FailureClass, Hold, PausedBy, SessionItem, Sessions};
 
-/// How many sessions that failed are sorted by cause, the newest.
+/// Maximum number of failed sessions to group by cause, newest first.
 const SESSIONS: &str = "200";
-/// How many batches that their budget has stopped are named.
+/// Maximum number of batches listed as stopped by their budget.
 const BATCHES: &str = "5";
 
-/// Something that wants somebody.
+/// One entry of the alert list.
 pub(super) struct Alert {
     pub(super) text: String,
     pub(super) to: String,
-    /// The sessions that may be scored once more, by their ids; empty: none.
+    /// Comma-separated ids of the sessions that can be scored again. Empty if there are none.
     pub(super) retry: String,
 }
 
-/// Looks at what isn't as it should be.
+/// Returns the current alerts.
 pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, ApiError> {
     let api = state.api(user)?;
     let failed = Params::from_pairs(&[("scored", "failed"), ("limit", SESSIONS)]);
@@ -36,7 +35,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
         sessions::list(api, failed),
         batches::list(api, paused),
     )?;
-    // A hold is told below, with its time.
+    // Holds are added below, together with their time.
     let checks = found.readiness.checks.into_iter().flatten();
     let reasons = checks.filter(|check| check.name != HOLD);
     let mut alerts: Vec<Alert> = reasons
@@ -54,7 +53,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
             alerts.push(stopped(&format!("Judge {}", judge.name), hold, now));
         }
     }
-    // What calls say of those that nobody has stopped.
+    // Alerts from call results, for judges without a hold.
     for judge in judges {
         if judge.hold.is_some() || judge.is_stopped_with_its_entry(judges) {
             continue;
@@ -76,7 +75,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     Ok(alerts)
 }
 
-/// A batch that its budget has stopped: nobody meant it to end there.
+/// Alert for a batch that was paused by its budget; `None` for any other batch.
 fn out_of_money(batch: &Batch) -> Option<Alert> {
     let paused = batch
         .paused
@@ -97,7 +96,7 @@ pub(super) fn alert(text: String, to: &str) -> Alert {
 fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
     let word = hold.reason.summary();
     let since = words::moment(hold.since, now).ago;
-    // What no person did was done by a worker, whose name says nothing.
+    // Automatic holds are set by a worker, and a worker's name doesn't help the user.
     let mut text = match hold.reason.as_str() {
         "paused" => format!("{what} is {word} by {}, {since}", hold.set_by),
         _ => format!("{what}: {word}, {since}"),
@@ -108,7 +107,7 @@ fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
     alert(text, "/queue")
 }
 
-/// Sessions that could not be scored, by why: the causes that most of them have first.
+/// Groups failed sessions by cause, most frequent cause first.
 fn by_cause(failed: &Sessions) -> Vec<Alert> {
     let mut causes: BTreeMap<FailureClass, Vec<&SessionItem>> = BTreeMap::new();
     for item in &failed.items {

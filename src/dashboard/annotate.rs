@@ -1,5 +1,5 @@
-//! `/annotate`: one session after another to be rated, without the judge's score; what the judge gave shows once the rating is kept. Below,
-//! how people agree who rated the same.
+//! `/annotate`: users rate one session after another without seeing the judge's score, which is shown after the rating is stored. Below:
+//! the agreement between users who rated the same session.
 
 use askama::Template;
 use axum::Router;
@@ -26,13 +26,13 @@ use crate::api::ratings::{self, annotations};
 use crate::api::{Params, scores, typed};
 use crate::wire::{RatingRequest, Session};
 
-/// The orders in which sessions come, as the address and the page call them.
+/// Sort orders of the queue: value in the address, label.
 const ORDERS: [(&str, &str); 3] = [
     ("sample", "a sample"),
     ("disagreement", "disagreement first"),
     ("low_score", "low scores first"),
 ];
-/// The words of a rating, each with its key.
+/// Ratings: keyboard key, value, label.
 const WORDS: [(&str, &str, &str); 5] = [
     ("1", "failed", "failed"),
     ("2", "weak", "weak"),
@@ -40,23 +40,23 @@ const WORDS: [(&str, &str, &str); 5] = [
     ("4", "good", "good"),
     ("5", "near_perfect", "near perfect"),
 ];
-/// How many may be skipped.
+/// Maximum number of skipped sessions.
 const SKIPPED: usize = 400;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/annotate", get(annotate).post(rate))
 }
 
-/// Whose queue in which order, and where in it.
+/// Query string of the page: whose queue, its order, and the position in it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct AnnotateParams {
     order: String,
     by: String,
     skip: String,
-    /// Where the page of the conversation begins.
+    /// Start of the conversation's page.
     from: String,
-    /// The session that was rated last.
+    /// Id of the session rated last.
     rated: String,
 }
 
@@ -65,7 +65,7 @@ impl AnnotateParams {
         self.skip.parse().unwrap_or(0).min(SKIPPED)
     }
 
-    /// The same queue at another place.
+    /// Returns the address of the same queue at another position.
     fn to(&self, skip: usize, more: (&str, &str)) -> String {
         let skip = if skip == 0 {
             String::new()
@@ -90,7 +90,7 @@ struct SessionToRate {
     said: Vec<ShownMessage>,
 }
 
-/// A session that was rated: what the judge gave, and what people did.
+/// A rated session: the judge's score and the users' ratings.
 struct Rated {
     name: String,
     badge: Badge,
@@ -103,7 +103,7 @@ struct AnnotatePage {
     frame: Frame,
     asked: AnnotateParams,
     by: String,
-    /// Whether that is a name of theirs, rather than everybody's.
+    /// Whether the name is the user's own rather than one shared by all users.
     has_name: bool,
     left: u64,
     shown: Option<SessionToRate>,
@@ -128,7 +128,7 @@ impl AnnotatePage {
         self.asked.to(self.asked.skip() + 1, ("from", ""))
     }
 
-    /// The messages before and behind those of the page.
+    /// Links to the previous and next page of messages.
     fn pages(&self, window: &PageRange) -> impl Iterator<Item = (&'static str, String)> {
         let (before, next) = (window.before, window.next);
         let around = [("Earlier messages", before), ("Later messages", next)];
@@ -196,7 +196,7 @@ async fn annotate(
     })
 }
 
-/// What there is to see once somebody has rated a session.
+/// Loads the score and the ratings of the session rated last.
 async fn rated(
     state: &PageState,
     user: &SessionUser,
@@ -218,7 +218,7 @@ async fn rated(
     }))
 }
 
-/// Keeps a rating and goes on with the next session.
+/// Stores a rating and redirects to the next session.
 async fn rate(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
     let session = text("session_id");

@@ -1,5 +1,5 @@
-//! `/batches/{id}/items/{n}`: one case: what was asked, generated against expected, the rows side by side, the parts of its score, what
-//! the judge said.
+//! `/batches/{id}/items/{n}`: one case with its question, the expected and the generated answer, result rows, partial scores and the
+//! judge's reasons.
 
 use askama::Template;
 use axum::Router;
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/{id}/items/{item_no}", get(item))
 }
 
-/// A part of the score with its bar.
+/// A partial score with its bar.
 struct Bar {
     title: String,
     score: String,
@@ -37,7 +37,7 @@ struct Bar {
     words: String,
 }
 
-/// Names of columns, told apart.
+/// Names of matched, missing and additional columns.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Columns {
@@ -95,12 +95,12 @@ async fn item(
 }
 
 impl ItemPage {
-    /// Whether the kind's parts have weights.
+    /// Whether the kind's partial scores have weights.
     fn has_weights(&self) -> bool {
         self.bars.iter().any(|bar| !bar.weight.is_empty())
     }
 
-    /// Who was asked; nobody where the mark beside it says the same word.
+    /// The judge's name. `None` for the simulated judge, because the badge next to it already says so.
     fn judge(&self) -> Option<&str> {
         let job = &self.item.job;
         let judge = job.judge.as_deref();
@@ -159,7 +159,7 @@ impl ItemPage {
 fn bar(part: &ItemPart, kind: Kind, result: Option<&Value>) -> Bar {
     let component = about(kind).component(&part.name);
     let weight = component.and_then(|component| component.weight(result));
-    // The judge's reasons have a place of their own.
+    // The judge's reasons have a separate section.
     let gives_reasons = component.is_some_and(|component| component.gives_reasons());
     Bar {
         title: part.title.clone(),

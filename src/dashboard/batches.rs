@@ -1,4 +1,4 @@
-//! `/batches`: the batches there are, newest first, each with how far it is and what it came to.
+//! `/batches`: list of batches, newest first, with progress and result.
 
 use askama::Template;
 use axum::Router;
@@ -19,7 +19,7 @@ use crate::api::{self, Params};
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, BatchOrigin, BatchProgress};
 
-/// How many rows a page has.
+/// Page size.
 const ROWS: &str = "50";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -28,29 +28,27 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/batches/{id}/row", get(row))
 }
 
-/// A batch's verdict in a word, with its colour and its reason.
+/// A batch's verdict with its colour and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BatchVerdict {
-    /// PASS, FAIL, INCOMPLETE; SCORED where nothing is held against the scores.
+    /// PASS, FAIL or INCOMPLETE. SCORED if the batch has no threshold.
     pub(super) word: &'static str,
     pub(super) colour: &'static str,
     pub(super) why: String,
 }
 
-/// What pages say of a batch.
+/// Display texts of a batch.
 pub(super) trait BatchWords {
-    /// What people call it.
     fn title(&self) -> String;
     fn kind_word(&self) -> String;
-    /// Whether items may still end.
+    /// Whether items can still finish.
     fn moves(&self) -> bool;
-    /// How wide its bar is, of 100.
+    /// Width of the progress bar, percent.
     fn width(&self) -> f64;
     /// `12 of 40`.
     fn done(&self) -> String;
-    /// Money so far. Before the first call has ended nothing is known of it, not even whether there is a price.
+    /// Cost so far. Unknown until the first call has finished: until then even the price may be missing.
     fn cost(&self) -> String;
-    /// What it came to, in a word.
     fn verdict(&self) -> BatchVerdict;
 }
 
@@ -156,7 +154,7 @@ pub(super) fn items(n: i64) -> String {
     words::counted(n, "item")
 }
 
-/// A part of a whole, 0-1.
+/// Share of a total, 0-1.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a batch has at most a million items"
@@ -194,7 +192,7 @@ struct BatchesPage {
     form: Option<UploadForm>,
 }
 
-/// What the address narrows the list to.
+/// Filters in the query string.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchListFilter {
@@ -251,7 +249,7 @@ async fn list(
     })
 }
 
-/// One row, for pages that stay open.
+/// One row, for live updates.
 async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let batch = api::batches::read(state.api(&user)?, &id).await?;
     html(&BatchListRow::new(batch, state.about.clock.now()))
@@ -263,7 +261,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A batch of forty cases that has ended; `fields` replace its own.
+    /// A finished batch with 40 cases; `fields` override its fields.
     pub(in crate::dashboard) fn batch(fields: &Value) -> Batch {
         let mut body = json!({
             "batch_id": "01900000-0000-7000-8000-000000000001", "name": "nightly", "kind": "query", "origin": "suite",

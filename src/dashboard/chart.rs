@@ -1,4 +1,5 @@
-//! Charts as SVG: attributes alone, since the pages' policy lets no style in. Each says in a sentence what it shows, and has its table.
+//! Charts as SVG. Only presentation attributes, because the pages' content security policy forbids styles. Each chart has a one-sentence
+//! description and a table.
 
 use std::fmt::Write as _;
 
@@ -7,50 +8,47 @@ use askama::Template;
 use super::markdown::escaped;
 use super::words::percent;
 
-/// The size of a chart's own units.
+/// Size of a chart in SVG units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 220.0;
-/// Room for the words beside and below.
+/// Margins for the axis labels.
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 34.0;
 const ABOVE: f64 = 26.0;
-/// A bar that stands alone is still a bar.
+/// Maximum width of a bar.
 const WIDEST: f64 = 64.0;
 
-/// A chart as it stands on a page.
+/// A chart with its description and table.
 #[derive(Debug, Clone, Template)]
 #[template(path = "chart.html")]
 pub(super) struct Chart {
     title: String,
-    /// What it shows, in a sentence.
+    /// Description in one sentence.
     says: String,
     svg: String,
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
-/// A bar: what it stands for, how high it is, the end of its class.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bar {
-    /// What stands below it.
+    /// Label below the bar.
     pub(super) label: String,
-    /// Its height.
     pub(super) value: f64,
-    /// Its height in words.
+    /// The value as text.
     pub(super) shown: String,
-    /// `bar`, or `rating-…`.
+    /// CSS class: `bar` or `rating-…`.
     pub(super) class: String,
 }
 
-/// A line of points, from left to right.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChartLine {
     pub(super) name: String,
-    /// Where each point stands among the labels, and its height.
+    /// Index into the labels, and value.
     pub(super) points: Vec<(usize, f64)>,
 }
 
-/// Bars side by side; `words` are the axis'.
+/// Draws a bar chart; `words` are the axis titles.
 pub(super) fn bars(
     title: &str,
     says: String,
@@ -88,7 +86,7 @@ pub(super) fn bars(
     }
 }
 
-/// Lines over common labels, from 0 to `top`.
+/// Draws lines over shared labels; the axis ranges from 0 to `top`.
 pub(super) fn lines(
     title: &str,
     says: String,
@@ -141,7 +139,7 @@ pub(super) fn lines(
     }
 }
 
-/// Which line is whose, above the plot.
+/// Draws the legend above the plot.
 fn key(svg: &mut String, lines: &[ChartLine]) {
     let step = (WIDTH - LEFT) / count(lines.len().max(1));
     for (nth, line) in lines.iter().enumerate() {
@@ -156,20 +154,20 @@ fn key(svg: &mut String, lines: &[ChartLine]) {
     }
 }
 
-/// A level that promises a share of right answers, and what came of it; shares are 0-1.
+/// A confidence level with its promised and its observed share of right answers, both 0-1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Promise {
-    /// What the level is called.
+    /// Name of the level.
     pub(super) name: String,
     pub(super) promised: f64,
-    /// What came of it.
+    /// Observed share.
     pub(super) kept: f64,
-    /// Where that lies with a certainty of 95%.
+    /// 95% confidence interval of the observed share.
     pub(super) interval: [f64; 2],
     pub(super) cases: usize,
 }
 
-/// What was promised, to the right, against what was kept, upwards. On the diagonal both are one.
+/// Draws promised (x) against observed shares (y). A calibrated suite lies on the diagonal.
 pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Chart {
     const SIDE: f64 = 24.0;
     let x = |share: f64| LEFT + SIDE + (WIDTH - LEFT - 2.0 * SIDE) * share.clamp(0.0, 1.0);
@@ -194,7 +192,7 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
             r#"<line class="line" x1="{at:.1}" x2="{at:.1}" y1="{low:.1}" y2="{high:.1}"/><circle class="point" cx="{at:.1}" cy="{:.1}" r="5"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
             y(level.kept),
             at - 9.0,
-            // Clear of the lines at the top and the bottom.
+            // Keeps the label off the lines at the top and the bottom.
             y(level.kept) + if level.kept > 0.5 { 17.0 } else { -9.0 },
             escaped(&level.name)
         );
@@ -247,12 +245,12 @@ fn frame(top: f64, words: &impl Fn(f64) -> String) -> String {
     svg
 }
 
-/// What stands below, as many as can be read.
+/// Draws the labels of the x axis, thinned out so that they don't overlap.
 fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item = &'a str>) {
     let every = labels.len().div_ceil(10).max(1);
     for (at, label) in labels.enumerate() {
         if at % every == 0 {
-            // A phone shows every other one.
+            // Narrow screens hide every second label.
             let class = if (at / every).is_multiple_of(2) {
                 ""
             } else {
@@ -269,7 +267,7 @@ fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item =
     }
 }
 
-/// Where the axis of bars ends. Where all are counts, its middle is one too.
+/// Maximum of the bars' axis. For counts, half of it is an integer too.
 fn top_of(bars: &[Bar]) -> f64 {
     let top = nice(bars.iter().map(|bar| bar.value).fold(0.0, f64::max));
     let are_counts = bars.iter().all(|bar| bar.value.fract() == 0.0);
@@ -280,7 +278,7 @@ fn top_of(bars: &[Bar]) -> f64 {
     }
 }
 
-/// A round number at or above.
+/// Rounds up to a round number.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -326,7 +324,7 @@ mod tests {
         for (most, end) in [(0.0, 2.0), (1.0, 2.0), (5.0, 6.0), (4.0, 4.0), (50.0, 50.0)] {
             assert_eq!(top(&[0.0, most]), end, "{most}");
         }
-        // What it costs has halves.
+        // Costs may have a fractional middle.
         assert_eq!(top(&[0.5, 5.0]), 5.0);
     }
 
@@ -400,7 +398,7 @@ mod tests {
             cases: 20,
         };
         let chart = reliability("Promises", "Kept.".to_owned(), &[level(0.5, 0.5)]);
-        // The middle of the diagonal from 88,186 to 616,26; an interval ends at the frame.
+        // The diagonal runs from 88,186 to 616,26. Intervals are clipped to the frame.
         assert!(
             chart.svg.contains(r#"cx="352.0" cy="106.0""#),
             "{}",

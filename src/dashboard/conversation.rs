@@ -1,5 +1,5 @@
-//! A session's texts on pages that stay light whatever it holds: the conversation so many messages at a time, each cut to its share,
-//! and every long text by itself, part by part, at an address of its own.
+//! Texts of a session on pages of bounded size: the conversation is paginated, each message is truncated to its share, and long texts have
+//! separate pages, split into parts.
 
 use askama::Template;
 use axum::Router;
@@ -18,19 +18,19 @@ use super::words;
 use crate::api::problem;
 use crate::wire::{Message, Session};
 
-/// Lines of a page's table of messages.
+/// Page size of the message table.
 pub(super) const LINES: usize = 100;
-/// HTML of a page's messages together, bytes: with its head a page stays below 150 KB.
+/// Limit of a page's messages, bytes of HTML. With its head the page stays below 150 KB.
 const TOGETHER: usize = 64 << 10;
-/// HTML of one message on its session's page, bytes.
+/// Limit of one message on the session page, bytes of HTML.
 const ONE: usize = 16 << 10;
-/// HTML of the alert on a session's page, bytes.
+/// Limit of the alert on the session page, bytes of HTML.
 const ALERT: usize = 8 << 10;
-/// HTML of the final analysis on a session's page, bytes.
+/// Limit of the final analysis on the session page, bytes of HTML.
 const ANALYSIS: usize = 12 << 10;
-/// HTML of a part of a text by itself, bytes.
+/// Limit of one part of a long text, bytes of HTML.
 const PART: usize = 96 << 10;
-/// Characters of a name above a message.
+/// Limit of a name above a message, characters.
 const NAME: usize = 80;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -40,7 +40,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/messages/{no}", get(message))
 }
 
-/// Where a page or a part begins, as its address says it.
+/// Query string with the start of a page or a part.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Start {
@@ -48,13 +48,13 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// The place, 0 at the beginning; what is no number is the beginning too.
+    /// The offset. 0 if it isn't a number.
     pub(super) fn place(&self) -> usize {
         self.from.parse().unwrap_or(0)
     }
 }
 
-/// Which of so many things are on a page, and where the pages around it begin.
+/// A page within a list, with the offsets of the pages before and after it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PageRange {
     pub(super) first: usize,
@@ -65,7 +65,7 @@ pub(super) struct PageRange {
 }
 
 impl PageRange {
-    /// The page of `size` things that begins at `from`.
+    /// Returns the page of `size` entries that starts at `from`.
     pub(super) fn at(from: usize, size: usize, all: usize) -> Self {
         let first = if from < all { from } else { 0 };
         let behind = all.min(first + size);
@@ -78,7 +78,7 @@ impl PageRange {
         }
     }
 
-    /// `51-100 of 240`; empty where all are on the page.
+    /// `51-100 of 240`. Empty if one page shows all.
     pub(super) fn says(&self) -> String {
         if self.before.is_none() && self.next.is_none() {
             return String::new();
@@ -87,7 +87,7 @@ impl PageRange {
     }
 }
 
-/// A message as it is drawn.
+/// A message as shown.
 #[derive(Template)]
 #[template(path = "message.html")]
 pub(super) struct ShownMessage {
@@ -96,10 +96,10 @@ pub(super) struct ShownMessage {
     tool: bool,
     at: String,
     html: String,
-    /// Where its rest is, if it is cut.
+    /// Address of the full message, if it is truncated.
     rest: Option<String>,
     rest_says: &'static str,
-    /// Whether a script may put the rest in its place.
+    /// Whether `live.js` may replace the truncated text in place.
     in_place: bool,
     bytes: String,
 }
@@ -151,7 +151,7 @@ fn is_of_tool(message: &Message) -> bool {
     message.role == "tool" || message.tool_name.is_some()
 }
 
-/// The messages of a page. What short ones leave is shared among those that follow.
+/// Renders the messages of a page. Unused space of short messages is shared among the following ones.
 pub(super) fn said(session: &Session, window: &PageRange) -> Vec<ShownMessage> {
     let mut left = TOGETHER;
     (window.first..window.behind)
@@ -176,13 +176,13 @@ pub(super) fn alert_in_short(session: &Session) -> Cut {
     markdown::plain(&alert_text(session), ALERT)
 }
 
-/// The final analysis on its session's page.
+/// Truncated final analysis for the session page.
 pub(super) fn analysis_in_short(session: &Session) -> Option<Cut> {
     let text = session.final_analysis.as_deref()?;
     Some(markdown::within(text, ANALYSIS))
 }
 
-/// What came in and what the agent concluded: it stands wherever a score of it does.
+/// The alert and the final analysis of a session, shown next to each of its scores.
 #[derive(Template)]
 #[template(path = "session_case.html")]
 pub(super) struct Case {
@@ -203,7 +203,7 @@ impl From<&Session> for Case {
     }
 }
 
-/// A part of a long text by itself.
+/// Page with one part of a long text.
 #[derive(Template)]
 #[template(path = "session_text.html")]
 struct TextPage {
@@ -216,7 +216,7 @@ struct TextPage {
     next: Option<String>,
 }
 
-/// A part of a text, and where the next one begins.
+/// Returns the part that starts at byte `from`, its actual start, and the start of the next part.
 fn part(text: &str, from: usize) -> (Cut, usize, Option<usize>) {
     let from = text.floor_char_boundary(from);
     let from = if from < text.len() { from } else { 0 };
@@ -276,7 +276,7 @@ async fn analysis(
     text_page(&state, user, head, (text, start.place())).await
 }
 
-/// One message: by itself, or for a script in the place of what was cut.
+/// Renders one message: a page, or a piece that replaces the truncated text.
 async fn message(
     State(state): State<PageState>,
     user: SessionUser,

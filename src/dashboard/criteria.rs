@@ -1,5 +1,4 @@
-//! `/criteria`: the versions, by first use, with what scores came to under each; one version's text, and how it differs from the
-//! current one.
+//! `/criteria`: criteria versions by first use, with the mean of their scores; the text of a version and its diff to the current one.
 
 use askama::Template;
 use axum::Router;
@@ -23,9 +22,9 @@ use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
 use crate::wire::{CriteriaVersion, NameRequest};
 
-/// The parts of criteria that are told at length.
+/// Fields with long texts, which have their own sections.
 const PROMPTS: [&str; 2] = ["judge_prompt", "answer_prompt"];
-/// What follows from making criteria current.
+/// Consequence of making criteria current.
 const CONSEQUENCE: &str = "New requests of this kind are judged by them, in all processes within 5 s, until others are made current; \
     scores that there are stay, as scores of other criteria.";
 
@@ -38,7 +37,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/criteria/{hash}/current", post(make_current))
 }
 
-/// What people know a version by: its name, else when it was first used; and how its hash begins.
+/// Display name of a version: its name or the time of its first use, and the short hash.
 pub(super) fn called(version: &CriteriaVersion) -> String {
     let short = words::short(&version.criteria_hash);
     let at = version.first_scored_at.or(version.created_at);
@@ -49,7 +48,7 @@ pub(super) fn called(version: &CriteriaVersion) -> String {
     }
 }
 
-/// The same of a hash; one that isn't stored stays as it is.
+/// Like [`called`], by hash. A hash that isn't stored is returned unchanged.
 pub(super) async fn called_by_hash(
     state: &PageState,
     user: &SessionUser,
@@ -68,7 +67,7 @@ struct CriteriaListRow {
     kind: Kind,
     judge: String,
     current: bool,
-    /// Who made it current.
+    /// User who made it current, and when.
     chosen: Option<(String, Moment)>,
     first: Option<Moment>,
     scores: String,
@@ -109,7 +108,7 @@ impl CriteriaListRow {
 #[template(path = "criteria.html")]
 struct CriteriaPage {
     frame: Frame,
-    /// What is wrong with the files that are configured; the versions below are those that hold meanwhile.
+    /// Errors in the configured criteria files. Until they are fixed, the listed versions stay in effect.
     faults: Vec<String>,
     rows: Vec<CriteriaListRow>,
 }
@@ -191,19 +190,19 @@ async fn version(
     })
 }
 
-/// Criteria as they are edited: a copy of stored ones, or what was typed.
+/// Editor of a copied version, or of a rejected one as typed.
 #[derive(Template)]
 #[template(path = "criteria_edit.html")]
 struct EditPage {
     frame: Frame,
-    /// The version that is copied.
+    /// Hash of the copied version.
     hash: String,
     name: String,
     note: String,
     /// Field, heading and text of each prompt.
     prompts: Vec<(&'static str, String, String)>,
     settings: String,
-    /// Why it wasn't taken, HTML.
+    /// Validation error, HTML.
     refused: String,
 }
 
@@ -225,7 +224,7 @@ async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Pat
     })
 }
 
-/// Stores what was edited as a version of its own, which is not current.
+/// Stores the edited text as a new version, which isn't current.
 async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
     match stored(&state, &form, &hash).await {
         Ok(new) => go(form.user.piece, &format!("/criteria/{new}")),
@@ -250,7 +249,7 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
     }
 }
 
-/// The judge that criteria name.
+/// The judge named in criteria.
 #[derive(Deserialize)]
 struct NamedJudge {
     scoring: ScoringBy,
@@ -261,8 +260,8 @@ struct ScoringBy {
     llm_provider: String,
 }
 
-/// Stores what was edited from the version `copied`. A copy without a change, or for a judge that can't be asked, is refused: neither could
-/// be previewed.
+/// Stores an edited copy of the version `copied`. Rejects an unchanged copy and one for a judge that isn't configured, because neither
+/// could be previewed.
 async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, PageError> {
     let settings = form.text("settings").unwrap_or("{}");
     let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
@@ -271,7 +270,7 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
     })?;
     for field in PROMPTS {
         if let Some((_, text)) = form.pairs().find(|(name, _)| name == field) {
-            // As it is, but for the ends of lines, of which browsers send both.
+            // Browsers send CRLF line ends.
             content.insert(field.to_owned(), text.replace("\r\n", "\n").into());
         }
     }
@@ -282,7 +281,7 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
             "nothing was changed: change a prompt or a setting, or leave the version as it is";
         return Err(problem::of_field("settings", fault).into());
     }
-    // Of another form it is refused below, with the place of its fault.
+    // Malformed content is rejected below with the position of the error.
     let named_judge = NamedJudge::deserialize(&Value::Object(content.clone())).ok();
     if let Some(NamedJudge { scoring }) = named_judge
         && let Err(problem) = api.enqueue.check_judge(&scoring.llm_provider)
@@ -309,13 +308,13 @@ async fn named(state: &PageState, form: &Form, hash: &str) -> Result<CriteriaVer
         .await
 }
 
-/// Gives a version its name and its note.
+/// Sets the name and the note of a version.
 async fn name(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
     named(&state, &form, &hash).await?;
     go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
 }
 
-/// Makes a version current, after a question.
+/// Makes a version current, after a confirmation.
 async fn make_current(
     State(state): State<PageState>,
     Path(hash): Path<String>,
@@ -337,7 +336,7 @@ async fn make_current(
     go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
 }
 
-/// The prompts apart from the rest, which is JSON.
+/// Splits criteria into their prompts and the remaining fields as JSON.
 fn split(mut content: Value) -> (Vec<(String, String)>, String) {
     let mut prompts = Vec::new();
     if let Value::Object(members) = &mut content {

@@ -1,4 +1,4 @@
-//! What surrounds every page: where one is, how the service does, who one is. The figures are those of the API.
+//! Layout around each page: navigation, status bar, user. Its numbers come from the API.
 
 use askama::Template;
 use axum::Router;
@@ -18,22 +18,20 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/help", get(help))
 }
 
-/// What surrounds a page.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
-    /// The page's title, which carries its verdict.
+    /// Page title, including the verdict.
     pub(super) title: String,
-    /// The part of the site that the page belongs to.
+    /// Section of the site.
     pub(super) part: &'static str,
-    /// How the service does.
     pub(super) status_bar: StatusBar,
     pub(super) user: SessionUser,
-    /// How soon a browser without JavaScript should load the page again, seconds; `None`: nothing on it moves.
+    /// Refresh interval for browsers without JavaScript, seconds. `None` if the page has no live data.
     pub(super) again_s: Option<u32>,
 }
 
 impl Frame {
-    /// A frame with the figures of now.
+    /// Loads a frame with the current status bar.
     pub(super) async fn load(
         state: &PageState,
         user: SessionUser,
@@ -49,7 +47,7 @@ impl Frame {
         }
     }
 
-    /// A frame around a sample.
+    /// A frame for tests.
     #[cfg(test)]
     pub(super) fn bare() -> Self {
         Self {
@@ -61,13 +59,13 @@ impl Frame {
         }
     }
 
-    /// Says that something on the page moves.
+    /// Sets whether the page has live data.
     pub(super) fn moving(mut self, moves: bool) -> Self {
         self.again_s = moves.then_some(5);
         self
     }
 
-    /// The links of the head, each with whether one is there.
+    /// Links of the navigation: label, address, whether it is the current section.
     pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         let here = self.part;
         PARTS
@@ -76,7 +74,7 @@ impl Frame {
     }
 }
 
-/// The line alone, for pages that stay open.
+/// The status bar only, for live updates.
 #[derive(Template)]
 #[template(path = "status_bar.html")]
 struct StatusBarPiece {

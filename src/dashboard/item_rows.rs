@@ -1,37 +1,35 @@
-//! Rows of results side by side: what was expected, what came. Shows the first of many, and says how many there are.
+//! Expected and generated result rows side by side. Shows the first rows and the total number.
 
 use serde_json::Value;
 
 use super::words;
 
-/// How many rows a side shows.
+/// Maximum number of rows per side.
 const ROWS: usize = 50;
 const COLUMNS: usize = 24;
-/// The longest cell, characters.
+/// Maximum length of a cell, characters.
 const CELL: usize = 200;
 
-/// Both sides.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ResultRows {
-    /// What is right.
     pub(super) expected: Side,
-    /// What the generated query gave.
+    /// Rows of the generated query.
     pub(super) generated: Side,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Side {
-    /// Names of columns; empty where rows have none.
+    /// Column names. Empty if the rows have none.
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
-    /// How many rows there are.
+    /// Total number of rows.
     pub(super) count: usize,
-    /// How many columns aren't shown.
+    /// Number of hidden columns.
     pub(super) columns_left: usize,
 }
 
 impl ResultRows {
-    /// Both sides; `None` where neither has anything.
+    /// Returns `None` if both sides are empty.
     pub(super) fn new(expected: Option<&Value>, generated: Option<&Value>) -> Option<Self> {
         let given = |side: Option<&Value>| side.is_some_and(|value| !value.is_null());
         (given(expected) || given(generated)).then(|| Self {
@@ -50,7 +48,7 @@ impl Side {
         let rows: &[Value] = match value {
             None | Some(Value::Null) => &[],
             Some(Value::Array(rows)) => rows,
-            // One answer instead of rows.
+            // A single value instead of rows.
             Some(single) => std::slice::from_ref(single),
         };
         let mut names: Vec<String> = Vec::new();
@@ -75,7 +73,7 @@ impl Side {
         }
     }
 
-    /// How many rows aren't shown.
+    /// Number of hidden rows.
     pub(super) fn left(&self) -> usize {
         self.count - self.rows.len()
     }

@@ -1,13 +1,13 @@
-//! Addresses on this site: its parts, and how a path and a query string are written.
+//! Addresses of this site: sections, paths and query strings.
 
 use uuid::Uuid;
 
 use crate::outbound::percent_encoded;
 
-/// Messages of a conversation on a page.
+/// Page size of a conversation.
 pub(super) const MESSAGES: usize = 50;
 
-/// The parts of the site, in the order of the head.
+/// Sections in the order of the navigation.
 pub(super) const PARTS: &[(&str, &str)] = &[
     ("Sessions", "/sessions"),
     ("Annotate", "/annotate"),
@@ -20,31 +20,31 @@ pub(super) const PARTS: &[(&str, &str)] = &[
     ("System", "/system"),
 ];
 
-/// Whether a target is a path on this server. Browsers drop tabs and line ends from an address, and read `\` as `/`: with any of
-/// those in it, what looks like a path may lead elsewhere.
+/// Whether a target is a path on this server. Browsers drop tabs and line ends from an address and read `\` as `/`, so a target that
+/// contains any of them may lead to another host.
 pub(super) fn is_ours(to: &str) -> bool {
     let strange = |c: char| c == '\\' || c.is_control();
     to.starts_with('/') && !to.starts_with("//") && !to.contains(strange)
 }
 
-/// Where a form says that its sender goes afterwards, if that is ours.
+/// The form's `back` field, if it is a local path.
 pub(super) fn back(fields: &[(String, String)]) -> Option<&str> {
     let to = fields.iter().find(|(name, _)| name == "back");
     to.map(|(_, to)| to.trim()).filter(|to| is_ours(to))
 }
 
-/// Where a message stands in its conversation, by its number from 1.
+/// Address of a message by its 1-based number.
 pub(super) fn message_link(session: Uuid, no: usize) -> String {
     let from = no.saturating_sub(1) / MESSAGES * MESSAGES;
     format!("/sessions/{session}?from={from}#message-{no}")
 }
 
-/// A value as a part of a path.
+/// Percent-encodes a path segment.
 pub(super) fn segment(text: &str) -> String {
     percent_encoded(text)
 }
 
-/// A query string of the pairs whose values aren't empty, with its `?`; empty without any.
+/// Query string of the pairs with a value, with leading `?`. Empty if there are none.
 pub(super) fn query(pairs: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));

@@ -1,34 +1,33 @@
-//! Markdown of judges and agents as HTML that can do no harm: raw HTML becomes text, pictures become links, links lead to http,
-//! https and mailto alone.
+//! Renders Markdown of judges and agents as safe HTML. Raw HTML becomes text, images become links, and links are restricted to http, https
+//! and mailto.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use uuid::Uuid;
 
 use super::links::message_link;
 
-/// The HTML of a text that has no page of its own, bytes: a page stays light.
+/// HTML limit of a text without its own page, bytes.
 const ALONE: usize = 32 << 10;
-/// Shorter beginnings aren't tried, bytes: what they are drawn as is too long, whatever they are.
+/// Minimum prefix tried, bytes. If its HTML is too long, shorter prefixes aren't tried.
 const LEAST: usize = 64;
 
-/// The beginning of a text as HTML. Safe as it is.
+/// A prefix of a text, as safe HTML.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// At most as many bytes as were asked for.
+    /// At most the requested number of bytes.
     pub(super) html: String,
-    /// How many bytes of the text it shows.
+    /// Number of bytes of the text that are shown.
     pub(super) taken: usize,
     of: usize,
 }
 
 impl Cut {
-    /// Whether it shows all of the text.
     pub(super) fn is_whole(&self) -> bool {
         self.taken == self.of
     }
 }
 
-/// The HTML of a text, as far as a page holds it. Safe as it is. In a text about a session each "message 9" leads to that message.
+/// Renders a text as safe HTML, truncated to the limit. With `about`, each "message 9" links to that message of the session.
 pub(super) fn render(text: &str, about: Option<Uuid>) -> String {
     let mut cut = cut_to(text, ALONE, about);
     if !cut.is_whole() {
@@ -38,8 +37,8 @@ pub(super) fn render(text: &str, about: Option<Uuid>) -> String {
     cut.html
 }
 
-/// The beginning of a text, rendered: as much of it as `most` bytes of HTML hold. A few characters may become megabytes (tables), so
-/// that it is what comes out that counts.
+/// Renders the longest prefix whose HTML has at most `most` bytes. The limit applies to the HTML, because a few characters may expand to
+/// megabytes (tables).
 pub(super) fn within(text: &str, most: usize) -> Cut {
     cut_to(text, most, None)
 }
@@ -66,7 +65,7 @@ fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
     cut
 }
 
-/// About the first `end` bytes of a text, to the end of a line where one is near.
+/// The first `end` bytes of a text, cut at a line end if one is near.
 fn beginning(text: &str, end: usize) -> &str {
     let part = text
         .get(..text.floor_char_boundary(end))
@@ -80,7 +79,7 @@ fn beginning(text: &str, end: usize) -> &str {
     }
 }
 
-/// A text rendered whole, unless that takes more than `most` bytes.
+/// Renders a whole text. `None` if its HTML exceeds `most` bytes.
 pub(super) fn whole(text: &str, most: usize) -> Option<String> {
     rendered(text, most, None)
 }
@@ -109,7 +108,7 @@ fn rendered(text: &str, most: usize, about: Option<Uuid>) -> Option<String> {
     Some(page.text)
 }
 
-/// A text as HTML in which the number behind "message", and each of the numbers behind "messages", is a link.
+/// Renders a text with links for the number after "message" and the numbers after "messages".
 fn with_messages(text: &str, session: Uuid) -> String {
     let (mut html, mut rest) = (String::new(), text);
     let (mut one, mut many) = (false, false);
@@ -137,7 +136,7 @@ fn with_messages(text: &str, session: Uuid) -> String {
     html
 }
 
-/// HTML that ends as soon as it is too long.
+/// HTML writer that stops at its limit.
 struct Bounded {
     text: String,
     most: usize,
@@ -153,7 +152,7 @@ impl std::fmt::Write for Bounded {
     }
 }
 
-/// The beginning of a text as it is, escaped: as much of it as `most` bytes hold.
+/// Escapes the longest prefix that fits into `most` bytes, without Markdown.
 pub(super) fn plain(text: &str, most: usize) -> Cut {
     let mut html = String::new();
     let mut taken = 0;
@@ -179,7 +178,7 @@ fn harmless(event: Event<'_>) -> Event<'_> {
         Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
         Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
         Event::Start(Tag::Link { dest_url, .. }) => opening(&dest_url),
-        // A picture would be fetched from elsewhere: its words stand for it.
+        // Images become links with the alt text, because browsers must not load them from other sites.
         Event::Start(Tag::Image { dest_url, .. }) => opening(&dest_url),
         Event::End(TagEnd::Link | TagEnd::Image) => Event::InlineHtml("</a>".into()),
         same @ (Event::Start(_)
@@ -196,7 +195,7 @@ fn harmless(event: Event<'_>) -> Event<'_> {
     }
 }
 
-/// A link that tells its target nothing; one that leads nowhere good has no target.
+/// Opens a link without referrer. A link with a forbidden scheme has no target.
 fn opening<'a>(to: &CowStr<'_>) -> Event<'a> {
     let lower = to.trim_start().to_ascii_lowercase();
     let known = ["http://", "https://", "mailto:"];
@@ -211,7 +210,7 @@ fn opening<'a>(to: &CowStr<'_>) -> Event<'a> {
     Event::InlineHtml(tag.into())
 }
 
-/// A text whose characters stand for themselves in HTML, within attributes too.
+/// Escapes a text for HTML content and attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Tools that a score calls missing, each with how many other sessions miss it.
+//! Tools that a score reports as missing, with the number of other sessions that miss them.
 
 use super::page::found;
 use super::words;
@@ -6,16 +6,16 @@ use crate::api::analytics::score_tools;
 use crate::api::{ApiError, ApiState};
 use crate::wire::{MissingTool, ScoreTool};
 
-/// A tool that a score calls missing, as its page shows it.
+/// A missing tool as shown.
 pub(super) struct ToolRow {
     pub(super) tool_name: String,
     pub(super) rationale: String,
-    /// How many other sessions miss it, in words; empty where that isn't asked for.
+    /// Number of other sessions that miss it, as text. Empty if not loaded.
     pub(super) elsewhere: String,
 }
 
 impl ToolRow {
-    /// A tool with so many characters of its name and of why.
+    /// Truncates the name and the reason to these numbers of characters.
     pub(super) fn new(tool: MissingTool, name: usize, sentence: usize) -> Self {
         Self {
             tool_name: words::clip(&tool.tool_name, name),
@@ -34,7 +34,7 @@ fn says(tool: &ScoreTool) -> String {
     }
 }
 
-/// Asks how many other sessions miss these tools of a score.
+/// Loads the number of other sessions that miss these tools.
 pub(super) async fn elsewhere(
     api: &ApiState,
     tools: &[MissingTool],
@@ -47,7 +47,7 @@ pub(super) async fn elsewhere(
     Ok(found.map_or_else(Vec::new, |found| found.items))
 }
 
-/// Writes beside each tool how usual it is; of several spellings beside the first.
+/// Sets `elsewhere`. If a tool has several spellings, only the first gets the text.
 pub(super) fn tell(tools: &mut [ToolRow], elsewhere: &[ScoreTool]) {
     for tool in tools {
         let found = elsewhere.iter().find(|other| other.name == tool.tool_name);

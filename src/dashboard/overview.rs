@@ -1,5 +1,4 @@
-//! `/`: what needs attention, what to do next, how scores are spread and move, the lowest and the latest, what ran last; to begin with, the
-//! ways to begin.
+//! `/`: alerts, next steps, score distribution and trend, lowest and latest scores, latest batches. On an empty service: how to start.
 
 use askama::Template;
 use axum::Router;
@@ -25,9 +24,9 @@ use crate::api::{ApiError, Params, batches, sessions};
 use crate::history::examples::SESSIONS;
 use crate::wire::{Distribution, SessionItem, Sessions};
 
-/// How many of the newest are shown.
+/// Length of the lists.
 const SHOWN: &str = "5";
-/// How far back the trend goes, days.
+/// Length of the trend, days.
 const TREND_DAYS: i64 = 14;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -40,36 +39,36 @@ pub(super) fn routes() -> Router<PageState> {
 #[template(path = "overview.html")]
 struct Overview {
     frame: Frame,
-    /// Where this page was asked for: `http://host:port`.
+    /// Base address of this service: `http://host:port`.
     here: String,
-    /// An id for a first session of one's own.
+    /// Id for the user's first session in the example command.
     new_id: Uuid,
     sessions: u64,
-    /// The share of them with a score, whatever the criteria, and what it is called: where real scores stand, simulated ones don't count.
+    /// Share of sessions with a score under any criteria, and its label. Simulated scores don't count once there are real ones.
     scored: (String, &'static str),
-    /// The share with one under the current criteria, which the figures beside it are of.
+    /// Share of sessions with a score under the current criteria. The numbers next to it cover only those.
     current: String,
     mean: String,
     distribution: Option<Chart>,
     scores: u64,
-    /// How many are of other criteria.
+    /// Number of sessions scored only under other criteria.
     outdated: u64,
     trend: Option<Chart>,
     alerts: Vec<Alert>,
     batches: Vec<BatchListRow>,
-    /// What there is to do for whom few scores stand here.
+    /// Next steps, shown while there are few scores.
     steps: Vec<Step>,
     lists: Vec<ScoreList>,
 }
 
-/// Something to do next: what, where, and what its link says.
+/// A next step: text, address, link label.
 type Step = (String, String, &'static str);
 
-/// Some sessions with their scores, and where all of them are.
+/// A list of sessions with a link to all of them.
 struct ScoreList {
     title: &'static str,
     to: &'static str,
-    /// Badge, name and time of each.
+    /// Badge, name and time.
     rows: Vec<(Badge, String, Moment)>,
 }
 
@@ -87,7 +86,7 @@ impl ScoreList {
     }
 }
 
-/// What to do next while there are few scores. `simulates`: whether the judge of sessions is simulated.
+/// Next steps while there are few scores. `simulates`: whether sessions are scored by a simulated judge.
 fn steps(
     ever: &Distribution,
     latest: Option<&SessionItem>,
@@ -134,7 +133,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         sessions(("sort", "lowest_score")),
         sessions(("scored", "yes")),
     )?;
-    // After the alerts, which keep what the bar shows: queue and judges are read once.
+    // After the alerts, because they cache what the status bar shows: queue and judges are read once.
     let frame = Frame::load(&state, user.clone(), "", "Overview").await;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| {
@@ -144,7 +143,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     }));
     let outdated = ever.scores.saturating_sub(distribution.scores);
     if outdated > 0 && ever.simulated == frame.status_bar.simulated {
-        // The list has simulated ones, too, which no figure counts.
+        // The list includes simulated scores, but the numbers don't.
         let text = "Some scores are of other criteria than the current ones: the mean and the spread of scores here leave them out.";
         alerts.push(alert(text.to_owned(), "/rescore?criteria=not_current"));
     }
@@ -197,7 +196,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     })
 }
 
-/// The address of this service as the browser knows it. Behind a proxy that ends TLS it is `https`.
+/// Base address of this service as seen by the browser; `https` behind a proxy that terminates TLS.
 fn here(headers: &HeaderMap) -> String {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     let scheme = match text("x-forwarded-proto") {
@@ -209,12 +208,12 @@ fn here(headers: &HeaderMap) -> String {
     format!("{scheme}://{}", host.unwrap_or("localhost:8080"))
 }
 
-/// Stores the example sessions, which scores nothing.
+/// Stores the example sessions without scoring them.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     let (caller, route) = (&form.user.caller, sessions::SESSION);
     let api = state.api.authorize(caller, &Method::PUT, route)?;
     for (name, text) in SESSIONS {
-        /// Whose example it is.
+        /// Id of an example session.
         #[derive(serde::Deserialize)]
         struct ExampleSession {
             session_id: Uuid,

@@ -1,4 +1,4 @@
-//! A page as an answer: HTML whole or in part, a way to another page, or a problem drawn for people.
+//! Responses of page handlers: HTML pages or pieces, redirects, and error pages.
 
 use askama::Template;
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -10,15 +10,14 @@ use super::user::{asks_for_piece, mark};
 use crate::api::{ApiError, FailedRequest, problem};
 use crate::wire::Problem;
 
-/// What a page's handler answers.
+/// Result of a page handler.
 pub(super) type Page = Result<Response, PageError>;
 
-/// Why there is no page: what the API refused, or a template that broke.
+/// Error of a page: a problem from the API or a failed template.
 #[derive(Debug)]
 pub(super) struct PageError(Box<Problem>);
 
 impl PageError {
-    /// What the API said.
     pub(super) fn problem(&self) -> &Problem {
         &self.0
     }
@@ -31,7 +30,7 @@ impl From<ApiError> for PageError {
     }
 }
 
-/// What was read; `None` if there is no such thing.
+/// Converts a not-found error to `None`.
 pub(super) fn found<T>(read: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match read {
         Ok(found) => Ok(Some(found)),
@@ -50,7 +49,7 @@ pub(super) fn html(template: &impl Template) -> Page {
     with_status(StatusCode::OK, template)
 }
 
-/// The same under another status.
+/// Renders a template with another status.
 pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
     let text = template
         .render()
@@ -59,7 +58,7 @@ pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page 
     Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-/// Where to look after a form: 303, or for htmx the header that leads it there.
+/// Redirects after a form: 303, or for htmx its redirect header.
 pub(super) fn go(piece: bool, to: &str) -> Page {
     let Ok(target) = HeaderValue::from_str(to) else {
         return Err(ApiError::Internal("a page's address".to_owned()).into());
@@ -70,10 +69,10 @@ pub(super) fn go(piece: bool, to: &str) -> Page {
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, target)]).into_response())
 }
 
-/// After how many seconds a page that the service couldn't draw is asked for again.
+/// Retry interval of an error page after a server error, seconds.
 const AGAIN_S: u8 = 10;
 
-/// What wasn't found, for people: title, detail, and where to look for it; the API's own words are for programs.
+/// User-facing text for a not-found error: title, detail, and a link. The API's text is meant for programs.
 type Lost = (&'static str, &'static str, (&'static str, &'static str));
 
 fn lost(slug: &str) -> Option<Lost> {
@@ -112,7 +111,7 @@ fn lost(slug: &str) -> Option<Lost> {
     })
 }
 
-/// A problem as a page, or as a piece of one.
+/// A problem as a page or a piece.
 #[derive(Template)]
 #[template(path = "problem.html")]
 struct ProblemPage<'a> {
@@ -123,9 +122,9 @@ struct ProblemPage<'a> {
     faults: Vec<ShownFault<'a>>,
     request_id: &'a str,
     back: String,
-    /// Where what wasn't found may be looked for: address and what it is called.
+    /// Page where the user may find it: address and label.
     place: Option<(&'static str, &'static str)>,
-    /// After how many seconds the browser asks again by itself.
+    /// Interval of automatic reload, seconds.
     again_s: Option<u8>,
 }
 
@@ -136,7 +135,7 @@ impl<'a> ProblemPage<'a> {
             title: lost.map_or(&problem.title, |(title, _, _)| title),
             status: problem.status,
             detail: lost.map_or(shown(problem), |(_, detail, _)| detail),
-            // What the API would have a program do is no help to a person.
+            // The API's remedy for a not-found error is meant for programs.
             remedy: problem.remedy.as_deref().filter(|_| lost.is_none()),
             faults: faults(problem),
             request_id: problem.request_id.as_deref().unwrap_or_default(),
@@ -173,24 +172,24 @@ impl<'a> ProblemPiece<'a> {
     }
 }
 
-/// Why a form or a filter wasn't taken, to stand above it. HTML, safe as it is.
+/// Error text of a form or a filter, as safe HTML.
 pub(super) fn refusal(problem: &Problem) -> String {
     ProblemPiece::new(problem).render().unwrap_or_default()
 }
 
-/// Whether a problem is one of what was filled in, which is shown with the form.
+/// Whether the user can fix the problem in the form.
 pub(super) fn is_mendable(problem: &Problem) -> bool {
     matches!(problem.status, 400 | 422)
 }
 
-/// Paths that programs ask for: their problems stay documents.
+/// Paths for programs, whose problems stay JSON.
 fn for_programs(target: &str) -> bool {
     let path = target.split('?').next().unwrap_or_default();
     path.starts_with("/api/") || matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.json")
 }
 
-/// Draws a problem for a person; `None` where a program asked. Who needs a token is led to sign in, but not away from a page that
-/// stays open, nor from what was typed: it would be lost.
+/// Renders a problem as a page. `None` for requests of programs. Redirects an unauthenticated user to the sign-in page, except for pieces
+/// of an open page and for filled-in forms, because the input would be lost.
 pub(super) fn problem(problem: &Problem, asked: &FailedRequest) -> Option<Response> {
     let piece = asks_for_piece(&asked.headers);
     let accepts = asked.headers.get(header::ACCEPT);
@@ -212,7 +211,7 @@ fn sign_in(asked: &FailedRequest) -> Response {
     let next = if asked.method == Method::GET {
         Some(asked.target.clone())
     } else {
-        // A form: its page is where it came from.
+        // After a form, return to the page that contains it.
         from_here(asked)
     };
     let next = next.unwrap_or_default();
@@ -229,7 +228,7 @@ fn rendered(problem: &Problem, template: &impl Template) -> Response {
     .unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// One fault is told by its field below.
+/// Detail text. Empty if there are field errors, which are shown below.
 fn shown(problem: &Problem) -> &str {
     if problem.errors.is_empty() {
         &problem.detail
@@ -238,9 +237,9 @@ fn shown(problem: &Problem) -> &str {
     }
 }
 
-/// What is wrong with one field.
+/// An error of one field.
 struct ShownFault<'a> {
-    /// What the field is called where it is filled in, if it is.
+    /// The field's label on the form, if it has one.
     label: Option<&'static str>,
     field: &'a str,
     message: &'a str,
@@ -258,7 +257,7 @@ fn faults(problem: &Problem) -> Vec<ShownFault<'_>> {
     faults.collect()
 }
 
-/// What a field of the API is called on the forms that send it.
+/// Maps an API field to its label on the forms.
 fn label(field: &str) -> Option<&'static str> {
     Some(match field {
         "budget_usd" => "Budget, USD:",
@@ -270,7 +269,7 @@ fn label(field: &str) -> Option<&'static str> {
     })
 }
 
-/// The page that the person came from, if it is one of ours.
+/// The local page that the user came from.
 fn back(asked: &FailedRequest) -> String {
     referer(asked)
         .and_then(|from| path_of(&from))
@@ -278,7 +277,7 @@ fn back(asked: &FailedRequest) -> String {
         .unwrap_or_else(|| "/".to_owned())
 }
 
-/// The page of this host that a request came from.
+/// Path of the `Referer`, if it is on this host.
 fn from_here(asked: &FailedRequest) -> Option<String> {
     let host = asked.headers.get(header::HOST)?.to_str().ok()?;
     let from = referer(asked)?;

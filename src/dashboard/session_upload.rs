@@ -1,4 +1,4 @@
-//! Sessions from a browser: a file in our own form or in one of others, as it streams into the API.
+//! Upload of a session file in Gavel's format or a supported other one. Streams the file to the API.
 
 use askama::Template;
 use axum::Router;
@@ -18,7 +18,7 @@ use super::user::SessionUser;
 use crate::api::{ApiAccess, ApiError, Caller, Params, sessions};
 use crate::wire::{PutOutcome, SessionFormat, SessionsPut};
 
-/// The routes of this file. How long a file may be is the API's to say.
+/// Routes of uploads. The API limits the file size.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions/upload", get(page).post(upload))
@@ -34,7 +34,7 @@ struct SessionUploadPage {
     stored: Stored,
 }
 
-/// How many sessions the last upload stored, from the address that it led to.
+/// Number of sessions stored by the last upload, from the redirect's query string.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct Stored {
@@ -76,7 +76,7 @@ impl SessionUploadPage {
         "Nothing was stored."
     }
 
-    /// The forms that sessions may be recorded in, with their names for people.
+    /// Supported formats with labels.
     fn formats() -> impl Iterator<Item = (&'static str, &'static str)> {
         let named = SessionFormat::ALL.iter().map(|format| {
             let name = match format {
@@ -95,7 +95,7 @@ impl SessionUploadPage {
     }
 }
 
-/// The format that was chosen.
+/// The selected format.
 #[derive(Default)]
 struct Chosen(String);
 
@@ -121,7 +121,7 @@ impl FileForm for Chosen {
         }
     }
 
-    /// The same session put twice is the same session: there is no key.
+    /// No idempotency key: uploading a session twice stores it once.
     async fn send(
         &self,
         client: &ApiAccess,

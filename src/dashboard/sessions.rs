@@ -1,4 +1,4 @@
-//! `/sessions`: the list with its filters in the address, a page at a time, and "Score session" in each row.
+//! `/sessions`: filtered and paginated list of sessions. The filters are in the address. Each row has a score button.
 
 use askama::Template;
 use axum::Router;
@@ -24,7 +24,7 @@ use super::words::{self, Moment};
 use crate::api::{Params, scores, sessions};
 use crate::wire::{Problem, ScoreRequest, SessionItem};
 
-/// How many rows a page has.
+/// Page size.
 const ROWS: u32 = 50;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -34,8 +34,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
 }
 
-/// The filters, as they stand in the address and in the form. A name that is none is refused: what was meant to be narrowed is acted on as a
-/// whole.
+/// Filters of the address and of the form. An unknown filter is an error, because ignoring it would apply an action to all sessions.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct SessionListFilter {
@@ -58,7 +57,7 @@ pub(super) struct SessionListFilter {
 }
 
 impl SessionListFilter {
-    /// The filters with more pairs behind them, as the API takes them.
+    /// Filters plus `more`, as parameters of the API.
     pub(super) fn params(&self, more: &[(&str, &str)]) -> Params {
         let own = self.pairs();
         Params::from_pairs(&joined(&own, more))
@@ -83,34 +82,34 @@ impl SessionListFilter {
         ]
     }
 
-    /// The query string of a page, with more pairs behind the filters and the order.
+    /// Query string of a page: filters, order and `more`.
     pub(super) fn page(&self, more: &[(&str, &str)]) -> String {
         let sort = [("sort", self.sort.as_str())];
         self.query(&[&sort, more].concat())
     }
 
-    /// The list in another order, from its beginning.
+    /// Address of the first page in another order.
     pub(super) fn sorted(&self, sort: &str) -> String {
         self.query(&[("sort", sort)])
     }
 
-    /// The filters with more pairs behind them, as pages take them.
+    /// Filters plus `more`, as a query string of pages.
     pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
         let own = self.pairs();
         query(&joined(&own, more))
     }
 
-    /// The filters alone.
+    /// Query string of the filters only.
     pub(super) fn whole(&self) -> String {
         self.query(&[])
     }
 
-    /// Whether anything is filtered.
+    /// Whether any filter is set.
     pub(super) fn is_set(&self) -> bool {
         self.pairs().iter().any(|(_, value)| !value.is_empty())
     }
 
-    /// Whether a filter is set that stands behind "More filters".
+    /// Whether a filter under "More filters" is set.
     pub(super) fn has_more(&self) -> bool {
         let more = [
             &self.status,
@@ -133,12 +132,12 @@ fn joined<'a>(
     more: &[(&'a str, &'a str)],
 ) -> Vec<(&'a str, &'a str)> {
     let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-    // A switch that is named is on.
+    // A checkbox is set if its parameter is present.
     let own = own.filter(|(_, value)| !value.is_empty());
     own.chain(more.iter().copied()).collect()
 }
 
-/// A date of a form as the instant at which it begins; other text is the API's to judge.
+/// Converts a date to the start of that day. Other text is passed on to the API.
 fn instant(text: &str) -> String {
     if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
         format!("{text}T00:00:00Z")
@@ -174,7 +173,7 @@ impl SessionListRow {
         }
     }
 
-    /// What is told once its scoring has ended.
+    /// Message shown when the session's scoring has finished.
     fn said(&self) -> String {
         let what = self.item.alert_type.as_deref().unwrap_or("A session");
         match self.badge.total {
@@ -191,16 +190,16 @@ struct SessionsPage {
     frame: Frame,
     filter: SessionListFilter,
     rows: Vec<SessionListRow>,
-    /// Whether the page ended before it was full: few of the sessions that were looked at match.
+    /// Whether the page isn't full although there are more: the API limits the number of sessions scanned per page.
     short: bool,
     next: Option<String>,
     first: Option<String>,
-    /// Why the filters weren't taken, HTML.
+    /// Validation error of the filters, HTML.
     refused: String,
 }
 
 impl SessionsPage {
-    /// How many match, as far as the page knows.
+    /// Number of matching sessions, if the page can tell.
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
             (1, None, None) => "the one that matches".to_owned(),
@@ -211,7 +210,7 @@ impl SessionsPage {
     }
 }
 
-/// The filters again with what was filled in, and what is wrong with it.
+/// Renders the filters as typed, with the error.
 async fn refuse(
     state: &PageState,
     user: SessionUser,
@@ -272,29 +271,29 @@ async fn list(
     })
 }
 
-/// Which rows a page asks for.
+/// Query string of the rows' route.
 #[derive(Debug, Deserialize)]
 struct Wanted {
-    /// The sessions' ids, with commas between.
+    /// Comma-separated session ids.
     ids: String,
 }
 
-/// Rows that take the place of those a page has.
+/// Rows that replace those of the page.
 #[derive(Template)]
 #[template(path = "session_rows.html")]
 struct SessionListRows {
     rows: Vec<SessionListRow>,
-    /// Sessions that are gone, and with them their rows.
+    /// Deleted sessions, whose rows are removed.
     gone: Vec<Uuid>,
 }
 
-/// Some rows in one answer, for pages that stay open.
+/// Renders some rows in one response, for live updates.
 async fn rows(
     State(state): State<PageState>,
     user: SessionUser,
     Address(wanted): Address<Wanted>,
 ) -> Page {
-    // Without one the API would list all.
+    // Without ids the API would list all sessions.
     let mut gone: Vec<Uuid> = wanted.ids.split(',').flat_map(str::parse).collect();
     if gone.is_empty() {
         return html(&SessionListRows { rows: vec![], gone });
@@ -313,7 +312,7 @@ async fn rows(
     })
 }
 
-/// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
+/// Requests a score. Returns the row for htmx, otherwise redirects back.
 async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.ticked("force") && form.user.may_enqueue() && !is_sure(&form) {
         let score = found(scores::current(state.api(&form.user)?, &id).await)?;
@@ -376,7 +375,7 @@ mod tests {
             "is_current_criteria": false, "simulated": true, "scored_at": "2026-11-23T11:30:00Z", "scored_triggered_by": BAD}})
     }
 
-    /// The row as somebody sees it who may score.
+    /// Renders a row for a user who may score.
     fn drawn(change: &Value) -> String {
         let mut row = row(change);
         row.may_score = true;

@@ -1,7 +1,7 @@
-//! Signing in with one of the configured tokens: a cookie that scripts can't read, with an id that stands for the token until a sign-out.
+//! Sign-in with a configured token. Sets an HTTP-only cookie with an id that represents the token until sign-out.
 //!
-//! The cookie comes along when somebody follows a link from a chat or a mail (`SameSite=Lax`); a form of another site doesn't bring
-//! it, and is refused by its origin and by its token besides.
+//! The cookie is `SameSite=Lax`, so it is sent when a user follows a link from a chat or a mail. It isn't sent with forms of other sites,
+//! which are also rejected by their origin and their form token.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<PageState> {
 struct SignIn {
     form_token: String,
     next: String,
-    /// Whether there is anything to sign in with.
+    /// Whether tokens are configured.
     has_tokens: bool,
     refused: bool,
 }
@@ -95,7 +95,7 @@ async fn sign_out(
     )
 }
 
-/// Sets the cookie of a sign-in, and a form token that nobody knew before.
+/// Sets the sign-in cookie and a new form token.
 fn set(mut response: axum::response::Response, user: &SessionUser, id: &str, end: &str) -> Page {
     let cookie = format!("{}{end}", user.cookie(SIGN_IN_COOKIE, id));
     for cookie in [cookie, user.new_form_cookie()] {

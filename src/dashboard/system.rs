@@ -1,4 +1,4 @@
-//! `/system`: whether the service is well, and what to do where it isn't; versions and licences.
+//! `/system`: health with remedies, versions, settings and licences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,14 +63,14 @@ struct SystemPage {
     frame: Frame,
     verdict: String,
     checks: Vec<Check>,
-    /// Judges that let nothing through or fail, each with why and what to do. The service is ready all the same: jobs wait for them.
+    /// Stopped or failing judges, each with reason and remedy. They don't affect readiness, because jobs wait for them.
     troubled: Vec<Troubled>,
-    /// Judges that are set up and no simulation.
+    /// Configured judges that aren't simulated.
     real: Vec<String>,
     settings: Vec<(String, String, String)>,
 }
 
-/// How the service is: its own word, whether anybody works, and what keeps jobs of judges waiting.
+/// Summary of the health: readiness, missing workers, and reasons why jobs of judges wait.
 fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     let mut said = vec![status.to_owned()];
     if !workers.ok {
@@ -79,7 +79,7 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     let mut found: BTreeMap<Alert, BTreeSet<&str>> = BTreeMap::new();
     for judge in judges {
         if let Some(alert) = alert(judge) {
-            // A model that is asked for by name is no judge of its own.
+            // A model requested by name is reported under its judge's entry.
             found.entry(alert).or_default().insert(judge.entry());
         }
     }
@@ -103,7 +103,7 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     said.join(", ")
 }
 
-/// Whether anybody works.
+/// Check that a worker is alive.
 fn workers(status_bar: &StatusBar) -> Check {
     let ok = status_bar.workers > 0;
     let silent = match status_bar.silent {

@@ -1,5 +1,5 @@
-//! A suite from a browser: the form, the file as it streams into the API, and what was wrong with it by row and column. Holds no
-//! file in memory, and reads none before the form's token is known to be good.
+//! Upload of a suite: form, streaming of the file to the API, and errors by row and column. Doesn't buffer the file in memory, and doesn't
+//! read it before the form token is verified.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -25,17 +25,17 @@ use crate::job::Kind;
 use crate::score::about;
 use crate::wire::{Batch, Problem};
 
-/// The longest field beside the file, bytes.
+/// Maximum length of a field next to the file, bytes.
 const FIELD_BYTES: usize = 4 << 10;
 
-/// The routes of this file; the list of batches takes the form itself. How long a file may be is the API's to say.
+/// Routes of uploads. The list of batches includes the form. The API limits the file size.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/upload", get(page).post(upload))
         .layer(DefaultBodyLimit::disable())
 }
 
-/// The form, with what was filled in and what was wrong with it.
+/// The form with its input and errors.
 #[derive(Debug, Default, Template)]
 #[template(path = "upload_form.html")]
 pub(super) struct UploadForm {
@@ -48,7 +48,7 @@ pub(super) struct UploadForm {
     refused: Option<Refused>,
 }
 
-/// Why a file wasn't taken.
+/// Error of a file.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) title: String,
@@ -57,7 +57,7 @@ pub(super) struct Refused {
     pub(super) faults: Vec<CellFault>,
 }
 
-/// One fault of a file.
+/// One error of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CellFault {
     pub(super) row: String,
@@ -66,7 +66,6 @@ pub(super) struct CellFault {
 }
 
 impl UploadForm {
-    /// A form that nobody has filled in.
     pub(super) fn empty(user: &SessionUser) -> Self {
         Self {
             form_token: user.form_token.clone(),
@@ -79,27 +78,27 @@ impl UploadForm {
         "Nothing was queued."
     }
 
-    /// The kinds that a suite may be of, each with what its items hold.
+    /// Kinds of suites, each with a description of its items.
     fn kinds() -> Vec<(Kind, &'static str)> {
         let kinds = Kind::to_choose().into_iter();
         kinds.map(|kind| (kind, about(kind).items)).collect()
     }
 }
 
-/// A form whose last field is a file that goes on to the API.
+/// A form whose last field is a file that is streamed to the API.
 pub(super) trait FileForm: Send + Sync {
-    /// What comes of a file that is taken.
+    /// Result of an accepted file.
     type Taken;
-    /// Takes a field that stands before the file.
+    /// Sets a field that precedes the file.
     fn take(&mut self, name: &str, value: String);
-    /// The forms that a file may have, by the end of its name.
+    /// Accepted file extensions.
     fn endings(&self) -> &'static str;
-    /// What to do with a file of another form.
+    /// Remedy for a file of another format.
     fn remedy(&self, _file_name: &str) -> &'static str {
         "save it as one of them"
     }
     fn media_type(&self, file_name: &str) -> Option<&'static str>;
-    /// Hands a file on to the API as it comes.
+    /// Streams a file to the API.
     async fn send(
         &self,
         client: &ApiAccess,
@@ -108,7 +107,7 @@ pub(super) trait FileForm: Send + Sync {
     ) -> Result<Self::Taken, ApiError>;
 }
 
-/// A file as it comes.
+/// A file stream.
 pub(super) struct SentFile<'f> {
     name: String,
     media_type: &'static str,
@@ -137,7 +136,7 @@ impl<'f> SentFile<'f> {
 }
 
 impl UploadForm {
-    /// What a batch of the file of this name is asked for with.
+    /// Parameters of the batch created from this file.
     fn params(&self, file_name: &str) -> Params {
         let name = match self.name.as_str() {
             "" => suite_name(file_name),
@@ -189,7 +188,7 @@ impl FileForm for UploadForm {
         caller: &Caller,
         file: SentFile<'_>,
     ) -> Result<Batch, ApiError> {
-        // Nothing is read for who may not send it.
+        // Check the scope before reading the file.
         let api = client.authorize(caller, &Method::POST, batches::BATCHES)?;
         let items = Spooled::read(file.content, &HeaderMap::new(), &api.http).await?;
         let format = format_named(Some(file.media_type.to_owned()))?;
@@ -215,13 +214,13 @@ impl Refused {
         }
     }
 
-    /// Whether any fault says its row: those of files of sessions say their line in words.
+    /// Whether any error has a row. Errors of session files have the line in their text.
     pub(super) fn has_rows(&self) -> bool {
         self.faults.iter().any(|fault| !fault.row.is_empty())
     }
 }
 
-/// Where a fault is: `/rows/3/prompt` is the column `prompt` of row 3, anything else a field of the form.
+/// Converts a pointer: `/rows/3/prompt` is column `prompt` of row 3, others are fields of the form.
 fn place(pointer: &str, message: &str) -> CellFault {
     let Some(at) = pointer.strip_prefix("/rows/") else {
         return CellFault {
@@ -258,7 +257,8 @@ async fn page(State(state): State<PageState>, user: SessionUser) -> Page {
     html(&UploadPage { frame, form })
 }
 
-/// Sends a file on to the API; a form that is out of date comes back with what was typed, for its file to be chosen again. Fields stand before the file: what comes after it isn't read.
+/// Handles an upload. A form with an outdated token is shown again with its input; the user selects the file again. Fields must precede the
+/// file, because later ones aren't read.
 pub(super) async fn upload(
     State(state): State<PageState>,
     user: SessionUser,
@@ -272,13 +272,13 @@ pub(super) async fn upload(
     };
     let (status, refused) = refusal(fault)?;
     form.refused = Some(refused);
-    // What was refused is no effect that the key could stand for.
+    // A new key, because the old one has stored the rejection.
     form.key = Uuid::new_v4().to_string();
     let frame = Frame::load(&state, user, "Batches", "Not taken · Upload a suite").await;
     with_status(status, &UploadPage { frame, form })
 }
 
-/// Why a file wasn't taken, to be shown above its form; what the form can't mend is an error.
+/// Error to show above the form. Returns a page error if the user can't fix it in the form.
 pub(super) fn refusal(fault: PageError) -> Result<(StatusCode, Refused), PageError> {
     let problem = fault.problem();
     if matches!(problem.status, 401 | 403) && problem.name() != "stale-form" {
@@ -288,7 +288,7 @@ pub(super) fn refusal(fault: PageError) -> Result<(StatusCode, Refused), PageErr
     Ok((status, Refused::from_problem(problem)))
 }
 
-/// Reads a form, and sends its file on to the API as it comes.
+/// Reads a form and streams its file to the API.
 pub(super) async fn read<F: FileForm>(
     state: &PageState,
     user: &SessionUser,
@@ -361,7 +361,7 @@ fn media_type(file_name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a suite is called that nobody named: as its file is, without the ending.
+/// Default name of a suite: the file name without extension.
 fn suite_name(file_name: &str) -> &str {
     let stem = Path::new(file_name).file_stem();
     let stem = stem.and_then(OsStr::to_str).unwrap_or_default();

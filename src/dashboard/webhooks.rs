@@ -1,5 +1,4 @@
-//! `/webhooks`, for admins: who is told of what, the log of it, and sending again. The secret of a new one shows once, in the answer to its
-//! form.
+//! `/webhooks`, for admins: endpoints, delivery log, and resending. The secret of a new webhook is shown once, in the response to its form.
 
 use askama::Template;
 use axum::Router;
@@ -31,7 +30,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/webhooks/deliveries/{id}/resend", post(resend))
 }
 
-/// Which deliveries are shown.
+/// Filter of deliveries.
 #[derive(Default, Deserialize)]
 struct DeliveryParams {
     #[serde(default)]
@@ -62,11 +61,11 @@ impl DeliveryLine {
     }
 }
 
-/// What has come of a form.
+/// Result of a form.
 #[derive(Default)]
 struct Done {
     created: Option<WebhookCreated>,
-    /// Why it wasn't taken, HTML.
+    /// Validation error, HTML.
     refused: String,
     name: String,
     url: String,
@@ -80,7 +79,7 @@ struct WebhooksPage {
     webhooks: Vec<Webhook>,
     rows: Vec<DeliveryLine>,
     asked: DeliveryParams,
-    /// Where older deliveries are.
+    /// Address of older deliveries.
     older: Option<String>,
 }
 
@@ -129,7 +128,7 @@ async fn show(
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
 
-/// Makes a webhook, and shows its secret.
+/// Creates a webhook and shows its secret.
 async fn add(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default();
     let mut done = Done::default();
@@ -159,7 +158,7 @@ async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageErr
     }
     fields.insert("format".to_owned(), form.text("format").into());
     let events: Vec<&str> = form.all("events").collect();
-    // None is ticked: all.
+    // No selected event means all.
     if !events.is_empty() {
         fields.insert("events".to_owned(), events.into());
     }
@@ -168,7 +167,7 @@ async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageErr
     form.post(state, route, new, act).await
 }
 
-/// Deletes a webhook, after a question.
+/// Deletes a webhook, after a confirmation.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {

@@ -1,4 +1,4 @@
-//! How values read on a page: times, counts, money, states. The same words everywhere.
+//! Formats values for pages: times, counts, money, states.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
@@ -7,10 +7,10 @@ use crate::job::Kind;
 use crate::wire::Rating;
 pub(super) use crate::wire::words::{counted, duration, grouped, one_of, percent};
 
-/// Counts stop here in the API.
+/// The API stops counting here.
 const MANY: i64 = 10_000;
 
-/// A count that may have stopped counting: `10,000+`.
+/// Formats a count; `10,000+` if the API stopped counting.
 pub(super) fn count(n: i64) -> String {
     if n >= MANY {
         format!("{}+", grouped(MANY))
@@ -19,7 +19,7 @@ pub(super) fn count(n: i64) -> String {
     }
 }
 
-/// US dollars: two decimals, four below a dollar; a price that isn't known is no zero.
+/// Formats US dollars with two decimals, four below a dollar. `None` is an unknown price.
 pub(super) fn usd(cost: Option<f64>) -> String {
     match cost {
         None => "no price known".to_owned(),
@@ -28,17 +28,17 @@ pub(super) fn usd(cost: Option<f64>) -> String {
     }
 }
 
-/// The same where some calls have no price: what is known is the least.
+/// Like [`usd`], but a lower bound if some calls have no price.
 pub(super) fn usd_at_least(cost: Option<f64>, unpriced: i64) -> String {
     match cost {
         Some(known) if unpriced > 0 && known > 0.0 => format!("more than {}", usd(cost)),
-        // Nothing but calls without a price.
+        // All calls are without a price.
         Some(_) if unpriced > 0 => usd(None),
         Some(_) | None => usd(cost),
     }
 }
 
-/// A time for people, with the exact one for machines.
+/// A time for users, and the exact one for machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Moment {
     /// RFC 3339, for `<time datetime>`.
@@ -57,7 +57,7 @@ pub(super) fn moment(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
     }
 }
 
-/// A time as somebody wrote it, to the second; what is no time stays as it is.
+/// Formats an RFC 3339 time, to the second. Other text is returned unchanged.
 pub(super) fn written(text: &str) -> String {
     DateTime::parse_from_rfc3339(text).map_or_else(
         |_| text.to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn written(text: &str) -> String {
     )
 }
 
-/// What is nearer than that is "just now".
+/// Ages below this are "just now".
 pub(super) const JUST_NOW: TimeDelta = TimeDelta::seconds(10);
 
 fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
@@ -87,7 +87,7 @@ fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     }
 }
 
-/// A difference with its sign, in points of a hundred: `+2.5`.
+/// Formats a difference in points of 100 with its sign: `+2.5`.
 pub(super) fn points(difference: f64) -> String {
     let points = (difference * 10.0).round() / 10.0;
     match points {
@@ -97,21 +97,20 @@ pub(super) fn points(difference: f64) -> String {
     }
 }
 
-/// The first digits of a hash, by which people know it.
+/// Returns the first 8 digits of a hash.
 pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
 }
 
-/// The digits by which people tell ids apart: the first hold the time, and are alike of things that were made together; the last
-/// are random.
+/// Returns the last digits of an id. The first digits contain the time and are equal for ids created together; the last are random.
 pub(super) fn short_id(id: &Uuid) -> String {
     let text = id.simple().to_string();
     let (head, tail) = (text.get(..8), text.get(28..));
     format!("{}…{}", head.unwrap_or_default(), tail.unwrap_or_default())
 }
 
-/// A name cut where it may be broken without tearing a word: before each hump of `CoreDNSLatencyHigh`, behind `_`, `.`, `/` and `:`. Together
-/// the pieces are the name.
+/// Splits a name at possible line breaks: before each hump of `CoreDNSLatencyHigh`, after `_`, `.`, `/` and `:`. The joined pieces equal
+/// the name.
 pub(super) fn pieces(name: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut from, mut before) = (0, None::<char>);
@@ -133,13 +132,13 @@ pub(super) fn pieces(name: &str) -> Vec<&str> {
     pieces
 }
 
-/// A text for a tab's title, where nothing keeps marks of direction to themselves: without them.
+/// Removes bidirectional control characters for a tab's title, where they would affect the surrounding text.
 pub(super) fn straight(text: &str) -> String {
     let is_direction = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     text.chars().filter(|c| !is_direction(c)).collect()
 }
 
-/// A name of ours as a heading: `judge_prompt` is `Judge prompt`.
+/// Formats an identifier as a heading: `judge_prompt` is `Judge prompt`.
 pub(super) fn heading(name: &str) -> String {
     let mut chars = name.chars();
     let first = chars.next().map(|first| first.to_ascii_uppercase());
@@ -147,7 +146,7 @@ pub(super) fn heading(name: &str) -> String {
     heading.replace('_', " ")
 }
 
-/// A text of at most so many characters.
+/// Truncates a text to `most` characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
     crate::wire::words::clip(text, most).into_owned()
 }
@@ -156,7 +155,7 @@ pub(super) fn count_of(n: usize) -> String {
     grouped(u64::try_from(n).unwrap_or(u64::MAX))
 }
 
-/// A size: `512 bytes`, `3,584 KB`.
+/// Formats a size: `512 bytes`, `3,584 KB`.
 pub(super) fn bytes(n: usize) -> String {
     match n {
         0..=1_023 => counted(i64::try_from(n).unwrap_or(i64::MAX), "byte"),
@@ -164,7 +163,7 @@ pub(super) fn bytes(n: usize) -> String {
     }
 }
 
-/// A score's rating as a word and as the name of its colour.
+/// Returns a score's rating and the name of its colour.
 pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     match Rating::from_total(total) {
         Rating::Failed => ("failed", "failed"),
@@ -175,7 +174,7 @@ pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     }
 }
 
-/// Names of kinds, for people.
+/// Formats the names of kinds.
 pub(super) fn kinds(kinds: &[Kind]) -> String {
     let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     names.join(", ").replace('_', " ")

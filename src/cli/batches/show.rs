@@ -1,4 +1,4 @@
-//! How a batch reads: where it stands in words, what it came to, what it cost.
+//! Text output of a batch: state, results, cost.
 
 use crate::cli::costs::without_price;
 use crate::cli::outcome::Exit;
@@ -9,7 +9,7 @@ use crate::wire::{
     BatchVerdict, PausedBy, ProviderBatch, ProviderBatchState, ProviderChunk,
 };
 
-/// Sessions that were being scored elsewhere which are named.
+/// Maximum number of listed sessions that were already being scored elsewhere.
 const NAMED: usize = 5;
 
 impl Row for Batch {
@@ -72,7 +72,7 @@ impl Printable for Batch {
 }
 
 impl Printable for BatchRetried {
-    /// How many items it queued again, and the batch.
+    /// Number of requeued items, and the batch.
     fn text(&self, out: &mut Text) {
         let items = counted(self.queued_again, "item");
         out.line(format!("{items} queued again"));
@@ -87,7 +87,7 @@ impl Printable for BatchRetried {
     }
 }
 
-/// Where a batch stands, in a word or two.
+/// State of a batch in one or two words.
 fn brief(batch: &Batch) -> String {
     match (batch.state, &batch.paused) {
         (BatchState::Running | BatchState::Expanding, _) if batch.stopped.is_some() => {
@@ -98,7 +98,7 @@ fn brief(batch: &Batch) -> String {
     }
 }
 
-/// Where a batch stands, in words.
+/// State of a batch as text.
 pub(super) fn state_of(batch: &Batch) -> String {
     match (batch.state, batch.origin, &batch.stopped) {
         (BatchState::Running, _, Some(stopped))
@@ -136,7 +136,7 @@ pub(super) fn done(counts: &BatchCounts) -> i64 {
     counts.succeeded + counts.failed + counts.cancelled
 }
 
-/// Those counts that are not 0, with their words.
+/// Formats the counts that aren't 0.
 pub(in crate::cli) fn nonzero(counts: &[(i64, &str)]) -> String {
     let some = counts.iter().filter(|(n, _)| *n > 0);
     let words: Vec<String> = some.map(|(n, words)| format!("{n} {words}")).collect();
@@ -178,7 +178,7 @@ fn verdict(verdict: BatchVerdict) -> String {
     parts.join(", ")
 }
 
-/// What it cost so far, and what it may.
+/// Cost so far and budget.
 pub(super) fn money(batch: &Batch) -> String {
     let spent = batch.spent_usd;
     let budget = batch
@@ -191,7 +191,7 @@ pub(super) fn money(batch: &Batch) -> String {
     }
 }
 
-/// What is left to do, and how long that takes.
+/// Number of remaining items and estimated time.
 fn left(progress: &BatchProgress) -> String {
     let Some(eta) = progress.eta_s else {
         return String::new();
@@ -201,7 +201,7 @@ fn left(progress: &BatchProgress) -> String {
     format!("about {}{rate}", duration(eta))
 }
 
-/// How its replies are collected, and what that waits for.
+/// State of a provider batch.
 fn provider_batch_words(batch: &ProviderBatch) -> String {
     let mut words = match batch.state {
         ProviderBatchState::Asked => "its replies are being fetched".to_owned(),
@@ -249,7 +249,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A running suite of three, but for these fields.
+    /// A running suite with three items; `change` overrides its fields.
     pub(in crate::cli) fn batch(change: &Value) -> Batch {
         let mut batch = json!({
             "batch_id": uuid::Uuid::nil(), "name": null, "kind": "query", "origin": "suite", "state": "running",

@@ -1,4 +1,4 @@
-//! How the spread of a batch reads: all of its sessions together, each judge, each session.
+//! Text output of a batch's spread: all sessions together, per judge, per session.
 
 use crate::cli::outcome::Exit;
 use crate::cli::output::{self, Column, Printable, Row, TableRow, Text, or_empty, rounded};
@@ -53,7 +53,7 @@ impl Printable for Spread {
     }
 }
 
-/// All sessions together, in words.
+/// Summary of all sessions.
 fn whole(summary: &PanelSummary) -> Vec<String> {
     let mut lines = vec![format!(
         "{} of {}, {} of which with all of theirs",
@@ -83,7 +83,7 @@ impl Row for PanelJudge {
     ];
 }
 
-/// A judge beside people, a row for each scale.
+/// Compares a judge with users' ratings, one row per scale.
 fn against_people(judge: &PanelJudge) -> Vec<TableRow> {
     let scales = judge.agreement.iter();
     let row = |found: &Agreement| {

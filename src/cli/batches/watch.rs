@@ -1,4 +1,4 @@
-//! Following a batch until it ends, or is paused.
+//! Watches a batch until it ends or is paused.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::wire::{Batch, BatchState};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The batch when it has ended, or is paused. The service may be away for a minute.
+/// Returns the batch when it has ended or is paused. Tolerates an unavailable service for a minute.
 pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, CliError> {
     let progress = Progress::growing("items");
     loop {
@@ -32,7 +32,7 @@ pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, Cl
     }
 }
 
-/// What stands beside the counts while a batch runs.
+/// Progress text next to the counts.
 fn beside(batch: &Batch) -> String {
     let mut parts = vec![money(batch)];
     if batch.state == BatchState::Expanding || batch.stopped.is_some() {
@@ -43,7 +43,7 @@ fn beside(batch: &Batch) -> String {
     parts.join("; ")
 }
 
-/// How a watched batch ended: done only if each item has a score.
+/// Exit code for a watched batch: done only if each item has a score.
 pub(in crate::cli) fn exit_of(batch: &Batch) -> Exit {
     let verdict = batch.verdict;
     let unscored = verdict.map_or(0, |verdict| verdict.incomplete + verdict.unscored);

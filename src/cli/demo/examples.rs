@@ -1,10 +1,10 @@
-//! The example sessions, read as files are.
+//! The example sessions, parsed like files.
 
 use super::super::import::{self, FileSession};
 use super::super::outcome::CliError;
 use crate::history::examples::SESSIONS;
 
-/// The example sessions, in the order in which they are shown.
+/// Returns the example sessions in display order.
 pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
     let mut sessions = Vec::new();
     for (name, text) in SESSIONS {

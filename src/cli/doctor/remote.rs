@@ -1,4 +1,4 @@
-//! The service that `--server` names: whether it is well, and whether somebody would score what it is asked.
+//! Checks the service of `--server`: its health, and whether it has a worker and a judge for new jobs.
 
 use super::super::outcome::CliError;
 use super::super::output::after_colon;
@@ -6,7 +6,7 @@ use super::Check;
 use crate::client::{Client, ClientError};
 use crate::wire::{Hold, Judge, WaitReason};
 
-/// Looks at it from outside; of one that doesn't answer there is nothing more to say.
+/// Runs the checks over HTTP. If the service doesn't respond, there is only that error.
 pub(super) async fn check(client: &Client) -> Vec<Check> {
     let what = format!("service {}", client.address(""));
     let ready = match client.ready().await {

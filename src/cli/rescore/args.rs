@@ -1,4 +1,4 @@
-//! The flags of `gavel rescore`, and what is asked of the service with them.
+//! Flags of `gavel rescore`, and their conversion to a request.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,10 @@ use crate::clock::{Clock as _, SystemClock, is_taken};
 use crate::job::{Priority, Purpose};
 use crate::wire::{Rating, RescoreFilter, RescoreRequest, Sample, Scored, SessionStatus};
 
-/// ExecutionArgs many sessions a preview scores unless told otherwise.
+/// Default sample size of a preview.
 const PREVIEWED: u64 = 50;
 
-/// Score many stored sessions anew, by a filter
+/// Score many stored sessions again, selected by a filter
 #[derive(Debug, Args)]
 #[command(
     long_about = "Score many stored sessions anew: all that the filter finds, in one batch that the service runs. Nothing \
@@ -49,118 +49,119 @@ pub(in crate::cli) struct Rescore {
     pub(super) connection: ConnectionArgs,
 }
 
-/// What for.
+/// Purpose of the scores.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What for")]
 pub(super) struct PurposeArgs {
-    /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
+    /// Judge by these stored criteria: a hash (at least 8 digits), or current [default: current]
     #[arg(long, value_name = "HASH|current")]
     pub(super) criteria: Option<String>,
-    /// Try out a criteria file on a sample, without replacing any score. Stores the definition, even with --dry-run; its ${VARIABLES} are filled in here, even with --server
+    /// Try a criteria file on a sample without replacing scores. Stores the definition, even with --dry-run; its ${VARIABLES} are filled in
+    /// here, even with --server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["criteria", "repeat", "force"])]
     pub(super) preview: Option<PathBuf>,
-    /// Score each session so often (2-20), to see how steady the judge is; replaces no score
+    /// Score each session this many times (2-20), to measure judge consistency; replaces no score
     #[arg(long, value_name = "K", conflicts_with_all = ["judge", "force"], value_parser = value_parser!(u8).range(2..=20))]
     pub(super) repeat: Option<u8>,
-    /// Score each session by this judge, and by each other one that is named so (2-9). Compares them with each other, and with people's ratings; replaces no score
+    /// Score each session with this judge; repeat for 2-9 judges. Compares them with each other and with user ratings; replaces no score
     #[arg(long, value_name = "NAME", conflicts_with = "force")]
     pub(super) judge: Vec<String>,
 }
 
-/// Which sessions.
+/// Session filter.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which sessions")]
 pub(super) struct SelectionArgs {
-    /// Sessions whose score is by these criteria: a hash, or current
+    /// Sessions scored with these criteria: a hash, or current
     #[arg(long, value_name = "HASH|current", conflicts_with = "not_current")]
     scored_with: Option<String>,
-    /// Sessions whose score is by other criteria than the current ones
+    /// Sessions scored with other criteria than the current ones
     #[arg(long)]
     not_current: bool,
-    /// By rating
+    /// Sessions with this rating
     #[arg(long, value_name = "RATING", value_parser = choice::<Rating>(Rating::ALL.iter().map(|it| it.as_str())))]
     rating: Option<Rating>,
-    /// Current score at least, 0-100
+    /// Minimum current score, 0-100
     #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
     min_score: Option<u8>,
-    /// Current score at most, 0-100
+    /// Maximum current score, 0-100
     #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
     max_score: Option<u8>,
-    /// Completed then or later: a time, a date (2026-01-31) or an age (30d, 12h)
+    /// Completed at or after: a time, a date (2026-01-31) or an age (30d, 12h)
     #[arg(long, value_name = "TIME", value_parser = time)]
     from: Option<DateTime<Utc>>,
     /// Completed before
     #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<DateTime<Utc>>,
-    /// Has this label
+    /// Has this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// The agent's name
+    /// Name of the agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The alert type
+    /// Alert type
     #[arg(long, value_name = "TYPE")]
     alert_type: Option<String>,
-    /// Its score misses this tool, however it is spelled
+    /// Its score misses this tool, in any spelling
     #[arg(long, value_name = "NAME")]
     missing_tool: Option<String>,
-    /// Where the session stands
+    /// Status of the session
     #[arg(long, value_name = "STATUS", value_parser = choice::<SessionStatus>(SessionStatus::ALL.iter().map(|it| it.as_str())))]
     status: Option<SessionStatus>,
-    /// By score: no (without one) or failed (the newest job failed, whatever older score there is)
+    /// By score: no (without one) or failed (the newest job failed, even if there is an older score)
     #[arg(long, value_name = "no|failed", value_parser = choice::<Scored>([Scored::No, Scored::Failed].iter().map(|it| it.as_str())))]
     scored: Option<Scored>,
-    /// Only those that people rated, or a score of which they rated
+    /// Only sessions that users rated, directly or by one of their scores
     #[arg(long)]
     rated: bool,
-    /// Part of an alert type, agent or author, or what an id or an external id begins with
+    /// Part of an alert type, agent or author, or start of an id or an external id
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
-    /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
+    /// Only the ids in this file, one per line; - is stdin, which on a terminal requires --yes or --dry-run
     #[arg(long, value_name = "FILE")]
     pub(super) ids_file: Option<PathBuf>,
-    /// Only this many of the sessions, chosen at random [default with --preview: 50]
+    /// Random sample of this size [default with --preview: 50]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     sample: Option<u64>,
-    /// Number of the sample: the same number chooses the same sessions
+    /// Seed of the sample: the same seed selects the same sessions
     #[arg(long, value_name = "S", default_value_t = 1, requires = "sampled")]
     seed: u64,
 }
 
-/// How it is done.
+/// Execution options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How")]
 pub(super) struct ExecutionArgs {
-    /// Score anew what has a score by the target criteria already. Ask the judge again where its reply is cached
+    /// Also score sessions that have a score by the target criteria. Call the judge even if its reply is cached
     #[arg(long)]
     force: bool,
-    /// Maximum number of sessions, the newest first
+    /// Maximum number of sessions, newest first
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Pause when so much is spent
+    /// Pause when the cost reaches this amount
     #[arg(long, value_name = "USD", value_parser = dollars)]
     budget: Option<f64>,
-    /// What you call it
+    /// Name of the batch
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Fetch the replies by the provider's batch endpoint: within a day, for about half the price
+    /// Use the provider's batch endpoint: within a day, for about half the price
     #[arg(long, conflicts_with_all = ["budget", "interactive", "judge"])]
     economy: bool,
     /// Run before bulk work
     #[arg(long)]
     interactive: bool,
-    /// Show the plan, and start nothing
+    /// Show the plan without starting
     #[arg(long, conflicts_with_all = ["yes", "watch"])]
     pub(super) dry_run: bool,
-    /// Start without asking
+    /// Start without confirmation
     #[arg(long, short)]
     pub(super) yes: bool,
-    /// Follow the batch until it ends
+    /// Watch the batch until it ends
     #[arg(long)]
     pub(super) watch: bool,
 }
 
-/// A time, a date at midnight UTC, or an age.
+/// Parses a time, a date at midnight UTC, or an age.
 pub(in crate::cli) fn time(text: &str) -> Result<DateTime<Utc>, String> {
     let text = text.trim();
     let date = || {
@@ -191,8 +192,8 @@ pub(in crate::cli) fn time(text: &str) -> Result<DateTime<Utc>, String> {
 }
 
 impl Rescore {
-    /// What is asked of the service, but for whether it is a dry run. `ids`: the sessions of --ids-file; `hash`: the criteria to judge by, the
-    /// current ones if none.
+    /// Builds the request without its dry-run flag. `ids`: the sessions of --ids-file; `hash`: the criteria to judge by, the current ones
+    /// if `None`.
     pub(super) fn request(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> RescoreRequest {
         let (PurposeArgs { preview, judge, .. }, how) = (&self.purpose, &self.how);
         let purpose = match (preview, self.purpose.repeat, judge.is_empty()) {
@@ -226,7 +227,7 @@ impl Rescore {
 }
 
 impl Rescore {
-    /// Whether a preview is left to what can be compared: sessions with a score by the current criteria.
+    /// Whether a preview is limited to comparable sessions, those with a score by the current criteria.
     pub(super) fn takes_comparable(&self) -> bool {
         let which = &self.which;
         let is_chosen = which.scored_with.is_some()
@@ -287,7 +288,7 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
-    /// The body that flags make.
+    /// The request body of these flags.
     fn body(flags: &str, hash: Option<&str>) -> Value {
         serde_json::to_value(read(flags).unwrap().request(None, hash)).unwrap()
     }
@@ -324,7 +325,7 @@ mod tests {
             (&preview["purpose"], &preview["sample"]),
             (&json!("preview"), &json!({"size": 50, "seed": 7}))
         );
-        // What has no score by the current criteria can be compared with nothing.
+        // Sessions without a score by the current criteria can't be compared.
         for (flags, filter) in [
             ("--preview f", json!({"criteria": "current"})),
             (

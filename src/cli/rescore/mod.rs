@@ -1,4 +1,5 @@
-//! `gavel rescore`: many stored sessions scored anew. Shows the plan, asks, starts the batch, and follows it if that is wanted.
+//! `gavel rescore`: scores many stored sessions again. Shows the plan, asks for confirmation, starts the batch, and watches it if
+//! requested.
 
 mod args;
 mod plan;
@@ -20,21 +21,21 @@ use crate::wire::{Batch, Judge, RescorePlan};
 
 pub(super) use self::args::{Rescore, time};
 
-/// The most ids that the service takes at once.
+/// The service's limit of ids per request.
 const MOST_IDS: usize = 100_000;
 
-/// How it is settled whether a plan is wanted.
+/// Confirmation of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Consent {
-    /// Somebody sits at the terminal, and is asked.
+    /// The user is asked on the terminal.
     Asked,
-    /// It was given ahead by --yes, or nobody is there to be asked: a script means what it says.
+    /// Given by --yes, or implied because there is no terminal (script).
     Given,
-    /// Somebody sits at the terminal, and the answer can't be read: the ids come where it would.
+    /// There is a user, but stdin contains the ids, so that the answer can't be read.
     Lacking,
 }
 
-/// Which stream is a terminal.
+/// Streams connected to a terminal.
 #[derive(Debug, Clone, Copy)]
 struct Terminals {
     stdin: bool,
@@ -123,7 +124,7 @@ impl Rescore {
         })
     }
 
-    /// The hash of the criteria to judge by; `None`: the current ones. A candidate's file is stored for that.
+    /// Hash of the criteria to judge by; `None` is current. Stores the criteria file of a preview.
     async fn target(&self, connection: &Connection<'_>) -> Result<Option<String>, CliError> {
         let Some(file) = &self.purpose.preview else {
             let named = self.purpose.criteria.as_deref();
@@ -145,7 +146,7 @@ impl Rescore {
         Ok(Some(stored.criteria_hash))
     }
 
-    /// How it is settled whether the plan is wanted.
+    /// Determines how the plan is confirmed.
     fn consent(&self, terminals: Terminals) -> Consent {
         let takes_stdin = self.which.ids_file.as_deref() == Some(Path::new("-"));
         match (self.how.yes, terminals.stderr, terminals.stdin) {
@@ -156,7 +157,7 @@ impl Rescore {
         }
     }
 
-    /// Prints the commands that follow the batch, show its spread, compare a candidate and make it current.
+    /// Prints the commands that watch the batch, show its spread, compare a candidate and make it current.
     async fn print_next_steps(&self, client: &Client, batch: &Batch) -> Result<(), CliError> {
         let id = batch.batch_id;
         if !self.how.watch {
@@ -190,18 +191,18 @@ impl Rescore {
     }
 }
 
-/// Whether to go on with a plan: asked of whoever sits at a terminal.
+/// Asks the user on the terminal whether to run the plan.
 async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     output::note(&format!(
         "Score {}? [y/N]",
         words::counted(plan.to_score, "session")
     ));
     let (answer, answered) = tokio::sync::oneshot::channel();
-    // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
+    // In a detached thread, because reading a terminal can't be cancelled and Ctrl-C must end the command.
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = stdin().read_line(&mut line).map(|_| line);
-        let _ = answer.send(read); // interrupted meanwhile
+        let _ = answer.send(read); // receiver gone after Ctrl-C
     });
     let line = answered
         .await
@@ -212,7 +213,7 @@ async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     ))
 }
 
-/// Whether the service can ask a judge, of whom it lists the entries and their known models: what it can't ask isn't worth storing.
+/// Checks that the service can call the judge, by its list of entries and models. Otherwise the criteria aren't stored.
 fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     let entry = judge.split(':').next().unwrap_or(judge);
     let of = |name: &str| judges.iter().find(|known| known.name == name);
@@ -233,7 +234,7 @@ fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     }
 }
 
-/// The ids of a file, one a line; - is stdin. Empty lines and what follows a # are skipped.
+/// Reads the ids of a file, one per line; - is stdin. Empty lines and text after # are skipped.
 fn read_ids(path: &Path) -> Result<Vec<Uuid>, CliError> {
     let name = path.display();
     let text = match path.to_str() {
@@ -296,11 +297,11 @@ mod tests {
             ("", true, true, Consent::Asked),
             ("--yes", true, true, Consent::Given),
             ("--ids-file ids.txt", true, true, Consent::Asked),
-            // The ids are piped in, and somebody watches.
+            // The ids are piped in, and stderr is a terminal.
             ("--ids-file -", false, true, Consent::Lacking),
             ("--ids-file -", true, true, Consent::Lacking),
             ("--ids-file - --yes", false, true, Consent::Given),
-            // A script, a timer, a pipeline: nobody is there.
+            // A script, a timer or a pipeline: no user.
             ("--ids-file -", false, false, Consent::Given),
             ("", false, false, Consent::Given),
             ("", false, true, Consent::Given),

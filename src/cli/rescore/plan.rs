@@ -1,4 +1,4 @@
-//! A rescore's plan as people read it: how many sessions, what it will cost, how long it takes.
+//! Text output of a rescore's plan: number of sessions, cost, duration.
 
 use crate::cli::batches::nonzero;
 use crate::cli::output::{Printable, Text, clean};

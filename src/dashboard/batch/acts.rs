@@ -1,4 +1,4 @@
-//! What may be done about a batch, with a question before what costs money or loses work.
+//! Actions on a batch. Those that cost money or discard work need a confirmation.
 
 use askama::Template;
 use axum::Router;
@@ -78,7 +78,7 @@ fn home(id: &str) -> String {
     format!("/batches/{}", segment(id))
 }
 
-/// A question before what costs money or loses data.
+/// Confirmation page.
 #[derive(Template)]
 #[template(path = "batch_ask.html")]
 struct Ask {
@@ -89,7 +89,7 @@ struct Ask {
     verb: &'static str,
     button: &'static str,
     danger: bool,
-    /// Whether there is nothing that it would do.
+    /// Whether the action would have no effect.
     is_idle: bool,
     form_token: String,
     key: String,

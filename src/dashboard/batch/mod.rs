@@ -1,4 +1,4 @@
-//! `/batches/{id}`: how far a batch is, what it came to, its items by how they stand, and what may be done about it.
+//! `/batches/{id}`: progress, results, items by outcome, and actions of a batch.
 
 mod acts;
 mod spread;
@@ -30,7 +30,7 @@ use crate::api::ratings::panels;
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, Spread};
 
-/// The forms of a report, with what each is for.
+/// Report formats: file name, label.
 const REPORTS: [(&str, &str); 7] = [
     ("report.xlsx", "XLSX"),
     ("report.csv", "CSV"),
@@ -40,7 +40,7 @@ const REPORTS: [(&str, &str); 7] = [
     ("report.junit.xml", "JUnit"),
     ("report.md", "Markdown"),
 ];
-/// How often a page asks for a batch again at most, milliseconds: counting the items of a large one takes its time.
+/// Minimum refresh interval of the page, milliseconds, by number of items, because counting the items of a large batch is slow.
 const LEAST_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
 
 pub(super) fn routes() -> Router<PageState> {
@@ -50,12 +50,12 @@ pub(super) fn routes() -> Router<PageState> {
         .merge(acts::routes())
 }
 
-/// The route of reports, which take their time.
+/// Separate router for reports, which need a longer timeout.
 pub(super) fn reports() -> Router<PageState> {
     Router::new().route("/batches/{id}/{report}", get(report))
 }
 
-/// What the address asks of the page.
+/// Query string of the page.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchParams {
@@ -63,7 +63,7 @@ struct BatchParams {
     cursor: String,
 }
 
-/// The page below its head: what is asked for again as things happen.
+/// Part of the page below the head, reloaded on events.
 #[derive(Template)]
 #[template(path = "batch_body.html")]
 struct Body {
@@ -77,17 +77,17 @@ struct Body {
     sections: Vec<Section>,
     shows: Vec<(&'static str, String, bool)>,
     spread: Option<Spread>,
-    /// What the sessions of the spread are called.
+    /// Name and time of each session in the spread.
     names: HashMap<Uuid, (String, Moment)>,
     may: bool,
     form_token: String,
     back: String,
-    /// A budget that wasn't taken.
+    /// The rejected budget, if any.
     refused: Option<Refused>,
     batch: Batch,
 }
 
-/// A budget as it was typed, and why it wasn't taken, HTML.
+/// A rejected budget as typed, with the error as HTML.
 struct Refused {
     typed: String,
     says: String,
@@ -144,13 +144,13 @@ impl Body {
         REPORTS
     }
 
-    /// Whether a simulated judge made scores of it, which pass nothing.
+    /// Whether a simulated judge made scores of the batch. The criteria's thresholds don't apply to them.
     fn simulated(&self) -> bool {
         let verdict = self.batch.verdict.as_ref();
         verdict.is_some_and(|verdict| verdict.simulated)
     }
 
-    /// Whether there is anything to do about it.
+    /// Whether the page has any action.
     fn has_actions(&self) -> bool {
         let links = &self.batch.links;
         self.may && (self.batch.moves() || links.retry_errors.is_some())
@@ -193,7 +193,7 @@ fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// How fast it goes, and when it will have ended; empty while nothing runs.
+/// Throughput and estimated end. Empty unless the batch is running.
 fn pace(batch: &Batch, workers: usize) -> String {
     let runs = batch.moves() && batch.paused.is_none() && batch.stopped.is_none() && workers > 0;
     let rate = batch.progress.rate_per_s.filter(|rate| *rate > 0.0);
@@ -211,7 +211,7 @@ fn pace(batch: &Batch, workers: usize) -> String {
     }
 }
 
-/// Why no item begins, where nobody paused the batch itself.
+/// Reason why no item starts although the batch isn't paused.
 fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     if !batch.moves() || batch.paused.is_some() {
         return String::new();
@@ -227,7 +227,7 @@ fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     }
 }
 
-/// The filter that found a rescore's sessions, as names and values.
+/// The filter of a rescore, as names and values.
 fn filter_words(filter: &Value) -> Vec<(String, String)> {
     let Some(fields) = filter.as_object() else {
         return Vec::new();
@@ -295,7 +295,7 @@ async fn body(
     html(&Body::read(&state, &user, &id, &asked).await?)
 }
 
-/// Hands a report on as it streams.
+/// Streams a report.
 async fn report(
     State(state): State<PageState>,
     user: SessionUser,

@@ -1,4 +1,4 @@
-//! Two batches side by side: what turned, then the means.
+//! Comparison of two batches: changed items, then means.
 
 use askama::Template;
 
@@ -25,7 +25,6 @@ struct BatchesPage {
     found: BatchComparison,
 }
 
-/// Draws the page of two batches.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let api = state.api(&user)?;
     let (a, b, found) = tokio::try_join!(
@@ -42,7 +41,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
 }
 
 impl BatchesPage {
-    /// Items that turned, by the way in which they did: its words and its class.
+    /// Changed items by kind of change, with label and CSS class.
     fn groups(&self) -> [(&'static str, &'static str, &TurnedItems); 4] {
         let found = &self.found;
         [

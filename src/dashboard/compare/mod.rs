@@ -1,4 +1,4 @@
-//! `/compare?a=&b=`: two batches, two versions of the criteria, or two scores of a session side by side. What turned stands first.
+//! `/compare?a=&b=`: compares two batches, two criteria versions, or two scores of a session. Changes come first.
 
 mod batches;
 mod criteria;
@@ -26,7 +26,7 @@ use super::words;
 use crate::api::{self, Params, problem};
 use crate::wire::{Batch, CriteriaVersion};
 
-/// How many of the last batches can be chosen.
+/// Number of latest batches offered.
 const CHOICES: &str = "100";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -49,12 +49,12 @@ impl Pair {
         format!("/compare{}", query(&[("a", &self.b), ("b", &self.a)]))
     }
 
-    /// Whether both sides are the same, which says nothing.
+    /// Whether both sides are the same. There is no difference to show then.
     fn is_one(&self) -> bool {
         !self.a.is_empty() && self.a.trim().eq_ignore_ascii_case(self.b.trim())
     }
 
-    /// Ids of batches and of scores are UUIDs; hashes aren't.
+    /// Parses both sides as UUIDs (batches, scores). Criteria have hashes, which give `None`.
     fn ids(&self) -> Option<(Uuid, Uuid)> {
         let id = |text: &str| Uuid::try_parse(text.trim()).ok();
         Some((id(&self.a)?, id(&self.b)?))
@@ -83,18 +83,18 @@ async fn compare(
     }
 }
 
-/// Something that can be chosen for either side.
+/// An option of both selects.
 struct Choice {
     value: String,
     text: String,
     group: String,
-    /// Whether it stands in the field of the earlier side.
+    /// Whether it is selected as the earlier side.
     before: bool,
-    /// Whether it stands in that of the later one.
+    /// Whether it is selected as the later side.
     after: bool,
 }
 
-/// Those that have another one of their group to stand beside.
+/// Keeps the choices whose group has at least two.
 fn paired(found: Vec<Choice>) -> Vec<Choice> {
     let mut groups: BTreeMap<String, usize> = BTreeMap::new();
     for choice in &found {
@@ -104,7 +104,7 @@ fn paired(found: Vec<Choice>) -> Vec<Choice> {
     found.into_iter().filter(has_pair).collect()
 }
 
-/// Fills the fields of two sides: with what the address names, else with the newest two of a group, newest first in `found`.
+/// Selects both sides: those in the address, otherwise the newest two of a group. `found` is ordered newest first.
 fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
     let named = |id: &str| found.iter().position(|choice| choice.value == id);
     let (a, b) = (named(&pair.a), named(&pair.b));
@@ -132,7 +132,7 @@ fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
 #[template(path = "compare_choose.html")]
 struct ChoosePage {
     frame: Frame,
-    /// Whether the same was chosen for both sides.
+    /// Whether the user selected the same on both sides.
     is_one: bool,
     batches: Vec<Choice>,
     criteria: Vec<Choice>,
@@ -167,7 +167,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
             "{}{}{}",
             called(&version),
             if version.is_current { " (current)" } else { "" },
-            // Previews aren't counted, and they are what a candidate has.
+            // Candidates have only previews, which aren't counted.
             match version.scores {
                 0 => String::new(),
                 scores => format!(" · {}", words::counted(scores, "score")),
@@ -185,7 +185,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     })
 }
 
-/// A figure of both sides.
+/// A number of both sides.
 struct ComparedFigure {
     name: String,
     a: String,
@@ -195,7 +195,7 @@ struct ComparedFigure {
     n: String,
 }
 
-/// Better is up, whatever the colour says.
+/// CSS class of a difference. Higher is better.
 fn class(difference: f64) -> &'static str {
     match words::points(difference).chars().next() {
         Some('+') => "up",

@@ -1,4 +1,4 @@
-//! Two scores of a session side by side.
+//! Comparison of two scores of a session.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::api::scores;
 #[template(path = "compare_scores.html")]
 struct ScoresPage {
     frame: Frame,
-    /// What the sessions are called.
+    /// Name and time of each session.
     names: HashMap<Uuid, (String, Moment)>,
     pair: Pair,
     a: ScoreDetail,
@@ -36,7 +36,6 @@ impl ScoresPage {
     }
 }
 
-/// Draws the page of two scores.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let now = state.about.clock.now();
     let read = async |id: &str| -> Result<ScoreDetail, PageError> {
@@ -57,7 +56,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
     })
 }
 
-/// The total, then every dimension that either has.
+/// Rows of the total and of each dimension that either score has.
 fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<ComparedFigure> {
     let row = |name: &str, a: Option<f64>, b: Option<f64>| {
         let difference = a.zip(b).map(|(a, b)| b - a);

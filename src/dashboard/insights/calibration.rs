@@ -1,4 +1,5 @@
-//! Calibration: whether the confidence of a suite's cases says how often they are right. Too few cases are said, not drawn.
+//! Calibration: whether the stated confidence of a suite's cases matches the share of right ones. With too few cases there is a text
+//! instead of a chart.
 
 use chrono::{DateTime, Utc};
 
@@ -11,29 +12,29 @@ use super::super::words;
 use crate::api::{Params, batches};
 use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
 
-/// How many of the last suites can be chosen.
+/// Number of latest suites offered.
 const SUITES: &str = "20";
 
-/// A suite that can be chosen.
+/// A suite offered for selection.
 pub(super) struct Suite {
     pub(super) id: String,
     pub(super) text: String,
     pub(super) chosen: bool,
 }
 
-/// The part of the page.
+/// Calibration section of the page.
 pub(super) struct CalibrationSection {
-    /// The suites that have a confidence, newest first.
+    /// Suites with a confidence, newest first.
     pub(super) suites: Vec<Suite>,
-    /// What is drawn; `None`: too little.
+    /// `None` if there are too few cases.
     pub(super) chart: Option<Chart>,
-    /// What there is to say instead of, or beside, the drawing.
+    /// Text next to the chart or instead of it.
     pub(super) says: String,
     pub(super) warnings: Vec<String>,
 }
 
 impl CalibrationSection {
-    /// The calibration of the suite that the address names, else of the newest.
+    /// Loads the calibration of the suite in the address, otherwise of the newest one.
     pub(super) async fn read(
         state: &PageState,
         user: &SessionUser,
@@ -127,7 +128,7 @@ impl CalibrationSection {
     }
 }
 
-/// A level that has cases.
+/// Converts a level. `None` if it has no cases.
 fn promise(group: &CalibrationGroup) -> Option<Promise> {
     Some(Promise {
         name: group.confidence.as_str().to_owned(),

@@ -1,4 +1,4 @@
-//! What judges and suites cost. What has no price is unknown, and never 0.
+//! Cost of judges and suites. A cost without a price is unknown, not 0.
 
 use chrono::NaiveDate;
 
@@ -7,7 +7,7 @@ use super::super::figures::{each_day, short_day};
 use super::super::words;
 use crate::wire::CostList;
 
-/// What was spent, a bar for every day from the first with a call to the last; nothing where nothing is priced.
+/// Chart of daily cost from the first day with a call to the last. `None` if no call has a price.
 pub(super) fn chart(costs: &CostList) -> Option<Chart> {
     let usd = |cost: f64| words::usd(Some(cost)).replace(" USD", "");
     let bar = |day: NaiveDate| {

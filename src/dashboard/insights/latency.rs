@@ -1,9 +1,9 @@
 //! Judge latency.
 
-/// Of fewer good replies nothing is shown.
+/// Minimum number of good replies to show latencies.
 pub(super) const LEAST: i64 = 20;
 
-/// Two figures say enough: each is rounded up by a fifth at most.
+/// Formats a duration with two significant digits, rounded up.
 pub(super) fn took(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),

@@ -1,4 +1,4 @@
-//! `/insights`: what criteria and agents do over time. Too few scores are said, not drawn.
+//! `/insights`: criteria and agents over time. With too few scores there is a text instead of a chart.
 
 mod calibration;
 mod cost;
@@ -32,31 +32,31 @@ use crate::wire::{
 use calibration::CalibrationSection;
 pub(super) use trust::Trust;
 
-/// Over how many days the figures may be.
+/// Time ranges offered, days.
 const DAYS: [i64; 4] = [14, 30, 90, 365];
-/// How many names are shown.
+/// Maximum number of names shown.
 const NAMES: &str = "15";
-/// How many agents, alert types and tags are shown.
+/// Maximum number of agents, alert types and tags shown.
 const GROUPS: usize = 15;
-/// How many suites are shown by their cost.
+/// Maximum number of suites in the cost table.
 const SUITES: &str = "15";
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/insights", get(insights))
 }
 
-/// Of what time and criteria.
+/// Query string of the page: time range and criteria.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Choice {
     criteria: String,
     days: String,
-    /// The batch whose calibration is shown.
+    /// Batch whose calibration is shown.
     suite: String,
 }
 
 impl Choice {
-    /// Whatever isn't chosen is any: all figures of the page are of the same scores.
+    /// Criteria filter of all numbers on the page. Defaults to any.
     fn criteria(&self) -> &str {
         match self.criteria.as_str() {
             "" => "any",
@@ -64,7 +64,7 @@ impl Choice {
         }
     }
 
-    /// The list of the sessions that a bar counts: what they have in common, and since when.
+    /// Address of the session list with the sessions that a bar counts.
     fn sessions(&self, filter: &str, value: &str, from: &str) -> String {
         let criteria = match self.criteria() {
             "any" => "",
@@ -75,7 +75,7 @@ impl Choice {
         format!("/sessions{}", query(&pairs))
     }
 
-    /// Over how many days; 90 where nothing is chosen, and there are scores enough in them.
+    /// Time range, days. Defaults to 90.
     fn days(&self) -> Result<i64, ApiError> {
         if self.days.is_empty() {
             return Ok(90);
@@ -88,7 +88,7 @@ impl Choice {
     }
 }
 
-/// Sessions with something in common, and how their scores came out.
+/// Sessions with a common property, and their scores.
 struct SessionGroup {
     name: String,
     scores: String,
@@ -111,7 +111,7 @@ impl SessionGroup {
     }
 }
 
-/// A name with how often it comes up.
+/// A name and its number of occurrences.
 struct Frequent {
     name: String,
     sessions: String,
@@ -125,7 +125,7 @@ struct Frequent {
 struct Insights {
     frame: Frame,
     choice: Choice,
-    /// Every version of the criteria.
+    /// All criteria versions.
     stored: Vec<CriteriaVersion>,
     days: i64,
     scores: u64,
@@ -146,7 +146,7 @@ struct Insights {
 }
 
 impl Insights {
-    /// The criteria that can be chosen: what they are in the address, and what they are called.
+    /// Criteria offered for selection: value in the address, label.
     fn versions(&self) -> impl Iterator<Item = (&str, String)> {
         let all = [("any", "any".to_owned()), ("current", "current".to_owned())];
         let stored = self.stored.iter().filter(|version| !version.kind.is_case());
@@ -155,7 +155,7 @@ impl Insights {
     }
 }
 
-/// What the API answers about a time and criteria.
+/// Results of the API's analytics for the selection.
 struct Figures {
     distribution: Distribution,
     trend: Trend,
@@ -248,7 +248,7 @@ async fn insights(
     } = figures;
     let calibration = CalibrationSection::read(&state, &user, choice.suite.trim()).await?;
     let stored = criteria::list(state.api(&user)?).await?.items;
-    // What is told of the page as a whole isn't told again.
+    // Warnings of the whole page aren't repeated per section.
     let mut group_warnings = groups.warnings.clone();
     group_warnings.retain(|warning| !distribution.warnings.contains(warning));
     let total = &costs.total;
@@ -286,7 +286,7 @@ async fn insights(
     })
 }
 
-/// Groups of each kind that has some, the kinds as the page calls them.
+/// Groups by their kind, in page order. Kinds without groups are omitted.
 fn by_what(
     found: ScoreGroups,
     to: impl Fn(&str, &str) -> String,

@@ -1,12 +1,12 @@
-//! Agreement with people: how far they agree.
+//! Agreement between users and the judge.
 
 use super::super::figures::{ENOUGH, percent};
 use super::super::words;
 use crate::wire::{Agreement, Scale};
 
-/// How far people and the judge agree, on one scale.
+/// Agreement on one scale.
 pub(in super::super) struct Trust {
-    /// Of which scale, for people.
+    /// Label of the scale.
     pub(in super::super) about: &'static str,
     pub(super) scale: String,
     pub(in super::super) says: String,

@@ -1,4 +1,4 @@
-//! `/queue`: what waits and why, what runs, what failed for good, who works, how the judges do; with the holds.
+//! `/queue`: waiting, running and failed jobs, workers, judges, and their holds.
 
 mod rows;
 
@@ -28,9 +28,9 @@ use crate::api::judges::{self, queue};
 use crate::api::{Params, jobs};
 use crate::wire::{Jobs, Judge, PauseRequest, SessionItem};
 
-/// The heading of what workers have in hand.
+/// Heading of the running jobs.
 const RUNNING: &str = "Running";
-/// How many jobs of a state are shown.
+/// Maximum number of jobs shown per state.
 const SHOWN: &str = "20";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -45,17 +45,16 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/jobs/{id}/cancel", post(cancel_job))
 }
 
-/// Jobs of one state.
 struct JobGroup {
     name: &'static str,
     empty: &'static str,
-    /// Whether its jobs have a reason to be told: what runs has none.
+    /// Whether to show a reason. Running jobs have none.
     has_why: bool,
     rows: Vec<JobRow>,
     more: bool,
 }
 
-/// The page below its head: what is asked for again as things happen.
+/// Part of the page below the head, reloaded on events.
 #[derive(Template)]
 #[template(path = "queue_body.html")]
 struct Body {
@@ -64,7 +63,7 @@ struct Body {
     groups: Vec<JobGroup>,
     workers: Vec<WorkerRow>,
     judges: Vec<JudgeRow>,
-    /// Judges that aren't set up and that nothing asks for.
+    /// Judges that aren't configured and that no job needs.
     unused: Vec<JudgeRow>,
     may_admin: bool,
     may_enqueue: bool,
@@ -106,7 +105,7 @@ impl Body {
         ))
     }
 
-    /// Draws what was read; the jobs are those that wait, are queued, run and failed, with the sessions that they are about.
+    /// Builds the page. `jobs` are the waiting, queued, running and failed ones; `sessions` those that the jobs belong to.
     fn new(
         Infrastructure {
             queue,
@@ -122,11 +121,11 @@ impl Body {
             .into_iter()
             .partition(|judge| judge.is_used() || judge.stop_reason().is_some());
         let counts = queue.counts;
-        // What is said to run and runs nowhere.
+        // Jobs in state running although all workers are gone.
         let left = workers
             .iter()
             .all(|worker| infrastructure::is_gone(worker, now));
-        // What to do about a wait is told by the first that waits for it.
+        // Only the first job with a wait shows its remedy.
         let mut known = BTreeSet::new();
         let mut group = |name, empty, jobs: Jobs| {
             let mut rows: Vec<JobRow> = Vec::new();
@@ -176,7 +175,7 @@ impl Body {
         }
     }
 
-    /// Whether anybody works, as far as was heard within a minute.
+    /// Whether any worker sent a heartbeat within the last minute.
     fn has_worker(&self) -> bool {
         self.workers.iter().any(|worker| !worker.gone)
     }
@@ -412,7 +411,7 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("<script>"), "{text}");
-        // Nobody works: what is said to run doesn't.
+        // Without a live worker, no job is really running.
         let left = page(&Value::Null, groups).render().unwrap();
         assert_eq!(left.matches("begins again as soon as").count(), 1, "{left}");
     }
@@ -466,7 +465,7 @@ mod tests {
         for remedy in ["mend paused", "mend misconfigured"] {
             assert_eq!(text.matches(remedy).count(), 1, "{text}");
         }
-        // How to start a worker stands above.
+        // Only the head of the page explains how to start a worker.
         assert_eq!(
             text.matches("<code>gavel worker</code>").count(),
             1,
@@ -514,7 +513,7 @@ mod tests {
             let found = [">Pause<", ">Resume<"].map(|word| text.matches(word).count());
             assert_eq!(found, [pause, resume], "{reason:?}: {text}");
             assert!(text.contains("more than 6.50 USD"), "{text}");
-            // The newest error of any worker, and how long ago: the judge may have long outlived it.
+            // The newest error of all workers with its age, because the judge may have recovered since.
             assert_eq!(text.matches("new 503").count(), 2, "{text}");
             assert!(
                 text.contains("1 h ago") && !text.contains("old 502"),

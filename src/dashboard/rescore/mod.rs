@@ -1,5 +1,5 @@
-//! `/rescore`: score what a filter finds again, or under other criteria. Always plans first: how many, what it costs, how long; then
-//! asks, then does it. What was filled in wrongly is told in the form, with all that was filled in.
+//! `/rescore`: scores the sessions that a filter matches again, or under other criteria. Shows a plan first (number of sessions, cost,
+//! duration) and runs it after a confirmation. Validation errors are shown in the form, which keeps its input.
 
 mod plan;
 mod request;
@@ -23,7 +23,7 @@ use crate::wire::{Batch, RescorePlan, RescoreRequest};
 use plan::PlanPage;
 use request::{FieldFault, body, faults, is_filter};
 
-/// The fields that show their own faults; those of others stand above the form.
+/// Fields that show their errors. Errors of other fields are shown above the form.
 const FIELDS: [&str; 9] = [
     "purpose",
     "repeats",
@@ -42,7 +42,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/rescore/go", post(start))
 }
 
-/// A judge that can sit in a jury.
+/// A judge that can be selected for a jury.
 struct Juror {
     name: String,
     simulated: bool,
@@ -53,11 +53,11 @@ struct Juror {
 #[template(path = "rescore.html")]
 struct Ask {
     frame: Frame,
-    /// What was filled in, or stands in the address.
+    /// Input of the form or parameters of the address.
     filled: Vec<(String, String)>,
     jurors: Vec<Juror>,
     faults: Vec<FieldFault>,
-    /// What the criteria are called that the address names; empty: it names none.
+    /// Display name of the criteria in the address. Empty if there are none.
     criteria: String,
 }
 
@@ -89,43 +89,42 @@ impl Ask {
         })
     }
 
-    /// What says which sessions.
+    /// The fields that filter sessions.
     fn filters(&self) -> impl Iterator<Item = &(String, String)> {
         let filled = self.filled.iter();
         filled.filter(|(name, value)| is_filter(name) && !value.trim().is_empty())
     }
 
-    /// What was filled into a field; empty: nothing.
+    /// Value of a field. Empty if it isn't filled in.
     fn value(&self, name: &str) -> &str {
         let mut filled = self.filled.iter();
         let found = filled.find(|(key, _)| key == name);
         found.map_or("", |(_, value)| value)
     }
 
-    /// Whether a field holds this, among others.
+    /// Whether a multi-value field contains this value.
     fn holds(&self, name: &str, value: &str) -> bool {
         let mut filled = self.filled.iter();
         filled.any(|(key, held)| key == name && held == value)
     }
 
-    /// What is wrong with a field.
+    /// Errors of a field.
     fn faults_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let found = self.faults.iter().filter(move |fault| fault.field == name);
         found.map(|fault| fault.message.as_str())
     }
 
-    /// Whether a field is to be mended.
     fn is_wrong(&self, name: &str) -> bool {
         self.faults_of(name).next().is_some()
     }
 
-    /// What is wrong elsewhere.
+    /// Errors of fields that don't show them.
     fn other_faults(&self) -> impl Iterator<Item = &FieldFault> {
         let faults = self.faults.iter();
         faults.filter(|fault| !FIELDS.contains(&fault.field.as_str()))
     }
 
-    /// The attributes by which a field that is wrong says so.
+    /// ARIA attributes of an invalid field.
     fn marks(&self, name: &str) -> String {
         if !self.is_wrong(name) {
             return String::new();
@@ -134,13 +133,13 @@ impl Ask {
     }
 }
 
-/// Asks what to score, starting from the list's filters.
+/// Renders the form, prefilled with the list's filters.
 async fn ask(
     State(state): State<PageState>,
     user: SessionUser,
     Address(filled): Address<Vec<(String, String)>>,
 ) -> Page {
-    // What is skipped here would be scored: everything, where a filter was meant.
+    // An unknown filter is an error, because ignoring it would score all sessions.
     let strange = filled.iter().map(|(name, _)| name.as_str());
     let strange =
         strange.filter(|name| !is_filter(name) && !FIELDS.contains(name) && *name != "with");
@@ -151,7 +150,7 @@ async fn ask(
     html(&Ask::read(&state, user, filled, Vec::new()).await?)
 }
 
-/// The form once more, with what is wrong in it; another problem is a page of its own.
+/// Renders the form again with its errors. Any other problem has its own page.
 async fn ask_again(state: &PageState, form: Form, fault: PageError) -> Page {
     let Some(faults) = faults(fault.problem()) else {
         return Err(fault);

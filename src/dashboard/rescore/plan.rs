@@ -1,4 +1,4 @@
-//! What a request would come to, as the API plans it: counts, tokens, money, time, and what each option does to them.
+//! Plan of a rescore, as calculated by the API: counts, tokens, cost, duration, and the effect of each option.
 
 use super::super::form::Form;
 use super::super::frame::Frame;
@@ -6,13 +6,13 @@ use super::super::words;
 use crate::wire::{CostRange, RescorePlan};
 use askama::Template;
 
-/// A plan, to be confirmed.
+/// The plan, to be confirmed.
 #[derive(Template)]
 #[template(path = "rescore_plan.html")]
 pub(super) struct PlanPage {
     frame: Frame,
     fields: Vec<(String, String)>,
-    /// What they are called.
+    /// Display name of the criteria.
     criteria: String,
     matching: String,
     to_score: u64,
@@ -27,12 +27,12 @@ pub(super) struct PlanPage {
     key: String,
 }
 
-/// Why a preview may find no session.
+/// Explanation if a preview matches no session.
 const NOTHING_TO_PREVIEW: &str = "A preview takes sessions with a score by the current criteria, to compare with, and none has one. \
     Score some by them first, or choose others: begin from the list of sessions with a filter, then Score many.";
 
 impl PlanPage {
-    /// The page of what a form would come to.
+    /// Builds the page from the form and its plan.
     pub(super) fn new(
         frame: Frame,
         form: &Form,
@@ -71,7 +71,7 @@ impl PlanPage {
     }
 }
 
-/// What was filled in, with the criteria and the count of the plan: what runs is what was shown, whatever has come since.
+/// Form fields plus the plan's criteria and count, so that the request runs exactly what was shown even if data has changed since.
 fn pinned(form: &Form, plan: &RescorePlan) -> Vec<(String, String)> {
     let mut fields = form.rest();
     fields.retain(|(name, _)| !matches!(name.as_str(), "with" | "max"));
@@ -86,7 +86,7 @@ fn says(cost: &CostRange) -> String {
     format!("about {expected} ({low} to {high})")
 }
 
-/// What the options that were chosen do, a sentence each.
+/// One sentence per selected option.
 fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, String)> {
     let sessions = words::counted(sessions, "session");
     let purpose = match form.text("purpose") {
@@ -110,7 +110,7 @@ fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, Stri
     effects
 }
 
-/// How long it takes, as far as that is known.
+/// Expected duration, or that it is unknown.
 fn took(form: &Form, seconds: Option<f64>) -> String {
     match (seconds, form.ticked("economy")) {
         (_, true) => "within a day, when the provider has answered".to_owned(),
@@ -119,7 +119,7 @@ fn took(form: &Form, seconds: Option<f64>) -> String {
     }
 }
 
-/// A duration for people.
+/// Formats a duration.
 fn lasting(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => "less than a second".to_owned(),

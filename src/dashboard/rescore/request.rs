@@ -1,4 +1,4 @@
-//! What the form of `/rescore` asks of POST `/api/v1/rescore`, and where the API's faults stand in the form.
+//! Converts the form of `/rescore` to the body of POST `/api/v1/rescore`, and the API's field errors to fields of the form.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::super::form::Form;
 use crate::api::{ApiError, problem, typed};
 use crate::wire::{Problem, RescoreRequest};
 
-/// The filter's fields that are text to the API.
+/// Filter fields that the API takes as text.
 const TEXTS: [&str; 9] = [
     "q",
     "status",
@@ -19,16 +19,16 @@ const TEXTS: [&str; 9] = [
     "missing_tool",
 ];
 
-/// A fault of one field, in words.
+/// Error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FieldFault {
-    /// The field's name in the form.
+    /// Name of the field in the form.
     pub(super) field: String,
-    /// What is wrong, and what would be right.
+    /// The error and the expected value.
     pub(super) message: String,
 }
 
-/// Whether a field says which sessions are meant.
+/// Whether a field filters sessions.
 pub(super) fn is_filter(name: &str) -> bool {
     TEXTS.contains(&name)
         || matches!(
@@ -37,10 +37,10 @@ pub(super) fn is_filter(name: &str) -> bool {
         )
 }
 
-/// The body that the form asks for.
+/// Builds the request body from the form.
 ///
 /// # Errors
-/// The fields that can't be read.
+/// The fields that can't be parsed.
 pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
     let mut wrong = Wrong::default();
     let mut body = Map::new();
@@ -83,12 +83,12 @@ pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
     }
 }
 
-/// Fields that can't be read, each with its fault: all are told at once.
+/// Fields that can't be parsed, each with its error. Collected so that all are reported at once.
 #[derive(Default)]
 struct Wrong(Vec<(String, String)>);
 
 impl Wrong {
-    /// What was read; a fault is kept.
+    /// Returns the value, or collects the error.
     fn or<T>(&mut self, read: Result<Option<T>, ApiError>) -> Option<T> {
         read.unwrap_or_else(|error| {
             let faults = error.problem().errors.into_iter();
@@ -101,7 +101,6 @@ impl Wrong {
     }
 }
 
-/// Which sessions.
 fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
     let mut filter = form.texts(&TEXTS);
     if let Some(rated) = wrong.or(form.read::<bool>("rated", "true or false")) {
@@ -129,7 +128,7 @@ fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
     filter
 }
 
-/// A problem's faults by the form's own fields; `None` where it is about something else than what was filled in.
+/// Converts a problem's errors to fields of the form. `None` if the problem isn't a validation error.
 pub(super) fn faults(problem: &Problem) -> Option<Vec<FieldFault>> {
     if problem.status != 422 || problem.errors.is_empty() {
         return None;
@@ -141,7 +140,7 @@ pub(super) fn faults(problem: &Problem) -> Option<Vec<FieldFault>> {
     Some(faults.collect())
 }
 
-/// The form's field that a pointer into the body is about.
+/// The form field for a JSON pointer into the body.
 fn field(pointer: &str) -> &str {
     let path = pointer.trim_start_matches('/');
     match path.split_once('/').unwrap_or((path, "")) {

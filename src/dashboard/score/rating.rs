@@ -1,4 +1,4 @@
-//! Human ratings of a score, and their form.
+//! User ratings of a score, and their form.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -14,26 +14,26 @@ use super::page;
 use crate::api::{problem, ratings, typed};
 use crate::wire::{HumanRating, Problem, RatingRequest};
 
-/// What a person gave, in words.
+/// A rating as shown.
 pub(in super::super) struct Opinion {
     pub(in super::super) given: String,
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
     pub(in super::super) at: Moment,
-    /// Whether it is of the session as such, and not of this score.
+    /// Whether it rates the session rather than this score.
     pub(in super::super) of_session: bool,
 }
 
-/// A rating that was filled in and not taken.
+/// A rejected rating as typed.
 #[derive(Debug, Default)]
 pub(in super::super) struct Typed {
     pub(in super::super) rating: String,
     pub(in super::super) total: String,
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
-    /// Why it wasn't taken, HTML.
+    /// Validation error, HTML.
     pub(in super::super) refused: String,
-    /// The fields that are to be mended.
+    /// Names of the invalid fields.
     wrong: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Typed {
         }
     }
 
-    /// The attribute by which a field that is wrong says so.
+    /// `aria-invalid` attribute of an invalid field. Empty if it is valid.
     pub(in super::super) fn mark(&self, field: &str) -> &'static str {
         match self.wrong.iter().any(|wrong| wrong == field) {
             true => r#" aria-invalid="true""#,
@@ -89,7 +89,7 @@ pub(in super::super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opin
     }
 }
 
-/// Keeps what a person thinks of a score; what can't be read comes back with its form.
+/// Stores a rating. Shows the form again if it is invalid.
 pub(super) async fn rate(
     State(state): State<PageState>,
     Path(id): Path<String>,

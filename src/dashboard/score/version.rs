@@ -1,4 +1,4 @@
-//! Every score that a session had, a line for each.
+//! Score history of a session.
 
 use uuid::Uuid;
 
@@ -11,7 +11,7 @@ use super::super::words::{self, Moment};
 use crate::api::scores;
 use crate::wire::ScoreVersion;
 
-/// A line of a session's history of scores.
+/// An entry of the score history.
 pub(in super::super) struct Version {
     pub(in super::super) badge: Badge,
     pub(in super::super) scored: Moment,
@@ -20,7 +20,7 @@ pub(in super::super) struct Version {
 }
 
 impl Version {
-    /// Every score of a session, newest first.
+    /// Loads all scores of a session, newest first.
     pub(in super::super) async fn load_all(
         state: &PageState,
         user: &SessionUser,

@@ -1,4 +1,4 @@
-//! A score as it is drawn, out of what the API answers about it, its criteria and its ratings.
+//! View of a score, built from the API's score, its criteria and its ratings.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -18,16 +18,16 @@ use crate::job::Kind;
 use crate::job::Purpose;
 use crate::wire::{AlternativeApproach, CriteriaDetail, Score, ScoreVersion};
 
-/// How many tools are listed.
+/// Maximum number of tools listed.
 const TOOLS: usize = 40;
-/// How many approaches are told, and of each how many steps.
+/// Maximum numbers of approaches, and of steps per approach.
 const APPROACHES: usize = 10;
 const STEPS: usize = 20;
-/// Characters of a name, and of a sentence about it.
+/// Limits of a name and of a sentence, characters.
 const NAME: usize = 120;
 const SENTENCE: usize = 600;
 
-/// An approach with so many of its steps, each cut.
+/// Truncates an approach.
 fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
     let steps = approach.steps.iter().take(STEPS);
     AlternativeApproach {
@@ -37,7 +37,7 @@ fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
     }
 }
 
-/// One dimension of a score: its points, of how many, and how wide its bar is of 100.
+/// Points of one dimension, their maximum, and the width of the bar in percent.
 pub(in super::super) struct DimensionBar {
     pub(in super::super) name: String,
     pub(in super::super) points: f64,
@@ -47,38 +47,38 @@ pub(in super::super) struct DimensionBar {
 
 pub(in super::super) struct ScoreDetail {
     pub(in super::super) badge: Badge,
-    /// The API's answer, but for what stands in the other fields.
+    /// The API's score without the parts moved to other fields.
     pub(in super::super) answer: Score,
     pub(in super::super) parts: Vec<DimensionBar>,
-    /// What its criteria are called.
+    /// Display name of the criteria.
     pub(in super::super) criteria: String,
     pub(in super::super) reasoning: String,
     pub(in super::super) missing_tools: Vec<ToolRow>,
     pub(in super::super) approaches: Vec<AlternativeApproach>,
-    /// How many tools and approaches there are besides.
+    /// Number of hidden tools and approaches.
     pub(in super::super) more: usize,
     pub(in super::super) scored: Moment,
     pub(in super::super) superseded: Option<Moment>,
-    /// What it is, if it never was its session's score.
+    /// Kind of a score that never was its session's current one. Empty otherwise.
     pub(in super::super) aside: &'static str,
-    /// How many calls of the judge it took; `None`: none is kept.
+    /// Number of judge calls. `None` if none are stored.
     pub(in super::super) calls: Option<usize>,
     pub(in super::super) opinions: Vec<Opinion>,
     pub(in super::super) may_rate: bool,
-    /// What was said before by the person who looks: another rating takes its place.
+    /// The user's previous rating, which a new one replaces.
     pub(in super::super) own: Option<String>,
-    /// Whom ratings of that person are kept under.
+    /// Name under which the user's ratings are stored.
     pub(in super::super) signs_as: String,
-    /// Whether that is a name of theirs, rather than everybody's.
+    /// Whether the name is the user's own rather than one shared by all users.
     pub(in super::super) has_name: bool,
-    /// What was filled in and not taken, with why.
+    /// Rejected input with its error.
     pub(in super::super) typed: Typed,
     pub(in super::super) form_token: String,
     pub(in super::super) key: String,
 }
 
 impl ScoreDetail {
-    /// A score without what only its own page shows.
+    /// Builds a view without the parts shown only on the score's page.
     pub(in super::super) fn from_version(version: ScoreVersion, now: DateTime<Utc>) -> Self {
         let ScoreVersion {
             score: mut answer,
@@ -134,7 +134,7 @@ impl ScoreDetail {
         }
     }
 
-    /// A session's current score, with all that its page shows.
+    /// Loads the view of a session's current score.
     pub(in super::super) async fn current_of(
         state: &PageState,
         user: &SessionUser,
@@ -154,7 +154,7 @@ impl ScoreDetail {
         }
     }
 
-    /// Adds what stands elsewhere: the maxima of its criteria, what people gave.
+    /// Loads the remaining parts: the criteria's maxima, the ratings and the calls.
     pub(super) async fn whole(
         state: &PageState,
         user: &SessionUser,
@@ -197,7 +197,7 @@ impl ScoreDetail {
         Ok(score)
     }
 
-    /// Gives the parts the maxima of the criteria, and puts first where most points were lost.
+    /// Sets the maxima of the dimensions, and sorts by lost points, most first.
     fn arrange(&mut self, dimensions: &[(&str, f64)]) {
         for part in &mut self.parts {
             let dimension = dimensions.iter().find(|(name, _)| *name == part.name);
@@ -212,7 +212,7 @@ impl ScoreDetail {
     }
 }
 
-/// What another score of its session does to a score, and what it may cost.
+/// Explains the effect and the possible cost of scoring the session again.
 pub(in super::super) fn again(score: &Score) -> String {
     format!(
         "The score it has stays in its history, and the judge is paid once more. What it was paid for this one: {}.",

@@ -1,4 +1,4 @@
-//! `/sessions/{id}`: the alert and what the agent concluded, then the conversation, its technical side, or the scores it had.
+//! `/sessions/{id}`: alert and final analysis, then the conversation, the technical details, or the score history.
 
 mod scoring_status;
 
@@ -24,14 +24,14 @@ use crate::wire::Session;
 pub(super) use scoring_status::{LEFT, scoring_status};
 use scoring_status::{ScoringStatus, Subject, subject};
 
-/// What follows from deleting a session.
+/// Consequence of deleting a session.
 const DELETED: &str =
     "Its messages, scores, ratings, jobs and judge calls go with it. It can't be undone.";
-/// How many scores the history lists, the newest.
+/// Maximum number of scores in the history, newest first.
 const SCORES: usize = 100;
-/// How many tags and tools are named.
+/// Maximum number of tags and tools shown.
 const NAMED: usize = 20;
-/// Characters of what stands in a cell.
+/// Maximum length of a table cell, characters.
 const CELL: usize = 40;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -63,7 +63,7 @@ impl Side {
     ];
 }
 
-/// The score that a session has, for pages that stay open.
+/// Current score of a session, for live updates.
 #[derive(Template)]
 #[template(path = "session_scored.html")]
 struct Scored {
@@ -84,13 +84,13 @@ impl Scored {
     }
 }
 
-/// Every score that a session had, for pages that stay open.
+/// Score history of a session, for live updates.
 #[derive(Template)]
 #[template(path = "session_history.html")]
 struct History {
     session_id: Uuid,
     versions: Vec<Version>,
-    /// How many there are besides.
+    /// Number of hidden older scores.
     older: usize,
 }
 
@@ -135,7 +135,7 @@ impl SessionPage {
             .map(move |(side, name, end)| (name, format!("/sessions/{id}{end}"), side == here))
     }
 
-    /// The messages before and behind those of the page.
+    /// Links to the previous and next page of messages.
     fn pages(&self) -> impl Iterator<Item = (&'static str, String)> {
         let here = self.sides().find(|(_, _, here)| *here);
         let here = here.map_or_else(String::new, |(_, to, _)| to);
@@ -145,7 +145,7 @@ impl SessionPage {
         around.into_iter().filter_map(link)
     }
 
-    /// The messages of the table, each with its number.
+    /// Messages of the table with their numbers.
     fn lines(&self) -> impl Iterator<Item = (usize, [String; 3], usize)> {
         let cell = |text: Option<&str>| words::clip(text.unwrap_or("–"), CELL);
         let shown = self.window.first..self.window.behind;
@@ -160,14 +160,14 @@ impl SessionPage {
         })
     }
 
-    /// The first of so many names, and how many there are besides.
+    /// Truncates a list of names. Also returns the number of hidden ones.
     fn named(names: &[String]) -> (Vec<String>, usize) {
         let shown = names.iter().take(NAMED).map(|name| words::clip(name, CELL));
         (shown.collect(), names.len().saturating_sub(NAMED))
     }
 }
 
-/// Asks the API for a session.
+/// Reads a session from the API.
 pub(super) async fn read(
     state: &PageState,
     user: &SessionUser,
@@ -206,7 +206,7 @@ async fn history(
     page(&state, user, &id, (Side::History, Start::default())).await
 }
 
-/// Where scoring stands, for pages that stay open.
+/// Scoring status, for live updates.
 async fn current_status(
     State(state): State<PageState>,
     user: SessionUser,
@@ -225,7 +225,7 @@ async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Pat
     html(&History::read(&state, &user, subject.session_id).await?)
 }
 
-/// Deletes a session, after a question.
+/// Deletes a session, after a confirmation.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let question = Confirmation {

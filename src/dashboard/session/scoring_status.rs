@@ -1,4 +1,4 @@
-//! Where a session's scoring stands: its badge, the job that runs or failed, and the button that asks for a score.
+//! Scoring status of a session: badge, active or failed job, and the score button.
 
 use askama::Template;
 use uuid::Uuid;
@@ -14,18 +14,18 @@ use crate::api::{Params, jobs, scores};
 use crate::job::JobState;
 use crate::wire::{JobDetail, Session, SessionItem, SessionStatus, Wait, WaitReason};
 
-/// What is told of a job that runs nowhere any more.
+/// Text for a running job whose worker is gone.
 pub(in super::super) const LEFT: &str =
     "its worker isn't heard any more, and no other is: it begins again as soon as one is";
 
-/// Which try is being made, from 1: a worker tries a call again by itself before the job is put back.
+/// Number of the current attempt, from 1. Workers retry calls before they requeue the job.
 fn attempt(detail: &JobDetail) -> usize {
     let calls = detail.calls.iter().flatten();
     let failed = calls.filter(|call| call.error.is_some()).count();
     failed.max(usize::try_from(detail.job.retries).unwrap_or(0)) + 1
 }
 
-/// What its scoring_status needs to know of a session: none of what was said in it.
+/// Fields of a session that its scoring status needs, without the conversation.
 pub(super) struct Subject {
     pub(super) session_id: Uuid,
     status: SessionStatus,
@@ -55,19 +55,19 @@ impl From<SessionItem> for Subject {
     }
 }
 
-/// Where a session's scoring stands, with the button that asks for it.
+/// Scoring status of a session, with the score button.
 #[derive(Template)]
 #[template(path = "session_state.html")]
 pub(super) struct ScoringStatus {
     session_id: Uuid,
     alert_type: Option<String>,
     badge: Badge,
-    /// What another score does to the one it has.
+    /// Effect of another score on the current one.
     again: String,
     scored: Option<Moment>,
     outdated: bool,
     active: Option<(JobDetail, String)>,
-    /// Whether the head of the page says already what to do about it.
+    /// Whether the head of the page already explains the cause.
     shown_above: bool,
     failed: Option<JobDetail>,
     why_not: String,
@@ -87,7 +87,7 @@ impl ScoringStatus {
         let score = found(scores::current(api, &session_id).await)?;
         let newest = Params::from_pairs(&[("session_id", session_id.as_str()), ("limit", "1")]);
         let newest = jobs::list(api, newest).await?.items.into_iter().next();
-        // Only by itself a job has its place in line, and what came of the calls that it has made.
+        // Only the single-job route has the queue position and the results of the calls.
         let job = match newest {
             Some(job) if job.state == JobState::Queued => {
                 found(jobs::read(api, &job.job_id.to_string()).await)?
@@ -152,7 +152,7 @@ impl ScoringStatus {
         self.active.is_some()
     }
 
-    /// The page's title, led by the verdict: what a tab shows of itself.
+    /// Page title. Starts with the verdict because a browser tab shows only the start.
     pub(super) fn title(&self) -> String {
         let alert = self.alert_type.as_deref().unwrap_or("session");
         words::straight(&format!("{} · {alert}", self.verdict()))
@@ -169,12 +169,12 @@ impl ScoringStatus {
     }
 }
 
-/// Whether the job waits only for a worker: the head of every page says how to start one.
+/// Whether the job only waits for a worker. The head of each page explains how to start one.
 fn lacks_worker(wait: &Wait) -> bool {
     wait.reason == WaitReason::NoWorker
 }
 
-/// A session without its conversation: pages that stay open ask at every event.
+/// Reads a session without its conversation, because open pages reload it on each event.
 pub(super) async fn subject(
     state: &PageState,
     user: &SessionUser,
@@ -182,12 +182,12 @@ pub(super) async fn subject(
 ) -> Result<Subject, PageError> {
     match session_item::item(state, user, id).await? {
         Some(item) => Ok(item.into()),
-        // The API says what is wrong with it.
+        // `read` returns the API's error for an invalid id.
         None => Ok(Subject::from(&read(state, user, id).await?)),
     }
 }
 
-/// The piece that says where a session's scoring stands.
+/// Renders the scoring status.
 pub(in super::super) async fn scoring_status(
     state: &PageState,
     user: &SessionUser,

@@ -1,4 +1,4 @@
-//! Keys of requests, and what jobs make of cases; nobody is asked.
+//! Tests of idempotency keys and of items made from jobs, without a service.
 
 use serde_json::Value;
 
