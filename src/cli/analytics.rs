@@ -58,7 +58,6 @@ struct NamesArgs {
     scores: ScoreArgs,
 }
 
-/// Selects scores.
 #[derive(Debug, Args)]
 struct ScoreArgs {
     /// Only scores made with these criteria: any, current, or a hash (at least 8 digits)

@@ -95,7 +95,6 @@ impl Compare {
     }
 }
 
-/// Comparison of two runs with the gate's decision.
 struct Compared<'a> {
     asked: &'a Compare,
     found: RunComparison,

@@ -25,7 +25,6 @@ use crate::lifecycle::Signals;
 /// Time for the active jobs of a command's own worker to finish after Ctrl-C.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
 
-/// Connection flags.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConnectionArgs {
     /// Address of a running `gavel up` or `gavel serve`. Without it the command opens the store itself: Postgres if database.url
@@ -51,7 +50,6 @@ pub(super) struct ConnectionArgs {
     data_dir: Option<String>,
 }
 
-/// Flags of commands that print a response.
 #[derive(Debug, Args)]
 pub(super) struct Common {
     /// Print JSON
@@ -71,7 +69,6 @@ pub(super) struct One {
     pub(super) common: Common,
 }
 
-/// Flags of list commands.
 #[derive(Debug, Args)]
 pub(super) struct Listing {
     /// Maximum number of results
@@ -82,7 +79,6 @@ pub(super) struct Listing {
 }
 
 impl Common {
-    /// Requests existing data and prints it.
     pub(super) async fn print<T: Printable>(
         &self,
         global: &Global,
@@ -92,7 +88,6 @@ impl Common {
         self.run(global, Needs::Existing, command).await
     }
 
-    /// Runs `command` against the service and prints the result.
     pub(super) async fn run<T: Printable>(
         &self,
         global: &Global,
@@ -107,7 +102,6 @@ impl Common {
 }
 
 impl Listing {
-    /// Requests a list and prints it.
     pub(super) async fn print<T: Row>(
         &self,
         global: &Global,
@@ -121,7 +115,6 @@ impl Listing {
     }
 }
 
-/// Parses an id.
 pub(super) fn id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| {
         "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. `gavel sessions list` finds a session by another tool's id (--search)"
@@ -129,7 +122,6 @@ pub(super) fn id(text: &str) -> Result<Uuid, String> {
     })
 }
 
-/// Returns the query parameters that have a value.
 pub(super) fn given<const N: usize>(pairs: [(&str, Option<String>); N]) -> Vec<(&str, String)> {
     let pairs = pairs.into_iter();
     pairs
@@ -195,7 +187,6 @@ impl ConnectionArgs {
         Ok(client.transpose()?)
     }
 
-    /// Settings from the flags.
     pub(super) fn flags(&self) -> Vec<Flag> {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
         flags.into_iter().collect()
@@ -275,7 +266,6 @@ impl ConnectionArgs {
     }
 }
 
-/// Background work of an embedded service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackgroundWork {
     Nothing,
@@ -283,7 +273,6 @@ enum BackgroundWork {
     Imports,
 }
 
-/// A service in this process.
 struct EmbeddedService {
     app: App,
     client: Client,

@@ -11,7 +11,6 @@ use crate::app::{App, only_judge};
 use crate::config::{self, ConfigError, Flag, Settings, Sources};
 use crate::telemetry;
 
-/// Log configuration by type of command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogProfile {
     /// A server: logs as configured.
@@ -33,7 +32,6 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Reads the settings with `flags` on top, and initializes logging.
     pub(super) fn new(
         global: &Global,
         flags: Vec<Flag>,
@@ -111,7 +109,6 @@ impl Context {
         Ok(App::check_access(&self.settings, self.bind()?)?)
     }
 
-    /// Binds the address of the API.
     pub(super) async fn listen(&self) -> Result<TcpListener, CliError> {
         listen(self.bind()?).await
     }

@@ -100,7 +100,6 @@ enum CriteriaCommand {
     },
 }
 
-/// Two versions.
 #[derive(Debug, Args)]
 struct Pair {
     /// First version: a hash (at least 8 digits), or current
@@ -158,7 +157,6 @@ impl CriteriaArgs {
     }
 }
 
-/// A valid criteria file.
 struct Checked<'a> {
     criteria: Criteria,
     file: &'a Path,
@@ -198,7 +196,6 @@ impl Printable for Checked<'_> {
     }
 }
 
-/// Criteria after they were stored.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Added<'a> {

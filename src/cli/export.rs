@@ -56,7 +56,6 @@ enum ExportCommand {
     },
 }
 
-/// Rows and format of a table.
 #[derive(Debug, Args)]
 struct TableArgs {
     /// Format: csv or parquet [default: from the extension of --output, otherwise csv]

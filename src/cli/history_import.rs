@@ -22,7 +22,6 @@ use crate::wire::{Import, ImportBody, ImportCounts, ImportDetail, ImportState};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const NAMED: usize = 10;
 
-/// Flags of an import from a TARSy.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "From a TARSy")]
 pub(super) struct FromTarsy {

@@ -24,7 +24,6 @@ pub(super) struct FileSession {
     pub(super) place: String,
 }
 
-/// Result of an import.
 #[derive(Debug, Default)]
 pub(super) struct Imported {
     pub(super) put: Vec<(Uuid, SessionPut)>,
@@ -32,7 +31,6 @@ pub(super) struct Imported {
     pub(super) refused: usize,
 }
 
-/// Sessions of several files.
 #[derive(Debug, Default)]
 pub(super) struct FileSessions {
     pub(super) sessions: Vec<FileSession>,
@@ -98,7 +96,6 @@ fn read_file(path: &Path, format: Option<SessionFormat>) -> Result<Vec<FileSessi
     parse(&name, &bytes, format)
 }
 
-/// Parses the sessions of a file.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],

@@ -75,7 +75,6 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// Global flags.
 #[derive(Debug, Clone, Args)]
 struct Global {
     /// Settings file (TOML); all keys are optional
@@ -134,7 +133,6 @@ enum Command {
     Completions(completions::Completions),
 }
 
-/// Runs the command line and returns the exit code.
 pub fn main() -> ExitCode {
     // Before any thread starts, because it changes the environment, and before flags are parsed, because their defaults come from it.
     let dotenv = config::read_dotenv(std::path::Path::new(".env"));

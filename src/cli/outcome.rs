@@ -77,7 +77,6 @@ impl CliError {
     }
 }
 
-/// Whether a command was ended by Ctrl-C.
 pub(super) fn is_interrupted<T>(ended: &Result<T, CliError>) -> bool {
     let error = ended.as_ref().err();
     error.is_some_and(|error| error.exit == Exit::Interrupted)

@@ -61,7 +61,6 @@ pub(super) trait Printable: Serialize {
 /// Title of a column, and function for a row's cell.
 pub(super) type Column<T> = (&'static str, fn(&T) -> String);
 
-/// A row of a table.
 pub(super) trait Row: Serialize + 'static {
     const COLUMNS: &'static [Column<Self>];
 }
@@ -107,7 +106,6 @@ pub(super) struct OneLine<T> {
 }
 
 impl<T> OneLine<T> {
-    /// Wraps a result with a fixed text.
     pub(super) fn done(text: impl Into<String>) -> impl FnOnce(T) -> Self {
         let text = text.into();
         |result| Self {
@@ -141,7 +139,6 @@ impl<T: Serialize> Printable for OneLine<T> {
     }
 }
 
-/// Cells of a row, in column order.
 pub(super) type TableRow = Vec<String>;
 
 /// Text of a result: lines for stdout, then notes for stderr. Control characters are removed.
@@ -181,7 +178,6 @@ impl Text {
         self.table(&head, items.into_iter().map(cells));
     }
 
-    /// Adds a table with one line per row.
     pub(super) fn table(&mut self, head: &[&str], rows: impl IntoIterator<Item = TableRow>) {
         let mut table = filled(head, rows);
         if table.is_empty() {
@@ -212,7 +208,6 @@ impl Text {
         self.table(&head, rows);
     }
 
-    /// Adds the decision of gates with its reasons.
     pub(super) fn decision(&mut self, gate_result: &GateResult) {
         self.line(format!("\n{}", gate_result.decision.as_str()));
         for reason in &gate_result.reasons {

@@ -75,7 +75,6 @@ impl Progress {
         self.still();
     }
 
-    /// Counts one more finished item.
     pub(super) fn one(&self, well: bool) {
         let mut plain = self.lock();
         plain.done += 1;
@@ -102,7 +101,6 @@ impl Progress {
         bar.set_message(format!("{}{failed}{beside}", self.what));
     }
 
-    /// Prints a line above the bar.
     pub(super) fn println(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::note(text)),
@@ -131,7 +129,6 @@ impl Progress {
         ));
     }
 
-    /// Marks the service as available.
     pub(super) fn back(&self) {
         self.lock().away = None;
     }

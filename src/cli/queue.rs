@@ -62,7 +62,6 @@ impl Queue {
     }
 }
 
-/// The queue and its workers.
 #[derive(serde::Serialize)]
 struct Status {
     queue: wire::Queue,

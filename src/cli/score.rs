@@ -128,7 +128,6 @@ impl Score {
     }
 }
 
-/// Results of the sessions.
 #[derive(Serialize)]
 struct ScoreResults {
     items: Vec<SessionVerdict>,

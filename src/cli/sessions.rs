@@ -185,7 +185,6 @@ impl Row for SessionItem {
     ];
 }
 
-/// A session with its score.
 #[derive(Serialize)]
 struct Scored {
     session: Session,

@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use super::page::PageError;
 use crate::api::{ApiError, problem};
 
-/// Parsed query string of a page.
 #[derive(Debug)]
 pub(super) struct Address<T>(pub(super) T);
 

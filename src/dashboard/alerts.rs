@@ -17,7 +17,6 @@ const SESSIONS: &str = "200";
 /// Maximum number of batches listed as stopped by their budget.
 const BATCHES: &str = "5";
 
-/// One entry of the alert list.
 pub(super) struct Alert {
     pub(super) text: String,
     pub(super) to: String,
@@ -25,7 +24,6 @@ pub(super) struct Alert {
     pub(super) retry: String,
 }
 
-/// Returns the current alerts.
 pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, ApiError> {
     let api = state.api(user)?;
     let failed = Params::from_pairs(&[("scored", "failed"), ("limit", SESSIONS)]);
@@ -35,7 +33,6 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
         sessions::list(api, failed),
         batches::list(api, paused),
     )?;
-    // Holds are added below, together with their time.
     let checks = found.readiness.checks.into_iter().flatten();
     let reasons = checks.filter(|check| check.name != HOLD);
     let mut alerts: Vec<Alert> = reasons

@@ -26,7 +26,6 @@ use crate::api::ratings::{self, annotations};
 use crate::api::{Params, scores, typed};
 use crate::wire::{RatingRequest, Session};
 
-/// Sort orders of the queue: value in the address, label.
 const ORDERS: [(&str, &str); 3] = [
     ("sample", "a sample"),
     ("disagreement", "disagreement first"),
@@ -47,16 +46,13 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/annotate", get(annotate).post(rate))
 }
 
-/// Query string of the page: whose queue, its order, and the position in it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct AnnotateParams {
     order: String,
     by: String,
     skip: String,
-    /// Start of the conversation's page.
     from: String,
-    /// Id of the session rated last.
     rated: String,
 }
 
@@ -128,7 +124,6 @@ impl AnnotatePage {
         self.asked.to(self.asked.skip() + 1, ("from", ""))
     }
 
-    /// Links to the previous and next page of messages.
     fn pages(&self, window: &PageRange) -> impl Iterator<Item = (&'static str, String)> {
         let (before, next) = (window.before, window.next);
         let around = [("Earlier messages", before), ("Later messages", next)];
@@ -196,7 +191,6 @@ async fn annotate(
     })
 }
 
-/// Loads the score and the ratings of the session rated last.
 async fn rated(
     state: &PageState,
     user: &SessionUser,
@@ -218,7 +212,6 @@ async fn rated(
     }))
 }
 
-/// Stores a rating and redirects to the next session.
 async fn rate(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
     let session = text("session_id");

@@ -8,7 +8,6 @@ use axum::routing::get;
 
 use super::state::PageState;
 
-/// Name, media type and content.
 type Asset = (&'static str, &'static str, &'static str);
 
 const JS: &str = "text/javascript; charset=utf-8";

@@ -28,7 +28,6 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/{id}/items/{item_no}", get(item))
 }
 
-/// A partial score with its bar.
 struct Bar {
     title: String,
     score: String,
@@ -95,7 +94,6 @@ async fn item(
 }
 
 impl ItemPage {
-    /// Whether the kind's partial scores have weights.
     fn has_weights(&self) -> bool {
         self.bars.iter().any(|bar| !bar.weight.is_empty())
     }

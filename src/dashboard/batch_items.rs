@@ -30,7 +30,6 @@ pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'stati
     }
 }
 
-/// An item as shown in a section.
 pub(super) struct ItemLine {
     pub(super) sign: (&'static str, &'static str, &'static str),
     pub(super) head: String,
@@ -117,7 +116,6 @@ impl ItemLine {
     }
 }
 
-/// Items with one outcome.
 pub(super) struct Section {
     pub(super) title: &'static str,
     pub(super) about: &'static str,
@@ -127,7 +125,6 @@ pub(super) struct Section {
     pub(super) first: Option<String>,
 }
 
-/// Selected sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
     All,
@@ -135,7 +132,6 @@ pub(super) enum Show {
     One(ItemOutcome),
 }
 
-/// Sections in page order.
 const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     (
         ItemOutcome::Missed,

@@ -19,7 +19,6 @@ use crate::api::{self, Params};
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, BatchOrigin, BatchProgress};
 
-/// Page size.
 const ROWS: &str = "50";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -28,7 +27,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/batches/{id}/row", get(row))
 }
 
-/// A batch's verdict with its colour and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BatchVerdict {
     /// PASS, FAIL or INCOMPLETE. SCORED if the batch has no threshold.
@@ -37,7 +35,6 @@ pub(super) struct BatchVerdict {
     pub(super) why: String,
 }
 
-/// Display texts of a batch.
 pub(super) trait BatchWords {
     fn title(&self) -> String;
     fn kind_word(&self) -> String;
@@ -192,7 +189,6 @@ struct BatchesPage {
     form: Option<UploadForm>,
 }
 
-/// Filters in the query string.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchListFilter {
@@ -249,7 +245,6 @@ async fn list(
     })
 }
 
-/// One row, for live updates.
 async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let batch = api::batches::read(state.api(&user)?, &id).await?;
     html(&BatchListRow::new(batch, state.about.clock.now()))

@@ -15,10 +15,8 @@ const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 34.0;
 const ABOVE: f64 = 26.0;
-/// Maximum width of a bar.
 const WIDEST: f64 = 64.0;
 
-/// A chart with its description and table.
 #[derive(Debug, Clone, Template)]
 #[template(path = "chart.html")]
 pub(super) struct Chart {
@@ -32,10 +30,8 @@ pub(super) struct Chart {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bar {
-    /// Label below the bar.
     pub(super) label: String,
     pub(super) value: f64,
-    /// The value as text.
     pub(super) shown: String,
     /// CSS class: `bar` or `rating-…`.
     pub(super) class: String,
@@ -139,7 +135,6 @@ pub(super) fn lines(
     }
 }
 
-/// Draws the legend above the plot.
 fn key(svg: &mut String, lines: &[ChartLine]) {
     let step = (WIDTH - LEFT) / count(lines.len().max(1));
     for (nth, line) in lines.iter().enumerate() {
@@ -157,10 +152,8 @@ fn key(svg: &mut String, lines: &[ChartLine]) {
 /// A confidence level with its promised and its observed share of right answers, both 0-1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Promise {
-    /// Name of the level.
     pub(super) name: String,
     pub(super) promised: f64,
-    /// Observed share.
     pub(super) kept: f64,
     /// 95% confidence interval of the observed share.
     pub(super) interval: [f64; 2],
@@ -278,7 +271,6 @@ fn top_of(bars: &[Bar]) -> f64 {
     }
 }
 
-/// Rounds up to a round number.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;

@@ -8,16 +8,12 @@ use super::frame::Frame;
 use super::page::{Page, html};
 use super::state::PageState;
 
-/// Texts of a confirmation page.
 pub(super) struct Confirmation {
     pub(super) title: String,
-    /// Consequence of the action.
     pub(super) consequence: String,
-    /// Label of the confirm button.
     pub(super) button: &'static str,
     /// Whether the action stops or ends something.
     pub(super) stops: bool,
-    /// Section of the site.
     pub(super) part: &'static str,
 }
 

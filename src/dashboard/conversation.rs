@@ -40,7 +40,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/messages/{no}", get(message))
 }
 
-/// Query string with the start of a page or a part.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Start {
@@ -65,7 +64,6 @@ pub(super) struct PageRange {
 }
 
 impl PageRange {
-    /// Returns the page of `size` entries that starts at `from`.
     pub(super) fn at(from: usize, size: usize, all: usize) -> Self {
         let first = if from < all { from } else { 0 };
         let behind = all.min(first + size);
@@ -87,7 +85,6 @@ impl PageRange {
     }
 }
 
-/// A message as shown.
 #[derive(Template)]
 #[template(path = "message.html")]
 pub(super) struct ShownMessage {
@@ -203,7 +200,6 @@ impl From<&Session> for Case {
     }
 }
 
-/// Page with one part of a long text.
 #[derive(Template)]
 #[template(path = "session_text.html")]
 struct TextPage {

@@ -24,7 +24,6 @@ use crate::wire::{CriteriaVersion, NameRequest};
 
 /// Fields with long texts, which have their own sections.
 const PROMPTS: [&str; 2] = ["judge_prompt", "answer_prompt"];
-/// Consequence of making criteria current.
 const CONSEQUENCE: &str = "New requests of this kind are judged by them, in all processes within 5 s, until others are made current; \
     scores that there are stay, as scores of other criteria.";
 
@@ -67,7 +66,6 @@ struct CriteriaListRow {
     kind: Kind,
     judge: String,
     current: bool,
-    /// User who made it current, and when.
     chosen: Option<(String, Moment)>,
     first: Option<Moment>,
     scores: String,
@@ -195,14 +193,12 @@ async fn version(
 #[template(path = "criteria_edit.html")]
 struct EditPage {
     frame: Frame,
-    /// Hash of the copied version.
     hash: String,
     name: String,
     note: String,
     /// Field, heading and text of each prompt.
     prompts: Vec<(&'static str, String, String)>,
     settings: String,
-    /// Validation error, HTML.
     refused: String,
 }
 
@@ -249,7 +245,6 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
     }
 }
 
-/// The judge named in criteria.
 #[derive(Deserialize)]
 struct NamedJudge {
     scoring: ScoringBy,
@@ -308,13 +303,11 @@ async fn named(state: &PageState, form: &Form, hash: &str) -> Result<CriteriaVer
         .await
 }
 
-/// Sets the name and the note of a version.
 async fn name(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
     named(&state, &form, &hash).await?;
     go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
 }
 
-/// Makes a version current, after a confirmation.
 async fn make_current(
     State(state): State<PageState>,
     Path(hash): Path<String>,

@@ -3,7 +3,6 @@
 use super::words;
 use crate::wire::{CriteriaDiff, DiffPart};
 
-/// Name and lines of a part that differs.
 pub(super) type ChangedPart = (String, Vec<DiffLine>);
 
 /// A line with its CSS class. Its sign repeats the class so that colour isn't needed.

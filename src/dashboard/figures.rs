@@ -15,7 +15,6 @@ const DAY: &str = "%-d %b";
 /// Maximum number of criteria versions with a line, so that the lines stay distinguishable.
 const LINES: usize = 4;
 
-/// Histogram of totals, coloured by rating.
 pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
     if found.scores < ENOUGH {
         return None;
@@ -160,7 +159,6 @@ fn periods(items: &[TrendItem], every: Period) -> (Vec<NaiveDate>, &'static str)
     (std::iter::successors(Some(first), next).collect(), form)
 }
 
-/// All days from the earliest to the latest.
 pub(super) fn each_day(days: impl IntoIterator<Item = NaiveDate>) -> Vec<NaiveDate> {
     let days: Vec<NaiveDate> = days.into_iter().collect();
     match (days.iter().min(), days.iter().max()) {

@@ -13,7 +13,6 @@ use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::{ApiError, Authorized, READ_TIMEOUT, in_time, problem};
 
-/// Fields of a form with a valid token.
 #[derive(Debug)]
 pub(super) struct Form {
     pub(super) user: SessionUser,
@@ -72,7 +71,6 @@ impl Form {
         self.text(name).is_some()
     }
 
-    /// All fields except the token, in order.
     pub(super) fn pairs(&self) -> impl Iterator<Item = &(String, String)> {
         let fields = self.fields.iter();
         fields.filter(|(name, _)| name != "form_token")
@@ -95,7 +93,6 @@ impl Form {
         Ok(state.api.post(sent, route, request, act).await?)
     }
 
-    /// The local path to return to after the form.
     pub(super) fn back(&self) -> Option<&str> {
         links::back(&self.fields)
     }

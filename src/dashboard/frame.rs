@@ -22,7 +22,6 @@ pub(super) fn routes() -> Router<PageState> {
 pub(super) struct Frame {
     /// Page title, including the verdict.
     pub(super) title: String,
-    /// Section of the site.
     pub(super) part: &'static str,
     pub(super) status_bar: StatusBar,
     pub(super) user: SessionUser,
@@ -31,7 +30,6 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Loads a frame with the current status bar.
     pub(super) async fn load(
         state: &PageState,
         user: SessionUser,
@@ -47,7 +45,6 @@ impl Frame {
         }
     }
 
-    /// A frame for tests.
     #[cfg(test)]
     pub(super) fn bare() -> Self {
         Self {
@@ -59,7 +56,6 @@ impl Frame {
         }
     }
 
-    /// Sets whether the page has live data.
     pub(super) fn moving(mut self, moves: bool) -> Self {
         self.again_s = moves.then_some(5);
         self

@@ -15,7 +15,6 @@ const HEARD: TimeDelta = TimeDelta::seconds(60);
 /// Timeout of the status bar's readiness check.
 const SOON: Duration = Duration::from_millis(500);
 
-/// Snapshot of the queue, the workers, the judges and the process's readiness.
 #[derive(Debug, Clone)]
 pub(super) struct Infrastructure {
     pub(super) queue: Queue,
@@ -81,9 +80,7 @@ pub(super) enum Alert {
     Refused,
     /// Rate limited; resumes automatically.
     Slow,
-    /// A spending cap is reached.
     Capped,
-    /// Paused by a user.
     Paused,
 }
 
@@ -138,7 +135,6 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A process that is ready.
     pub(in crate::dashboard) fn ready() -> Readiness {
         serde_json::from_value(json!({"status": "ok", "reasons": []})).unwrap()
     }
@@ -159,7 +155,6 @@ pub(super) mod tests {
         json!({"reason": reason, "message": message, "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null})
     }
 
-    /// A worker with two active jobs.
     pub(in crate::dashboard) fn worker(state: &str, alive: bool, heard: &str) -> Worker {
         let worker = json!({"worker_id": uuid::Uuid::nil(), "name": "w", "version": "1", "started_at": "2026-11-23T11:00:00Z",
             "heartbeat_at": heard, "in_hand": 2, "state": state, "alive": alive, "judges": null});

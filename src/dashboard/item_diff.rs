@@ -11,7 +11,6 @@ const DIFF_TIME: Duration = Duration::from_millis(200);
 /// Longer texts are shown without a diff, bytes.
 const LONGEST: usize = 64 << 10;
 
-/// Both texts as HTML.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sides {
     /// With `<del>` around text missing in the other.
@@ -21,7 +20,6 @@ pub(super) struct Sides {
     pub(super) same: bool,
 }
 
-/// Compares two texts.
 pub(super) fn sides(expected: &str, generated: &str) -> Sides {
     if expected.len().max(generated.len()) > LONGEST {
         return Sides {

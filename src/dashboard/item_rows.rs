@@ -13,7 +13,6 @@ const CELL: usize = 200;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ResultRows {
     pub(super) expected: Side,
-    /// Rows of the generated query.
     pub(super) generated: Side,
 }
 
@@ -22,7 +21,6 @@ pub(super) struct Side {
     /// Column names. Empty if the rows have none.
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
-    /// Total number of rows.
     pub(super) count: usize,
     /// Number of hidden columns.
     pub(super) columns_left: usize,
@@ -73,7 +71,6 @@ impl Side {
         }
     }
 
-    /// Number of hidden rows.
     pub(super) fn left(&self) -> usize {
         self.count - self.rows.len()
     }

@@ -4,7 +4,6 @@ use uuid::Uuid;
 
 use crate::outbound::percent_encoded;
 
-/// Page size of a conversation.
 pub(super) const MESSAGES: usize = 50;
 
 /// Sections in the order of the navigation.
@@ -39,7 +38,6 @@ pub(super) fn message_link(session: Uuid, no: usize) -> String {
     format!("/sessions/{session}?from={from}#message-{no}")
 }
 
-/// Percent-encodes a path segment.
 pub(super) fn segment(text: &str) -> String {
     percent_encoded(text)
 }

@@ -79,7 +79,6 @@ fn beginning(text: &str, end: usize) -> &str {
     }
 }
 
-/// Renders a whole text. `None` if its HTML exceeds `most` bytes.
 pub(super) fn whole(text: &str, most: usize) -> Option<String> {
     rendered(text, most, None)
 }
@@ -210,7 +209,6 @@ fn opening<'a>(to: &CowStr<'_>) -> Event<'a> {
     Event::InlineHtml(tag.into())
 }
 
-/// Escapes a text for HTML content and attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -6,7 +6,6 @@ use crate::api::analytics::score_tools;
 use crate::api::{ApiError, ApiState};
 use crate::wire::{MissingTool, ScoreTool};
 
-/// A missing tool as shown.
 pub(super) struct ToolRow {
     pub(super) tool_name: String,
     pub(super) rationale: String,
@@ -34,7 +33,6 @@ fn says(tool: &ScoreTool) -> String {
     }
 }
 
-/// Loads the number of other sessions that miss these tools.
 pub(super) async fn elsewhere(
     api: &ApiState,
     tools: &[MissingTool],

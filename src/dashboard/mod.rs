@@ -64,10 +64,8 @@ use crate::api::{ApiAccess, ApiError, Pages};
 pub use state::About;
 use state::PageState;
 
-/// Timeout of a page.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Builds the pages for the API's router.
 #[must_use]
 pub fn pages(about: About) -> Pages {
     Pages {

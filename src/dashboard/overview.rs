@@ -24,7 +24,6 @@ use crate::api::{ApiError, Params, batches, sessions};
 use crate::history::examples::SESSIONS;
 use crate::wire::{Distribution, SessionItem, Sessions};
 
-/// Length of the lists.
 const SHOWN: &str = "5";
 /// Length of the trend, days.
 const TREND_DAYS: i64 = 14;
@@ -64,11 +63,9 @@ struct Overview {
 /// A next step: text, address, link label.
 type Step = (String, String, &'static str);
 
-/// A list of sessions with a link to all of them.
 struct ScoreList {
     title: &'static str,
     to: &'static str,
-    /// Badge, name and time.
     rows: Vec<(Badge, String, Moment)>,
 }
 
@@ -208,12 +205,10 @@ fn here(headers: &HeaderMap) -> String {
     format!("{scheme}://{}", host.unwrap_or("localhost:8080"))
 }
 
-/// Stores the example sessions without scoring them.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     let (caller, route) = (&form.user.caller, sessions::SESSION);
     let api = state.api.authorize(caller, &Method::PUT, route)?;
     for (name, text) in SESSIONS {
-        /// Id of an example session.
         #[derive(serde::Deserialize)]
         struct ExampleSession {
             session_id: Uuid,

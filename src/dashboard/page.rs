@@ -10,7 +10,6 @@ use super::user::{asks_for_piece, mark};
 use crate::api::{ApiError, FailedRequest, problem};
 use crate::wire::Problem;
 
-/// Result of a page handler.
 pub(super) type Page = Result<Response, PageError>;
 
 /// Error of a page: a problem from the API or a failed template.
@@ -49,7 +48,6 @@ pub(super) fn html(template: &impl Template) -> Page {
     with_status(StatusCode::OK, template)
 }
 
-/// Renders a template with another status.
 pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
     let text = template
         .render()
@@ -111,7 +109,6 @@ fn lost(slug: &str) -> Option<Lost> {
     })
 }
 
-/// A problem as a page or a piece.
 #[derive(Template)]
 #[template(path = "problem.html")]
 struct ProblemPage<'a> {
@@ -237,7 +234,6 @@ fn shown(problem: &Problem) -> &str {
     }
 }
 
-/// An error of one field.
 struct ShownFault<'a> {
     /// The field's label on the form, if it has one.
     label: Option<&'static str>,

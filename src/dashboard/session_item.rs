@@ -36,9 +36,7 @@ pub(super) struct Badge {
     /// Total and rating. `None` if not scored.
     pub(super) total: Option<(u8, &'static str)>,
     pub(super) colour: &'static str,
-    /// Address of the link.
     pub(super) to: String,
-    /// Whether a simulated judge made it.
     pub(super) simulated: bool,
     /// Whether to use the large variant.
     pub(super) big: bool,

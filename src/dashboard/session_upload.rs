@@ -76,7 +76,6 @@ impl SessionUploadPage {
         "Nothing was stored."
     }
 
-    /// Supported formats with labels.
     fn formats() -> impl Iterator<Item = (&'static str, &'static str)> {
         let named = SessionFormat::ALL.iter().map(|format| {
             let name = match format {
@@ -95,7 +94,6 @@ impl SessionUploadPage {
     }
 }
 
-/// The selected format.
 #[derive(Default)]
 struct Chosen(String);
 

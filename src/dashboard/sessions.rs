@@ -24,7 +24,6 @@ use super::words::{self, Moment};
 use crate::api::{Params, scores, sessions};
 use crate::wire::{Problem, ScoreRequest, SessionItem};
 
-/// Page size.
 const ROWS: u32 = 50;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -99,12 +98,10 @@ impl SessionListFilter {
         query(&joined(&own, more))
     }
 
-    /// Query string of the filters only.
     pub(super) fn whole(&self) -> String {
         self.query(&[])
     }
 
-    /// Whether any filter is set.
     pub(super) fn is_set(&self) -> bool {
         self.pairs().iter().any(|(_, value)| !value.is_empty())
     }
@@ -194,7 +191,6 @@ struct SessionsPage {
     short: bool,
     next: Option<String>,
     first: Option<String>,
-    /// Validation error of the filters, HTML.
     refused: String,
 }
 
@@ -210,7 +206,6 @@ impl SessionsPage {
     }
 }
 
-/// Renders the filters as typed, with the error.
 async fn refuse(
     state: &PageState,
     user: SessionUser,
@@ -271,7 +266,6 @@ async fn list(
     })
 }
 
-/// Query string of the rows' route.
 #[derive(Debug, Deserialize)]
 struct Wanted {
     /// Comma-separated session ids.
@@ -287,7 +281,6 @@ struct SessionListRows {
     gone: Vec<Uuid>,
 }
 
-/// Renders some rows in one response, for live updates.
 async fn rows(
     State(state): State<PageState>,
     user: SessionUser,

@@ -31,7 +31,6 @@ pub(super) fn routes() -> Router<PageState> {
 struct SignIn {
     form_token: String,
     next: String,
-    /// Whether tokens are configured.
     has_tokens: bool,
     refused: bool,
 }

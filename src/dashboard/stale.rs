@@ -19,12 +19,10 @@ const SECRET: [&str; 1] = ["token"];
 /// Internal fields, not shown.
 const UNSEEN: [&str; 5] = ["key", "back", "piece", "next", "sure"];
 
-/// The input, with a button to send it again.
 #[derive(Template)]
 #[template(path = "stale_form.html")]
 struct StaleForm {
     title: String,
-    /// Cause.
     why: &'static str,
     /// Address of the sign-in page, if needed first.
     sign_in: Option<String>,
@@ -49,9 +47,7 @@ impl StaleForm {
     }
 }
 
-/// The form token's cookie has changed.
 const CHANGED: &str = "It was opened before this browser lost or changed its cookie: signed out, cleared, or closed meanwhile. Nothing was done.";
-/// The sign-in cookie is gone.
 const SIGNED_OUT: &str = "Somebody has signed out in this browser, or its token is not valid any more. Nothing was done.";
 
 /// Response to a form of a signed-out user. `None` if there is no input to keep, or if the form may be another site's.
@@ -92,7 +88,6 @@ fn is_same_site(headers: &HeaderMap) -> bool {
     text("origin").is_some() || text("sec-fetch-site") == Some("same-origin")
 }
 
-/// Response to a form with an outdated token.
 pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts) -> Response {
     if user.piece {
         return ApiError::StaleForm.into_response();

@@ -15,7 +15,6 @@ use crate::config::ShownSetting;
 /// Lifetime of the cached status bar, so that many tabs cause one read.
 const STATUS_BAR_KEPT: Duration = Duration::from_secs(1);
 
-/// Information about the process.
 #[derive(Clone)]
 pub struct About {
     /// Clock for relative times.
@@ -24,7 +23,6 @@ pub struct About {
     pub settings: Vec<ShownSetting>,
 }
 
-/// State of all page handlers.
 #[derive(Clone)]
 pub(super) struct PageState(Arc<SharedPageState>);
 

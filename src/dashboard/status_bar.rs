@@ -14,7 +14,6 @@ pub(super) struct StatusBar {
     pub(super) counts: Vec<(&'static str, String)>,
     /// Number of workers with a heartbeat within the last minute.
     pub(super) workers: usize,
-    /// Number of those whose heartbeat is late.
     pub(super) silent: usize,
     /// Whether Redis is unavailable. Jobs are then processed from the database, but there are no events.
     pub(super) redis_away: bool,
@@ -25,7 +24,6 @@ pub(super) struct StatusBar {
     /// Whether the latest calls of each used judge are recent and successful.
     pub(super) all_answer: bool,
     pub(super) paused: bool,
-    /// Whether sessions are scored by a simulated judge.
     pub(super) simulated: bool,
     /// Number of jobs that wait without any worker.
     pub(super) deserted: Option<i64>,
@@ -34,7 +32,6 @@ pub(super) struct StatusBar {
 }
 
 impl StatusBar {
-    /// Status bar for a failed read.
     pub(super) fn unread(error: ApiError) -> Self {
         Self {
             fault: Some(PageError::from(error).problem().detail.clone()),
@@ -91,7 +88,6 @@ impl StatusBar {
         }
     }
 
-    /// Whether no problem is known.
     pub(super) fn is_well(&self) -> bool {
         let stopped = self.paused || !self.stopped.is_empty() || !self.failing.is_empty();
         let heard = self.workers > self.silent && !self.redis_away;

@@ -65,7 +65,6 @@ struct SystemPage {
     checks: Vec<Check>,
     /// Stopped or failing judges, each with reason and remedy. They don't affect readiness, because jobs wait for them.
     troubled: Vec<Troubled>,
-    /// Configured judges that aren't simulated.
     real: Vec<String>,
     settings: Vec<(String, String, String)>,
 }
@@ -103,7 +102,6 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     said.join(", ")
 }
 
-/// Check that a worker is alive.
 fn workers(status_bar: &StatusBar) -> Check {
     let ok = status_bar.workers > 0;
     let silent = match status_bar.silent {

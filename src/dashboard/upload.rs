@@ -35,7 +35,6 @@ pub(super) fn routes() -> Router<PageState> {
         .layer(DefaultBodyLimit::disable())
 }
 
-/// The form with its input and errors.
 #[derive(Debug, Default, Template)]
 #[template(path = "upload_form.html")]
 pub(super) struct UploadForm {
@@ -48,7 +47,6 @@ pub(super) struct UploadForm {
     refused: Option<Refused>,
 }
 
-/// Error of a file.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) title: String,
@@ -57,7 +55,6 @@ pub(super) struct Refused {
     pub(super) faults: Vec<CellFault>,
 }
 
-/// One error of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CellFault {
     pub(super) row: String,
@@ -91,7 +88,6 @@ pub(super) trait FileForm: Send + Sync {
     type Taken;
     /// Sets a field that precedes the file.
     fn take(&mut self, name: &str, value: String);
-    /// Accepted file extensions.
     fn endings(&self) -> &'static str;
     /// Remedy for a file of another format.
     fn remedy(&self, _file_name: &str) -> &'static str {
@@ -107,7 +103,6 @@ pub(super) trait FileForm: Send + Sync {
     ) -> Result<Self::Taken, ApiError>;
 }
 
-/// A file stream.
 pub(super) struct SentFile<'f> {
     name: String,
     media_type: &'static str,
@@ -136,7 +131,6 @@ impl<'f> SentFile<'f> {
 }
 
 impl UploadForm {
-    /// Parameters of the batch created from this file.
     fn params(&self, file_name: &str) -> Params {
         let name = match self.name.as_str() {
             "" => suite_name(file_name),
@@ -288,7 +282,6 @@ pub(super) fn refusal(fault: PageError) -> Result<(StatusCode, Refused), PageErr
     Ok((status, Refused::from_problem(problem)))
 }
 
-/// Reads a form and streams its file to the API.
 pub(super) async fn read<F: FileForm>(
     state: &PageState,
     user: &SessionUser,

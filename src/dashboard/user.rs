@@ -13,14 +13,11 @@ use crate::api::{Caller, Scope, Transport, cookie};
 /// `SameSite=Lax`, so that following a link from a chat or a mail keeps the token of open pages.
 const FORM_COOKIE: &str = "gavel_form";
 
-/// User of a page.
 #[derive(Debug, Clone)]
 pub(super) struct SessionUser {
     /// Passed to `ApiAccess`.
     pub(super) caller: Caller,
-    /// Included in each form of the page.
     pub(super) form_token: String,
-    /// Whether htmx requested a piece of a page.
     pub(super) piece: bool,
     transport: Transport,
 }
@@ -37,12 +34,10 @@ impl SessionUser {
         }
     }
 
-    /// Formats a cookie for the user's browser.
     pub(super) fn cookie(&self, name: &str, value: &str) -> String {
         cookie_for(self.transport, name, value)
     }
 
-    /// Cookie with a new form token.
     pub(super) fn new_form_cookie(&self) -> String {
         self.cookie(FORM_COOKIE, &Uuid::new_v4().simple().to_string())
     }

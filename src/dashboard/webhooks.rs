@@ -30,7 +30,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/webhooks/deliveries/{id}/resend", post(resend))
 }
 
-/// Filter of deliveries.
 #[derive(Default, Deserialize)]
 struct DeliveryParams {
     #[serde(default)]
@@ -61,11 +60,9 @@ impl DeliveryLine {
     }
 }
 
-/// Result of a form.
 #[derive(Default)]
 struct Done {
     created: Option<WebhookCreated>,
-    /// Validation error, HTML.
     refused: String,
     name: String,
     url: String,
@@ -79,7 +76,6 @@ struct WebhooksPage {
     webhooks: Vec<Webhook>,
     rows: Vec<DeliveryLine>,
     asked: DeliveryParams,
-    /// Address of older deliveries.
     older: Option<String>,
 }
 
@@ -128,7 +124,6 @@ async fn show(
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
 
-/// Creates a webhook and shows its secret.
 async fn add(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default();
     let mut done = Done::default();
@@ -167,7 +162,6 @@ async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageErr
     form.post(state, route, new, act).await
 }
 
-/// Deletes a webhook, after a confirmation.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {

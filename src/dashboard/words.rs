@@ -97,12 +97,12 @@ pub(super) fn points(difference: f64) -> String {
     }
 }
 
-/// Returns the first 8 digits of a hash.
 pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
 }
 
-/// Returns the last digits of an id. The first digits contain the time and are equal for ids created together; the last are random.
+/// Shortens an id to its first 8 and last 4 digits. The first ones contain the time and are equal for ids created together; the last are
+/// random.
 pub(super) fn short_id(id: &Uuid) -> String {
     let text = id.simple().to_string();
     let (head, tail) = (text.get(..8), text.get(28..));
@@ -146,7 +146,6 @@ pub(super) fn heading(name: &str) -> String {
     heading.replace('_', " ")
 }
 
-/// Truncates a text to `most` characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
     crate::wire::words::clip(text, most).into_owned()
 }
@@ -163,7 +162,6 @@ pub(super) fn bytes(n: usize) -> String {
     }
 }
 
-/// Returns a score's rating and the name of its colour.
 pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     match Rating::from_total(total) {
         Rating::Failed => ("failed", "failed"),
@@ -174,7 +172,6 @@ pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     }
 }
 
-/// Formats the names of kinds.
 pub(super) fn kinds(kinds: &[Kind]) -> String {
     let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     names.join(", ").replace('_', " ")

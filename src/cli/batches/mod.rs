@@ -194,7 +194,6 @@ async fn watched(one: &One, global: &Global) -> Result<Exit, CliError> {
     ended
 }
 
-/// A batch that was watched to its end.
 #[derive(serde::Serialize)]
 #[serde(transparent)]
 pub(super) struct Ended(pub(super) Batch);
@@ -209,7 +208,6 @@ impl Printable for Ended {
     }
 }
 
-/// Returns the command that watches a batch.
 pub(super) fn follow(id: Uuid) -> String {
     format!(
         "batch {id} runs wherever workers run (`gavel up` for a data folder); follow it with: gavel batches watch {id}"

@@ -18,7 +18,6 @@ use crate::suite::run::folder::{Label, RESULTS};
 use crate::wire::Batch;
 use crate::wire::words::counted;
 
-/// Flags for the name of a run's batch.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Batch")]
 pub(in crate::cli) struct LabelArgs {

@@ -72,7 +72,6 @@ impl Printable for Batch {
 }
 
 impl Printable for BatchRetried {
-    /// Number of requeued items, and the batch.
     fn text(&self, out: &mut Text) {
         let items = counted(self.queued_again, "item");
         out.line(format!("{items} queued again"));
@@ -98,7 +97,6 @@ fn brief(batch: &Batch) -> String {
     }
 }
 
-/// State of a batch as text.
 pub(super) fn state_of(batch: &Batch) -> String {
     match (batch.state, batch.origin, &batch.stopped) {
         (BatchState::Running, _, Some(stopped))
@@ -178,7 +176,6 @@ fn verdict(verdict: BatchVerdict) -> String {
     parts.join(", ")
 }
 
-/// Cost so far and budget.
 pub(super) fn money(batch: &Batch) -> String {
     let spent = batch.spent_usd;
     let budget = batch
@@ -201,7 +198,6 @@ fn left(progress: &BatchProgress) -> String {
     format!("about {}{rate}", duration(eta))
 }
 
-/// State of a provider batch.
 fn provider_batch_words(batch: &ProviderBatch) -> String {
     let mut words = match batch.state {
         ProviderBatchState::Asked => "its replies are being fetched".to_owned(),

@@ -53,7 +53,6 @@ impl Printable for Spread {
     }
 }
 
-/// Summary of all sessions.
 fn whole(summary: &PanelSummary) -> Vec<String> {
     let mut lines = vec![format!(
         "{} of {}, {} of which with all of theirs",

@@ -32,7 +32,6 @@ pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, Cl
     }
 }
 
-/// Progress text next to the counts.
 fn beside(batch: &Batch) -> String {
     let mut parts = vec![money(batch)];
     if batch.state == BatchState::Expanding || batch.stopped.is_some() {

@@ -4,7 +4,6 @@ use super::super::import::{self, FileSession};
 use super::super::outcome::CliError;
 use crate::history::examples::SESSIONS;
 
-/// Returns the example sessions in display order.
 pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
     let mut sessions = Vec::new();
     for (name, text) in SESSIONS {

@@ -180,7 +180,6 @@ struct Show {
     open: bool,
     simulated: bool,
     stays: bool,
-    /// The --judge flag.
     judge: Option<String>,
     data_dir: String,
 }

@@ -4,7 +4,6 @@ use super::Check;
 use crate::app::{App, Providers};
 use crate::job::FailureClass;
 
-/// Whether to call judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     OneToken,

@@ -86,7 +86,6 @@ pub(in crate::cli) struct Evaluate {
     pub(super) connection: ConnectionArgs,
 }
 
-/// Source of the answers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Agents")]
 pub(super) struct AgentArgs {
@@ -98,7 +97,6 @@ pub(super) struct AgentArgs {
     pub(super) agent_command: Option<String>,
 }
 
-/// Folder and items of the run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub(super) struct RunArgs {
@@ -116,7 +114,6 @@ pub(super) struct RunArgs {
     pub(super) only_failed: Option<PathBuf>,
 }
 
-/// Judge and criteria.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Judge")]
 pub(super) struct JudgeArgs {
@@ -142,7 +139,6 @@ pub(super) struct JudgeArgs {
     pub(super) max_wait: u64,
 }
 
-/// Gates of the run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Gates")]
 pub(super) struct GateArgs {

@@ -21,7 +21,6 @@ pub(super) struct Baseline {
     is_simulated: bool,
     /// Whether a real judge did.
     is_judged: bool,
-    /// Number of items.
     items: usize,
     /// Names that pair the items with a total.
     names: HashSet<String>,

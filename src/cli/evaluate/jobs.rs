@@ -44,7 +44,6 @@ pub(super) struct Service<'a> {
 struct GivenUp {
     /// Error class of items without the judge's part.
     class: FailureClass,
-    /// Event and remedy.
     message: String,
 }
 
@@ -57,7 +56,6 @@ pub(super) enum Opener {
     Nobody,
 }
 
-/// Response to the request for a case.
 enum Submission {
     Job(JobId),
     Refused(Box<Problem>),
@@ -83,13 +81,11 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Sets the maximum wait of a case for an unavailable judge.
     pub(super) fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets who can reopen lanes.
     pub(super) fn opened_by(mut self, opener: Opener) -> Self {
         self.opener = opener;
         self
@@ -153,7 +149,6 @@ impl<'a> Service<'a> {
         !given_up.unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Reason why this judge was given up, if it was.
     fn given_up(&self, judge: &str) -> Option<GivenUp> {
         let given_up = self.given_up.lock();
         let given_up = given_up.unwrap_or_else(PoisonError::into_inner);
@@ -278,12 +273,10 @@ fn stopped(error: &ClientError) -> Stopped {
     }
 }
 
-/// Item of a rejected case.
 fn refused(case: CaseToScore, problem: &Problem) -> Item {
     case.failed("bad_input", problem.to_string())
 }
 
-/// Item of an ended job.
 fn item(case: CaseToScore, job: &Job) -> Item {
     let kind = case.kind;
     let result = match &job.result {

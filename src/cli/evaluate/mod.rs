@@ -114,7 +114,6 @@ impl Evaluate {
         }
     }
 
-    /// Runs without a service until the end or a signal.
     async fn alone(
         &self,
         global: &Global,
@@ -446,13 +445,10 @@ fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
     Ok(missed)
 }
 
-/// Items without a score, grouped by error class.
 #[derive(Default)]
 struct Unscored {
     n: u64,
-    /// Message of the first item.
     says: String,
-    /// Names of the first items.
     names: Vec<String>,
 }
 

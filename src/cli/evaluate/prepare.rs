@@ -22,7 +22,6 @@ const RUNS: &str = "reports/evaluation-runs";
 /// Maximum number of names in a message.
 const NAMED: usize = 5;
 
-/// A run ready to start or to resume.
 pub(super) struct Prepared {
     pub(super) header: RunHeader,
     pub(super) again: Again,
@@ -169,7 +168,6 @@ impl Prepared {
         judged.any(|item_no| self.is_wanted(folder.as_ref(), *item_no))
     }
 
-    /// Whether an item still has to run.
     fn is_wanted(&self, resumed: Option<&RunFolder>, item_no: u64) -> bool {
         match resumed {
             Some(folder) => wanted(folder, self.again, item_no),

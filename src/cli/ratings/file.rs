@@ -42,7 +42,6 @@ pub(super) struct FileRating {
     pub(super) body: RatingRequest,
 }
 
-/// Ratings of a file and its errors.
 pub(super) struct Ratings {
     pub(super) rows: Vec<FileRating>,
     faults: Vec<SuiteError>,
@@ -193,7 +192,6 @@ impl Cells<'_> {
     }
 }
 
-/// Parses a row. Returns all its errors.
 fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
     let is_unknown = |name: &&String| COLUMNS.iter().all(|column| column.name != *name);

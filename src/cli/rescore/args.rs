@@ -49,7 +49,6 @@ pub(in crate::cli) struct Rescore {
     pub(super) connection: ConnectionArgs,
 }
 
-/// Purpose of the scores.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What for")]
 pub(super) struct PurposeArgs {
@@ -68,7 +67,6 @@ pub(super) struct PurposeArgs {
     pub(super) judge: Vec<String>,
 }
 
-/// Session filter.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which sessions")]
 pub(super) struct SelectionArgs {
@@ -128,7 +126,6 @@ pub(super) struct SelectionArgs {
     seed: u64,
 }
 
-/// Execution options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How")]
 pub(super) struct ExecutionArgs {
@@ -288,7 +285,6 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
-    /// The request body of these flags.
     fn body(flags: &str, hash: Option<&str>) -> Value {
         serde_json::to_value(read(flags).unwrap().request(None, hash)).unwrap()
     }

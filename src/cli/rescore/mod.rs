@@ -24,7 +24,6 @@ pub(super) use self::args::{Rescore, time};
 /// The service's limit of ids per request.
 const MOST_IDS: usize = 100_000;
 
-/// Confirmation of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Consent {
     /// The user is asked on the terminal.
@@ -35,7 +34,6 @@ enum Consent {
     Lacking,
 }
 
-/// Streams connected to a terminal.
 #[derive(Debug, Clone, Copy)]
 struct Terminals {
     stdin: bool,
@@ -146,7 +144,6 @@ impl Rescore {
         Ok(Some(stored.criteria_hash))
     }
 
-    /// Determines how the plan is confirmed.
     fn consent(&self, terminals: Terminals) -> Consent {
         let takes_stdin = self.which.ids_file.as_deref() == Some(Path::new("-"));
         match (self.how.yes, terminals.stderr, terminals.stdin) {

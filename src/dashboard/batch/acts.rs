@@ -78,7 +78,6 @@ fn home(id: &str) -> String {
     format!("/batches/{}", segment(id))
 }
 
-/// Confirmation page.
 #[derive(Template)]
 #[template(path = "batch_ask.html")]
 struct Ask {

@@ -30,7 +30,6 @@ use crate::api::ratings::panels;
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, Spread};
 
-/// Report formats: file name, label.
 const REPORTS: [(&str, &str); 7] = [
     ("report.xlsx", "XLSX"),
     ("report.csv", "CSV"),
@@ -55,7 +54,6 @@ pub(super) fn reports() -> Router<PageState> {
     Router::new().route("/batches/{id}/{report}", get(report))
 }
 
-/// Query string of the page.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchParams {
@@ -82,7 +80,6 @@ struct Body {
     may: bool,
     form_token: String,
     back: String,
-    /// The rejected budget, if any.
     refused: Option<Refused>,
     batch: Batch,
 }
@@ -150,7 +147,6 @@ impl Body {
         verdict.is_some_and(|verdict| verdict.simulated)
     }
 
-    /// Whether the page has any action.
     fn has_actions(&self) -> bool {
         let links = &self.batch.links;
         self.may && (self.batch.moves() || links.retry_errors.is_some())
@@ -227,7 +223,6 @@ fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     }
 }
 
-/// The filter of a rescore, as names and values.
 fn filter_words(filter: &Value) -> Vec<(String, String)> {
     let Some(fields) = filter.as_object() else {
         return Vec::new();
@@ -295,7 +290,6 @@ async fn body(
     html(&Body::read(&state, &user, &id, &asked).await?)
 }
 
-/// Streams a report.
 async fn report(
     State(state): State<PageState>,
     user: SessionUser,

@@ -17,9 +17,7 @@ use super::Pair;
 use crate::api::criteria;
 use crate::wire::{CriteriaComparison, Mover, WordTable};
 
-/// Display texts of a session whose score changed.
 trait MoverWords {
-    /// Both totals with rating and colour.
     fn sides(&self) -> [(u8, &'static str, &'static str); 2];
     fn points(&self) -> String;
 }
@@ -45,7 +43,6 @@ struct CriteriaPage {
     found: CriteriaComparison,
     /// Display names of both versions. A version that isn't stored has its hash.
     called: [String; 2],
-    /// Name and time of each changed session.
     names: HashMap<Uuid, (String, Moment)>,
     changes: Vec<ChangedPart>,
 }

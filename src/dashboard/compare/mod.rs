@@ -83,14 +83,11 @@ async fn compare(
     }
 }
 
-/// An option of both selects.
 struct Choice {
     value: String,
     text: String,
     group: String,
-    /// Whether it is selected as the earlier side.
     before: bool,
-    /// Whether it is selected as the later side.
     after: bool,
 }
 
@@ -132,7 +129,6 @@ fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
 #[template(path = "compare_choose.html")]
 struct ChoosePage {
     frame: Frame,
-    /// Whether the user selected the same on both sides.
     is_one: bool,
     batches: Vec<Choice>,
     criteria: Vec<Choice>,
@@ -185,7 +181,6 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     })
 }
 
-/// A number of both sides.
 struct ComparedFigure {
     name: String,
     a: String,

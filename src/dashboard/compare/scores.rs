@@ -19,7 +19,6 @@ use crate::api::scores;
 #[template(path = "compare_scores.html")]
 struct ScoresPage {
     frame: Frame,
-    /// Name and time of each session.
     names: HashMap<Uuid, (String, Moment)>,
     pair: Pair,
     a: ScoreDetail,

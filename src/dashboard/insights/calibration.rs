@@ -15,14 +15,12 @@ use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
 /// Number of latest suites offered.
 const SUITES: &str = "20";
 
-/// A suite offered for selection.
 pub(super) struct Suite {
     pub(super) id: String,
     pub(super) text: String,
     pub(super) chosen: bool,
 }
 
-/// Calibration section of the page.
 pub(super) struct CalibrationSection {
     /// Suites with a confidence, newest first.
     pub(super) suites: Vec<Suite>,
@@ -34,7 +32,6 @@ pub(super) struct CalibrationSection {
 }
 
 impl CalibrationSection {
-    /// Loads the calibration of the suite in the address, otherwise of the newest one.
     pub(super) async fn read(
         state: &PageState,
         user: &SessionUser,

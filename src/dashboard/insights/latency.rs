@@ -3,7 +3,7 @@
 /// Minimum number of good replies to show latencies.
 pub(super) const LEAST: i64 = 20;
 
-/// Formats a duration with two significant digits, rounded up.
+/// Formats a quantile with two to three digits, rounded up. More would be misleading because quantiles are exact only to a fifth.
 pub(super) fn took(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),

@@ -34,9 +34,7 @@ pub(super) use trust::Trust;
 
 /// Time ranges offered, days.
 const DAYS: [i64; 4] = [14, 30, 90, 365];
-/// Maximum number of names shown.
 const NAMES: &str = "15";
-/// Maximum number of agents, alert types and tags shown.
 const GROUPS: usize = 15;
 /// Maximum number of suites in the cost table.
 const SUITES: &str = "15";
@@ -45,7 +43,6 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/insights", get(insights))
 }
 
-/// Query string of the page: time range and criteria.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Choice {
@@ -111,7 +108,6 @@ impl SessionGroup {
     }
 }
 
-/// A name and its number of occurrences.
 struct Frequent {
     name: String,
     sessions: String,
@@ -125,7 +121,6 @@ struct Frequent {
 struct Insights {
     frame: Frame,
     choice: Choice,
-    /// All criteria versions.
     stored: Vec<CriteriaVersion>,
     days: i64,
     scores: u64,
@@ -155,7 +150,6 @@ impl Insights {
     }
 }
 
-/// Results of the API's analytics for the selection.
 struct Figures {
     distribution: Distribution,
     trend: Trend,

@@ -6,7 +6,6 @@ use crate::wire::{Agreement, Scale};
 
 /// Agreement on one scale.
 pub(in super::super) struct Trust {
-    /// Label of the scale.
     pub(in super::super) about: &'static str,
     pub(super) scale: String,
     pub(in super::super) says: String,

@@ -28,7 +28,6 @@ use crate::api::judges::{self, queue};
 use crate::api::{Params, jobs};
 use crate::wire::{Jobs, Judge, PauseRequest, SessionItem};
 
-/// Heading of the running jobs.
 const RUNNING: &str = "Running";
 /// Maximum number of jobs shown per state.
 const SHOWN: &str = "20";
@@ -54,7 +53,6 @@ struct JobGroup {
     more: bool,
 }
 
-/// Part of the page below the head, reloaded on events.
 #[derive(Template)]
 #[template(path = "queue_body.html")]
 struct Body {

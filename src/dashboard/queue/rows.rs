@@ -37,7 +37,6 @@ pub(super) struct WorkerRow {
     pub(super) gone: bool,
 }
 
-/// Action available for a judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     Pause,

@@ -42,13 +42,11 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/rescore/go", post(start))
 }
 
-/// A judge that can be selected for a jury.
 struct Juror {
     name: String,
     simulated: bool,
 }
 
-/// The form.
 #[derive(Template)]
 #[template(path = "rescore.html")]
 struct Ask {
@@ -95,7 +93,6 @@ impl Ask {
         filled.filter(|(name, value)| is_filter(name) && !value.trim().is_empty())
     }
 
-    /// Value of a field. Empty if it isn't filled in.
     fn value(&self, name: &str) -> &str {
         let mut filled = self.filled.iter();
         let found = filled.find(|(key, _)| key == name);
@@ -108,7 +105,6 @@ impl Ask {
         filled.any(|(key, held)| key == name && held == value)
     }
 
-    /// Errors of a field.
     fn faults_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let found = self.faults.iter().filter(move |fault| fault.field == name);
         found.map(|fault| fault.message.as_str())
@@ -133,7 +129,6 @@ impl Ask {
     }
 }
 
-/// Renders the form, prefilled with the list's filters.
 async fn ask(
     State(state): State<PageState>,
     user: SessionUser,

@@ -6,13 +6,11 @@ use super::super::words;
 use crate::wire::{CostRange, RescorePlan};
 use askama::Template;
 
-/// The plan, to be confirmed.
 #[derive(Template)]
 #[template(path = "rescore_plan.html")]
 pub(super) struct PlanPage {
     frame: Frame,
     fields: Vec<(String, String)>,
-    /// Display name of the criteria.
     criteria: String,
     matching: String,
     to_score: u64,
@@ -27,12 +25,10 @@ pub(super) struct PlanPage {
     key: String,
 }
 
-/// Explanation if a preview matches no session.
 const NOTHING_TO_PREVIEW: &str = "A preview takes sessions with a score by the current criteria, to compare with, and none has one. \
     Score some by them first, or choose others: begin from the list of sessions with a filter, then Score many.";
 
 impl PlanPage {
-    /// Builds the page from the form and its plan.
     pub(super) fn new(
         frame: Frame,
         form: &Form,
@@ -119,7 +115,6 @@ fn took(form: &Form, seconds: Option<f64>) -> String {
     }
 }
 
-/// Formats a duration.
 fn lasting(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => "less than a second".to_owned(),

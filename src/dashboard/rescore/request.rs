@@ -19,16 +19,13 @@ const TEXTS: [&str; 9] = [
     "missing_tool",
 ];
 
-/// Error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FieldFault {
-    /// Name of the field in the form.
     pub(super) field: String,
     /// The error and the expected value.
     pub(super) message: String,
 }
 
-/// Whether a field filters sessions.
 pub(super) fn is_filter(name: &str) -> bool {
     TEXTS.contains(&name)
         || matches!(
@@ -88,7 +85,6 @@ pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
 struct Wrong(Vec<(String, String)>);
 
 impl Wrong {
-    /// Returns the value, or collects the error.
     fn or<T>(&mut self, read: Result<Option<T>, ApiError>) -> Option<T> {
         read.unwrap_or_else(|error| {
             let faults = error.problem().errors.into_iter();

@@ -16,7 +16,6 @@ use crate::wire::{Call, JobError};
 /// Limit of all replies, bytes of HTML. With its head the page stays below 150 KB.
 const TOGETHER: usize = 96 << 10;
 
-/// A call with its truncated reply.
 struct ShownCall {
     call: Call,
     reply: Option<Cut>,
@@ -29,7 +28,6 @@ struct CallsPage {
     /// Address and label of the back link.
     back: (String, &'static str),
     job_id: Uuid,
-    /// Error of the job.
     error: Option<JobError>,
     calls: Vec<ShownCall>,
 }
@@ -76,7 +74,6 @@ pub(super) async fn calls(
     html(&CallsPage::load(&state, user, back, (version.score.job_id, calls)).await)
 }
 
-/// Page of a job's calls, also for failed jobs.
 pub(super) async fn of_job(
     State(state): State<PageState>,
     user: SessionUser,

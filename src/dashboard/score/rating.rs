@@ -14,7 +14,6 @@ use super::page;
 use crate::api::{problem, ratings, typed};
 use crate::wire::{HumanRating, Problem, RatingRequest};
 
-/// A rating as shown.
 pub(in super::super) struct Opinion {
     pub(in super::super) given: String,
     pub(in super::super) comment: String,
@@ -31,9 +30,7 @@ pub(in super::super) struct Typed {
     pub(in super::super) total: String,
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
-    /// Validation error, HTML.
     pub(in super::super) refused: String,
-    /// Names of the invalid fields.
     wrong: Vec<String>,
 }
 

@@ -11,7 +11,6 @@ use super::super::words::{self, Moment};
 use crate::api::scores;
 use crate::wire::ScoreVersion;
 
-/// An entry of the score history.
 pub(in super::super) struct Version {
     pub(in super::super) badge: Badge,
     pub(in super::super) scored: Moment,
@@ -20,7 +19,6 @@ pub(in super::super) struct Version {
 }
 
 impl Version {
-    /// Loads all scores of a session, newest first.
     pub(in super::super) async fn load_all(
         state: &PageState,
         user: &SessionUser,

@@ -18,16 +18,13 @@ use crate::job::Kind;
 use crate::job::Purpose;
 use crate::wire::{AlternativeApproach, CriteriaDetail, Score, ScoreVersion};
 
-/// Maximum number of tools listed.
 const TOOLS: usize = 40;
-/// Maximum numbers of approaches, and of steps per approach.
 const APPROACHES: usize = 10;
 const STEPS: usize = 20;
 /// Limits of a name and of a sentence, characters.
 const NAME: usize = 120;
 const SENTENCE: usize = 600;
 
-/// Truncates an approach.
 fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
     let steps = approach.steps.iter().take(STEPS);
     AlternativeApproach {
@@ -50,7 +47,6 @@ pub(in super::super) struct ScoreDetail {
     /// The API's score without the parts moved to other fields.
     pub(in super::super) answer: Score,
     pub(in super::super) parts: Vec<DimensionBar>,
-    /// Display name of the criteria.
     pub(in super::super) criteria: String,
     pub(in super::super) reasoning: String,
     pub(in super::super) missing_tools: Vec<ToolRow>,
@@ -67,7 +63,6 @@ pub(in super::super) struct ScoreDetail {
     pub(in super::super) may_rate: bool,
     /// The user's previous rating, which a new one replaces.
     pub(in super::super) own: Option<String>,
-    /// Name under which the user's ratings are stored.
     pub(in super::super) signs_as: String,
     /// Whether the name is the user's own rather than one shared by all users.
     pub(in super::super) has_name: bool,
@@ -134,7 +129,6 @@ impl ScoreDetail {
         }
     }
 
-    /// Loads the view of a session's current score.
     pub(in super::super) async fn current_of(
         state: &PageState,
         user: &SessionUser,

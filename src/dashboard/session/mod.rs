@@ -24,10 +24,8 @@ use crate::wire::Session;
 pub(super) use scoring_status::{LEFT, scoring_status};
 use scoring_status::{ScoringStatus, Subject, subject};
 
-/// Consequence of deleting a session.
 const DELETED: &str =
     "Its messages, scores, ratings, jobs and judge calls go with it. It can't be undone.";
-/// Maximum number of scores in the history, newest first.
 const SCORES: usize = 100;
 /// Maximum number of tags and tools shown.
 const NAMED: usize = 20;
@@ -135,7 +133,6 @@ impl SessionPage {
             .map(move |(side, name, end)| (name, format!("/sessions/{id}{end}"), side == here))
     }
 
-    /// Links to the previous and next page of messages.
     fn pages(&self) -> impl Iterator<Item = (&'static str, String)> {
         let here = self.sides().find(|(_, _, here)| *here);
         let here = here.map_or_else(String::new, |(_, to, _)| to);
@@ -145,7 +142,6 @@ impl SessionPage {
         around.into_iter().filter_map(link)
     }
 
-    /// Messages of the table with their numbers.
     fn lines(&self) -> impl Iterator<Item = (usize, [String; 3], usize)> {
         let cell = |text: Option<&str>| words::clip(text.unwrap_or("–"), CELL);
         let shown = self.window.first..self.window.behind;
@@ -167,7 +163,6 @@ impl SessionPage {
     }
 }
 
-/// Reads a session from the API.
 pub(super) async fn read(
     state: &PageState,
     user: &SessionUser,
@@ -206,7 +201,6 @@ async fn history(
     page(&state, user, &id, (Side::History, Start::default())).await
 }
 
-/// Scoring status, for live updates.
 async fn current_status(
     State(state): State<PageState>,
     user: SessionUser,
@@ -225,7 +219,6 @@ async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Pat
     html(&History::read(&state, &user, subject.session_id).await?)
 }
 
-/// Deletes a session, after a confirmation.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let question = Confirmation {

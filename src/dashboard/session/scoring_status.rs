@@ -14,7 +14,6 @@ use crate::api::{Params, jobs, scores};
 use crate::job::JobState;
 use crate::wire::{JobDetail, Session, SessionItem, SessionStatus, Wait, WaitReason};
 
-/// Text for a running job whose worker is gone.
 pub(in super::super) const LEFT: &str =
     "its worker isn't heard any more, and no other is: it begins again as soon as one is";
 
@@ -55,14 +54,12 @@ impl From<SessionItem> for Subject {
     }
 }
 
-/// Scoring status of a session, with the score button.
 #[derive(Template)]
 #[template(path = "session_state.html")]
 pub(super) struct ScoringStatus {
     session_id: Uuid,
     alert_type: Option<String>,
     badge: Badge,
-    /// Effect of another score on the current one.
     again: String,
     scored: Option<Moment>,
     outdated: bool,
@@ -187,7 +184,6 @@ pub(super) async fn subject(
     }
 }
 
-/// Renders the scoring status.
 pub(in super::super) async fn scoring_status(
     state: &PageState,
     user: &SessionUser,
