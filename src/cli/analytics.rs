@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_that_there_is_none_of_is_no_0() {
+    fn missing_number_is_a_dash() {
         assert_eq!(
             (number(None), percent(None)),
             ("-".to_owned(), "-".to_owned())

@@ -18,7 +18,7 @@ use crate::suite::run::folder::RESULTS;
 use crate::suite::run::gate::decide_comparison;
 
 /// Maximum number of printed items per list; `--json` has all.
-const LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// Compare two runs of `gavel evaluate`: changed items and the change of the mean
 #[derive(Debug, Args)]
@@ -158,7 +158,7 @@ impl Printable for RunComparison {
                 continue;
             }
             out.line(format!("{title}: {}", changes.len()));
-            for change in changes.iter().take(LISTED) {
+            for change in changes.iter().take(MAX_LISTED) {
                 out.line(line_of(change));
             }
             rest(changes.len(), out);
@@ -167,7 +167,10 @@ impl Printable for RunComparison {
             if ids.is_empty() {
                 continue;
             }
-            let (n, listed) = (ids.len(), output::joined(ids.get(..LISTED).unwrap_or(ids)));
+            let (n, listed) = (
+                ids.len(),
+                output::joined(ids.get(..MAX_LISTED).unwrap_or(ids)),
+            );
             out.line(format!("{title}: {n} ({listed})"));
             rest(n, out);
         }
@@ -208,7 +211,10 @@ fn line_of(change: &Change) -> String {
 }
 
 fn rest(n: usize, out: &mut Text) {
-    if n > LISTED {
-        out.line(format!("  and {} more; --json lists them all", n - LISTED));
+    if n > MAX_LISTED {
+        out.line(format!(
+            "  and {} more; --json lists them all",
+            n - MAX_LISTED
+        ));
     }
 }

@@ -364,7 +364,7 @@ mod tests {
     use crate::config::{Sources, load};
 
     #[tokio::test]
-    async fn nobody_comes_in_at_a_commands_own_port_by_a_proxys_word() {
+    async fn embedded_service_ignores_proxy_authentication() {
         let dir = tempfile::tempdir().unwrap();
         let env = [
             ("GAVEL_AUTH_PROXY_GROUPS", "ops:admin"),

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_cost_reads_unknown_and_never_0() {
+    fn unknown_cost_is_not_0() {
         assert_eq!(usd(None), "unknown");
         assert_eq!(usd(Some(0.0)), "0.0000");
         assert_eq!(usd(Some(1.25)), "1.2500");

@@ -21,9 +21,9 @@ use crate::score::Criteria;
 use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, words};
 
 /// Length of a hash in lists. Commands accept it and pages show it.
-const SHORT: usize = 8;
+const SHORT_HASH_CHARS: usize = 8;
 /// Maximum length of a name in lists, so that a row fits 80 columns.
-const NAMED: usize = 16;
+const MAX_NAME_CHARS: usize = 16;
 
 /// List, show, add, check and compare criteria
 #[derive(Debug, Args)]
@@ -289,8 +289,11 @@ impl Printable for CriteriaList {
 impl Row for CriteriaVersion {
     const COLUMNS: &'static [Column<Self>] = &[
         ("criteria", |it| {
-            let short: String = it.criteria_hash.chars().take(SHORT).collect();
-            let name = it.name.as_deref().map(|name| words::clip(name, NAMED));
+            let short: String = it.criteria_hash.chars().take(SHORT_HASH_CHARS).collect();
+            let name = it
+                .name
+                .as_deref()
+                .map(|name| words::clip(name, MAX_NAME_CHARS));
             format!("{short} {}", or_empty(name)).trim_end().to_owned()
         }),
         ("kind", |it| it.kind.to_string()),

@@ -13,12 +13,12 @@ use crate::history::imports::Whose;
 use crate::lifecycle::{Ending, Signals};
 
 /// Time for open requests to finish in an API without a worker.
-const REQUESTS: Duration = Duration::from_secs(10);
+const REQUEST_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Additional time after a worker's drain to report the release of its unfinished jobs.
-const WORKER_LATE: Duration = Duration::from_secs(1);
+const WORKER_GRACE: Duration = Duration::from_secs(1);
 /// Time limit of a forced stop, which records results and releases jobs. Together with the drain before it and closing the store after it,
 /// it must stay within the 30 s that Kubernetes allows by default.
-const CUT: Duration = Duration::from_secs(8);
+const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
 pub(super) struct ProcessParts<'a> {
     pub(super) api: Option<TcpListener>,
@@ -93,8 +93,8 @@ pub(super) async fn run(
 ) -> Result<Exit, CliError> {
     let drain = match parts.worker {
         // A worker releases its unfinished jobs itself. This limit is for one that doesn't.
-        Work::Jobs => Duration::from_secs(app.settings().worker.drain_timeout_s) + WORKER_LATE,
-        Work::Nothing => app.answers_on() + REQUESTS,
+        Work::Jobs => Duration::from_secs(app.settings().worker.drain_timeout_s) + WORKER_GRACE,
+        Work::Nothing => app.answers_on() + REQUEST_DRAIN_TIMEOUT,
     };
     if parts.worker == Work::Jobs
         && let Some((judge, cap)) = app.capped_judge()
@@ -146,7 +146,7 @@ pub(super) async fn run(
         done
     };
     let ending = Ending {
-        cut: Some(CUT),
+        cut: Some(FORCED_STOP_TIMEOUT),
         reload: &reload,
         ..ending(stop, drain)
     };

@@ -21,7 +21,7 @@ use crate::app::{criteria_of, read_providers};
 use crate::job::Kind;
 
 /// Minimum free space, bytes.
-const LEAST_SPACE: u64 = 512 * 1024 * 1024;
+const MIN_FREE_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Check settings, files, database, queue and disk, and print remedies
 #[derive(Debug, Args)]
@@ -161,7 +161,7 @@ fn data_folder(path: &Path) -> Vec<Check> {
         })
         .map_err(|error| format!("{} can't be written: {error}; {remedy}", there.display()));
     let space = match fs4::available_space(&there) {
-        Ok(free) if free < LEAST_SPACE => Err(format!(
+        Ok(free) if free < MIN_FREE_BYTES => Err(format!(
             "{} MiB are free on the disk of {}; make room, or choose another folder with --data-dir (GAVEL_DATA_DIR)",
             free >> 20,
             path.display()

@@ -38,7 +38,7 @@ enum ExportCommand {
         #[arg(long, default_value_t = 85, value_parser = clap::value_parser!(u8).range(0..=100))]
         min_score: u8,
         #[command(flatten)]
-        which: Which,
+        selection: ScoreSelection,
     },
     /// Export current scores as CSV or Parquet, one row per score
     #[command(
@@ -52,7 +52,7 @@ enum ExportCommand {
         #[command(flatten)]
         rows: Box<TableArgs>,
         #[command(flatten)]
-        which: Which,
+        selection: ScoreSelection,
     },
 }
 
@@ -114,7 +114,7 @@ impl TableArgs {
 }
 
 #[derive(Debug, Args)]
-struct Which {
+struct ScoreSelection {
     /// Only scores made with these criteria: current, or a hash (at least 8 digits) [default: any]
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
@@ -136,32 +136,41 @@ struct Which {
 
 impl Export {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        if let ExportCommand::Scores { rows, which, .. } = &self.command {
-            rows.format(which.output.as_deref())?;
+        if let ExportCommand::Scores {
+            rows, selection, ..
+        } = &self.command
+        {
+            rows.format(selection.output.as_deref())?;
         }
-        let (ExportCommand::Training { which, .. } | ExportCommand::Scores { which, .. }) =
+        let (ExportCommand::Training { selection, .. } | ExportCommand::Scores { selection, .. }) =
             &self.command;
         let command = async |connection: Connection<'_>| match &self.command {
-            ExportCommand::Training { min_score, which } => {
-                let query = which.query(*min_score);
-                which
+            ExportCommand::Training {
+                min_score,
+                selection,
+            } => {
+                let query = selection.query(*min_score);
+                selection
                     .training(connection.client.training(&query).await?)
                     .await
             }
             ExportCommand::Scores {
                 min_score,
                 rows,
-                which,
+                selection,
             } => {
-                let format = rows.format(which.output.as_deref())?;
-                let mut query = which.query(*min_score);
+                let format = rows.format(selection.output.as_deref())?;
+                let mut query = selection.query(*min_score);
                 query.extend(rows.query());
                 query.push(("format", format.to_string()));
                 let export = connection.client.scores_table(&query).await?;
-                which.table(export, format).await
+                selection.table(export, format).await
             }
         };
-        which.connection.run(global, Needs::Existing, command).await
+        selection
+            .connection
+            .run(global, Needs::Existing, command)
+            .await
     }
 }
 
@@ -169,7 +178,7 @@ impl Export {
 const NO_ROW: &str =
     "no current score of a real judge matches, and simulated ones are in no export";
 
-impl Which {
+impl ScoreSelection {
     fn query(&self, min_score: u8) -> Vec<(&'static str, String)> {
         let given = [
             ("criteria", self.criteria.clone()),

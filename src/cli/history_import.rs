@@ -20,7 +20,7 @@ use crate::wire::words;
 use crate::wire::{Import, ImportBody, ImportCounts, ImportDetail, ImportState};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-const NAMED: usize = 10;
+const MAX_NAMES: usize = 10;
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "From a TARSy")]
@@ -124,12 +124,12 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
         failures,
         outdated,
     } = detail;
-    for failure in failures.iter().take(NAMED) {
+    for failure in failures.iter().take(MAX_NAMES) {
         let (id, reason) = (&failure.session_id, &failure.reason);
         output::note(&format!("session {id}: {reason}"));
     }
     let (counts, failed) = (&import.counts, import.counts.failed);
-    let named = failures.len().min(NAMED) as u64;
+    let named = failures.len().min(MAX_NAMES) as u64;
     if failed > named {
         output::note(&format!("and {} more failed", failed - named));
     }

@@ -28,7 +28,7 @@ pub(super) struct FileSession {
 pub(super) struct Imported {
     pub(super) put: Vec<(Uuid, SessionPut)>,
     /// Number of rejected sessions; each was reported on stderr.
-    pub(super) refused: usize,
+    pub(super) rejected: usize,
 }
 
 #[derive(Debug, Default)]
@@ -129,7 +129,7 @@ pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imp
         match answer {
             Ok(answer) => imported.put.push((session.session_id, answer)),
             Err(ClientError::Refused(problem)) if matches!(problem.status, 400 | 413 | 422) => {
-                imported.refused += 1;
+                imported.rejected += 1;
                 output::note(&format!("{}: {problem}", session.place));
             }
             Err(error) => return Err(error.into()),

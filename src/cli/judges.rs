@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_entry_spent_stands_beside_its_cap() {
+    fn shows_entry_cost_next_to_cap() {
         let sum = |today: Value, today_unpriced: u64, month: Value, unpriced: u64| json!({ "today_usd": today, "today_unpriced_calls": today_unpriced, "month_usd": month, "unpriced_calls": unpriced });
         let all = sum(json!(2.0), 0, json!(3.0), 0);
         let cap =

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_of_80_columns_breaks_no_example() {
+    fn examples_fit_80_columns() {
         assert_eq!(too_long(&Cli::command()), Vec::<String>::new());
     }
 }

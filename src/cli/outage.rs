@@ -32,7 +32,7 @@ pub(super) async fn retried_for<T>(
                 if error.problem() != Some("idempotency-key-in-use") {
                     progress.away(&error.to_string(), budget);
                 }
-                progress.still();
+                progress.print_if_due();
                 tokio::time::sleep(PAUSE.min(budget / 4)).await;
             }
             done => {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_that_is_away_is_asked_again_and_another_program_is_not() {
+    fn retries_unavailable_service_but_not_other_programs() {
         let base = || "http://gavel".to_owned();
         assert!(is_passing(&ClientError::Away {
             base: base(),

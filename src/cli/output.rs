@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_a_row_and_ids_are_never_broken_into_lines() {
+    fn names_and_ids_are_not_wrapped() {
         let ids = [
             "01a205fd-4d51-7619-beb1-eafa5228bce9",
             "01983c66-0000-7000-8000-00000008e0a1",
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_cannot_drive_the_terminal() {
+    fn control_characters_are_removed() {
         assert_eq!(clean("a\u{1b}[31mb\r\u{7}c\nd"), "a [31mb  c\nd");
     }
 }

@@ -40,16 +40,16 @@ impl Progress {
         if let Some(bar) = &bar {
             bar.set_length(total);
         }
-        Self::begin(what, total, bar)
+        Self::with_bar(what, total, bar)
     }
 
     /// Starts at 0 of an unknown total, which [`Progress::at`] sets.
     pub(super) fn growing(what: &'static str) -> Self {
         let bar = bar(what, "{bar:30} {pos}/{len} {msg} {elapsed_precise}");
-        Self::begin(what, 0, bar)
+        Self::with_bar(what, 0, bar)
     }
 
-    fn begin(what: &'static str, total: u64, bar: Option<ProgressBar>) -> Self {
+    fn with_bar(what: &'static str, total: u64, bar: Option<ProgressBar>) -> Self {
         Self {
             bar,
             plain: Mutex::new(Plain {
@@ -72,7 +72,7 @@ impl Progress {
         beside.clone_into(&mut plain.beside);
         self.moved(&plain);
         drop(plain);
-        self.still();
+        self.print_if_due();
     }
 
     pub(super) fn one(&self, well: bool) {
@@ -81,7 +81,7 @@ impl Progress {
         plain.failed += u64::from(!well);
         self.moved(&plain);
         drop(plain);
-        self.still();
+        self.print_if_due();
     }
 
     fn moved(&self, plain: &Plain) {
@@ -134,7 +134,7 @@ impl Progress {
     }
 
     /// Prints a line if the last one is old enough. Call it regularly.
-    pub(super) fn still(&self) {
+    pub(super) fn print_if_due(&self) {
         let mut plain = self.lock();
         if self.bar.is_none() && plain.said.elapsed() >= EVERY {
             plain.said = Instant::now();

@@ -20,7 +20,7 @@ use crate::lifecycle::Signals;
 use crate::store::{Aged, Pruning, Store};
 
 /// Minimum age, because idempotency keys and cached replies are kept for a day.
-const YOUNGEST: TimeDelta = TimeDelta::days(1);
+const MIN_AGE: TimeDelta = TimeDelta::days(1);
 
 /// Delete old jobs, sessions and judge calls
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub(super) struct Prune {
 
 impl Prune {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        if self.older_than > SystemClock.now() - YOUNGEST {
+        if self.older_than > SystemClock.now() - MIN_AGE {
             return Err(CliError::usage(
                 "--older-than names a time less than a day ago: give 1d or more, or an earlier date",
             ));

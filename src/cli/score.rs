@@ -119,7 +119,7 @@ impl Score {
             _ => connection.client.address("/sessions"),
         });
         Ok(ScoreResults {
-            exit: exit(&judged, imported.refused),
+            exit: exit(&judged, imported.rejected),
             works_here: connection.works_here,
             other_criteria: judged.iter().any(is_of_others),
             page,
@@ -184,8 +184,8 @@ impl ScoreResults {
     }
 }
 
-fn exit(judged: &[SessionVerdict], refused: usize) -> Exit {
-    let mut exit = match (refused, judged) {
+fn exit(judged: &[SessionVerdict], rejected: usize) -> Exit {
+    let mut exit = match (rejected, judged) {
         (0, []) => Exit::Nothing,
         (0, _) => Exit::Done,
         (_, _) => Exit::Usage,

@@ -202,7 +202,7 @@ pub(super) async fn poll<T>(
         if let Some(reason) = stop(&job, begun) {
             return Ok((job, Some(reason)));
         }
-        progress.still();
+        progress.print_if_due();
         sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
     }
 }

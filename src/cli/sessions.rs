@@ -146,7 +146,7 @@ async fn import_files(
             imported.count(PutOutcome::Updated),
         );
         let unchanged = imported.put.len() - new - updated;
-        let failed = imported.refused + unread;
+        let failed = imported.rejected + unread;
         Ok(OneLine {
             result: json!({
                 "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_with_and_without_a_unit() {
+    fn parses_durations_with_and_without_unit() {
         for (text, millis) in [("200ms", 200), ("2s", 2000), ("1.5s", 1500), ("3", 3000)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }

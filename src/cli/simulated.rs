@@ -70,11 +70,11 @@ impl SimulatedJudge {
             over_the_data_folder(settings);
         };
         let running = service.run_with(global, needs, adjust, command);
-        judge.beside(Box::pin(running)).await
+        judge.serve_during(Box::pin(running)).await
     }
 
     /// Serves until `work` has ended.
-    pub(super) async fn beside<T>(self, work: impl Future<Output = T>) -> T {
+    pub(super) async fn serve_during<T>(self, work: impl Future<Output = T>) -> T {
         let done = CancellationToken::new();
         let options = SimulatorOptions::default();
         let serving = async {

@@ -63,7 +63,7 @@ impl Up {
         let running = Box::pin(daemon::serve(app, &context, Work::Jobs, &mut signals));
         // The simulator runs until the drain has finished, because active jobs still call it.
         match simulated {
-            Some(simulated) => simulated.beside(running).await,
+            Some(simulated) => simulated.serve_during(running).await,
             None => running.await,
         }
     }

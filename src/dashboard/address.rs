@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_that_is_given_twice_is_told_with_its_remedy() {
+    fn rejects_duplicate_parameters() {
         let problem = asked("q=a&tag=x&q=b&tag=&more=1&q=").unwrap_err().problem();
         let told: Vec<_> = problem
             .errors
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_no_text_holds_is_refused() {
+    fn rejects_nul_characters() {
         let problem = asked("q=a%00b").unwrap_err().problem();
         assert!(problem.errors[0].message.contains("code 0"), "{problem:?}");
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_none_is_told_where_what_is_found_is_acted_on() {
+    fn rejects_unknown_filters_in_strict_types() {
         let uri = "/sessions?min=5".parse().unwrap();
         let problem = read::<Strict>(&uri).unwrap_err().problem();
         assert_eq!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_once_is_read_and_a_strange_one_is_passed_over() {
+    fn ignores_unknown_parameters() {
         let filter = asked("tag=a%20b&q=&strange=1").unwrap();
         assert_eq!((filter.q.as_str(), filter.tag.as_str()), ("", "a b"));
         assert_eq!(asked("").unwrap(), Filter::default());

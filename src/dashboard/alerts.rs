@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::batches::BatchWords as _;
+use super::batches::BatchView as _;
 use super::infrastructure::trouble;
 use super::state::PageState;
 use super::user::SessionUser;
@@ -29,7 +29,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     let failed = Params::from_pairs(&[("scored", "failed"), ("limit", SESSIONS)]);
     let paused = Params::from_pairs(&[("state", "paused"), ("limit", BATCHES)]);
     let (found, failed, paused) = tokio::try_join!(
-        state.whole_infrastructure(user),
+        state.infrastructure_with_readiness(user),
         sessions::list(api, failed),
         batches::list(api, paused),
     )?;
@@ -92,7 +92,7 @@ pub(super) fn alert(text: String, to: &str) -> Alert {
 
 fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
     let word = hold.reason.summary();
-    let since = words::moment(hold.since, now).ago;
+    let since = words::timestamp(hold.since, now).ago;
     // Automatic holds are set by a worker, and a worker's name doesn't help the user.
     let mut text = match hold.reason.as_str() {
         "paused" => format!("{what} is {word} by {}, {since}", hold.set_by),
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_that_its_budget_has_stopped_wants_somebody_and_one_that_somebody_paused_does_not() {
+    fn alerts_on_batches_paused_by_budget_only() {
         let paused = |by: &str| {
             let paused = json!({"by": by, "reason": "it has spent its budget of 2 USD"});
             out_of_money(&batch(&json!({"state": "paused", "paused": paused})))

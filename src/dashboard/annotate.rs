@@ -9,13 +9,15 @@ use futures::TryFutureExt as _;
 use serde::Deserialize;
 
 use super::address::Address;
-use super::conversation::{PageRange, ShownMessage, alert_in_short, analysis_in_short, said};
+use super::conversation::{
+    PageRange, ShownMessage, alert_in_short, analysis_in_short, shown_messages,
+};
 use super::form::Form;
 use super::frame::Frame;
 use super::insights::Trust;
 use super::links::{MESSAGES, query};
 use super::markdown::Cut;
-use super::page::{Page, PageError, found, go, html};
+use super::page::{Page, PageError, found, html, redirect};
 use super::score::{Opinion, opinion};
 use super::session;
 use super::session_item::Badge;
@@ -83,7 +85,7 @@ struct SessionToRate {
     alert: Cut,
     analysis: Option<Cut>,
     window: PageRange,
-    said: Vec<ShownMessage>,
+    shown_messages: Vec<ShownMessage>,
 }
 
 /// A rated session: the judge's score and the users' ratings.
@@ -162,7 +164,7 @@ async fn annotate(
             Some(SessionToRate {
                 alert: alert_in_short(&session),
                 analysis: analysis_in_short(&session),
-                said: said(&session, &window),
+                shown_messages: shown_messages(&session, &window),
                 window,
                 session,
             })
@@ -227,5 +229,5 @@ async fn rate(State(state): State<PageState>, form: Form) -> Page {
         ..AnnotateParams::default()
     };
     let to = asked.to(asked.skip(), ("rated", &session));
-    go(form.user.piece, &to)
+    redirect(form.user.fragment, &to)
 }

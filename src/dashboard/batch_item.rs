@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::batch_items;
-use super::batches::BatchWords as _;
+use super::batches::BatchView as _;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
 use super::item_rows::ResultRows;
 use super::markdown;
 use super::page::found;
-use super::page::{Page, go, html};
+use super::page::{Page, html, redirect};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
@@ -77,8 +77,8 @@ async fn item(
         batches::items::read(api, &id, &item_no)
     )?;
     if let Some(session) = detail.item.job.subject_id {
-        return go(
-            user.piece,
+        return redirect(
+            user.fragment,
             &batch_items::session_page(session, &detail.item.job),
         );
     }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_drawn_with_its_difference_and_its_rows() {
+    fn renders_a_case_with_diff_and_rows() {
         let text = page(
             &json!({"prompt": "Errors?", "generated_kql": "T | take 2", "expected_kql": "T | take 1",
             "generated_results": [{"a": 1}], "expected_results": [{"a": 1}, {"a": 2}]}),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_judge_is_called_so_once_and_keeps_a_name_of_its_own() {
+    fn simulated_judge_is_labelled_once() {
         for (name, told) in [("simulated", 0), ("rehearsal", 1)] {
             let mut answer = item(&json!({}));
             answer["job"]["judge"] = name.into();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_case_runs() {
+    fn case_content_is_escaped() {
         let bad = "<script>alert(1)</script>";
         let text = page(
             &json!({"prompt": bad, "generated_kql": bad, "expected_kql": "x", "generated_results": [{bad: bad}],
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_of_another_shape_is_drawn_all_the_same() {
+    fn renders_payloads_of_unknown_shape() {
         for payload in [
             json!(null),
             json!([1]),

@@ -14,9 +14,9 @@ use crate::job::JobState;
 use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, Purpose};
 
 /// Maximum number of items per section if all sections are shown.
-const FEW: u32 = 20;
+const ITEMS_PER_SECTION: u32 = 20;
 /// Page size of a single section.
-const MANY: u32 = 50;
+const PAGE_SIZE: u32 = 50;
 
 /// CSS class of an item's border, its symbol, and the symbol's label.
 pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'static str) {
@@ -253,7 +253,12 @@ impl ItemsView<'_> {
         alone: Option<&str>,
     ) -> Result<Section, PageError> {
         let batch = self.batch.batch_id;
-        let limit = if alone.is_some() { MANY } else { FEW }.to_string();
+        let limit = if alone.is_some() {
+            PAGE_SIZE
+        } else {
+            ITEMS_PER_SECTION
+        }
+        .to_string();
         let params = Params::from_pairs(&[
             ("outcome", outcome.as_str()),
             ("limit", &limit),
@@ -323,7 +328,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_item_is_its_live_line_and_why_where_it_missed() {
+    fn missed_item_shows_the_reason() {
         let missed = line(&json!({}));
         assert_eq!(missed.sign.0, "bad");
         assert_eq!(missed.head, "Which errors?");
@@ -336,7 +341,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_an_error_says_is_told_once() {
+    fn error_message_is_shown_once() {
         let mut fields = item(
             &json!({"outcome": "unscored", "reasoning": "timed out", "lines": ["Query: Errors?", "Judge error: timed out", "Schema: 100%"]}),
         );
@@ -349,7 +354,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_session_is_its_badge() {
+    fn session_item_shows_its_badge() {
         let mut fields = item(&json!({"outcome": "scored"}));
         fields["job"]["subject_id"] = json!(uuid::Uuid::nil());
         fields["job"]["result"] = score(&json!({"simulated": true}));
@@ -373,7 +378,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_address_says_which_items_are_shown() {
+    fn show_parameter_selects_sections() {
         assert_eq!(Show::parse("").unwrap(), Show::All);
         let strange = Show::parse("<script>").unwrap_err().problem();
         assert!(

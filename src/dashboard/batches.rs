@@ -14,7 +14,7 @@ use super::page::{Page, html};
 use super::state::PageState;
 use super::upload::UploadForm;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{self, Params};
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, BatchOrigin, BatchProgress};
@@ -35,9 +35,9 @@ pub(super) struct BatchVerdict {
     pub(super) why: String,
 }
 
-pub(super) trait BatchWords {
+pub(super) trait BatchView {
     fn title(&self) -> String;
-    fn kind_word(&self) -> String;
+    fn kind_label(&self) -> String;
     /// Whether items can still finish.
     fn moves(&self) -> bool;
     /// Width of the progress bar, percent.
@@ -49,7 +49,7 @@ pub(super) trait BatchWords {
     fn verdict(&self) -> BatchVerdict;
 }
 
-impl BatchWords for Batch {
+impl BatchView for Batch {
     fn title(&self) -> String {
         let own = self.name.as_deref();
         own.map_or_else(
@@ -68,7 +68,7 @@ impl BatchWords for Batch {
         )
     }
 
-    fn kind_word(&self) -> String {
+    fn kind_label(&self) -> String {
         words::kinds(&[self.kind])
     }
 
@@ -164,7 +164,7 @@ fn share(part: i64, of: i64) -> Option<f64> {
 #[template(path = "batch_row.html")]
 pub(super) struct BatchListRow {
     pub(super) verdict: BatchVerdict,
-    pub(super) created: Moment,
+    pub(super) created: Timestamp,
     pub(super) batch: Batch,
 }
 
@@ -172,7 +172,7 @@ impl BatchListRow {
     pub(super) fn new(batch: Batch, now: DateTime<Utc>) -> Self {
         Self {
             verdict: batch.verdict(),
-            created: words::moment(batch.times.created_at, now),
+            created: words::timestamp(batch.times.created_at, now),
             batch,
         }
     }
@@ -281,7 +281,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_batch_passes_only_when_each_item_has_a_whole_real_score() {
+    fn batch_passes_only_if_all_items_have_complete_real_scores() {
         let open = json!({"progress": {"done": 39, "total": 40, "rate_per_s": 1.0, "eta_s": 1.0}});
         let sessions = json!({"kind": "session", "verdict": null});
         for (fields, word, why) in [
@@ -306,7 +306,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn money_that_is_not_known_is_no_zero() {
+    fn unknown_cost_is_not_zero() {
         for (spent, unpriced, text) in [
             (1.25, 0, "1.25 USD"),
             (0.0, 3, "no price known"),
@@ -318,7 +318,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_name_stays_text() {
+    fn batch_names_are_escaped() {
         let batch = batch(&json!({"name": "<script>alert(1)</script>"}));
         let row = BatchListRow::new(batch, "2026-11-22T13:00:00Z".parse().unwrap());
         let text = row.render().unwrap();

@@ -15,14 +15,14 @@ const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 34.0;
 const ABOVE: f64 = 26.0;
-const WIDEST: f64 = 64.0;
+const MAX_BAR_WIDTH: f64 = 64.0;
 
 #[derive(Debug, Clone, Template)]
 #[template(path = "chart.html")]
 pub(super) struct Chart {
     title: String,
     /// Description in one sentence.
-    says: String,
+    summary: String,
     svg: String,
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -47,7 +47,7 @@ pub(super) struct ChartLine {
 /// Draws a bar chart; `words` are the axis titles.
 pub(super) fn bars(
     title: &str,
-    says: String,
+    summary: String,
     (label, value): (&'static str, &'static str),
     bars: &[Bar],
     words: impl Fn(f64) -> String,
@@ -55,7 +55,7 @@ pub(super) fn bars(
     let top = top_of(bars);
     let mut svg = frame(top, &words);
     let step = (WIDTH - LEFT) / count(bars.len().max(1));
-    let width = (step * 0.76).min(WIDEST);
+    let width = (step * 0.76).min(MAX_BAR_WIDTH);
     for (at, bar) in (0_u32..).zip(bars) {
         let height = (HEIGHT - BELOW - ABOVE) * bar.value / top;
         let x = LEFT + step * f64::from(at);
@@ -72,7 +72,7 @@ pub(super) fn bars(
     labels(&mut svg, step, bars.iter().map(|bar| bar.label.as_str()));
     Chart {
         title: title.to_owned(),
-        says,
+        summary,
         svg,
         heads: vec![label, value],
         rows: bars
@@ -85,7 +85,7 @@ pub(super) fn bars(
 /// Draws lines over shared labels; the axis ranges from 0 to `top`.
 pub(super) fn lines(
     title: &str,
-    says: String,
+    summary: String,
     labels_of: &[String],
     lines: &[ChartLine],
     top: f64,
@@ -128,7 +128,7 @@ pub(super) fn lines(
     });
     Chart {
         title: title.to_owned(),
-        says,
+        summary,
         svg,
         heads: vec!["Period", "Of", "Value"],
         rows: rows.collect(),
@@ -161,7 +161,7 @@ pub(super) struct Promise {
 }
 
 /// Draws promised (x) against observed shares (y). A calibrated suite lies on the diagonal.
-pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Chart {
+pub(super) fn reliability(title: &str, summary: String, levels: &[Promise]) -> Chart {
     const SIDE: f64 = 24.0;
     let x = |share: f64| LEFT + SIDE + (WIDTH - LEFT - 2.0 * SIDE) * share.clamp(0.0, 1.0);
     let y = |share: f64| HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * share.clamp(0.0, 1.0);
@@ -211,7 +211,7 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
     };
     Chart {
         title: title.to_owned(),
-        says,
+        summary,
         svg,
         heads: vec!["Confidence", "Promises", "Right", "95% interval", "Cases"],
         rows: levels.iter().map(row).collect(),
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_ends_at_a_round_number() {
+    fn axis_maximum_is_a_round_number() {
         for (value, top) in [
             (0.0, 1.0),
             (7.0, 10.0),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn no_count_is_a_half() {
+    fn count_axis_has_integer_ticks() {
         let top = |values: &[f64]| {
             let bar = |value: &f64| Bar {
                 label: String::new(),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_has_a_title_a_sentence_a_table_and_no_style() {
+    fn chart_has_title_description_table_and_no_style() {
         let bar = |label: &str, value| Bar {
             label: label.to_owned(),
             value,
@@ -349,15 +349,15 @@ mod tests {
     }
 
     #[test]
-    fn several_lines_say_which_is_whose() {
+    fn multiple_lines_have_a_legend() {
         let line = |name: &str| ChartLine {
             name: name.to_owned(),
             points: vec![(0, 50.0)],
         };
         let labels = ["Mon".to_owned()];
         let drawn = |of: &[ChartLine]| {
-            let says = "It stayed.".to_owned();
-            lines("Trend", says, &labels, of, 100.0, |n| format!("{n:.0}")).svg
+            let summary = "It stayed.".to_owned();
+            lines("Trend", summary, &labels, of, 100.0, |n| format!("{n:.0}")).svg
         };
         let two = drawn(&[line("a<b"), line("c")]);
         assert!(
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_would_run_into_each_other_are_left_out() {
+    fn overlapping_labels_are_omitted() {
         let drawn = |n: usize| {
             let mut svg = String::new();
             let days: Vec<String> = (0..n).map(|day| format!("day {day}")).collect();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_keeps_its_promise_stands_on_the_diagonal() {
+    fn calibrated_level_lies_on_the_diagonal() {
         let level = |promised, kept| Promise {
             name: "<high>".to_owned(),
             promised,
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_where_their_labels_do() {
+    fn points_align_with_their_labels() {
         let line = ChartLine {
             name: "a".to_owned(),
             points: vec![(0, 0.0), (1, 100.0)],

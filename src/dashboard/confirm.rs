@@ -39,11 +39,11 @@ struct ConfirmPage {
 
 /// Whether the user has confirmed. htmx requests always count as confirmed, because `keys.js` asks before it sends them.
 pub(super) fn is_sure(form: &Form) -> bool {
-    form.user.piece || form.ticked("sure")
+    form.user.fragment || form.ticked("sure")
 }
 
 /// Renders the confirmation page, which sends the same form to `action`.
-pub(super) async fn ask(
+pub(super) async fn show(
     state: &PageState,
     form: &Form,
     action: String,
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_carries_what_was_asked_and_a_way_back() {
+    fn confirmation_keeps_form_fields_and_back_link() {
         let page = ConfirmPage {
             frame: Frame::bare(),
             confirmation: Confirmation {

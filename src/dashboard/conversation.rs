@@ -19,19 +19,19 @@ use crate::api::problem;
 use crate::wire::{Message, Session};
 
 /// Page size of the message table.
-pub(super) const LINES: usize = 100;
+pub(super) const TABLE_PAGE_SIZE: usize = 100;
 /// Limit of a page's messages, bytes of HTML. With its head the page stays below 150 KB.
-const TOGETHER: usize = 64 << 10;
+const MAX_PAGE_BYTES: usize = 64 << 10;
 /// Limit of one message on the session page, bytes of HTML.
-const ONE: usize = 16 << 10;
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
 /// Limit of the alert on the session page, bytes of HTML.
-const ALERT: usize = 8 << 10;
+const MAX_ALERT_BYTES: usize = 8 << 10;
 /// Limit of the final analysis on the session page, bytes of HTML.
-const ANALYSIS: usize = 12 << 10;
+const MAX_ANALYSIS_BYTES: usize = 12 << 10;
 /// Limit of one part of a long text, bytes of HTML.
-const PART: usize = 96 << 10;
+const MAX_PART_BYTES: usize = 96 << 10;
 /// Limit of a name above a message, characters.
-const NAME: usize = 80;
+const MAX_NAME_CHARS: usize = 80;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -77,7 +77,7 @@ impl PageRange {
     }
 
     /// `51-100 of 240`. Empty if one page shows all.
-    pub(super) fn says(&self) -> String {
+    pub(super) fn range_label(&self) -> String {
         if self.before.is_none() && self.next.is_none() {
             return String::new();
         }
@@ -111,7 +111,7 @@ impl ShownMessage {
         };
         let rest = || format!("/sessions/{session}/messages/{no}");
         Self {
-            rest: (!cut.is_whole()).then(rest),
+            rest: (!cut.is_complete()).then(rest),
             rest_says: "Show all of it",
             in_place: true,
             ..Self::around(no, message, cut.html)
@@ -126,14 +126,14 @@ impl ShownMessage {
             .fold(message.role.clone(), |who, name| format!("{who} · {name}"));
         Self {
             no,
-            who: words::clip(&who, NAME),
+            who: words::clip(&who, MAX_NAME_CHARS),
             tool: is_of_tool(message),
             at: words::clip(
                 &message
                     .at
                     .as_deref()
                     .map_or_else(String::new, words::written),
-                NAME,
+                MAX_NAME_CHARS,
             ),
             html,
             rest: None,
@@ -149,12 +149,12 @@ fn is_of_tool(message: &Message) -> bool {
 }
 
 /// Renders the messages of a page. Unused space of short messages is shared among the following ones.
-pub(super) fn said(session: &Session, window: &PageRange) -> Vec<ShownMessage> {
-    let mut left = TOGETHER;
+pub(super) fn shown_messages(session: &Session, window: &PageRange) -> Vec<ShownMessage> {
+    let mut left = MAX_PAGE_BYTES;
     (window.first..window.behind)
         .filter_map(|at| {
             let message = session.conversation.get(at)?;
-            let share = ONE.min(left / (window.behind - at));
+            let share = MAX_MESSAGE_BYTES.min(left / (window.behind - at));
             let said = ShownMessage::new(session.session_id, at + 1, message, share);
             left = left.saturating_sub(said.html.len());
             Some(said)
@@ -170,13 +170,13 @@ pub(super) fn alert_text(session: &Session) -> String {
 }
 
 pub(super) fn alert_in_short(session: &Session) -> Cut {
-    markdown::plain(&alert_text(session), ALERT)
+    markdown::plain(&alert_text(session), MAX_ALERT_BYTES)
 }
 
 /// Truncated final analysis for the session page.
 pub(super) fn analysis_in_short(session: &Session) -> Option<Cut> {
     let text = session.final_analysis.as_deref()?;
-    Some(markdown::within(text, ANALYSIS))
+    Some(markdown::within(text, MAX_ANALYSIS_BYTES))
 }
 
 /// The alert and the final analysis of a session, shown next to each of its scores.
@@ -206,7 +206,7 @@ struct TextPage {
     frame: Frame,
     session_id: Uuid,
     title: String,
-    says: String,
+    range_label: String,
     html: String,
     first: Option<String>,
     next: Option<String>,
@@ -216,9 +216,9 @@ struct TextPage {
 fn part(text: &str, from: usize) -> (Cut, usize, Option<usize>) {
     let from = text.floor_char_boundary(from);
     let from = if from < text.len() { from } else { 0 };
-    let cut = markdown::plain(text.get(from..).unwrap_or_default(), PART);
+    let cut = markdown::plain(text.get(from..).unwrap_or_default(), MAX_PART_BYTES);
     let behind = from + cut.taken;
-    let next = (!cut.is_whole()).then_some(behind);
+    let next = (!cut.is_complete()).then_some(behind);
     (cut, from, next)
 }
 
@@ -231,7 +231,7 @@ async fn text_page(
     let (cut, from, next) = part(text, from);
     let behind = from + cut.taken;
     html(&TextPage {
-        says: format!(
+        range_label: format!(
             "Bytes {} to {} of {}.",
             words::count_of(from),
             words::count_of(behind),
@@ -272,7 +272,7 @@ async fn analysis(
     text_page(&state, user, head, (text, start.place())).await
 }
 
-/// Renders one message: a page, or a piece that replaces the truncated text.
+/// Renders one message: a page, or a fragment that replaces the truncated text.
 async fn message(
     State(state): State<PageState>,
     user: SessionUser,
@@ -293,12 +293,12 @@ async fn message(
         return Err(PageError::from(problem::of_field("message", &fault)));
     };
     let to = format!("/sessions/{}/messages/{no}", session.session_id);
-    if user.piece {
+    if user.fragment {
         let (cut, _, next) = part(&message.content, 0);
         let html_of_it = if is_of_tool(message) {
             cut.html
         } else {
-            markdown::whole(&message.content, PART)
+            markdown::render_complete(&message.content, MAX_PART_BYTES)
                 .unwrap_or_else(|| format!("<pre>{}</pre>", cut.html))
         };
         let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));
@@ -308,7 +308,10 @@ async fn message(
             ..ShownMessage::around(no, message, html_of_it)
         });
     }
-    let title = format!("Message {no} · {}", words::clip(&message.role, NAME));
+    let title = format!(
+        "Message {no} · {}",
+        words::clip(&message.role, MAX_NAME_CHARS)
+    );
     let head = (session.session_id, title, to);
     text_page(&state, user, head, (&message.content, start.place())).await
 }
@@ -318,28 +321,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_knows_its_neighbours() {
+    fn page_range_has_previous_and_next_pages() {
         let all = PageRange::at(0, 50, 50);
         assert_eq!(
-            (all.before, all.next, all.says()),
+            (all.before, all.next, all.range_label()),
             (None, None, String::new())
         );
         let middle = PageRange::at(50, 50, 120);
         assert_eq!((middle.before, middle.next), (Some(0), Some(100)));
-        assert_eq!(middle.says(), "51-100 of 120");
+        assert_eq!(middle.range_label(), "51-100 of 120");
         let last = PageRange::at(100, 50, 120);
         assert_eq!((last.before, last.next), (Some(50), None));
         assert_eq!(PageRange::at(9_000, 50, 120), PageRange::at(0, 50, 120));
     }
 
     #[test]
-    fn parts_of_a_text_make_the_whole_text() {
+    fn parts_cover_the_complete_text() {
         let text = "ä<b>&".repeat(60_000);
         let (mut from, mut read, mut parts) = (0, String::new(), 0);
         loop {
             let (cut, start, next) = part(&text, from);
             assert_eq!(start, from);
-            assert!(cut.html.len() <= PART, "{}", cut.html.len());
+            assert!(cut.html.len() <= MAX_PART_BYTES, "{}", cut.html.len());
             read.push_str(&text[start..start + cut.taken]);
             parts += 1;
             match next {

@@ -14,10 +14,10 @@ use super::criteria_diff::{self, ChangedPart};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
-use super::page::{Page, PageError, found, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, error_html, found, html, is_fixable, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
 use crate::wire::{CriteriaVersion, NameRequest};
@@ -66,8 +66,8 @@ struct CriteriaListRow {
     kind: Kind,
     judge: String,
     current: bool,
-    chosen: Option<(String, Moment)>,
-    first: Option<Moment>,
+    chosen: Option<(String, Timestamp)>,
+    first: Option<Timestamp>,
     scores: String,
     mean: String,
     compare: Option<String>,
@@ -85,8 +85,8 @@ impl CriteriaListRow {
             current: version.is_current,
             chosen: version
                 .made_current
-                .map(|made| (made.by, words::moment(made.at, now))),
-            first: version.first_scored_at.map(|at| words::moment(at, now)),
+                .map(|made| (made.by, words::timestamp(made.at, now))),
+            first: version.first_scored_at.map(|at| words::timestamp(at, now)),
             scores: words::grouped(version.scores),
             compare: compared
                 .filter(|_| !version.kind.is_case() && version.scores > 0)
@@ -107,22 +107,22 @@ impl CriteriaListRow {
 struct CriteriaPage {
     frame: Frame,
     /// Errors in the configured criteria files. Until they are fixed, the listed versions stay in effect.
-    faults: Vec<String>,
+    file_errors: Vec<String>,
     rows: Vec<CriteriaListRow>,
 }
 
 async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
     let all = criteria::list(state.api(&user)?).await?;
-    let seen = state.whole_infrastructure(&user).await?;
-    let faults = seen
+    let seen = state.infrastructure_with_readiness(&user).await?;
+    let file_errors = seen
         .failed("criteria")
         .filter_map(|check| check.detail.clone());
-    let faults = faults.collect();
+    let file_errors = file_errors.collect();
     let now = state.about.clock.now();
     let current = current_of_sessions(&all.items);
     html(&CriteriaPage {
         frame: Frame::load(&state, user, "Criteria", "Criteria").await,
-        faults,
+        file_errors,
         rows: all
             .items
             .into_iter()
@@ -199,7 +199,7 @@ struct EditPage {
     /// Field, heading and text of each prompt.
     prompts: Vec<(&'static str, String, String)>,
     settings: String,
-    refused: String,
+    error_html: String,
 }
 
 async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Path<String>) -> Page {
@@ -216,15 +216,15 @@ async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Pat
         note: String::new(),
         prompts: texts.collect(),
         settings,
-        refused: String::new(),
+        error_html: String::new(),
     })
 }
 
 /// Stores the edited text as a new version, which isn't current.
 async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
     match stored(&state, &form, &hash).await {
-        Ok(new) => go(form.user.piece, &format!("/criteria/{new}")),
-        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
+        Ok(new) => redirect(form.user.fragment, &format!("/criteria/{new}")),
+        Err(fault) if is_fixable(fault.problem()) && !form.user.fragment => {
             let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
             let prompts = PROMPTS.into_iter().filter_map(|field| {
                 let typed = form.text(field)?.to_owned();
@@ -236,7 +236,7 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
                 name: text("name"),
                 note: text("note"),
                 settings: text("settings"),
-                refused: refusal(fault.problem()),
+                error_html: error_html(fault.problem()),
                 frame: Frame::load(&state, form.user, "Criteria", "Edit criteria").await,
             };
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
@@ -305,7 +305,7 @@ async fn named(state: &PageState, form: &Form, hash: &str) -> Result<CriteriaVer
 
 async fn name(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
     named(&state, &form, &hash).await?;
-    go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
+    redirect(form.user.fragment, &format!("/criteria/{}", segment(&hash)))
 }
 
 async fn make_current(
@@ -322,11 +322,11 @@ async fn make_current(
             part: "Criteria",
         };
         let action = format!("/criteria/{}/current", segment(&hash));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     let (route, act) = (criteria::CURRENT, criteria::make_current);
     form.post(&state, route, hash.clone(), act).await?;
-    go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
+    redirect(form.user.fragment, &format!("/criteria/{}", segment(&hash)))
 }
 
 /// Splits criteria into their prompts and the remaining fields as JSON.
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_stand_apart_from_settings() {
+    fn splits_prompts_from_settings() {
         let content = serde_json::json!({"judge_prompt": "Be severe.", "scoring": {"max": 100}});
         let (prompts, settings) = split(content);
         assert_eq!(
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_says_what_its_mean_is_of() {
+    fn version_mean_names_its_scores() {
         let row = |kind: &str, scores: i64, real: i64, mean: Option<f64>| {
             let version = serde_json::json!({"criteria_hash": "abcdef0123", "kind": kind, "is_current": false, "scores": scores, "real_scores": real,
                 "mean_total": mean, "created_at": null, "first_scored_at": null});

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_diff_are_told_apart() {
+    fn classifies_diff_lines() {
         let diff = CriteriaDiff {
             a: String::new(),
             b: String::new(),

@@ -26,7 +26,7 @@ pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
         class: format!("rating-{}", words::rating(bucket.from).1),
     };
     let all: Vec<Bar> = found.histogram.iter().map(of).collect();
-    let says = format!(
+    let summary = format!(
         "{}{}: mean {:.1}, median {:.1}.",
         words::counted(found.scores, "score"),
         if found.simulated {
@@ -40,7 +40,7 @@ pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
     let shown = |n: f64| format!("{n:.0}");
     Some(bars(
         "Totals of scores",
-        says,
+        summary,
         ("Total", "Sessions"),
         &all,
         shown,
@@ -79,7 +79,7 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
         (!point.is_current, std::cmp::Reverse(newest))
     });
     of.truncate(LINES);
-    let says = says(trend, of.first().map(|(point, _)| *point), versions);
+    let summary = summary(trend, of.first().map(|(point, _)| *point), versions);
     let of: Vec<ChartLine> = of.into_iter().map(|(_, line)| line).collect();
     let labels: Vec<String> = periods
         .iter()
@@ -87,7 +87,7 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
         .collect();
     Some(lines(
         "Mean total over time",
-        says,
+        summary,
         &labels,
         &of,
         100.0,
@@ -100,7 +100,7 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
 }
 
 /// Description of the trend of one criteria version. Means of different versions aren't compared.
-fn says(trend: &Trend, version: Option<&TrendItem>, versions: usize) -> String {
+fn summary(trend: &Trend, version: Option<&TrendItem>, versions: usize) -> String {
     let Some(version) = version else {
         return String::new();
     };
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_has_the_rating_of_every_total_in_it() {
+    fn histogram_bars_have_one_rating() {
         let bucket = |from: u8, to: u8| json!({"from": from, "to": to, "scores": 20});
         let page = |chart: Chart| askama::Template::render(&chart).unwrap();
         let found = distribution(json!([bucket(40, 44), bucket(45, 49), bucket(75, 79)]));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn days_without_scores_keep_their_place_and_months_are_months() {
+    fn trend_includes_empty_periods() {
         let days = trend(&[("2026-11-10", "a", 1.0), ("2026-11-13", "a", 2.0)]);
         let labels = |of: &Trend| -> Vec<String> {
             let (periods, form) = periods(&of.items, of.every);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn one_version_is_compared_with_itself_and_the_current_one_is_told_of() {
+    fn trend_describes_one_version_preferring_the_current_one() {
         let page = |of: &[(&str, &str, f64)]| {
             let chart = means(&trend(of)).unwrap();
             askama::Template::render(&chart).unwrap()
@@ -279,8 +279,8 @@ mod tests {
             ("2026-11-11", "bbbbbbbbbb", 30.0),
             ("2026-11-12", "bbbbbbbbbb", 50.0),
         ]);
-        let says = "Mean total under criteria bbbbbbbb: 30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn.";
-        assert!(page_of_two.contains(says), "{page_of_two}");
+        let summary = "Mean total under criteria bbbbbbbb: 30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn.";
+        assert!(page_of_two.contains(summary), "{page_of_two}");
         assert!(!page_of_two.contains("current"), "{page_of_two}");
         // The current version comes first even if others have newer sessions.
         let many: Vec<String> = (0..6).map(|n| format!("{n}").repeat(10)).collect();
@@ -289,8 +289,8 @@ mod tests {
             .map(|hash| ("2026-11-12", hash.as_str(), 50.0))
             .collect();
         let page_of_many = page(&many);
-        let says = "Of 6 versions 4 are drawn: those of the newest sessions.";
-        assert!(page_of_many.contains(says), "{page_of_many}");
+        let summary = "Of 6 versions 4 are drawn: those of the newest sessions.";
+        assert!(page_of_many.contains(summary), "{page_of_many}");
         many.insert(0, ("2026-11-10", "cccccccccc", 40.0));
         let page_of_many = page(&many);
         for part in [

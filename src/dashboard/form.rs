@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::links;
-use super::page::{Page, PageError, go};
+use super::page::{Page, PageError, redirect};
 use super::stale;
 use super::state::PageState;
 use super::user::SessionUser;
@@ -99,7 +99,7 @@ impl Form {
 
     /// Redirects to the `back` path, otherwise to `page`.
     pub(super) fn back_to(&self, page: &str) -> Page {
-        go(self.user.piece, self.back().unwrap_or(page))
+        redirect(self.user.fragment, self.back().unwrap_or(page))
     }
 }
 

@@ -51,7 +51,7 @@ impl Frame {
             title: String::new(),
             part: "",
             status_bar: StatusBar::default(),
-            user: SessionUser::anybody(),
+            user: SessionUser::without_tokens(),
             again_s: None,
         }
     }
@@ -73,12 +73,12 @@ impl Frame {
 /// The status bar only, for live updates.
 #[derive(Template)]
 #[template(path = "status_bar.html")]
-struct StatusBarPiece {
+struct StatusBarFragment {
     status_bar: StatusBar,
 }
 
 async fn status_bar(State(state): State<PageState>, user: SessionUser) -> Page {
-    html(&StatusBarPiece {
+    html(&StatusBarFragment {
         status_bar: state.status_bar(&user).await,
     })
 }

@@ -10,10 +10,10 @@ use crate::job::WaitReason;
 use crate::wire::{Check, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState};
 
 /// Silence after which pages show a worker as gone.
-const HEARD: TimeDelta = TimeDelta::seconds(60);
+const GONE_AFTER: TimeDelta = TimeDelta::seconds(60);
 
 /// Timeout of the status bar's readiness check.
-const SOON: Duration = Duration::from_millis(500);
+const READINESS_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone)]
 pub(super) struct Infrastructure {
@@ -32,7 +32,7 @@ impl Infrastructure {
     /// unavailable.
     pub(super) async fn read_soon(api: &ApiState) -> Result<Self, ApiError> {
         let readiness = async {
-            let found = tokio::time::timeout(SOON, operate::readiness(api)).await;
+            let found = tokio::time::timeout(READINESS_TIMEOUT, operate::readiness(api)).await;
             found.unwrap_or(Readiness {
                 status: ReadinessStatus::Degraded,
                 reasons: Vec::new(),
@@ -87,11 +87,12 @@ pub(super) enum Alert {
 /// Whether a worker has stopped, or was silent for a minute. A late heartbeat, as on a busy database, isn't enough here, but the worker's
 /// jobs go to others after the lease, which is shorter.
 pub(super) fn is_gone(worker: &Worker, now: DateTime<Utc>) -> bool {
-    worker.state == WorkerState::Stopped || (!worker.alive && now - worker.heartbeat_at > HEARD)
+    worker.state == WorkerState::Stopped
+        || (!worker.alive && now - worker.heartbeat_at > GONE_AFTER)
 }
 
 /// Whether a worker's last heartbeat is recent, because pages must not show "silent" next to "just now".
-pub(super) fn is_heard(worker: &Worker, now: DateTime<Utc>) -> bool {
+pub(super) fn has_recent_heartbeat(worker: &Worker, now: DateTime<Utc>) -> bool {
     worker.alive || now - worker.heartbeat_at < words::JUST_NOW
 }
 
@@ -162,7 +163,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_stops_an_entry_isnt_told_of_each_of_its_models() {
+    fn entry_hold_is_not_repeated_per_model() {
         let judge = |name: &str, reason: Option<&str>| {
             judge(
                 name,

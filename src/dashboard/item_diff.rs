@@ -9,7 +9,7 @@ use super::markdown::escaped;
 /// Time limit of a diff. After it, the diff is correct but may not be minimal.
 const DIFF_TIME: Duration = Duration::from_millis(200);
 /// Longer texts are shown without a diff, bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_DIFF_BYTES: usize = 64 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sides {
@@ -21,7 +21,7 @@ pub(super) struct Sides {
 }
 
 pub(super) fn sides(expected: &str, generated: &str) -> Sides {
-    if expected.len().max(generated.len()) > LONGEST {
+    if expected.len().max(generated.len()) > MAX_DIFF_BYTES {
         return Sides {
             expected: escaped(expected),
             generated: escaped(generated),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_differ_are_marked_on_their_side() {
+    fn different_words_are_marked() {
         let found = sides("T | where a > 1 | count", "T | where b > 1 | take 2");
         assert_eq!(
             found.expected,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_becomes_markup() {
+    fn diff_escapes_markup() {
         let found = sides("<b>x</b> & y", "<i onclick=\"1\">");
         for side in [&found.expected, &found.generated] {
             assert!(!side.contains("<b>") && !side.contains("<i "), "{side}");

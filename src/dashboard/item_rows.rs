@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::words;
 
 /// Maximum number of rows per side.
-const ROWS: usize = 50;
-const COLUMNS: usize = 24;
+const MAX_ROWS: usize = 50;
+const MAX_COLUMNS: usize = 24;
 /// Maximum length of a cell, characters.
-const CELL: usize = 200;
+const MAX_CELL_CHARS: usize = 200;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ResultRows {
@@ -50,19 +50,19 @@ impl Side {
             Some(single) => std::slice::from_ref(single),
         };
         let mut names: Vec<String> = Vec::new();
-        for row in rows.iter().take(ROWS) {
+        for row in rows.iter().take(MAX_ROWS) {
             for name in row.as_object().into_iter().flat_map(|row| row.keys()) {
                 if !names.contains(name) {
                     names.push(name.clone());
                 }
             }
         }
-        let columns_left = names.len().saturating_sub(COLUMNS);
-        names.truncate(COLUMNS);
+        let columns_left = names.len().saturating_sub(MAX_COLUMNS);
+        names.truncate(MAX_COLUMNS);
         Self {
             rows: rows
                 .iter()
-                .take(ROWS)
+                .take(MAX_ROWS)
                 .map(|row| cells(row, &names))
                 .collect(),
             count: rows.len(),
@@ -82,7 +82,7 @@ fn cells(row: &Value, names: &[String]) -> Vec<String> {
             let cell = |name: &String| fields.get(name).map_or_else(|| "–".to_owned(), cell);
             names.iter().map(cell).collect()
         }
-        Value::Array(values) => values.iter().take(COLUMNS).map(cell).collect(),
+        Value::Array(values) => values.iter().take(MAX_COLUMNS).map(cell).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => vec![cell(row)],
     }
 }
@@ -94,7 +94,7 @@ fn cell(value: &Value) -> String {
             value.to_string()
         }
     };
-    words::clip(&text, CELL)
+    words::clip(&text, MAX_CELL_CHARS)
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_first_rows_are_shown_and_the_rest_is_counted() {
+    fn shows_first_rows_and_counts_the_rest() {
         let many: Vec<Value> = (0..60).map(|n| json!({"n": n})).collect();
         let rows = ResultRows::new(Some(&json!(many)), Some(&json!([]))).unwrap();
         assert_eq!((rows.expected.rows.len(), rows.expected.left()), (50, 10));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_any_shape_have_cells() {
+    fn accepts_rows_of_any_shape() {
         let side = Side::from_value(Some(
             &json!([{"a": 1}, {"b": null}, [1, "x"], "y", {"a": {"k": []}}]),
         ));

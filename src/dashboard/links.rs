@@ -21,7 +21,7 @@ pub(super) const PARTS: &[(&str, &str)] = &[
 
 /// Whether a target is a path on this server. Browsers drop tabs and line ends from an address and read `\` as `/`, so a target that
 /// contains any of them may lead to another host.
-pub(super) fn is_ours(to: &str) -> bool {
+pub(super) fn is_local(to: &str) -> bool {
     let strange = |c: char| c == '\\' || c.is_control();
     to.starts_with('/') && !to.starts_with("//") && !to.contains(strange)
 }
@@ -29,7 +29,7 @@ pub(super) fn is_ours(to: &str) -> bool {
 /// The form's `back` field, if it is a local path.
 pub(super) fn back(fields: &[(String, String)]) -> Option<&str> {
     let to = fields.iter().find(|(name, _)| name == "back");
-    to.map(|(_, to)| to.trim()).filter(|to| is_ours(to))
+    to.map(|(_, to)| to.trim()).filter(|to| is_local(to))
 }
 
 /// Address of a message by its 1-based number.
@@ -59,9 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_ours_only_as_a_path() {
+    fn only_local_paths_are_local() {
         for ours in ["/", "/sessions?q=a%2F", "/sessions/1#x"] {
-            assert!(is_ours(ours), "{ours}");
+            assert!(is_local(ours), "{ours}");
         }
         for other in [
             "//evil.example",
@@ -75,12 +75,12 @@ mod tests {
             "/\u{7f}/evil.example",
             "/a\\..\\/evil",
         ] {
-            assert!(!is_ours(other), "{other}");
+            assert!(!is_local(other), "{other}");
         }
     }
 
     #[test]
-    fn empty_fields_stay_out_of_a_query() {
+    fn query_omits_empty_values() {
         assert_eq!(query(&[("q", "a b&c"), ("tag", "")]), "?q=a+b%26c");
         assert_eq!(query(&[("tag", "")]), "");
         assert_eq!(segment("a b/c+d"), "a%20b%2Fc%2Bd");

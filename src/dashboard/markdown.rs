@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::links::message_link;
 
 /// HTML limit of a text without its own page, bytes.
-const ALONE: usize = 32 << 10;
+const MAX_HTML_BYTES: usize = 32 << 10;
 /// Minimum prefix tried, bytes. If its HTML is too long, shorter prefixes aren't tried.
-const LEAST: usize = 64;
+const MIN_PREFIX_BYTES: usize = 64;
 
 /// A prefix of a text, as safe HTML.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,15 +22,15 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.taken == self.of
     }
 }
 
 /// Renders a text as safe HTML, truncated to the limit. With `about`, each "message 9" links to that message of the session.
 pub(super) fn render(text: &str, about: Option<Uuid>) -> String {
-    let mut cut = cut_to(text, ALONE, about);
-    if !cut.is_whole() {
+    let mut cut = cut_to(text, MAX_HTML_BYTES, about);
+    if !cut.is_complete() {
         cut.html
             .push_str("<p class=\"dim\">It is longer; the API has the whole text.</p>");
     }
@@ -45,8 +45,8 @@ pub(super) fn within(text: &str, most: usize) -> Cut {
 
 fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
     let mut end = text.len().min(most);
-    while end >= LEAST || end == text.len() {
-        let part = beginning(text, end);
+    while end >= MIN_PREFIX_BYTES || end == text.len() {
+        let part = prefix(text, end);
         if let Some(html) = rendered(part, most, about) {
             return Cut {
                 html,
@@ -55,7 +55,7 @@ fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
             };
         }
         end = end.min(text.len().saturating_sub(1)) / 2;
-        if end < LEAST {
+        if end < MIN_PREFIX_BYTES {
             break;
         }
     }
@@ -66,7 +66,7 @@ fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
 }
 
 /// The first `end` bytes of a text, cut at a line end if one is near.
-fn beginning(text: &str, end: usize) -> &str {
+fn prefix(text: &str, end: usize) -> &str {
     let part = text
         .get(..text.floor_char_boundary(end))
         .unwrap_or_default();
@@ -79,7 +79,7 @@ fn beginning(text: &str, end: usize) -> &str {
     }
 }
 
-pub(super) fn whole(text: &str, most: usize) -> Option<String> {
+pub(super) fn render_complete(text: &str, most: usize) -> Option<String> {
     rendered(text, most, None)
 }
 
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markdown_is_drawn() {
+    fn renders_markdown() {
         let page = render("**a** `b`\n\n- c\n\n| d | e |\n| - | - |\n| 1 | 2 |", None);
         for part in [
             "<strong>a</strong>",
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_it_runs_loads_or_leads_astray() {
+    fn html_is_safe() {
         for hostile in [
             "<script>alert(1)</script>",
             "a <img src=x onerror=alert(1)> b",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_messages_lead_to_them() {
+    fn message_numbers_become_links() {
         let session = Uuid::nil();
         for (text, linked) in [
             ("In message 9 it guessed; 3 pods fell.", vec![9]),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_is_bounded_whatever_goes_in() {
+    fn output_length_is_bounded() {
         let table = format!(
             "|{}\n|{}\n{}",
             "a|".repeat(200),
@@ -323,14 +323,14 @@ mod tests {
             for most in [100, 2_000, 16_000] {
                 let cut = within(&text, most);
                 assert!(cut.html.len() <= most, "{} of {most}", cut.html.len());
-                assert!(cut.taken > 0 && !cut.is_whole());
+                assert!(cut.taken > 0 && !cut.is_complete());
                 let cut = plain(&text, most);
                 assert!(cut.html.len() <= most && cut.taken > 0);
             }
             assert!(render(&text, None).contains("It is longer"));
         }
         let cut = within("**a**", 100);
-        assert!(cut.is_whole());
+        assert!(cut.is_complete());
         assert_eq!(cut.html, "<p><strong>a</strong></p>\n");
     }
 }

@@ -24,7 +24,7 @@ impl ToolRow {
     }
 }
 
-fn says(tool: &ScoreTool) -> String {
+fn other_sessions_text(tool: &ScoreTool) -> String {
     match (tool.other_sessions, tool.more) {
         (0, _) => "asked for in no other session".to_owned(),
         (1, false) => "asked for in 1 other session".to_owned(),
@@ -46,10 +46,10 @@ pub(super) async fn elsewhere(
 }
 
 /// Sets `elsewhere`. If a tool has several spellings, only the first gets the text.
-pub(super) fn tell(tools: &mut [ToolRow], elsewhere: &[ScoreTool]) {
+pub(super) fn set_elsewhere(tools: &mut [ToolRow], elsewhere: &[ScoreTool]) {
     for tool in tools {
         let found = elsewhere.iter().find(|other| other.name == tool.tool_name);
-        tool.elsewhere = found.map_or_else(String::new, says);
+        tool.elsewhere = found.map_or_else(String::new, other_sessions_text);
     }
 }
 
@@ -59,8 +59,8 @@ mod tests {
     use crate::wire::NameLinks;
 
     #[test]
-    fn how_usual_a_tool_is_reads_as_a_sentence() {
-        for (other_sessions, more, says) in [
+    fn formats_number_of_other_sessions() {
+        for (other_sessions, more, other_sessions_text) in [
             (0, false, "asked for in no other session"),
             (1, false, "asked for in 1 other session"),
             (12, false, "asked for in 12 other sessions"),
@@ -74,7 +74,7 @@ mod tests {
                     sessions: String::new(),
                 },
             };
-            assert_eq!(super::says(&tool), says);
+            assert_eq!(super::other_sessions_text(&tool), other_sessions_text);
         }
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! GET page ─▶ visit (user, form token) ─▶ handler ─▶ typed functions of the API ─▶ template ─▶ HTML
-//! POST form ─▶ the same ─▶ ApiAccess (scope, key) ─▶ typed function, then 303 to the page with the result; pieces for htmx instead
+//! POST form ─▶ the same ─▶ ApiAccess (scope, key) ─▶ typed function, then 303 to the page with the result; fragments for htmx instead
 //! ```
 //!
-//! Every page works without JavaScript. With it, `live.js` shares one event stream per browser and reloads the pieces that an event
+//! Every page works without JavaScript. With it, `live.js` shares one event stream per browser and reloads the fragments that an event
 //! affects.
 
 mod address;
@@ -102,7 +102,7 @@ fn routes(api: ApiAccess, about: About) -> Router {
         .merge(batch::reports())
         .layer(from_fn_with_state(
             state.clone(),
-            forget_status_bar_after_forms,
+            clear_status_bar_after_forms,
         ))
         .layer(from_fn(user::visit))
         .merge(assets::routes())
@@ -124,7 +124,7 @@ async fn in_time(request: Request, next: Next) -> Response {
 }
 
 /// Clears the cached status bar after a form, so that the next page shows the change.
-async fn forget_status_bar_after_forms(
+async fn clear_status_bar_after_forms(
     State(state): State<PageState>,
     request: Request,
     next: Next,
@@ -132,7 +132,7 @@ async fn forget_status_bar_after_forms(
     let safe = request.method().is_safe();
     let response = next.run(request).await;
     if !safe {
-        state.forget_status_bar().await;
+        state.clear_status_bar().await;
     }
     response
 }

@@ -9,16 +9,16 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::alerts::{self, Alert, alert};
-use super::batches::{BatchListRow, BatchWords as _};
+use super::batches::{BatchListRow, BatchView as _};
 use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Page, go, html};
+use super::page::{Page, html, redirect};
 use super::session_item::{Badge, called, listed};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::analytics::{distribution, trend};
 use crate::api::{ApiError, Params, batches, sessions};
 use crate::history::examples::SESSIONS;
@@ -66,7 +66,7 @@ type Step = (String, String, &'static str);
 struct ScoreList {
     title: &'static str,
     to: &'static str,
-    rows: Vec<(Badge, String, Moment)>,
+    rows: Vec<(Badge, String, Timestamp)>,
 }
 
 impl ScoreList {
@@ -218,7 +218,7 @@ async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
         let id = named.session_id.to_string();
         sessions::put(api.clone(), id, text.to_owned()).await?;
     }
-    go(form.user.piece, "/sessions")
+    redirect(form.user.fragment, "/sessions")
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_says_how_to_begin_with_the_address_it_was_asked_at() {
+    fn empty_overview_shows_first_steps_with_request_address() {
         let text = page(0).render().unwrap();
         for part in [
             "Seven sessions",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_attention_stands_first_and_few_scores_draw_nothing() {
+    fn alerts_come_first_and_few_scores_have_no_chart() {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         let full = Overview {
             alerts: vec![alert("<b>one</b> failed".to_owned(), "/queue")],
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_not_repeated() {
+    fn invalid_host_header_is_not_shown() {
         let asked = |host: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", host.parse().unwrap());

@@ -1,4 +1,4 @@
-//! Responses of page handlers: HTML pages or pieces, redirects, and error pages.
+//! Responses of page handlers: HTML pages or fragments, redirects, and error pages.
 
 use askama::Template;
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::links::{self, PARTS, query};
 use super::stale;
-use super::user::{asks_for_piece, mark};
+use super::user::{mark, wants_fragment};
 use crate::api::{ApiError, FailedRequest, problem};
 use crate::wire::Problem;
 
@@ -57,11 +57,11 @@ pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page 
 }
 
 /// Redirects after a form: 303, or for htmx its redirect header.
-pub(super) fn go(piece: bool, to: &str) -> Page {
+pub(super) fn redirect(fragment: bool, to: &str) -> Page {
     let Ok(target) = HeaderValue::from_str(to) else {
         return Err(ApiError::Internal("a page's address".to_owned()).into());
     };
-    if piece {
+    if fragment {
         return Ok((StatusCode::NO_CONTENT, [("hx-redirect", target)]).into_response());
     }
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, target)]).into_response())
@@ -71,9 +71,9 @@ pub(super) fn go(piece: bool, to: &str) -> Page {
 const AGAIN_S: u8 = 10;
 
 /// User-facing text for a not-found error: title, detail, and a link. The API's text is meant for programs.
-type Lost = (&'static str, &'static str, (&'static str, &'static str));
+type NotFoundPage = (&'static str, &'static str, (&'static str, &'static str));
 
-fn lost(slug: &str) -> Option<Lost> {
+fn not_found_page(slug: &str) -> Option<NotFoundPage> {
     Some(match slug {
         "not-found" => (
             "There is no such page",
@@ -116,7 +116,7 @@ struct ProblemPage<'a> {
     status: u16,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<ShownFault<'a>>,
+    field_errors: Vec<ShownFieldError<'a>>,
     request_id: &'a str,
     back: String,
     /// Page where the user may find it: address and label.
@@ -127,17 +127,20 @@ struct ProblemPage<'a> {
 
 impl<'a> ProblemPage<'a> {
     fn new(problem: &'a Problem, asked: &FailedRequest) -> Self {
-        let lost = lost(problem.name());
+        let not_found_page = not_found_page(problem.name());
         Self {
-            title: lost.map_or(&problem.title, |(title, _, _)| title),
+            title: not_found_page.map_or(&problem.title, |(title, _, _)| title),
             status: problem.status,
-            detail: lost.map_or(shown(problem), |(_, detail, _)| detail),
+            detail: not_found_page.map_or(shown(problem), |(_, detail, _)| detail),
             // The API's remedy for a not-found error is meant for programs.
-            remedy: problem.remedy.as_deref().filter(|_| lost.is_none()),
-            faults: faults(problem),
+            remedy: problem
+                .remedy
+                .as_deref()
+                .filter(|_| not_found_page.is_none()),
+            field_errors: field_errors(problem),
             request_id: problem.request_id.as_deref().unwrap_or_default(),
             back: back(asked),
-            place: lost.map(|(_, _, place)| place),
+            place: not_found_page.map(|(_, _, place)| place),
             again_s: (problem.status == 503 && asked.method == Method::GET).then_some(AGAIN_S),
         }
     }
@@ -149,33 +152,33 @@ impl<'a> ProblemPage<'a> {
 
 #[derive(Template)]
 #[template(path = "problem_piece.html")]
-struct ProblemPiece<'a> {
+struct ProblemFragment<'a> {
     title: &'a str,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<ShownFault<'a>>,
+    field_errors: Vec<ShownFieldError<'a>>,
     request_id: &'a str,
 }
 
-impl<'a> ProblemPiece<'a> {
+impl<'a> ProblemFragment<'a> {
     fn new(problem: &'a Problem) -> Self {
         Self {
             title: &problem.title,
             detail: shown(problem),
             remedy: problem.remedy.as_deref(),
-            faults: faults(problem),
+            field_errors: field_errors(problem),
             request_id: problem.request_id.as_deref().unwrap_or_default(),
         }
     }
 }
 
 /// Error text of a form or a filter, as safe HTML.
-pub(super) fn refusal(problem: &Problem) -> String {
-    ProblemPiece::new(problem).render().unwrap_or_default()
+pub(super) fn error_html(problem: &Problem) -> String {
+    ProblemFragment::new(problem).render().unwrap_or_default()
 }
 
 /// Whether the user can fix the problem in the form.
-pub(super) fn is_mendable(problem: &Problem) -> bool {
+pub(super) fn is_fixable(problem: &Problem) -> bool {
     matches!(problem.status, 400 | 422)
 }
 
@@ -185,19 +188,19 @@ fn for_programs(target: &str) -> bool {
     path.starts_with("/api/") || matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.json")
 }
 
-/// Renders a problem as a page. `None` for requests of programs. Redirects an unauthenticated user to the sign-in page, except for pieces
+/// Renders a problem as a page. `None` for requests of programs. Redirects an unauthenticated user to the sign-in page, except for fragments
 /// of an open page and for filled-in forms, because the input would be lost.
 pub(super) fn problem(problem: &Problem, asked: &FailedRequest) -> Option<Response> {
-    let piece = asks_for_piece(&asked.headers);
+    let fragment = wants_fragment(&asked.headers);
     let accepts = asked.headers.get(header::ACCEPT);
     let accepts = accepts.and_then(|accept| accept.to_str().ok());
-    let person = piece || accepts.is_some_and(|accept| accept.contains("text/html"));
+    let person = fragment || accepts.is_some_and(|accept| accept.contains("text/html"));
     if !person || for_programs(&asked.target) {
         return None;
     }
     let mut response = match problem.status {
-        401 if !piece => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
-        _ if piece => rendered(problem, &ProblemPiece::new(problem)),
+        401 if !fragment => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
+        _ if fragment => rendered(problem, &ProblemFragment::new(problem)),
         _ => rendered(problem, &ProblemPage::new(problem, asked)),
     };
     mark(&mut response);
@@ -213,7 +216,7 @@ fn sign_in(asked: &FailedRequest) -> Response {
     };
     let next = next.unwrap_or_default();
     let to = format!("/sign-in{}", query(&[("next", next.as_str())]));
-    go(false, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
+    redirect(false, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
 }
 
 fn rendered(problem: &Problem, template: &impl Template) -> Response {
@@ -234,23 +237,23 @@ fn shown(problem: &Problem) -> &str {
     }
 }
 
-struct ShownFault<'a> {
+struct ShownFieldError<'a> {
     /// The field's label on the form, if it has one.
     label: Option<&'static str>,
     field: &'a str,
     message: &'a str,
 }
 
-fn faults(problem: &Problem) -> Vec<ShownFault<'_>> {
-    let faults = problem.errors.iter().map(|fault| {
+fn field_errors(problem: &Problem) -> Vec<ShownFieldError<'_>> {
+    let field_errors = problem.errors.iter().map(|fault| {
         let field = fault.pointer.trim_start_matches('/');
-        ShownFault {
+        ShownFieldError {
             label: label(field),
             field,
             message: &fault.message,
         }
     });
-    faults.collect()
+    field_errors.collect()
 }
 
 /// Maps an API field to its label on the forms.
@@ -288,5 +291,5 @@ fn referer(asked: &FailedRequest) -> Option<axum::http::Uri> {
 
 fn path_of(uri: &axum::http::Uri) -> Option<String> {
     let path = uri.path_and_query()?.to_string();
-    links::is_ours(&path).then_some(path)
+    links::is_local(&path).then_some(path)
 }

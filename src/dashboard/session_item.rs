@@ -9,12 +9,12 @@ use uuid::Uuid;
 use super::page::PageError;
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, sessions};
 use crate::wire::{SessionItem, SessionScoreSummary, SessionStatus};
 
 /// Maximum length of a session's name, characters.
-const NAME: usize = 80;
+const MAX_NAME_CHARS: usize = 80;
 
 /// Why a session with this status can't be scored. Empty if the API reports it as scorable.
 pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
@@ -61,8 +61,8 @@ pub(super) fn called(item: &SessionItem) -> String {
     let about = item.alert_type.as_deref().or(item.external_id.as_deref());
     let about = about.unwrap_or("session");
     match &item.agent {
-        Some(agent) => words::clip(&format!("{about} · {agent}"), NAME),
-        None => words::clip(about, NAME),
+        Some(agent) => words::clip(&format!("{about} · {agent}"), MAX_NAME_CHARS),
+        None => words::clip(about, MAX_NAME_CHARS),
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) async fn named(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, (String, Moment)>, PageError> {
+) -> Result<HashMap<Uuid, (String, Timestamp)>, PageError> {
     let found = looked_up(state, user, ids).await?.into_iter();
     let now = state.about.clock.now();
     Ok(found
@@ -99,7 +99,7 @@ pub(super) async fn named(
 }
 
 /// Returns a session's name and time from the result of [`named`].
-pub(super) fn name_of(names: &HashMap<Uuid, (String, Moment)>, id: &Uuid) -> String {
+pub(super) fn name_of(names: &HashMap<Uuid, (String, Timestamp)>, id: &Uuid) -> String {
     names.get(id).map_or_else(
         || format!("session {id}"),
         |(name, at)| format!("{name}, {}", at.plain),
@@ -107,8 +107,8 @@ pub(super) fn name_of(names: &HashMap<Uuid, (String, Moment)>, id: &Uuid) -> Str
 }
 
 /// Time of completion, otherwise of creation.
-pub(super) fn listed(item: &SessionItem, now: DateTime<Utc>) -> Moment {
-    words::moment(item.completed_at.unwrap_or(item.created_at), now)
+pub(super) fn listed(item: &SessionItem, now: DateTime<Utc>) -> Timestamp {
+    words::timestamp(item.completed_at.unwrap_or(item.created_at), now)
 }
 
 /// Reads a session's list entry. `None` if it doesn't exist.

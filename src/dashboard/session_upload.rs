@@ -11,9 +11,9 @@ use serde::Deserialize;
 use super::address::Address;
 use super::frame::Frame;
 use super::links::query;
-use super::page::{Page, go, html, with_status};
+use super::page::{Page, html, redirect, with_status};
 use super::state::PageState;
-use super::upload::{FileForm, Refused, SentFile, read, refusal};
+use super::upload::{FileForm, SentFile, UploadError, read, upload_error};
 use super::user::SessionUser;
 use crate::api::{ApiAccess, ApiError, Caller, Params, sessions};
 use crate::wire::{PutOutcome, SessionFormat, SessionsPut};
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<PageState> {
 struct SessionUploadPage {
     frame: Frame,
     format: String,
-    refused: Option<Refused>,
+    rejected: Option<UploadError>,
     stored: Stored,
 }
 
@@ -98,9 +98,9 @@ impl SessionUploadPage {
 struct Chosen(String);
 
 impl FileForm for Chosen {
-    type Taken = SessionsPut;
+    type Accepted = SessionsPut;
 
-    fn take(&mut self, name: &str, value: String) {
+    fn set_field(&mut self, name: &str, value: String) {
         if name == "format" {
             self.0 = value;
         }
@@ -143,7 +143,7 @@ async fn page(
     html(&SessionUploadPage {
         frame,
         format: String::new(),
-        refused: None,
+        rejected: None,
         stored,
     })
 }
@@ -156,15 +156,15 @@ async fn upload(
     let mut form = Chosen::default();
     let sent = read(&state, &user, &mut form, multipart).await;
     let fault = match sent {
-        Ok(put) => return go(user.piece, &Stored::from_put(&put).path()),
+        Ok(put) => return redirect(user.fragment, &Stored::from_put(&put).path()),
         Err(fault) => fault,
     };
-    let (status, refused) = refusal(fault)?;
+    let (status, rejected) = upload_error(fault)?;
     let frame = Frame::load(&state, user, "Sessions", "Not taken · Upload sessions").await;
     let page = SessionUploadPage {
         frame,
         format: form.0,
-        refused: Some(refused),
+        rejected: Some(rejected),
         stored: Stored::default(),
     };
     with_status(status, &page)

@@ -16,11 +16,11 @@ use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
 use super::page::found;
-use super::page::{Page, PageError, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, error_html, html, is_fixable, with_status};
 use super::session_item::{Badge, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, scores, sessions};
 use crate::wire::{Problem, ScoreRequest, SessionItem};
 
@@ -98,7 +98,7 @@ impl SessionListFilter {
         query(&joined(&own, more))
     }
 
-    pub(super) fn whole(&self) -> String {
+    pub(super) fn filters_only(&self) -> String {
         self.query(&[])
     }
 
@@ -147,8 +147,8 @@ fn instant(text: &str) -> String {
 #[template(path = "session_row.html")]
 pub(super) struct SessionListRow {
     pub(super) item: SessionItem,
-    pub(super) finished: Option<Moment>,
-    pub(super) scored: Option<Moment>,
+    pub(super) finished: Option<Timestamp>,
+    pub(super) scored: Option<Timestamp>,
     pub(super) badge: Badge,
     pub(super) may_score: bool,
     pub(super) why_not: String,
@@ -159,8 +159,11 @@ pub(super) struct SessionListRow {
 impl SessionListRow {
     fn new(item: SessionItem, user: &SessionUser, now: DateTime<Utc>) -> Self {
         Self {
-            finished: item.completed_at.map(|at| words::moment(at, now)),
-            scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
+            finished: item.completed_at.map(|at| words::timestamp(at, now)),
+            scored: item
+                .score
+                .as_ref()
+                .map(|s| words::timestamp(s.scored_at, now)),
             badge: Badge::new(item.session_id, item.score.as_ref()),
             may_score: user.may_enqueue(),
             why_not: why_not(item.scorable, item.status),
@@ -171,7 +174,7 @@ impl SessionListRow {
     }
 
     /// Message shown when the session's scoring has finished.
-    fn said(&self) -> String {
+    fn finished_text(&self) -> String {
         let what = self.item.alert_type.as_deref().unwrap_or("A session");
         match self.badge.total {
             Some((total, word)) => format!("{what}: {total} / 100 {word}"),
@@ -191,7 +194,7 @@ struct SessionsPage {
     short: bool,
     next: Option<String>,
     first: Option<String>,
-    refused: String,
+    error_html: String,
 }
 
 impl SessionsPage {
@@ -206,7 +209,7 @@ impl SessionsPage {
     }
 }
 
-async fn refuse(
+async fn show_errors(
     state: &PageState,
     user: SessionUser,
     filter: SessionListFilter,
@@ -219,7 +222,7 @@ async fn refuse(
         short: false,
         next: None,
         first: None,
-        refused: refusal(problem),
+        error_html: error_html(problem),
     };
     with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
@@ -239,8 +242,8 @@ async fn list(
         Ok(found) => found,
         Err(error) => {
             let fault = PageError::from(error);
-            return match is_mendable(fault.problem()) {
-                true => refuse(&state, user, filter, fault.problem()).await,
+            return match is_fixable(fault.problem()) {
+                true => show_errors(&state, user, filter, fault.problem()).await,
                 false => Err(fault),
             };
         }
@@ -262,7 +265,7 @@ async fn list(
             .moving(moves),
         filter,
         rows,
-        refused: String::new(),
+        error_html: String::new(),
     })
 }
 
@@ -317,7 +320,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
             part: "Sessions",
         };
         let action = format!("/sessions/{}/score-now", segment(&id));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     let body = ScoreRequest {
         force_rescore: form.ticked("force"),
@@ -326,7 +329,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
     let ask = |api, (id, body)| scores::ask(api, (id, Ok(body))).map_ok(drop);
     let request = (id.clone(), body);
     form.post(&state, scores::SCORE, request, ask).await?;
-    match form.text("piece").filter(|_| form.user.piece) {
+    match form.text("piece").filter(|_| form.user.fragment) {
         Some("row") => {
             if let Some(item) = item(&state, &form.user, &id).await? {
                 return html(&SessionListRow::new(
@@ -358,7 +361,7 @@ mod tests {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         SessionListRow::new(
             serde_json::from_value(item).unwrap(),
-            &SessionUser::anybody(),
+            &SessionUser::without_tokens(),
             now,
         )
     }
@@ -369,46 +372,46 @@ mod tests {
     }
 
     /// Renders a row for a user who may score.
-    fn drawn(change: &Value) -> String {
+    fn rendered(change: &Value) -> String {
         let mut row = row(change);
         row.may_score = true;
         row.render().unwrap()
     }
 
     #[test]
-    fn a_row_says_each_status_in_words_and_offers_what_fits_it() {
-        let refused = json!({"status": "in_progress", "scorable": false});
+    fn row_shows_status_and_matching_action() {
+        let unscorable = json!({"status": "in_progress", "scorable": false});
         let mut scored = score(71);
         let known = [
             (
-                drawn(&json!({})),
+                rendered(&json!({})),
                 ["Not scored", ">Score<span class=\"wide\"> session</span><"],
             ),
             (
-                drawn(
+                rendered(
                     &json!({"active_job": {"job_id": Uuid::nil(), "state": "running", "href": "/"}}),
                 ),
                 ["scoring", "Scoring </span>…"],
             ),
             (
-                drawn(
+                rendered(
                     &json!({"active_job": {"job_id": Uuid::nil(), "state": "waiting", "href": "/"}}),
                 ),
                 ["waiting", "Scoring </span>…"],
             ),
             (
-                drawn(&json!({"failed": "too_large"})),
+                rendered(&json!({"failed": "too_large"})),
                 ["scoring failed", ">Try<span class=\"wide\"> again</span><"],
             ),
             (
-                drawn(&refused),
+                rendered(&unscorable),
                 ["only sessions that have ended", "disabled"],
             ),
             (
-                drawn(&scored),
+                rendered(&scored),
                 ["adequate", ">Score<span class=\"wide\"> again</span><"],
             ),
-            (drawn(&scored), ["outdated", "simulated"]),
+            (rendered(&scored), ["outdated", "simulated"]),
         ];
         for (text, parts) in known {
             for part in parts {
@@ -427,11 +430,14 @@ mod tests {
             "{reader}"
         );
         scored["failed"] = "transient".into();
-        assert_eq!(row(&scored).said(), format!("{BAD}: 71 / 100 adequate"));
+        assert_eq!(
+            row(&scored).finished_text(),
+            format!("{BAD}: 71 / 100 adequate")
+        );
     }
 
     #[test]
-    fn the_list_without_a_session_says_how_to_get_one_and_what_matches_nothing_clears() {
+    fn empty_list_explains_import_or_offers_to_clear_filters() {
         let page = |filter: SessionListFilter| SessionsPage {
             frame: Frame::bare(),
             filter,
@@ -439,7 +445,7 @@ mod tests {
             short: false,
             next: None,
             first: None,
-            refused: String::new(),
+            error_html: String::new(),
         };
         let none = page(SessionListFilter::default()).render().unwrap();
         assert!(none.contains("No sessions yet") && none.contains("PUT /api/v1/sessions/ID"));
@@ -453,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_is_counted_as_far_as_the_page_knows() {
+    fn shows_known_number_of_matches() {
         let page = |rows: usize, next: bool, short: bool| {
             let page = SessionsPage {
                 frame: Frame::bare(),
@@ -462,7 +468,7 @@ mod tests {
                 short,
                 next: next.then(|| "/sessions?cursor=x".to_owned()),
                 first: None,
-                refused: String::new(),
+                error_html: String::new(),
             };
             page.matching()
         };

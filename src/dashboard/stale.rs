@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
-use super::links::{PARTS, back, is_ours, query};
+use super::links::{PARTS, back, is_local, query};
 use super::page::with_status;
 use super::user::SessionUser;
 use crate::api::{ApiError, FailedRequest};
@@ -69,7 +69,7 @@ pub(super) fn signed_out(asked: &FailedRequest) -> Option<Response> {
         title: "You are signed out".to_owned(),
         why: SIGNED_OUT,
         sign_in: Some(format!("/sign-in{}", query(&[("next", back.as_str())]))),
-        action: Some(path.to_owned()).filter(|path| is_ours(path)),
+        action: Some(path.to_owned()).filter(|path| is_local(path)),
         form_token: tokens
             .into_iter()
             .next()
@@ -89,7 +89,7 @@ fn is_same_site(headers: &HeaderMap) -> bool {
 }
 
 pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts) -> Response {
-    if user.piece {
+    if user.fragment {
         return ApiError::StaleForm.into_response();
     }
     let same_site = is_same_site(&parts.headers);
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_is_shown_and_sent_again_and_nothing_else_is_seen() {
+    fn stale_form_shows_only_typed_input() {
         let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let page = StaleForm {
             title: "The form is stale".to_owned(),

@@ -50,7 +50,7 @@ impl PageState {
     }
 
     /// Clears the cached status bar after a change.
-    pub(super) async fn forget_status_bar(&self) {
+    pub(super) async fn clear_status_bar(&self) {
         *self.status_bar.lock().await = None;
     }
 
@@ -60,7 +60,7 @@ impl PageState {
     }
 
     /// Reads the infrastructure including the full readiness check, and caches it for the status bar of the same page.
-    pub(super) async fn whole_infrastructure(
+    pub(super) async fn infrastructure_with_readiness(
         &self,
         user: &SessionUser,
     ) -> Result<Infrastructure, ApiError> {
@@ -69,7 +69,7 @@ impl PageState {
         Ok(found)
     }
 
-    /// Like `whole_infrastructure`, but with a short timeout for readiness.
+    /// Like `infrastructure_with_readiness`, but with a short timeout for readiness.
     pub(super) async fn infrastructure(
         &self,
         user: &SessionUser,

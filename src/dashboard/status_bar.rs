@@ -65,7 +65,7 @@ impl StatusBar {
             ],
             workers: alive,
             silent: there()
-                .filter(|worker| !infrastructure::is_heard(worker, now))
+                .filter(|worker| !infrastructure::has_recent_heartbeat(worker, now))
                 .count(),
             redis_away: found.failed("queue").next().is_some(),
             stopped: judges

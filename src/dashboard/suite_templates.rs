@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_samples_of_a_kind_have_the_same_columns() {
+    fn samples_of_a_kind_have_equal_columns() {
         for kind in Kind::ALL {
             let [a, b] = (about(*kind).samples)()
                 .map(|sample| fields(&sample).keys().cloned().collect::<Vec<_>>());

@@ -20,15 +20,15 @@ pub(super) fn routes() -> Router<PageState> {
 }
 
 /// A judge whose jobs wait.
-struct Troubled {
+struct BlockedJudge {
     name: String,
     why: String,
     remedy: &'static str,
     colour: &'static str,
 }
 
-fn troubled(judges: &[Judge]) -> Vec<Troubled> {
-    let troubled = judges.iter().filter_map(|judge| {
+fn blocked_judges(judges: &[Judge]) -> Vec<BlockedJudge> {
+    let blocked_judges = judges.iter().filter_map(|judge| {
         let why = trouble(judge)?;
         let (remedy, colour) = match alert(judge)? {
             Alert::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
@@ -47,14 +47,14 @@ fn troubled(judges: &[Judge]) -> Vec<Troubled> {
             ),
             Alert::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
         };
-        Some(Troubled {
+        Some(BlockedJudge {
             name: judge.name.clone(),
             why,
             remedy,
             colour,
         })
     });
-    troubled.collect()
+    blocked_judges.collect()
 }
 
 #[derive(Template)]
@@ -64,7 +64,7 @@ struct SystemPage {
     verdict: String,
     checks: Vec<Check>,
     /// Stopped or failing judges, each with reason and remedy. They don't affect readiness, because jobs wait for them.
-    troubled: Vec<Troubled>,
+    blocked_judges: Vec<BlockedJudge>,
     real: Vec<String>,
     settings: Vec<(String, String, String)>,
 }
@@ -130,7 +130,7 @@ fn workers(status_bar: &StatusBar) -> Check {
 async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     let Infrastructure {
         judges, readiness, ..
-    } = state.whole_infrastructure(&user).await?;
+    } = state.infrastructure_with_readiness(&user).await?;
     let settings = if user.may_admin() {
         state
             .about
@@ -149,13 +149,13 @@ async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     };
     let verdict = verdict(readiness.status.as_str(), &workers, &judges);
     checks.push(workers);
-    let troubled = troubled(&judges);
+    let blocked_judges = blocked_judges(&judges);
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
         real: real.map(|judge| judge.name).collect(),
         frame: Frame::load(&state, user, "System", format!("System {verdict}")).await,
         verdict,
-        troubled,
+        blocked_judges,
         checks,
         settings,
     })
@@ -194,7 +194,7 @@ mod tests {
                 },
                 workers,
             ],
-            troubled: troubled(judges),
+            blocked_judges: blocked_judges(judges),
             real: Vec::new(),
             settings: Vec::new(),
         };
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_stands_with_its_remedy() {
+    fn failed_checks_show_remedies() {
         let well = page(&status_bar(2, 0), &[judge("gpt", None)]);
         assert!(
             well.contains("System: ok<") && well.contains("not ok"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_are_counted_by_entry_and_called_what_they_are() {
+    fn verdict_counts_judges_by_entry() {
         let judges = [
             judge("<i>gpt</i>", Some("misconfigured")),
             judge("<i>gpt</i>:mini", Some("misconfigured")),

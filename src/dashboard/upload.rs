@@ -14,7 +14,7 @@ use axum::routing::get;
 use uuid::Uuid;
 
 use super::frame::Frame;
-use super::page::{Page, PageError, go, html, with_status};
+use super::page::{Page, PageError, html, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::batches::body::{MAX_NAME, format_named, head_of_query};
@@ -44,19 +44,19 @@ pub(super) struct UploadForm {
     budget_usd: String,
     form_token: String,
     key: String,
-    refused: Option<Refused>,
+    rejected: Option<UploadError>,
 }
 
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct UploadError {
     pub(super) title: String,
     pub(super) detail: String,
     pub(super) remedy: Option<String>,
-    pub(super) faults: Vec<CellFault>,
+    pub(super) errors: Vec<CellError>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct CellFault {
+pub(super) struct CellError {
     pub(super) row: String,
     pub(super) column: String,
     pub(super) fault: String,
@@ -85,9 +85,9 @@ impl UploadForm {
 /// A form whose last field is a file that is streamed to the API.
 pub(super) trait FileForm: Send + Sync {
     /// Result of an accepted file.
-    type Taken;
+    type Accepted;
     /// Sets a field that precedes the file.
-    fn take(&mut self, name: &str, value: String);
+    fn set_field(&mut self, name: &str, value: String);
     fn endings(&self) -> &'static str;
     /// Remedy for a file of another format.
     fn remedy(&self, _file_name: &str) -> &'static str {
@@ -100,7 +100,7 @@ pub(super) trait FileForm: Send + Sync {
         client: &ApiAccess,
         caller: &Caller,
         file: SentFile<'_>,
-    ) -> Result<Self::Taken, ApiError>;
+    ) -> Result<Self::Accepted, ApiError>;
 }
 
 pub(super) struct SentFile<'f> {
@@ -146,9 +146,9 @@ impl UploadForm {
 }
 
 impl FileForm for UploadForm {
-    type Taken = Batch;
+    type Accepted = Batch;
 
-    fn take(&mut self, name: &str, value: String) {
+    fn set_field(&mut self, name: &str, value: String) {
         match name {
             "kind" => self.kind = value,
             "name" => self.name = value,
@@ -195,14 +195,14 @@ impl FileForm for UploadForm {
     }
 }
 
-impl Refused {
+impl UploadError {
     pub(super) fn from_problem(problem: &Problem) -> Self {
-        let faults = problem.errors.iter();
+        let errors = problem.errors.iter();
         Self {
             title: problem.title.clone(),
             detail: problem.detail.clone(),
             remedy: problem.remedy.clone(),
-            faults: faults
+            errors: errors
                 .map(|fault| place(&fault.pointer, &fault.message))
                 .collect(),
         }
@@ -210,14 +210,14 @@ impl Refused {
 
     /// Whether any error has a row. Errors of session files have the line in their text.
     pub(super) fn has_rows(&self) -> bool {
-        self.faults.iter().any(|fault| !fault.row.is_empty())
+        self.errors.iter().any(|fault| !fault.row.is_empty())
     }
 }
 
 /// Converts a pointer: `/rows/3/prompt` is column `prompt` of row 3, others are fields of the form.
-fn place(pointer: &str, message: &str) -> CellFault {
+fn place(pointer: &str, message: &str) -> CellError {
     let Some(at) = pointer.strip_prefix("/rows/") else {
-        return CellFault {
+        return CellError {
             row: String::new(),
             column: pointer.trim_start_matches('/').to_owned(),
             fault: message.to_owned(),
@@ -231,7 +231,7 @@ fn place(pointer: &str, message: &str) -> CellFault {
     let fault = prefixes
         .iter()
         .find_map(|prefix| message.strip_prefix(prefix.as_str()));
-    CellFault {
+    CellError {
         row: row.to_owned(),
         column: column.to_owned(),
         fault: fault.unwrap_or(message).to_owned(),
@@ -261,11 +261,11 @@ pub(super) async fn upload(
     let mut form = UploadForm::empty(&user);
     let sent = read(&state, &user, &mut form, multipart).await;
     let fault = match sent {
-        Ok(batch) => return go(user.piece, &format!("/batches/{}", batch.batch_id)),
+        Ok(batch) => return redirect(user.fragment, &format!("/batches/{}", batch.batch_id)),
         Err(fault) => fault,
     };
-    let (status, refused) = refusal(fault)?;
-    form.refused = Some(refused);
+    let (status, rejected) = upload_error(fault)?;
+    form.rejected = Some(rejected);
     // A new key, because the old one has stored the rejection.
     form.key = Uuid::new_v4().to_string();
     let frame = Frame::load(&state, user, "Batches", "Not taken · Upload a suite").await;
@@ -273,13 +273,13 @@ pub(super) async fn upload(
 }
 
 /// Error to show above the form. Returns a page error if the user can't fix it in the form.
-pub(super) fn refusal(fault: PageError) -> Result<(StatusCode, Refused), PageError> {
+pub(super) fn upload_error(fault: PageError) -> Result<(StatusCode, UploadError), PageError> {
     let problem = fault.problem();
     if matches!(problem.status, 401 | 403) && problem.name() != "stale-form" {
         return Err(fault);
     }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
-    Ok((status, Refused::from_problem(problem)))
+    Ok((status, UploadError::from_problem(problem)))
 }
 
 pub(super) async fn read<F: FileForm>(
@@ -287,7 +287,7 @@ pub(super) async fn read<F: FileForm>(
     user: &SessionUser,
     form: &mut F,
     multipart: Result<Multipart, MultipartRejection>,
-) -> Result<F::Taken, PageError> {
+) -> Result<F::Accepted, PageError> {
     let reading = read_fields(state, user, form, multipart);
     Ok(in_time(LARGE_READ_TIMEOUT, reading).await??)
 }
@@ -297,15 +297,15 @@ async fn read_fields<F: FileForm>(
     user: &SessionUser,
     form: &mut F,
     multipart: Result<Multipart, MultipartRejection>,
-) -> Result<F::Taken, ApiError> {
+) -> Result<F::Accepted, ApiError> {
     let broken = |text: String| problem::of_field("form", &text);
     let mut multipart = multipart.map_err(|error| broken(error.body_text()))?;
-    let mut is_ours = false;
+    let mut has_valid_token = false;
     loop {
         let field = multipart.next_field().await;
         let field = field.map_err(|error| broken(error.body_text()))?;
         let Some(mut field) = field else {
-            return Err(if is_ours {
+            return Err(if has_valid_token {
                 problem::of_field("file", "is missing: choose one")
             } else {
                 ApiError::StaleForm
@@ -313,15 +313,15 @@ async fn read_fields<F: FileForm>(
         };
         let name = field.name().unwrap_or_default().to_owned();
         if name == "form_token" {
-            is_ours = text(&mut field).await? == user.form_token;
-        } else if name == "file" && !is_ours {
+            has_valid_token = text(&mut field).await? == user.form_token;
+        } else if name == "file" && !has_valid_token {
             return Err(ApiError::StaleForm);
         } else if name == "file" {
             let file = SentFile::of_form(field, form)?;
             return form.send(&state.api, &user.caller, file).await;
         } else {
             let value = text(&mut field).await?;
-            form.take(&name, value.trim().to_owned());
+            form.set_field(&name, value.trim().to_owned());
         }
     }
 }
@@ -370,8 +370,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_stands_at_its_row_and_column() {
-        let at = |row: &str, column: &str, fault: &str| CellFault {
+    fn error_has_row_and_column() {
+        let at = |row: &str, column: &str, fault: &str| CellError {
             row: row.to_owned(),
             column: column.to_owned(),
             fault: fault.to_owned(),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_its_name_says() {
+    fn file_extension_determines_media_type() {
         assert_eq!(media_type("a.b.CSV"), Some("text/csv"));
         assert_eq!(media_type("suite.jsonl"), Some("application/x-ndjson"));
         for other in ["", "suite", "suite.xls", "csv", "questions.json"] {
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_without_a_name_is_called_as_its_file() {
+    fn suite_name_defaults_to_file_name() {
         let called = |name: &str| {
             let form = UploadForm {
                 name: name.to_owned(),
@@ -417,14 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_in_stays_text() {
+    fn upload_form_escapes_input() {
         let form = UploadForm {
             name: "\"><script>alert(1)</script>".to_owned(),
-            refused: Some(Refused {
+            rejected: Some(UploadError {
                 title: "t".to_owned(),
                 detail: "d".to_owned(),
                 remedy: None,
-                faults: vec![place("/rows/2/<b>", "row 2, column <b>: <i>")],
+                errors: vec![place("/rows/2/<b>", "row 2, column <b>: <i>")],
             }),
             ..UploadForm::default()
         };

@@ -18,18 +18,18 @@ pub(super) struct SessionUser {
     /// Passed to `ApiAccess`.
     pub(super) caller: Caller,
     pub(super) form_token: String,
-    pub(super) piece: bool,
+    pub(super) fragment: bool,
     transport: Transport,
 }
 
 impl SessionUser {
     /// A user of a service without tokens, with all scopes.
     #[cfg(test)]
-    pub(super) fn anybody() -> Self {
+    pub(super) fn without_tokens() -> Self {
         Self {
             caller: Caller::default(),
             form_token: String::new(),
-            piece: false,
+            fragment: false,
             transport: Transport::Plain,
         }
     }
@@ -63,7 +63,7 @@ fn cookie_for(transport: Transport, name: &str, value: &str) -> String {
     format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}")
 }
 
-pub(super) fn asks_for_piece(headers: &HeaderMap) -> bool {
+pub(super) fn wants_fragment(headers: &HeaderMap) -> bool {
     headers.contains_key("hx-request") && !headers.contains_key("hx-boosted")
 }
 
@@ -75,7 +75,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionUser {
         Ok(Self {
             caller: parts.extensions.get().cloned().unwrap_or_default(),
             form_token: form_token.unwrap_or_default().0,
-            piece: asks_for_piece(&parts.headers),
+            fragment: wants_fragment(&parts.headers),
             transport: parts.extensions.get().copied().unwrap_or_default(),
         })
     }
@@ -106,10 +106,10 @@ pub(super) async fn visit(mut request: Request, next: Next) -> Response {
 }
 
 /// Header by which scripts recognize responses of pages.
-const PIECE_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
+const FRAGMENT_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
 
 /// Marks a response as a page. Scripts ignore unmarked ones, because a proxy may respond instead of the server.
 pub(super) fn mark(response: &mut Response) {
     let headers = response.headers_mut();
-    headers.insert(PIECE_HEADER, HeaderValue::from_static("1"));
+    headers.insert(FRAGMENT_HEADER, HeaderValue::from_static("1"));
 }

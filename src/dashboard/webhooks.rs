@@ -13,10 +13,10 @@ use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
-use super::page::{Page, PageError, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, error_html, html, is_fixable, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, typed, webhooks};
 use crate::wire::{
     DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDelivery, WebhookEvent,
@@ -40,16 +40,16 @@ struct DeliveryParams {
 
 struct DeliveryLine {
     delivery: WebhookDelivery,
-    happened: Moment,
-    next: Option<Moment>,
+    happened: Timestamp,
+    next: Option<Timestamp>,
     colour: &'static str,
 }
 
 impl DeliveryLine {
     fn new(delivery: WebhookDelivery, now: DateTime<Utc>) -> Self {
         Self {
-            happened: words::moment(delivery.happened_at, now),
-            next: delivery.next_attempt_at.map(|at| words::moment(at, now)),
+            happened: words::timestamp(delivery.happened_at, now),
+            next: delivery.next_attempt_at.map(|at| words::timestamp(at, now)),
             colour: match delivery.state {
                 DeliveryState::Pending => "waiting",
                 DeliveryState::Delivered => "succeeded",
@@ -63,7 +63,7 @@ impl DeliveryLine {
 #[derive(Default)]
 struct Done {
     created: Option<WebhookCreated>,
-    refused: String,
+    error_html: String,
     name: String,
     url: String,
 }
@@ -132,8 +132,8 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
             done.created = Some(created);
             StatusCode::OK
         }
-        Err(fault) if is_mendable(fault.problem()) => {
-            done.refused = refusal(fault.problem());
+        Err(fault) if is_fixable(fault.problem()) => {
+            done.error_html = error_html(fault.problem());
             (done.name, done.url) = (text("name").to_owned(), text("url").to_owned());
             StatusCode::UNPROCESSABLE_ENTITY
         }
@@ -171,7 +171,7 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
             stops: true,
             part: "System",
         };
-        return confirm::ask(
+        return confirm::show(
             &state,
             &form,
             format!("/webhooks/{}/delete", segment(&id)),
@@ -181,13 +181,13 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
     }
     form.post(&state, webhooks::DELETE, id, webhooks::delete)
         .await?;
-    go(form.user.piece, "/webhooks")
+    redirect(form.user.fragment, "/webhooks")
 }
 
 async fn resend(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     form.post(&state, webhooks::RESEND, id, webhooks::resend)
         .await?;
-    go(form.user.piece, "/webhooks")
+    redirect(form.user.fragment, "/webhooks")
 }
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_named_is_escaped() {
+    fn webhook_names_are_escaped() {
         let webhook = |from_settings: bool| Webhook {
             webhook_id: uuid::Uuid::nil(),
             name: "<b>ops".to_owned(),

@@ -8,12 +8,12 @@ use crate::wire::Rating;
 pub(super) use crate::wire::words::{counted, duration, grouped, one_of, percent};
 
 /// The API stops counting here.
-const MANY: i64 = 10_000;
+const MAX_COUNT: i64 = 10_000;
 
 /// Formats a count; `10,000+` if the API stopped counting.
 pub(super) fn count(n: i64) -> String {
-    if n >= MANY {
-        format!("{}+", grouped(MANY))
+    if n >= MAX_COUNT {
+        format!("{}+", grouped(MAX_COUNT))
     } else {
         grouped(n)
     }
@@ -40,7 +40,7 @@ pub(super) fn usd_at_least(cost: Option<f64>, unpriced: i64) -> String {
 
 /// A time for users, and the exact one for machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct Timestamp {
     /// RFC 3339, for `<time datetime>`.
     pub(super) exact: String,
     /// `2026-11-22 14:39 UTC`.
@@ -49,8 +49,8 @@ pub(super) struct Moment {
     pub(super) ago: String,
 }
 
-pub(super) fn moment(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
-    Moment {
+pub(super) fn timestamp(at: DateTime<Utc>, now: DateTime<Utc>) -> Timestamp {
+    Timestamp {
         exact: at.to_rfc3339_opts(SecondsFormat::Secs, true),
         plain: at.format("%Y-%m-%d %H:%M UTC").to_string(),
         ago: ago(at, now),
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_a_time_or_stays_text() {
+    fn non_time_text_is_unchanged() {
         for (text, shown) in [
             (
                 "2026-02-19T23:15:31.799375762+01:00",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_thousands_and_an_end() {
+    fn counts_have_separators_and_a_maximum() {
         for (n, text) in [
             (0, "0"),
             (999, "999"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_is_not_known_is_no_zero() {
+    fn unknown_price_is_not_zero() {
         assert_eq!(usd(None), "no price known");
         assert_eq!(usd(Some(0.0)), "0.00 USD");
         assert_eq!(usd(Some(0.012_34)), "0.0123 USD");
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_short() {
+    fn formats_point_differences() {
         for (difference, text) in [(2.54, "+2.5"), (-2.0, "−2"), (0.01, "0")] {
             assert_eq!(points(difference), text);
         }
     }
 
     #[test]
-    fn things_are_told_apart_by_the_end_of_their_ids() {
+    fn short_ids_differ_in_their_last_digits() {
         let id = |text: &str| Uuid::parse_str(text).unwrap();
         assert_eq!(
             short_id(&id("01983c57-c9aa-7d11-a0f3-55b1c2d3e403")),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn times_read_from_now() {
+    fn formats_relative_times() {
         let now: DateTime<Utc> = "2026-11-22T12:00:00Z".parse().unwrap();
         for (at, text) in [
             ("2026-11-22T11:59:55Z", "just now"),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn ratings_end_where_the_rules_say() {
+    fn ratings_match_rule_boundaries() {
         for (from, to, word, colour) in [
             (0, 44, "failed", "failed"),
             (45, 59, "weak", "weak"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_turns_nothing_around() {
+    fn titles_have_no_bidi_controls() {
         assert_eq!(
             straight("a\u{202E}b\u{2066}c\u{200F}\u{05D0}"),
             "abc\u{05D0}"
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn names_break_between_their_words() {
+    fn names_split_between_words() {
         for (name, cut) in [
             ("CoreDNSLatencyHigh", "Core|DNS|Latency|High"),
             ("cart_service.p99:high", "cart_|service.|p99:|high"),

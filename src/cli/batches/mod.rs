@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_dollars_or_none() {
+    fn budget_is_an_amount_or_none() {
         assert_eq!(budget("12.5"), Ok(Budget(Some(12.5))));
         assert_eq!(budget("None"), Ok(Budget(None)));
         for bad in ["-1", "nan", "inf", "ten", ""] {

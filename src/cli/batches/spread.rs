@@ -11,14 +11,14 @@ impl Printable for Spread {
         if self.simulated {
             out.line("SIMULATED: the scores were made up by a simulated judge");
         }
-        for line in whole(&self.summary) {
+        for line in overall(&self.summary) {
             out.line(&line);
         }
         let judges = &self.summary.judges;
         if !judges.is_empty() {
             out.rows(judges);
         }
-        let held: Vec<TableRow> = judges.iter().flat_map(against_people).collect();
+        let held: Vec<TableRow> = judges.iter().flat_map(agreement_rows).collect();
         if !held.is_empty() {
             let head = [
                 "judge",
@@ -53,7 +53,7 @@ impl Printable for Spread {
     }
 }
 
-fn whole(summary: &PanelSummary) -> Vec<String> {
+fn overall(summary: &PanelSummary) -> Vec<String> {
     let mut lines = vec![format!(
         "{} of {}, {} of which with all of theirs",
         counted(summary.scores, "score"),
@@ -83,7 +83,7 @@ impl Row for PanelJudge {
 }
 
 /// Compares a judge with users' ratings, one row per scale.
-fn against_people(judge: &PanelJudge) -> Vec<TableRow> {
+fn agreement_rows(judge: &PanelJudge) -> Vec<TableRow> {
     let scales = judge.agreement.iter();
     let row = |found: &Agreement| {
         vec![

@@ -27,12 +27,12 @@ pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, Cl
         let failed = counts.failed + counts.cancelled;
         let figures = [done(counts), failed, counts.total];
         let figures = figures.map(|n| u64::try_from(n).unwrap_or(0));
-        progress.at(figures, &beside(&batch));
+        progress.at(figures, &progress_text(&batch));
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn beside(batch: &Batch) -> String {
+fn progress_text(batch: &Batch) -> String {
     let mut parts = vec![money(batch)];
     if batch.state == BatchState::Expanding || batch.stopped.is_some() {
         parts.insert(0, state_of(batch));
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_batch_whose_items_all_have_a_score_ends_well() {
+    fn watch_exits_done_only_if_all_items_have_scores() {
         let counts = |total: u64, succeeded: u64| json!({"total": total, "queued": 0, "running": 0, "waiting": 0, "succeeded": succeeded, "failed": total - succeeded, "cancelled": 0});
         let verdict = |incomplete: u64| json!({"passed": 0, "failed": 0, "incomplete": incomplete, "unscored": 0, "pass_rate": null, "mean": null, "coverage": 1.0, "simulated": false});
         for (state, counts, verdict, exit) in [

@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_example_file_is_embedded_and_valid() {
+    fn example_files_are_embedded_and_valid() {
         let embedded = sessions().unwrap();
         let on_disk = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sessions"))
             .unwrap()

@@ -113,7 +113,7 @@ impl Demo {
         let running = Box::pin(daemon::run(&app, parts, &mut signals, &stop, beside));
         // The simulator runs until the drain has finished, because active jobs still call it.
         let ended = match simulator {
-            Some(simulator) => simulator.beside(running).await,
+            Some(simulator) => simulator.serve_during(running).await,
             None => running.await,
         };
         app.close().await;
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasoning_is_shortened_to_whole_sentences() {
+    fn reasoning_is_truncated_at_sentences() {
         assert_eq!(first_sentences("One. Two."), "One. Two.");
         assert_eq!(
             first_sentences("Version 1.42 leaks. And more"),

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_a_number_or_a_percentage() {
+    fn parses_shares_and_percentages() {
         assert_eq!(share("0.9"), Ok(0.9));
         assert_eq!(share("90%"), Ok(0.9));
         assert_eq!(share("66.67%").unwrap().to_string(), "0.6667");

@@ -15,7 +15,7 @@ use crate::suite::run::folder::{Bench, RunHeader};
 use crate::wire::Judge;
 
 /// Time for a service to start, as for an agent.
-const STARTS_WITHIN: Duration = Duration::from_secs(3);
+const START_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Reads the judge and criteria of the service. `None` if the caller may not read them.
 pub(super) async fn of_service(
@@ -28,7 +28,7 @@ pub(super) async fn of_service(
         Some(hash) => client.criteria(hash).await,
         None => client.current_criteria(header.kind).await,
     };
-    match retried_for(STARTS_WITHIN, &progress, ask).await {
+    match retried_for(START_TIMEOUT, &progress, ask).await {
         Ok(criteria) => Ok(Some(Bench {
             judge: Some(criteria.version.judge),
             criteria_hash: criteria.version.criteria_hash,
@@ -43,7 +43,7 @@ pub(super) async fn of_service(
 /// Returns the service's judges. Empty if the caller may not list them.
 pub(super) async fn judges_of(client: &Client) -> Result<Vec<Judge>, CliError> {
     let progress = Progress::new("items", 0);
-    match retried_for(STARTS_WITHIN, &progress, async || client.judges().await).await {
+    match retried_for(START_TIMEOUT, &progress, async || client.judges().await).await {
         Ok(judges) => Ok(judges.items),
         Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(Vec::new()),
         Err(error) => Err(error.into()),
@@ -51,7 +51,7 @@ pub(super) async fn judges_of(client: &Client) -> Result<Vec<Judge>, CliError> {
 }
 
 /// Rejects a run whose judge is unavailable, before any item runs. Callers that may not list judges get the error with the first item.
-pub(super) fn can_be_asked(judges: &[Judge], bench: &Bench) -> Result<(), CliError> {
+pub(super) fn check_available(judges: &[Judge], bench: &Bench) -> Result<(), CliError> {
     let judge = bench.judge.as_deref();
     let known = judge.and_then(|name| find(judges, name));
     match known.filter(|judge| !judge.configured) {
@@ -83,7 +83,7 @@ pub(super) fn with_model(bench: Bench, settings: &Settings) -> Result<Bench, Cli
 }
 
 /// Checks that the judge and the criteria of a resumed run are unchanged.
-pub(super) fn is_still(
+pub(super) fn check_unchanged(
     began: Option<&Bench>,
     now: &Bench,
     run: (&Path, Kind),
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judge_is_found_by_its_own_name_before_any_other() {
+    fn finds_judge_by_own_name_first() {
         let judge = |name: &str| -> Judge {
             let spent = json!({"today_usd": 0.0, "month_usd": 0.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
             serde_json::from_value(json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],

@@ -92,7 +92,7 @@ impl<'a> Service<'a> {
     }
 
     /// Requests a case. The idempotency key lets a resumed run find its earlier job.
-    async fn ask(&self, case: &CaseToScore) -> Result<Submission, Stopped> {
+    async fn request(&self, case: &CaseToScore) -> Result<Submission, Stopped> {
         let options = &self.header.options;
         let body = JobRequest {
             priority: Some(Priority::Bulk),
@@ -103,7 +103,7 @@ impl<'a> Service<'a> {
         let key = key(&self.header.run_id.to_string(), case, &body);
         match retried(self.progress, || self.client.post_job(&body, &key)).await {
             Ok(job) => Ok(Submission::Job(job)),
-            Err(ClientError::Refused(problem)) if is_of_the_case(&problem) => {
+            Err(ClientError::Refused(problem)) if concerns_case(&problem) => {
                 Ok(Submission::Refused(problem))
             }
             Err(error) => Err(stopped(&error)),
@@ -228,9 +228,9 @@ impl Scorer for Service<'_> {
         if let Some(given_up) = self.given_up(&judge) {
             return self.computed(case, &given_up).await;
         }
-        let id = match self.ask(&case).await? {
+        let id = match self.request(&case).await? {
             Submission::Job(id) => id,
-            Submission::Refused(problem) => return Ok(refused(case, &problem)),
+            Submission::Refused(problem) => return Ok(rejected_item(case, &problem)),
         };
         match self.ended(id, &judge).await? {
             Ok(job) => Ok(item(case, &job)),
@@ -247,7 +247,7 @@ fn key(run: &str, case: &CaseToScore, body: &JobRequest) -> String {
 }
 
 /// Whether a rejection concerns only this case, not the service or the whole run.
-fn is_of_the_case(problem: &Problem) -> bool {
+fn concerns_case(problem: &Problem) -> bool {
     let mut faults = problem.errors.iter();
     problem.name() == "invalid-request"
         && !problem.errors.is_empty()
@@ -273,7 +273,7 @@ fn stopped(error: &ClientError) -> Stopped {
     }
 }
 
-fn refused(case: CaseToScore, problem: &Problem) -> Item {
+fn rejected_item(case: CaseToScore, problem: &Problem) -> Item {
     case.failed("bad_input", problem.to_string())
 }
 

@@ -49,11 +49,11 @@ pub(super) use self::args::{Evaluate, share};
 /// Time for running items to finish after Ctrl-C in runs without a service.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Timeout for sending a run's batch, so that it doesn't delay the results.
-const PUSH: Duration = Duration::from_secs(60);
+const PUSH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of items named per error.
-const NAMED: usize = 5;
+const MAX_NAMES: usize = 5;
 /// Maximum number of listed items that did not pass.
-const MISSED: usize = 20;
+const MAX_MISSED: usize = 20;
 
 impl Evaluate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
@@ -82,13 +82,13 @@ impl Evaluate {
         }
         let opened = OnceCell::new();
         let ended = if prepared.header.options.no_judge {
-            self.alone(global, &prepared, &opened).await
+            self.without_service(global, &prepared, &opened).await
         } else {
             self.with_service(global, &prepared, &opened).await
         };
         match opened.into_inner() {
             // The run has no results to resume.
-            Some(folder) if folder.is_untouched() && is_refused(&ended) => {
+            Some(folder) if folder.is_untouched() && was_rejected(&ended) => {
                 folder.discard()?;
                 ended.map(|()| Exit::Nothing)
             }
@@ -106,7 +106,7 @@ impl Evaluate {
     ) -> Result<(), CliError> {
         let command = async |connection: Connection<'_>| {
             let settings = &connection.context.settings;
-            Box::pin(self.go(settings, Some(&connection), prepared, opened)).await
+            Box::pin(self.run_items(settings, Some(&connection), prepared, opened)).await
         };
         match prepared.header.options.simulate {
             true => SimulatedJudge::run(&self.connection, (global, Needs::Suite), command).await,
@@ -114,7 +114,7 @@ impl Evaluate {
         }
     }
 
-    async fn alone(
+    async fn without_service(
         &self,
         global: &Global,
         prepared: &Prepared,
@@ -125,7 +125,7 @@ impl Evaluate {
         let stop = Stop::default();
         let work = async {
             tokio::select! {
-                done = self.go(&context.settings, None, prepared, opened) => done,
+                done = self.run_items(&context.settings, None, prepared, opened) => done,
                 () = stop.soft.cancelled() => Err(CliError::interrupted()),
             }
         };
@@ -134,7 +134,7 @@ impl Evaluate {
     }
 
     /// Rejects a run whose judges are unavailable, or of another type than the baseline's.
-    async fn fit_judges(
+    async fn check_judges(
         &self,
         client: &Client,
         bench: &Bench,
@@ -152,13 +152,13 @@ impl Evaluate {
             against.fits_judge(simulated, &prepared.header.gates)?;
         }
         match needs_judge {
-            true => bench::can_be_asked(&judges, bench),
+            true => bench::check_available(&judges, bench),
             false => Ok(()),
         }
     }
 
     /// Runs the remaining items with `client`'s service, or computes their scores without one.
-    async fn go(
+    async fn run_items(
         &self,
         settings: &Settings,
         connection: Option<&Connection<'_>>,
@@ -178,7 +178,8 @@ impl Evaluate {
             },
         };
         if let (Some(connection), Some(bench)) = (connection, &judged_by) {
-            self.fit_judges(connection.client, bench, prepared).await?;
+            self.check_judges(connection.client, bench, prepared)
+                .await?;
         }
         let needed = prepared.agents_needed();
         if let Some(connection) =
@@ -199,7 +200,7 @@ impl Evaluate {
         // If no item remains, changed criteria don't matter.
         if let Some(now) = judged_by.as_ref().filter(|_| todo > 0) {
             let began = folder.header().judged_by.as_ref();
-            bench::is_still(began, now, (folder.path(), header.kind))?;
+            bench::check_unchanged(began, now, (folder.path(), header.kind))?;
         }
         let folder = opened.get_or_init(|| folder);
         output::note(&format!(
@@ -358,8 +359,9 @@ fn hint(figures: &Figures, folder: &RunFolder) -> Option<String> {
 
 /// Sends a run as a batch and stores the address of its page. A failure doesn't affect the run.
 async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
-    let pushed = timeout(PUSH, push(client, folder, &prepared.header.label));
-    let late = |_| CliError::incomplete(format!("it took longer than {} s", PUSH.as_secs()));
+    let pushed = timeout(PUSH_TIMEOUT, push(client, folder, &prepared.header.label));
+    let late =
+        |_| CliError::incomplete(format!("it took longer than {} s", PUSH_TIMEOUT.as_secs()));
     match pushed.await.map_err(late).flatten() {
         Ok(Some(batch)) => {
             let page = format!("/batches/{}", batch.batch_id);
@@ -427,10 +429,10 @@ fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
                 alike.says = live::score(item);
             }
             alike.n += 1;
-            if alike.names.len() < NAMED {
+            if alike.names.len() < MAX_NAMES {
                 alike.names.push(item.name());
             }
-        } else if missed.len() < MISSED {
+        } else if missed.len() < MAX_MISSED {
             let why = live::obstacle(item).map_or_else(String::new, |why| format!(" · {why}"));
             missed.push(format!("{}  {}{why}", item.name(), live::score(item)));
         } else {
@@ -468,7 +470,7 @@ impl Unscored {
 }
 
 /// Whether the run was rejected as requested, for example because no judge is available.
-fn is_refused(ended: &Result<(), CliError>) -> bool {
+fn was_rejected(ended: &Result<(), CliError>) -> bool {
     ended.as_ref().is_err_and(|error| error.exit == Exit::Usage)
 }
 

@@ -20,7 +20,7 @@ use crate::suite::run::{Again, Plan, wanted};
 
 const RUNS: &str = "reports/evaluation-runs";
 /// Maximum number of names in a message.
-const NAMED: usize = 5;
+const MAX_NAMES: usize = 5;
 
 pub(super) struct Prepared {
     pub(super) header: RunHeader,
@@ -190,8 +190,8 @@ impl Prepared {
     pub(super) fn unasked(&self, agents: &Agents) -> Option<String> {
         let is_whole = self.header.options.limit.is_none();
         let names = agents.unasked(|name| !is_whole || self.plan.names.contains_key(name));
-        let first = names.get(..NAMED).unwrap_or(&names).join(", ");
-        let more = if names.len() > NAMED { ", ..." } else { "" };
+        let first = names.get(..MAX_NAMES).unwrap_or(&names).join(", ");
+        let more = if names.len() > MAX_NAMES { ", ..." } else { "" };
         (!names.is_empty()).then(|| {
             format!(
                 "--agent-results: {} of its answers are to no question of this suite: {first}{more}",

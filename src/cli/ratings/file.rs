@@ -16,7 +16,7 @@ use crate::score::{Field, FieldForm};
 use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, read};
 use crate::wire::RatingRequest;
 
-const NAMED: usize = 20;
+const MAX_NAMED_ERRORS: usize = 20;
 
 const COLUMNS: [Field; 8] = [
     column("session_id"),
@@ -71,7 +71,7 @@ impl Ratings {
         let (mut ratings, mut faults) = (Vec::new(), Vec::new());
         let rows = match read(file, &reading) {
             Ok(rows) => rows,
-            Err(fault) => return Err(refused(path, &[fault])),
+            Err(fault) => return Err(file_error(path, &[fault])),
         };
         for row in rows {
             match row
@@ -96,7 +96,7 @@ impl Ratings {
     pub(super) fn check(&self, path: &Path) -> Result<(), CliError> {
         match self.faults.as_slice() {
             [] => Ok(()),
-            faults => Err(refused(path, faults)),
+            faults => Err(file_error(path, faults)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Ratings {
         faults.sort_by_key(|fault| fault.line);
         match faults.as_slice() {
             [] => Ok(()),
-            faults => Err(refused(path, faults)),
+            faults => Err(file_error(path, faults)),
         }
     }
 }
@@ -153,13 +153,16 @@ fn repeated(ratings: &[FileRating]) -> Vec<SuiteError> {
 }
 
 /// Error with all errors of a file, the first 20 as text.
-fn refused(path: &Path, faults: &[SuiteError]) -> CliError {
-    let named = faults.iter().take(NAMED);
+fn file_error(path: &Path, faults: &[SuiteError]) -> CliError {
+    let named = faults.iter().take(MAX_NAMED_ERRORS);
     let mut lines: Vec<String> = named
         .map(|fault| format!("{}: {fault}", path.display()))
         .collect();
-    if faults.len() > NAMED {
-        lines.push(format!("and {} more faults", faults.len() - NAMED));
+    if faults.len() > MAX_NAMED_ERRORS {
+        lines.push(format!(
+            "and {} more faults",
+            faults.len() - MAX_NAMED_ERRORS
+        ));
     }
     lines.push("nothing is stored".to_owned());
     CliError::usage(lines.join("\n"))
@@ -206,8 +209,8 @@ fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteErr
             let total = text.parse::<i64>();
             total.map_err(|_| format!("is {text:?}; a whole number of 0-100 is expected"))
         }),
-        rating: cells.read("rating", word_of),
-        quality: cells.read("quality", word_of),
+        rating: cells.read("rating", parse_label),
+        quality: cells.read("quality", parse_label),
         by: cells.text("by"),
         comment: cells.text("comment"),
         at: cells.read("at", |text| {
@@ -229,7 +232,7 @@ fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteErr
     }
 }
 
-fn word_of<T: FromStr<Err = UnknownText>>(word: &str) -> Result<T, String> {
+fn parse_label<T: FromStr<Err = UnknownText>>(word: &str) -> Result<T, String> {
     word.parse().map_err(|error: UnknownText| error.to_string())
 }
 

@@ -14,7 +14,7 @@ use crate::job::{Priority, Purpose};
 use crate::wire::{Rating, RescoreFilter, RescoreRequest, Sample, Scored, SessionStatus};
 
 /// Default sample size of a preview.
-const PREVIEWED: u64 = 50;
+const PREVIEW_SAMPLE: u64 = 50;
 
 /// Score many stored sessions again, selected by a filter
 #[derive(Debug, Args)]
@@ -39,9 +39,9 @@ pub(in crate::cli) struct Rescore {
     #[command(flatten)]
     pub(super) purpose: PurposeArgs,
     #[command(flatten)]
-    pub(super) which: SelectionArgs,
+    pub(super) selection: SelectionArgs,
     #[command(flatten)]
-    pub(super) how: ExecutionArgs,
+    pub(super) execution: ExecutionArgs,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -192,31 +192,34 @@ impl Rescore {
     /// Builds the request without its dry-run flag. `ids`: the sessions of --ids-file; `hash`: the criteria to judge by, the current ones
     /// if `None`.
     pub(super) fn request(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> RescoreRequest {
-        let (PurposeArgs { preview, judge, .. }, how) = (&self.purpose, &self.how);
+        let (PurposeArgs { preview, judge, .. }, execution) = (&self.purpose, &self.execution);
         let purpose = match (preview, self.purpose.repeat, judge.is_empty()) {
             (_, _, false) => Purpose::Jury,
             (Some(_), _, true) => Purpose::Preview,
             (None, Some(_), true) => Purpose::Repeat,
             (None, None, true) => Purpose::Score,
         };
-        let priority = match how.interactive {
+        let priority = match execution.interactive {
             true => Priority::Interactive,
             false => Priority::Bulk,
         };
-        let sampled = self.which.sample.or(preview.as_ref().map(|_| PREVIEWED));
-        let seed = self.which.seed;
+        let sampled = self
+            .selection
+            .sample
+            .or(preview.as_ref().map(|_| PREVIEW_SAMPLE));
+        let seed = self.selection.seed;
         RescoreRequest {
-            name: how.name.clone(),
-            filter: self.which.filter(ids, self.criteria_filter()),
+            name: execution.name.clone(),
+            filter: self.selection.filter(ids, self.criteria_filter()),
             criteria_hash: hash.map(str::to_owned),
-            force_rescore: how.force,
+            force_rescore: execution.force,
             dry_run: false,
-            max: how.limit,
-            budget_usd: how.budget,
+            max: execution.limit,
+            budget_usd: execution.budget,
             priority: Some(priority),
             purpose: Some(purpose),
             sample: sampled.map(|size| Sample { size, seed }),
-            economy: how.economy,
+            economy: execution.economy,
             repeats: self.purpose.repeat.map(u32::from),
             judges: (!judge.is_empty()).then(|| judge.clone()),
         }
@@ -225,20 +228,20 @@ impl Rescore {
 
 impl Rescore {
     /// Whether a preview is limited to comparable sessions, those with a score by the current criteria.
-    pub(super) fn takes_comparable(&self) -> bool {
-        let which = &self.which;
-        let is_chosen = which.scored_with.is_some()
-            || which.not_current
-            || which.scored.is_some()
-            || which.ids_file.is_some();
+    pub(super) fn limits_to_comparable(&self) -> bool {
+        let selection = &self.selection;
+        let is_chosen = selection.scored_with.is_some()
+            || selection.not_current
+            || selection.scored.is_some()
+            || selection.ids_file.is_some();
         self.purpose.preview.is_some() && !is_chosen
     }
 
     fn criteria_filter(&self) -> Option<&str> {
-        match (self.which.not_current, self.takes_comparable()) {
+        match (self.selection.not_current, self.limits_to_comparable()) {
             (true, _) => Some("not_current"),
             (false, true) => Some("current"),
-            (false, false) => self.which.scored_with.as_deref(),
+            (false, false) => self.selection.scored_with.as_deref(),
         }
     }
 }
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_every_session_is_meant() {
+    fn no_flags_select_all_sessions() {
         assert_eq!(
             body("", None),
             json!({"filter": {}, "purpose": "score", "force_rescore": false, "priority": "bulk"})
@@ -298,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_criteria_to_judge_by_and_those_of_the_score_are_told_apart() {
+    fn target_criteria_differ_from_scored_with() {
         let flags = "--criteria abc --scored-with def --scored no --min-score 40";
         let scored = body(flags, Some("abc"));
         assert_eq!(scored["criteria_hash"], "abc");
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn each_purpose_has_its_own_words() {
+    fn flags_of_each_purpose_build_its_request() {
         let of = |flags: &str| body(flags, None);
         let preview = of("--preview new.yaml --seed 7");
         assert_eq!(
@@ -386,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_a_moment_a_date_or_an_age() {
+    fn parses_times_dates_and_ages() {
         let at = |text: &str| time(text).unwrap().to_rfc3339();
         assert_eq!(at("2026-01-31"), "2026-01-31T00:00:00+00:00");
         assert_eq!(at("2026-01-31T08:00:00+02:00"), "2026-01-31T06:00:00+00:00");

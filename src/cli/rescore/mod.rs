@@ -47,18 +47,23 @@ impl Rescore {
             stderr: stderr().is_terminal(),
         };
         let consent = self.consent(terminals);
-        if consent == Consent::Lacking && !self.how.dry_run {
+        if consent == Consent::Lacking && !self.execution.dry_run {
             return Err(CliError::usage(
                 "--ids-file -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
                  --dry-run, then start it with --yes, or give the ids in a file",
             ));
         }
-        let ids = self.which.ids_file.as_deref().map(read_ids).transpose()?;
+        let ids = self
+            .selection
+            .ids_file
+            .as_deref()
+            .map(read_ids)
+            .transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
             output::note("nothing to score: --ids-file names no session");
             return Ok(Exit::Nothing);
         }
-        let needs = match self.how.watch {
+        let needs = match self.execution.watch {
             true => Needs::Worker,
             false => Needs::Existing,
         };
@@ -85,13 +90,13 @@ impl Rescore {
         let hash = self.target(connection).await?;
         let request = self.request(ids, hash.as_deref());
         let plan = client.plan_rescore(&request).await?;
-        if self.how.dry_run {
+        if self.execution.dry_run {
             output::print(&plan, self.json)?;
         } else {
             output::note(&plan::lines(&plan).join("\n"));
         }
         if plan.to_score == 0 {
-            output::note(match self.takes_comparable() {
+            output::note(match self.limits_to_comparable() {
                 true => {
                     "nothing to score: --preview takes sessions with a score by the current criteria, to compare with; \
                          --not-current or --scored no takes others"
@@ -100,7 +105,7 @@ impl Rescore {
             });
             return Ok(Exit::Nothing);
         }
-        if self.how.dry_run {
+        if self.execution.dry_run {
             return Ok(Exit::Done);
         }
         if consent != Consent::Given && !is_wanted(&plan).await? {
@@ -110,13 +115,13 @@ impl Rescore {
         let key = Uuid::now_v7().to_string();
         let mut batch = client.rescore(&request, &key).await?;
         let id = *started.get_or_init(|| batch.batch_id);
-        if self.how.watch {
+        if self.execution.watch {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
         }
         output::print(&batch, self.json)?;
         self.print_next_steps(client, &batch).await?;
-        Ok(match self.how.watch {
+        Ok(match self.execution.watch {
             true => exit_of(&batch),
             false => Exit::Done,
         })
@@ -145,8 +150,8 @@ impl Rescore {
     }
 
     fn consent(&self, terminals: Terminals) -> Consent {
-        let takes_stdin = self.which.ids_file.as_deref() == Some(Path::new("-"));
-        match (self.how.yes, terminals.stderr, terminals.stdin) {
+        let takes_stdin = self.selection.ids_file.as_deref() == Some(Path::new("-"));
+        match (self.execution.yes, terminals.stderr, terminals.stdin) {
             (true, _, _) | (false, false, _) => Consent::Given,
             (false, true, _) if takes_stdin => Consent::Lacking,
             (false, true, true) => Consent::Asked,
@@ -157,11 +162,11 @@ impl Rescore {
     /// Prints the commands that watch the batch, show its spread, compare a candidate and make it current.
     async fn print_next_steps(&self, client: &Client, batch: &Batch) -> Result<(), CliError> {
         let id = batch.batch_id;
-        if !self.how.watch {
+        if !self.execution.watch {
             output::note(&follow(id));
         }
         if self.purpose.repeat.is_some() || !self.purpose.judge.is_empty() {
-            if self.how.watch && !self.json {
+            if self.execution.watch && !self.json {
                 output::print(&client.spread(id, 0).await?, false)?;
             }
             output::note(&format!(
@@ -171,7 +176,7 @@ impl Rescore {
         let Some(file) = &self.purpose.preview else {
             return Ok(());
         };
-        if self.how.watch && batch.counts.succeeded == 0 {
+        if self.execution.watch && batch.counts.succeeded == 0 {
             output::note(&format!(
                 "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv"
             ));
@@ -284,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sits_at_a_terminal_is_asked_or_must_have_said_yes() {
+    fn terminal_requires_confirmation() {
         let consent = |flags: &str, stdin: bool, stderr: bool| {
             let words = std::iter::once("rescore").chain(flags.split_whitespace());
             let line = Line::try_parse_from(words).unwrap();
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_stand_one_a_line_each_once() {
+    fn ids_file_has_unique_ids_one_per_line() {
         let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let text = format!("{a}\r\n\n# old ones\n{b}  # the second\n{a}\n");
         assert_eq!(ids_of(&text), Ok(vec![a, b]));

@@ -111,7 +111,7 @@
     handleEvent(null);
   }
 
-  // Only a piece of this server may replace an element, not an error or a proxy's page.
+  // Only a fragment of this server may replace an element, not an error or a proxy's page.
   function isForeign(detail) {
     var main = detail.tasks[0], raw = detail.ctx.response.raw;
     if (raw.redirected || !raw.headers.has("gavel-page")) { return true; }

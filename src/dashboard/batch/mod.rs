@@ -16,14 +16,14 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::batch_items::{ItemsView, Section, Show};
-use super::batches::{BatchVerdict, BatchWords as _};
+use super::batches::{BatchVerdict, BatchView as _};
 use super::frame::Frame;
 use super::links::query;
 use super::page::{Page, PageError, html};
 use super::session_item::{name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::Params;
 use crate::api::batches::{self, reports};
 use crate::api::ratings::panels;
@@ -40,7 +40,7 @@ const REPORTS: [(&str, &str); 7] = [
     ("report.md", "Markdown"),
 ];
 /// Minimum refresh interval of the page, milliseconds, by number of items, because counting the items of a large batch is slow.
-const LEAST_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
+const MIN_REFRESH_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -67,8 +67,8 @@ struct BatchParams {
 struct Body {
     verdict: BatchVerdict,
     figures: Vec<(&'static str, String)>,
-    created: Moment,
-    finished: Option<Moment>,
+    created: Timestamp,
+    finished: Option<Timestamp>,
     pace: String,
     idle: String,
     filter: Vec<(String, String)>,
@@ -76,18 +76,18 @@ struct Body {
     shows: Vec<(&'static str, String, bool)>,
     spread: Option<Spread>,
     /// Name and time of each session in the spread.
-    names: HashMap<Uuid, (String, Moment)>,
+    names: HashMap<Uuid, (String, Timestamp)>,
     may: bool,
     form_token: String,
     back: String,
-    refused: Option<Refused>,
+    rejected: Option<RejectedBudget>,
     batch: Batch,
 }
 
 /// A rejected budget as typed, with the error as HTML.
-struct Refused {
+struct RejectedBudget {
     typed: String,
-    says: String,
+    message: String,
 }
 
 impl Body {
@@ -120,11 +120,11 @@ impl Body {
         Ok(Self {
             verdict: batch.verdict(),
             figures: figures(&batch),
-            created: words::moment(batch.times.created_at, now),
-            finished: batch.times.finished_at.map(|at| words::moment(at, now)),
+            created: words::timestamp(batch.times.created_at, now),
+            finished: batch.times.finished_at.map(|at| words::timestamp(at, now)),
             pace: pace(&batch, status_bar.workers),
             idle: idle(&batch, status_bar.workers, now),
-            filter: batch.filter.as_ref().map(filter_words).unwrap_or_default(),
+            filter: batch.filter.as_ref().map(filter_labels).unwrap_or_default(),
             shows: show.choices(&batch),
             sections,
             spread,
@@ -132,7 +132,7 @@ impl Body {
             may: user.may_enqueue(),
             form_token: user.form_token.clone(),
             back: address(&batch.batch_id.to_string(), "", asked),
-            refused: None,
+            rejected: None,
             batch,
         })
     }
@@ -214,7 +214,7 @@ fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     }
     match &batch.stopped {
         Some(stopped) => {
-            let until = stopped.until.map(|at| words::moment(at, now).ago);
+            let until = stopped.until.map(|at| words::timestamp(at, now).ago);
             let until = until.map_or_else(String::new, |at| format!("; it goes on {at}"));
             format!("Nothing of it begins: {}{until}.", stopped.message)
         }
@@ -223,7 +223,7 @@ fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     }
 }
 
-fn filter_words(filter: &Value) -> Vec<(String, String)> {
+fn filter_labels(filter: &Value) -> Vec<(String, String)> {
     let Some(fields) = filter.as_object() else {
         return Vec::new();
     };
@@ -269,7 +269,7 @@ impl BatchPage {
         let body = Body::read(state, &user, &id, asked).await?;
         let title = format!("{} · {}", body.verdict.word, body.batch.title());
         let total = body.batch.progress.total;
-        let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
+        let least = MIN_REFRESH_MS.iter().find(|(most, _)| total <= *most);
         let frame = Frame::load(state, user, "Batches", title).await;
         Ok(Self {
             frame: frame.moving(body.batch.moves()),
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_told_while_a_batch_moves() {
+    fn running_batch_shows_its_pace() {
         let moving = |rate: f64, eta: Option<f64>| {
             batch(
                 &json!({"times": {"created_at": "2026-11-22T12:00:00Z", "finished_at": null},
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_still_has_no_pace_and_says_why() {
+    fn idle_batch_shows_the_reason_instead_of_a_pace() {
         let now = "2026-11-22T12:00:00Z".parse().unwrap();
         let with = |name: &str, value: Value| {
             let mut fields = json!({"times": {"created_at": "2026-11-22T12:00:00Z", "finished_at": null},
@@ -360,9 +360,9 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_reads_as_names_and_values() {
+    fn filter_is_shown_as_names_and_values() {
         let filter = json!({"status": "completed", "min_score": 10, "tag": null, "ids": 3});
-        let words = filter_words(&filter);
+        let words = filter_labels(&filter);
         let words: Vec<_> = words
             .iter()
             .map(|(a, b)| (a.as_str(), b.as_str()))

@@ -16,7 +16,7 @@ pub(super) fn votes(panel: &Panel) -> String {
 
 /// Compares a judge with users' ratings, one row per scale: scale, number of ratings, share of equal ratings, kappa, mean difference in
 /// points.
-pub(super) fn against_people(judge: &PanelJudge) -> Vec<[String; 5]> {
+pub(super) fn agreement_rows(judge: &PanelJudge) -> Vec<[String; 5]> {
     let shown = |known: Option<String>| known.unwrap_or_else(|| "–".to_owned());
     let scales = judge.agreement.iter();
     let row = |found: &crate::wire::Agreement| {

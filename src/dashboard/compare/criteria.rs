@@ -12,17 +12,17 @@ use super::super::page::{Page, html};
 use super::super::session_item::{name_of, named};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::Pair;
 use crate::api::criteria;
 use crate::wire::{CriteriaComparison, Mover, WordTable};
 
-trait MoverWords {
+trait MoverView {
     fn sides(&self) -> [(u8, &'static str, &'static str); 2];
     fn points(&self) -> String;
 }
 
-impl MoverWords for Mover {
+impl MoverView for Mover {
     fn sides(&self) -> [(u8, &'static str, &'static str); 2] {
         [self.a, self.b].map(|total| {
             let (word, colour) = words::rating(total);
@@ -43,7 +43,7 @@ struct CriteriaPage {
     found: CriteriaComparison,
     /// Display names of both versions. A version that isn't stored has its hash.
     called: [String; 2],
-    names: HashMap<Uuid, (String, Moment)>,
+    names: HashMap<Uuid, (String, Timestamp)>,
     changes: Vec<ChangedPart>,
 }
 

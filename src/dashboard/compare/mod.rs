@@ -14,7 +14,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::batches::BatchWords as _;
+use super::batches::BatchView as _;
 use super::criteria::called;
 use super::frame::Frame;
 use super::links::query;
@@ -149,9 +149,9 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
         text: format!(
             "{} · {} · {} · {} · {}",
             batch.title(),
-            batch.kind_word(),
+            batch.kind_label(),
             batch.done(),
-            words::moment(batch.times.created_at, now).ago,
+            words::timestamp(batch.times.created_at, now).ago,
             batch.times.created_at.format("%H:%M:%S UTC")
         ),
     };
@@ -181,7 +181,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     })
 }
 
-struct ComparedFigure {
+struct ComparedValue {
     name: String,
     a: String,
     b: String,
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_nothing_of_its_kind_beside_it_is_no_choice() {
+    fn choices_without_a_counterpart_are_omitted() {
         let choice = |group: &str| Choice {
             value: String::new(),
             text: String::new(),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_filled_with_two_that_differ() {
+    fn preselects_two_different_sides() {
         let chosen = |a: &str, b: &str| {
             let choice = |name: &&str| Choice {
                 value: (*name).to_owned(),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_on_both_sides_is_nothing_to_compare() {
+    fn detects_identical_sides() {
         let is_one = |a: &str, b: &str| {
             let (a, b) = (a.to_owned(), b.to_owned());
             Pair { a, b }.is_one()
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn only_two_ids_are_ids() {
+    fn ids_require_two_uuids() {
         let id = Uuid::nil().to_string();
         let pair = |a: &str, b: &str| Pair {
             a: a.to_owned(),

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::super::batches::BatchWords as _;
+use super::super::batches::BatchView as _;
 use super::super::chart::{Chart, Promise, reliability};
 use super::super::page::PageError;
 use super::super::state::PageState;
@@ -27,7 +27,7 @@ pub(super) struct CalibrationSection {
     /// `None` if there are too few cases.
     pub(super) chart: Option<Chart>,
     /// Text next to the chart or instead of it.
-    pub(super) says: String,
+    pub(super) summary: String,
     pub(super) warnings: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl CalibrationSection {
         Self {
             suites,
             chart: None,
-            says: "No suite of SQL metrics is stored. Upload one whose cases have a confidence and an expected query."
+            summary: "No suite of SQL metrics is stored. Upload one whose cases have a confidence and an expected query."
                 .to_owned(),
             warnings: Vec::new(),
         }
@@ -83,14 +83,14 @@ impl CalibrationSection {
         let cases = words::counted(count(answer.n), "case");
         let levels: Vec<Promise> = answer.groups.iter().filter_map(promise).collect();
         let Some(score) = answer.score else {
-            let says = format!(
+            let summary = format!(
                 "{cases}, and {} without a confidence or a correctness that counts: fewer than 20 cases say nothing, so nothing is drawn.",
                 words::counted(count(answer.left_out), "item")
             );
             return Self {
                 suites,
                 chart: None,
-                says,
+                summary,
                 warnings: Vec::new(),
             };
         };
@@ -100,7 +100,7 @@ impl CalibrationSection {
         } else {
             ""
         };
-        let says = format!(
+        let summary = format!(
             "Score {score:.2}: {}{}. {cases}{graded}; the dashed line is where a promise is kept.",
             meaning.get(..1).unwrap_or_default().to_lowercase(),
             meaning.get(1..).unwrap_or_default(),
@@ -110,10 +110,10 @@ impl CalibrationSection {
             suites,
             chart: Some(reliability(
                 "Calibration: confidence and correctness",
-                says,
+                summary,
                 &levels,
             )),
-            says: format!(
+            summary: format!(
                 "{} of {} without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
                 words::count_of(answer.left_out),
                 words::counted(looked_at, "item"),
@@ -142,7 +142,7 @@ fn suites(newest: Batches, now: DateTime<Utc>) -> Vec<Suite> {
             "{} · {} · {}",
             batch.title(),
             batch.done(),
-            words::moment(batch.times.created_at, now).ago
+            words::timestamp(batch.times.created_at, now).ago
         ),
         id: batch.batch_id.to_string(),
         chosen: false,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_without_cases_is_in_no_drawing_and_in_no_table() {
+    fn levels_without_cases_are_omitted() {
         let drawn = answer(Some(0.917), 45);
         let page = drawn.chart.unwrap().render().unwrap();
         for part in [
@@ -183,21 +183,21 @@ mod tests {
         }
         assert!(!page.contains("medium"), "{page}");
         assert!(
-            drawn.says.contains("error 0.04, Brier score 0.10"),
+            drawn.summary.contains("error 0.04, Brier score 0.10"),
             "{}",
-            drawn.says
+            drawn.summary
         );
         assert_eq!(drawn.warnings, ["w"]);
     }
 
     #[test]
-    fn too_few_cases_are_said_and_not_drawn() {
+    fn too_few_cases_give_text_instead_of_a_chart() {
         let few = answer(None, 19);
         assert!(few.chart.is_none());
         assert!(
-            few.says.starts_with("19 cases, and 3 items without"),
+            few.summary.starts_with("19 cases, and 3 items without"),
             "{}",
-            few.says
+            few.summary
         );
     }
 }

@@ -150,7 +150,7 @@ impl Insights {
     }
 }
 
-struct Figures {
+struct Analytics {
     distribution: Distribution,
     trend: Trend,
     groups: ScoreGroups,
@@ -162,7 +162,7 @@ struct Figures {
     agreement: Option<AgreementReport>,
 }
 
-impl Figures {
+impl Analytics {
     async fn read(
         state: &PageState,
         user: &SessionUser,
@@ -228,8 +228,8 @@ async fn insights(
             "365".clone_into(&mut choice.days);
         }
     }
-    let figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
-    let Figures {
+    let figures = Box::pin(Analytics::read(&state, &user, &choice)).await?;
+    let Analytics {
         distribution,
         trend,
         groups,
@@ -255,7 +255,7 @@ async fn insights(
         distribution: figures::histogram(&distribution),
         warnings: distribution.warnings,
         trend: figures::means(&trend),
-        groups: by_what(groups, |filter, name| choice.sessions(filter, name, &from)),
+        groups: by_kind(groups, |filter, name| choice.sessions(filter, name, &from)),
         group_warnings,
         missing: frequent(missing.items, |name| {
             choice.sessions("missing_tool", name, &from)
@@ -281,7 +281,7 @@ async fn insights(
 }
 
 /// Groups by their kind, in page order. Kinds without groups are omitted.
-fn by_what(
+fn by_kind(
     found: ScoreGroups,
     to: impl Fn(&str, &str) -> String,
 ) -> Vec<(&'static str, Vec<SessionGroup>)> {
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_tool_leads_to_the_sessions_that_its_bar_counts() {
+    fn missing_tool_links_to_its_sessions() {
         let of = |criteria: &str| {
             let choice = Choice {
                 criteria: criteria.to_owned(),

@@ -200,7 +200,7 @@ async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
             stops: true,
             part: "Queue",
         };
-        return confirm::ask(&state, &form, "/queue/pause".to_owned(), confirmation).await;
+        return confirm::show(&state, &form, "/queue/pause".to_owned(), confirmation).await;
     }
     let request = pause_request(&form);
     form.post(&state, queue::PAUSE, request, queue::pause)
@@ -224,7 +224,7 @@ async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, f
             part: "Queue",
         };
         let action = format!("/judges/{}/pause", segment(&name));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     let request = (name, pause_request(&form));
     form.post(&state, judges::PAUSE, request, judges::pause)
@@ -264,7 +264,7 @@ async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form
             part: "Queue",
         };
         let action = format!("/jobs/{}/cancel", segment(&id));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     form.post(&state, jobs::CANCEL, id, jobs::cancel).await?;
     form.back_to("/queue")
@@ -306,13 +306,13 @@ mod tests {
         Body::new(
             infrastructure(hold),
             (groups.map(jobs), &HashMap::new()),
-            &SessionUser::anybody(),
+            &SessionUser::without_tokens(),
             now(),
         )
     }
 
     #[test]
-    fn an_empty_queue_says_so_and_how_to_start_a_worker() {
+    fn empty_queue_explains_how_to_start_a_worker() {
         let text = page(&Value::Null, [&[], &[], &[], &[]]).render().unwrap();
         for part in [
             "10,000+",
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_heartbeat_is_late_is_silent_before_it_is_gone() {
+    fn late_worker_is_silent_before_gone() {
         let worker = |state: &str, alive: bool, heard: &str| {
             let row = WorkerRow::new(fake::worker(state, alive, heard), now());
             (row.state, row.gone, row.in_hand)
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_queue_says_by_whom_and_whoever_may_can_resume_it() {
+    fn paused_queue_shows_user_and_resume_button() {
         let hold = fake::hold("paused", "until the <b>move</b>");
         let mut body = page(&hold, [&[], &[], &[], &[]]);
         body.may_admin = false;
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_have_what_can_be_done_about_them_and_a_reason_unless_they_run() {
+    fn jobs_show_actions_and_reasons() {
         let failed =
             job(&json!({"error": {"class": "too_large", "message": "m", "remedy": "trim it"}}));
         let running = [job(&json!({}))];
@@ -388,7 +388,7 @@ mod tests {
         let body = Body::new(
             infrastructure,
             (groups.map(jobs), &HashMap::new()),
-            &SessionUser::anybody(),
+            &SessionUser::without_tokens(),
             now(),
         );
         let text = body.render().unwrap();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_whose_session_was_scored_since_asks_for_nothing() {
+    fn failure_scored_since_needs_no_action() {
         let shown = |scored_at: &str, batch: Value| {
             let score = json!({"score_id": uuid::Uuid::nil(), "total_score": 70, "rating": "adequate", "criteria_hash": "c", "is_current_criteria": true,
                 "simulated": false, "scored_at": scored_at, "scored_triggered_by": "ann"});
@@ -430,7 +430,7 @@ mod tests {
             let id = failed.items[0].subject_id.unwrap();
             let groups = [jobs(&[]), jobs(&[]), jobs(&[]), failed];
             let known = HashMap::from([(id, session)]);
-            let user = SessionUser::anybody();
+            let user = SessionUser::without_tokens();
             let body = Body::new(infrastructure(&Value::Null), (groups, &known), &user, now());
             body.render().unwrap()
         };
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_do_about_a_wait_is_told_once() {
+    fn wait_remedy_is_shown_once() {
         let waits = |reason: &str| {
             let wait = json!({"reason": reason, "target": "judge", "until": null, "remedy": format!("mend {reason}")});
             let waits = json!({"state": "queued", "wait": wait, "error": null});
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_offers_what_can_be_done_about_it() {
+    fn judge_row_shows_available_action() {
         let gate = |said: &str, hour: Option<u8>| {
             json!({"worker_id": uuid::Uuid::nil(), "updated_at": "2026-11-23T12:00:00Z", "breaker": "closed", "failures_in_row": 0, "reason": null, "until": null, "in_flight": 0, "pace": null,
                 "last_error": said, "last_error_at": hour.map(|hour| format!("2026-11-23T{hour:02}:00:00Z"))})
@@ -496,7 +496,7 @@ mod tests {
             let body = Body::new(
                 infrastructure,
                 (none.map(jobs), &HashMap::new()),
-                &SessionUser::anybody(),
+                &SessionUser::without_tokens(),
                 now(),
             );
             body.render().unwrap()

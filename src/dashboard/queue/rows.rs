@@ -7,7 +7,7 @@ use super::super::batch_items::session_page;
 use super::super::infrastructure;
 use super::super::links::segment;
 use super::super::session_item::called;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use crate::job::WaitReason;
 use crate::wire::{Job, Judge, SessionItem, Worker, WorkerState};
 
@@ -17,7 +17,7 @@ pub(super) struct JobRow {
     pub(super) to: String,
     pub(super) judge: String,
     pub(super) by: String,
-    pub(super) asked: Moment,
+    pub(super) asked: Timestamp,
     pub(super) why: String,
     pub(super) remedy: String,
     pub(super) retry: bool,
@@ -27,8 +27,8 @@ pub(super) struct JobRow {
 pub(super) struct WorkerRow {
     pub(super) name: String,
     pub(super) version: String,
-    pub(super) started: Moment,
-    pub(super) heard: Moment,
+    pub(super) started: Timestamp,
+    pub(super) heard: Timestamp,
     /// Number of active jobs, `–` for a gone worker because its jobs run elsewhere.
     pub(super) in_hand: String,
     /// The worker's state, `silent` if its heartbeat is late, or `gone`.
@@ -55,7 +55,7 @@ pub(super) struct JudgeRow {
     pub(super) detail: String,
     /// Message of the newest failed call. Empty if there is none, or if it is already shown as the reason of the hold.
     pub(super) last_error: String,
-    pub(super) erred: Option<Moment>,
+    pub(super) erred: Option<Timestamp>,
     pub(super) in_flight: i32,
     /// Use of the rate limits in the last minute. Empty if there were no calls.
     pub(super) pace: String,
@@ -109,7 +109,7 @@ impl JobRow {
             to,
             judge: job.judge.unwrap_or_else(|| "none".to_owned()),
             by: job.triggered_by,
-            asked: words::moment(job.times.created_at, now),
+            asked: words::timestamp(job.times.created_at, now),
             why,
             remedy: match (job.error, &job.wait) {
                 (Some(_), _) if is_scored_since => "Nothing: it was scored since.".to_owned(),
@@ -129,7 +129,7 @@ impl JobRow {
 impl WorkerRow {
     pub(super) fn new(worker: Worker, now: DateTime<Utc>) -> Self {
         let gone = infrastructure::is_gone(&worker, now);
-        let heard = infrastructure::is_heard(&worker, now);
+        let heard = infrastructure::has_recent_heartbeat(&worker, now);
         let (state, colour) = match (gone, heard) {
             (true, _) if worker.state == WorkerState::Stopped => {
                 (worker.state.to_string(), "waiting")
@@ -141,8 +141,8 @@ impl WorkerRow {
         Self {
             name: worker.name,
             version: worker.version,
-            started: words::moment(worker.started_at, now),
-            heard: words::moment(worker.heartbeat_at, now),
+            started: words::timestamp(worker.started_at, now),
+            heard: words::timestamp(worker.heartbeat_at, now),
             in_hand: match heard && !gone {
                 true => worker.in_hand.to_string(),
                 false => "–".to_owned(),
@@ -178,7 +178,7 @@ impl JudgeRow {
             },
             erred: error
                 .and_then(|(_, at)| at)
-                .map(|at| words::moment(at, now)),
+                .map(|at| words::timestamp(at, now)),
             last_error: error.map_or_else(String::new, |(text, _)| text.to_owned()),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
             pace: judge.pace_text(),

@@ -15,13 +15,13 @@ use super::address::Address;
 use super::criteria::called_by_hash;
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Page, PageError, go, html, with_status};
+use super::page::{Page, PageError, html, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::{problem, rescore};
 use crate::wire::{Batch, RescorePlan, RescoreRequest};
 use plan::PlanPage;
-use request::{FieldFault, body, faults, is_filter};
+use request::{FormError, body, form_errors, is_filter};
 
 /// Fields that show their errors. Errors of other fields are shown above the form.
 const FIELDS: [&str; 9] = [
@@ -38,7 +38,7 @@ const FIELDS: [&str; 9] = [
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
-        .route("/rescore", get(ask).post(plan))
+        .route("/rescore", get(show_form).post(plan))
         .route("/rescore/go", post(start))
 }
 
@@ -49,22 +49,22 @@ struct Juror {
 
 #[derive(Template)]
 #[template(path = "rescore.html")]
-struct Ask {
+struct RescoreForm {
     frame: Frame,
     /// Input of the form or parameters of the address.
     filled: Vec<(String, String)>,
     jurors: Vec<Juror>,
-    faults: Vec<FieldFault>,
+    form_errors: Vec<FormError>,
     /// Display name of the criteria in the address. Empty if there are none.
     criteria: String,
 }
 
-impl Ask {
+impl RescoreForm {
     async fn read(
         state: &PageState,
         user: SessionUser,
         filled: Vec<(String, String)>,
-        faults: Vec<FieldFault>,
+        form_errors: Vec<FormError>,
     ) -> Result<Self, PageError> {
         let named = filled.iter().find(|(name, _)| name == "with");
         let named = named.map_or("", |(_, value)| value.as_str());
@@ -82,7 +82,7 @@ impl Ask {
             jurors: configured.map(juror).collect(),
             frame: Frame::load(state, user, "Rescore", "Score many sessions").await,
             filled,
-            faults,
+            form_errors,
             criteria,
         })
     }
@@ -105,19 +105,22 @@ impl Ask {
         filled.any(|(key, held)| key == name && held == value)
     }
 
-    fn faults_of(&self, name: &str) -> impl Iterator<Item = &str> {
-        let found = self.faults.iter().filter(move |fault| fault.field == name);
+    fn errors_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        let found = self
+            .form_errors
+            .iter()
+            .filter(move |fault| fault.field == name);
         found.map(|fault| fault.message.as_str())
     }
 
     fn is_wrong(&self, name: &str) -> bool {
-        self.faults_of(name).next().is_some()
+        self.errors_of(name).next().is_some()
     }
 
     /// Errors of fields that don't show them.
-    fn other_faults(&self) -> impl Iterator<Item = &FieldFault> {
-        let faults = self.faults.iter();
-        faults.filter(|fault| !FIELDS.contains(&fault.field.as_str()))
+    fn other_errors(&self) -> impl Iterator<Item = &FormError> {
+        let form_errors = self.form_errors.iter();
+        form_errors.filter(|fault| !FIELDS.contains(&fault.field.as_str()))
     }
 
     /// ARIA attributes of an invalid field.
@@ -129,7 +132,7 @@ impl Ask {
     }
 }
 
-async fn ask(
+async fn show_form(
     State(state): State<PageState>,
     user: SessionUser,
     Address(filled): Address<Vec<(String, String)>>,
@@ -142,16 +145,16 @@ async fn ask(
         let message = "narrows nothing here: correct the address behind the question mark";
         return Err(problem::of_field(name, message).into());
     }
-    html(&Ask::read(&state, user, filled, Vec::new()).await?)
+    html(&RescoreForm::read(&state, user, filled, Vec::new()).await?)
 }
 
 /// Renders the form again with its errors. Any other problem has its own page.
-async fn ask_again(state: &PageState, form: Form, fault: PageError) -> Page {
-    let Some(faults) = faults(fault.problem()) else {
+async fn show_errors(state: &PageState, form: Form, fault: PageError) -> Page {
+    let Some(form_errors) = form_errors(fault.problem()) else {
         return Err(fault);
     };
     let filled = form.rest();
-    let page = Ask::read(state, form.user, filled, faults).await?;
+    let page = RescoreForm::read(state, form.user, filled, form_errors).await?;
     with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
@@ -164,7 +167,7 @@ async fn plan(State(state): State<PageState>, form: Form) -> Page {
             let criteria = called_by_hash(&state, &form.user, &plan.criteria_hash).await?;
             html(&PlanPage::new(frame, &form, (plan, criteria), key))
         }
-        Err(fault) => ask_again(&state, form, fault).await,
+        Err(fault) => show_errors(&state, form, fault).await,
     }
 }
 
@@ -179,8 +182,8 @@ async fn planned(state: &PageState, form: &Form) -> Result<RescorePlan, PageErro
 
 async fn start(State(state): State<PageState>, form: Form) -> Page {
     match started(&state, &form).await {
-        Ok(batch) => go(form.user.piece, &format!("/batches/{}", batch.batch_id)),
-        Err(fault) => ask_again(&state, form, fault).await,
+        Ok(batch) => redirect(form.user.fragment, &format!("/batches/{}", batch.batch_id)),
+        Err(fault) => show_errors(&state, form, fault).await,
     }
 }
 

@@ -56,7 +56,7 @@ impl PlanPage {
             ),
             cost: plan.cost_usd.as_ref().map_or_else(
                 || "not known: a judge's model has no price".to_owned(),
-                says,
+                text,
             ),
             took: took(form, plan.duration_s),
             warnings: plan.warnings.into_iter().chain(nothing).collect(),
@@ -76,7 +76,7 @@ fn pinned(form: &Form, plan: &RescorePlan) -> Vec<(String, String)> {
     fields
 }
 
-fn says(cost: &CostRange) -> String {
+fn text(cost: &CostRange) -> String {
     let [low, expected, high] =
         [cost.low, cost.expected, cost.high].map(|usd| words::usd(Some(usd)));
     format!("about {expected} ({low} to {high})")
@@ -100,8 +100,8 @@ fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, Stri
     };
     let mut effects = vec![("What for", purpose)];
     if form.ticked("economy") {
-        let says = "the judge's batch endpoint answers within a day; its lower price is in the cost above. It can't be stopped by a budget";
-        effects.push(("Provider batch", says.to_owned()));
+        let text = "the judge's batch endpoint answers within a day; its lower price is in the cost above. It can't be stopped by a budget";
+        effects.push(("Provider batch", text.to_owned()));
     }
     effects
 }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_in_their_own_units() {
+    fn formats_durations() {
         for (seconds, text) in [
             (0.3, "less than a second"),
             (12.0, "about 12 s"),

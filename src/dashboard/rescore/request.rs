@@ -20,7 +20,7 @@ const TEXTS: [&str; 9] = [
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FieldFault {
+pub(super) struct FormError {
     pub(super) field: String,
     /// The error and the expected value.
     pub(super) message: String,
@@ -87,8 +87,8 @@ struct Wrong(Vec<(String, String)>);
 impl Wrong {
     fn or<T>(&mut self, read: Result<Option<T>, ApiError>) -> Option<T> {
         read.unwrap_or_else(|error| {
-            let faults = error.problem().errors.into_iter();
-            self.0.extend(faults.map(|fault| {
+            let form_errors = error.problem().errors.into_iter();
+            self.0.extend(form_errors.map(|fault| {
                 let name = fault.pointer.trim_start_matches('/').to_owned();
                 (name, fault.message)
             }));
@@ -125,15 +125,15 @@ fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
 }
 
 /// Converts a problem's errors to fields of the form. `None` if the problem isn't a validation error.
-pub(super) fn faults(problem: &Problem) -> Option<Vec<FieldFault>> {
+pub(super) fn form_errors(problem: &Problem) -> Option<Vec<FormError>> {
     if problem.status != 422 || problem.errors.is_empty() {
         return None;
     }
-    let faults = problem.errors.iter().map(|fault| FieldFault {
+    let form_errors = problem.errors.iter().map(|fault| FormError {
         field: field(&fault.pointer).to_owned(),
         message: fault.message.clone(),
     });
-    Some(faults.collect())
+    Some(form_errors.collect())
 }
 
 /// The form field for a JSON pointer into the body.
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_of_the_body_stands_at_the_field_that_it_came_from() {
+    fn body_errors_map_to_form_fields() {
         for (pointer, name) in [
             ("/repeats", "repeats"),
             ("/judges", "judge"),
@@ -169,10 +169,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_filled_in_wrongly_is_told_in_the_form() {
+    fn only_validation_errors_are_shown_in_the_form() {
         let wrong = problem::of_field("economy", "is not for purpose jury");
-        let told = faults(&wrong.problem()).unwrap();
+        let told = form_errors(&wrong.problem()).unwrap();
         assert_eq!(told[0].field, "economy");
-        assert!(faults(&ApiError::StaleForm.problem()).is_none());
+        assert!(form_errors(&ApiError::StaleForm.problem()).is_none());
     }
 }

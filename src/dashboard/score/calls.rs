@@ -14,7 +14,7 @@ use crate::api::{jobs, scores};
 use crate::wire::{Call, JobError};
 
 /// Limit of all replies, bytes of HTML. With its head the page stays below 150 KB.
-const TOGETHER: usize = 96 << 10;
+const MAX_PAGE_BYTES: usize = 96 << 10;
 
 struct ShownCall {
     call: Call,
@@ -39,7 +39,7 @@ impl CallsPage {
         back: (String, &'static str),
         (job_id, calls): (Uuid, Vec<Call>),
     ) -> Self {
-        let share = TOGETHER / calls.len().max(1);
+        let share = MAX_PAGE_BYTES / calls.len().max(1);
         Self {
             frame: Frame::load(state, user, "Sessions", "Calls").await,
             back,

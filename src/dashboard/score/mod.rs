@@ -56,7 +56,7 @@ async fn page(
     typed: Typed,
 ) -> Result<ScorePage, PageError> {
     let version = scores::read(state.api(&user)?, id).await?;
-    let mut score = ScoreDetail::whole(state, &user, version).await?;
+    let mut score = ScoreDetail::load(state, &user, version).await?;
     score.typed = typed;
     let id = score.answer.session_id.to_string();
     let about = session_item::item(state, &user, &id).await?;

@@ -7,9 +7,9 @@ use futures::TryFutureExt as _;
 
 use super::super::form::Form;
 use super::super::links::segment;
-use super::super::page::{Page, PageError, go, is_mendable, refusal, with_status};
+use super::super::page::{Page, PageError, error_html, is_fixable, redirect, with_status};
 use super::super::state::PageState;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::page;
 use crate::api::{problem, ratings, typed};
 use crate::wire::{HumanRating, Problem, RatingRequest};
@@ -18,7 +18,7 @@ pub(in super::super) struct Opinion {
     pub(in super::super) given: String,
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
-    pub(in super::super) at: Moment,
+    pub(in super::super) at: Timestamp,
     /// Whether it rates the session rather than this score.
     pub(in super::super) of_session: bool,
 }
@@ -30,7 +30,7 @@ pub(in super::super) struct Typed {
     pub(in super::super) total: String,
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
-    pub(in super::super) refused: String,
+    pub(in super::super) error_html: String,
     wrong: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Typed {
             total: text("total"),
             comment: text("comment"),
             by: text("by"),
-            refused: refusal(problem),
+            error_html: error_html(problem),
             wrong: problem
                 .errors
                 .iter()
@@ -61,7 +61,7 @@ impl Typed {
 }
 
 impl Opinion {
-    pub(super) fn says(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         match self.comment.as_str() {
             "" => self.given.clone(),
             comment => format!("{}: {comment}", self.given),
@@ -82,7 +82,7 @@ pub(in super::super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opin
         comment: rating.comment.unwrap_or_default(),
         by: rating.by,
         of_session: rating.score_id.is_none(),
-        at: words::moment(rating.at, now),
+        at: words::timestamp(rating.at, now),
     }
 }
 
@@ -93,8 +93,11 @@ pub(super) async fn rate(
     form: Form,
 ) -> Page {
     match keep(&state, &id, &form).await {
-        Ok(()) => go(form.user.piece, &format!("/scores/{}#people", segment(&id))),
-        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
+        Ok(()) => redirect(
+            form.user.fragment,
+            &format!("/scores/{}#people", segment(&id)),
+        ),
+        Err(fault) if is_fixable(fault.problem()) && !form.user.fragment => {
             let typed = Typed::from_form(&form, fault.problem());
             let page = page(&state, form.user, &id, typed).await?;
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)

@@ -11,26 +11,28 @@ use super::super::page::found;
 use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::rating::{Opinion, Typed, opinion};
 use crate::api::{Params, criteria, jobs, ratings, scores};
 use crate::job::Kind;
 use crate::job::Purpose;
 use crate::wire::{AlternativeApproach, CriteriaDetail, Score, ScoreVersion};
 
-const TOOLS: usize = 40;
-const APPROACHES: usize = 10;
-const STEPS: usize = 20;
+const MAX_TOOLS: usize = 40;
+const MAX_APPROACHES: usize = 10;
+const MAX_STEPS: usize = 20;
 /// Limits of a name and of a sentence, characters.
-const NAME: usize = 120;
-const SENTENCE: usize = 600;
+const MAX_NAME_CHARS: usize = 120;
+const MAX_SENTENCE_CHARS: usize = 600;
 
 fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
-    let steps = approach.steps.iter().take(STEPS);
+    let steps = approach.steps.iter().take(MAX_STEPS);
     AlternativeApproach {
-        name: words::clip(&approach.name, NAME),
-        description: words::clip(&approach.description, SENTENCE),
-        steps: steps.map(|step| words::clip(step, SENTENCE)).collect(),
+        name: words::clip(&approach.name, MAX_NAME_CHARS),
+        description: words::clip(&approach.description, MAX_SENTENCE_CHARS),
+        steps: steps
+            .map(|step| words::clip(step, MAX_SENTENCE_CHARS))
+            .collect(),
     }
 }
 
@@ -53,8 +55,8 @@ pub(in super::super) struct ScoreDetail {
     pub(in super::super) approaches: Vec<AlternativeApproach>,
     /// Number of hidden tools and approaches.
     pub(in super::super) more: usize,
-    pub(in super::super) scored: Moment,
-    pub(in super::super) superseded: Option<Moment>,
+    pub(in super::super) scored: Timestamp,
+    pub(in super::super) superseded: Option<Timestamp>,
     /// Kind of a score that never was its session's current one. Empty otherwise.
     pub(in super::super) aside: &'static str,
     /// Number of judge calls. `None` if none are stored.
@@ -86,7 +88,8 @@ impl ScoreDetail {
         Self {
             badge: Badge::from(&answer),
             criteria: words::short(&answer.criteria_hash).to_owned(),
-            more: tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES),
+            more: tools.len().saturating_sub(MAX_TOOLS)
+                + approaches.len().saturating_sub(MAX_APPROACHES),
             calls: None,
             parts: parts
                 .filter_map(|(name, points)| {
@@ -101,22 +104,22 @@ impl ScoreDetail {
             reasoning: markdown::render(&answer.score_reasoning, Some(answer.session_id)),
             missing_tools: tools
                 .into_iter()
-                .take(TOOLS)
-                .map(|tool| ToolRow::new(tool, NAME, SENTENCE))
+                .take(MAX_TOOLS)
+                .map(|tool| ToolRow::new(tool, MAX_NAME_CHARS, MAX_SENTENCE_CHARS))
                 .collect(),
             approaches: approaches
                 .into_iter()
-                .take(APPROACHES)
+                .take(MAX_APPROACHES)
                 .map(clipped)
                 .collect(),
-            scored: words::moment(answer.scored_at, now),
+            scored: words::timestamp(answer.scored_at, now),
             aside: match purpose {
                 Purpose::Preview => "a preview of what other criteria would say",
                 Purpose::Repeat => "a repeat, asked to see how steady the judge is",
                 Purpose::Jury => "one vote of a jury",
                 Purpose::Score => "",
             },
-            superseded: superseded_at.map(|at| words::moment(at, now)),
+            superseded: superseded_at.map(|at| words::timestamp(at, now)),
             answer,
             opinions: Vec::new(),
             may_rate: false,
@@ -142,14 +145,14 @@ impl ScoreDetail {
                     purpose: Purpose::Score,
                     superseded_at: None,
                 };
-                Ok(Some(Self::whole(state, user, version).await?))
+                Ok(Some(Self::load(state, user, version).await?))
             }
             None => Ok(None),
         }
     }
 
     /// Loads the remaining parts: the criteria's maxima, the ratings and the calls.
-    pub(super) async fn whole(
+    pub(super) async fn load(
         state: &PageState,
         user: &SessionUser,
         version: ScoreVersion,
@@ -169,7 +172,7 @@ impl ScoreDetail {
         let mut score = Self::from_version(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
-        missing_tools::tell(&mut score.missing_tools, &elsewhere);
+        missing_tools::set_elsewhere(&mut score.missing_tools, &elsewhere);
         if let Some(criteria) = &criteria {
             score.criteria = called(&criteria.version);
         }
@@ -185,7 +188,7 @@ impl ScoreDetail {
             .opinions
             .iter()
             .filter(|o| o.by == score.signs_as && !o.of_session);
-        score.own = earlier.next().map(Opinion::says);
+        score.own = earlier.next().map(Opinion::summary);
         score.form_token = user.form_token.clone();
         score.key = Uuid::new_v4().to_string();
         Ok(score)

@@ -10,15 +10,15 @@ use axum::routing::{get, post};
 use uuid::Uuid;
 
 use super::confirm::{self, Confirmation, is_sure};
-use super::conversation::{Case, LINES, PageRange, ShownMessage, Start, said};
+use super::conversation::{Case, PageRange, ShownMessage, Start, TABLE_PAGE_SIZE, shown_messages};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{MESSAGES, segment};
-use super::page::{Page, PageError, go, html};
+use super::page::{Page, PageError, html, redirect};
 use super::score::{ScoreDetail, Version};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api;
 use crate::wire::Session;
 pub(super) use scoring_status::{LEFT, scoring_status};
@@ -26,11 +26,11 @@ use scoring_status::{ScoringStatus, Subject, subject};
 
 const DELETED: &str =
     "Its messages, scores, ratings, jobs and judge calls go with it. It can't be undone.";
-const SCORES: usize = 100;
+const MAX_SCORES: usize = 100;
 /// Maximum number of tags and tools shown.
-const NAMED: usize = 20;
+const MAX_NAMES: usize = 20;
 /// Maximum length of a table cell, characters.
-const CELL: usize = 40;
+const MAX_CELL_CHARS: usize = 40;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -99,8 +99,8 @@ impl History {
         session_id: Uuid,
     ) -> Result<Self, PageError> {
         let mut versions = Version::load_all(state, user, session_id).await?;
-        let older = versions.len().saturating_sub(SCORES);
-        versions.truncate(SCORES);
+        let older = versions.len().saturating_sub(MAX_SCORES);
+        versions.truncate(MAX_SCORES);
         Ok(Self {
             session_id,
             versions,
@@ -115,12 +115,12 @@ struct SessionPage {
     frame: Frame,
     session: Session,
     case: Case,
-    started: Option<Moment>,
-    finished: Option<Moment>,
+    started: Option<Timestamp>,
+    finished: Option<Timestamp>,
     scoring_status: ScoringStatus,
     side: Side,
     window: PageRange,
-    said: Vec<ShownMessage>,
+    shown_messages: Vec<ShownMessage>,
     scored: Option<Scored>,
     history: Option<History>,
 }
@@ -143,7 +143,7 @@ impl SessionPage {
     }
 
     fn lines(&self) -> impl Iterator<Item = (usize, [String; 3], usize)> {
-        let cell = |text: Option<&str>| words::clip(text.unwrap_or("–"), CELL);
+        let cell = |text: Option<&str>| words::clip(text.unwrap_or("–"), MAX_CELL_CHARS);
         let shown = self.window.first..self.window.behind;
         shown.filter_map(move |at| {
             let message = self.session.conversation.get(at)?;
@@ -158,8 +158,11 @@ impl SessionPage {
 
     /// Truncates a list of names. Also returns the number of hidden ones.
     fn named(names: &[String]) -> (Vec<String>, usize) {
-        let shown = names.iter().take(NAMED).map(|name| words::clip(name, CELL));
-        (shown.collect(), names.len().saturating_sub(NAMED))
+        let shown = names
+            .iter()
+            .take(MAX_NAMES)
+            .map(|name| words::clip(name, MAX_CELL_CHARS));
+        (shown.collect(), names.len().saturating_sub(MAX_NAMES))
     }
 }
 
@@ -229,12 +232,12 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
             part: "Sessions",
         };
         let action = format!("/sessions/{}/delete", segment(&id));
-        return confirm::ask(&state, &form, action, question).await;
+        return confirm::show(&state, &form, action, question).await;
     }
     let (caller, route) = (&form.user.caller, api::sessions::SESSION);
     let allowed = state.api.authorize(caller, &Method::DELETE, route)?;
     api::sessions::delete(allowed, id).await?;
-    go(form.user.piece, "/sessions")
+    redirect(form.user.fragment, "/sessions")
 }
 
 async fn page(
@@ -253,7 +256,7 @@ async fn page(
         Side::Conversation | Side::Technical => {}
     }
     let size = match side {
-        Side::Technical => LINES,
+        Side::Technical => TABLE_PAGE_SIZE,
         Side::Conversation | Side::Score | Side::History => MESSAGES,
     };
     let window = PageRange::at(start.place(), size, session.conversation.len());
@@ -262,10 +265,10 @@ async fn page(
             .await
             .moving(scoring_status.moves()),
         case: Case::from(&session),
-        started: session.started_at.map(|at| words::moment(at, now)),
-        finished: session.completed_at.map(|at| words::moment(at, now)),
-        said: match side {
-            Side::Conversation => said(&session, &window),
+        started: session.started_at.map(|at| words::timestamp(at, now)),
+        finished: session.completed_at.map(|at| words::timestamp(at, now)),
+        shown_messages: match side {
+            Side::Conversation => shown_messages(&session, &window),
             Side::Technical | Side::Score | Side::History => Vec::new(),
         },
         window,

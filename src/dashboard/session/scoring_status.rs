@@ -8,7 +8,7 @@ use super::super::page::{Page, PageError, html};
 use super::super::session_item::{self, Badge, why_not};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::read;
 use crate::api::{Params, jobs, scores};
 use crate::job::JobState;
@@ -61,7 +61,7 @@ pub(super) struct ScoringStatus {
     alert_type: Option<String>,
     badge: Badge,
     again: String,
-    scored: Option<Moment>,
+    scored: Option<Timestamp>,
     outdated: bool,
     active: Option<(JobDetail, String)>,
     /// Whether the head of the page already explains the cause.
@@ -104,7 +104,7 @@ impl ScoringStatus {
                 let wait = job.job.wait.as_ref();
                 let why = wait.map(|wait| wait.text(job.job.judge.as_deref()));
                 let mut why = why.unwrap_or_default();
-                if away && !wait.is_some_and(lacks_worker) {
+                if away && !wait.is_some_and(waits_for_worker) {
                     why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
                 }
                 if deserted {
@@ -128,13 +128,13 @@ impl ScoringStatus {
                 .map_or_else(String::new, super::super::score::again),
             scored: score
                 .as_ref()
-                .map(|score| words::moment(score.scored_at, now)),
+                .map(|score| words::timestamp(score.scored_at, now)),
             outdated: score.is_some_and(|score| !score.is_current_criteria),
             shown_above: status_bar.deserted.is_some()
                 && active
                     .as_ref()
                     .and_then(|(job, _)| job.job.wait.as_ref())
-                    .is_some_and(lacks_worker),
+                    .is_some_and(waits_for_worker),
             active,
             failed,
             why_not: why_not(subject.scorable, subject.status),
@@ -167,7 +167,7 @@ impl ScoringStatus {
 }
 
 /// Whether the job only waits for a worker. The head of each page explains how to start one.
-fn lacks_worker(wait: &Wait) -> bool {
+fn waits_for_worker(wait: &Wait) -> bool {
     wait.reason == WaitReason::NoWorker
 }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_words_its_title_and_its_button() {
+    fn each_status_has_text_title_and_button() {
         let failed = job(
             &json!({"state": "failed", "error": {"class": "too_large", "message": "<i>m</i>", "remedy": "trim it"}}),
         );
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_where_it_stands_and_no_button() {
+    fn reader_sees_status_without_button() {
         let reader = ScoringStatus {
             may_score: false,
             ..scoring_status()
