@@ -244,7 +244,7 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
             };
             resolve(&name, &text, &env)
         };
-        // If only the default judge would change the content, the file depends on it.
+        // If two default judges give different criteria, the file depends on the default judge.
         if with("one") != with("another") {
             let message = format!(
                 "{DEFAULT_JUDGE} is not set here, and the service's own is not known here: name the judge in the file, or set the \

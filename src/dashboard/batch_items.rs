@@ -15,7 +15,6 @@ use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, Purpose};
 
 /// Maximum number of items per section if all sections are shown.
 const ITEMS_PER_SECTION: u32 = 20;
-/// Page size of a single section.
 const PAGE_SIZE: u32 = 50;
 
 /// CSS class of an item's border, its symbol, and the symbol's label.

@@ -8,7 +8,6 @@ use askama::Template;
 use super::markdown::escaped;
 use super::words::percent;
 
-/// Size of a chart in SVG units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 220.0;
 /// Margins for the axis labels.
@@ -21,7 +20,6 @@ const MAX_BAR_WIDTH: f64 = 64.0;
 #[template(path = "chart.html")]
 pub(super) struct Chart {
     title: String,
-    /// Description in one sentence.
     summary: String,
     svg: String,
     heads: Vec<&'static str>,

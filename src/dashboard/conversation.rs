@@ -18,7 +18,6 @@ use super::words;
 use crate::api::problem;
 use crate::wire::{Message, Session};
 
-/// Page size of the message table.
 pub(super) const TABLE_PAGE_SIZE: usize = 100;
 /// Limit of a page's messages, bytes of HTML. With its head the page stays below 150 KB.
 const MAX_PAGE_BYTES: usize = 64 << 10;

@@ -70,7 +70,6 @@ impl Frame {
     }
 }
 
-/// The status bar only, for live updates.
 #[derive(Template)]
 #[template(path = "status_bar.html")]
 struct StatusBarFragment {

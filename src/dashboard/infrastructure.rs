@@ -12,7 +12,6 @@ use crate::wire::{Check, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker
 /// Silence after which pages show a worker as gone.
 const GONE_AFTER: TimeDelta = TimeDelta::seconds(60);
 
-/// Timeout of the status bar's readiness check.
 const READINESS_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone)]
@@ -62,7 +61,6 @@ impl Infrastructure {
         })
     }
 
-    /// Failed checks with this name.
     pub(super) fn failed<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Check> {
         let checks = self.readiness.checks.iter().flatten();
         checks.filter(move |check| !check.ok && check.name == name)

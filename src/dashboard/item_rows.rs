@@ -22,7 +22,6 @@ pub(super) struct Side {
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
     pub(super) count: usize,
-    /// Number of hidden columns.
     pub(super) columns_left: usize,
 }
 

@@ -25,7 +25,6 @@ use crate::history::examples::SESSIONS;
 use crate::wire::{Distribution, SessionItem, Sessions};
 
 const SHOWN: &str = "5";
-/// Length of the trend, days.
 const TREND_DAYS: i64 = 14;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -55,7 +54,6 @@ struct Overview {
     trend: Option<Chart>,
     alerts: Vec<Alert>,
     batches: Vec<BatchListRow>,
-    /// Next steps, shown while there are few scores.
     steps: Vec<Step>,
     lists: Vec<ScoreList>,
 }

@@ -12,7 +12,6 @@ use crate::wire::Problem;
 
 pub(super) type Page = Result<Response, PageError>;
 
-/// Error of a page: a problem from the API or a failed template.
 #[derive(Debug)]
 pub(super) struct PageError(Box<Problem>);
 
@@ -188,8 +187,8 @@ fn for_programs(target: &str) -> bool {
     path.starts_with("/api/") || matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.json")
 }
 
-/// Renders a problem as a page. `None` for requests of programs. Redirects an unauthenticated user to the sign-in page, except for fragments
-/// of an open page and for filled-in forms, because the input would be lost.
+/// Renders a problem as a page. `None` for requests of programs. Redirects an unauthenticated user to the sign-in page, except for
+/// fragments of an open page and for filled-in forms, because the input would be lost.
 pub(super) fn problem(problem: &Problem, asked: &FailedRequest) -> Option<Response> {
     let fragment = wants_fragment(&asked.headers);
     let accepts = asked.headers.get(header::ACCEPT);
@@ -256,7 +255,6 @@ fn field_errors(problem: &Problem) -> Vec<ShownFieldError<'_>> {
     field_errors.collect()
 }
 
-/// Maps an API field to its label on the forms.
 fn label(field: &str) -> Option<&'static str> {
     Some(match field {
         "budget_usd" => "Budget, USD:",

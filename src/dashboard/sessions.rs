@@ -198,7 +198,6 @@ struct SessionsPage {
 }
 
 impl SessionsPage {
-    /// Number of matching sessions, if the page can tell.
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
             (1, None, None) => "the one that matches".to_owned(),
@@ -275,7 +274,6 @@ struct Wanted {
     ids: String,
 }
 
-/// Rows that replace those of the page.
 #[derive(Template)]
 #[template(path = "session_rows.html")]
 struct SessionListRows {
@@ -371,7 +369,6 @@ mod tests {
             "is_current_criteria": false, "simulated": true, "scored_at": "2026-11-23T11:30:00Z", "scored_triggered_by": BAD}})
     }
 
-    /// Renders a row for a user who may score.
     fn rendered(change: &Value) -> String {
         let mut row = row(change);
         row.may_score = true;

@@ -24,7 +24,6 @@ const UNSEEN: [&str; 5] = ["key", "back", "piece", "next", "sure"];
 struct StaleForm {
     title: String,
     why: &'static str,
-    /// Address of the sign-in page, if needed first.
     sign_in: Option<String>,
     action: Option<String>,
     fields: Vec<(String, String)>,

@@ -17,7 +17,6 @@ const STATUS_BAR_KEPT: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub struct About {
-    /// Clock for relative times.
     pub clock: Arc<dyn Clock>,
     /// Settings with their sources, without passwords and tokens.
     pub settings: Vec<ShownSetting>,
@@ -49,7 +48,6 @@ impl PageState {
         }))
     }
 
-    /// Clears the cached status bar after a change.
     pub(super) async fn clear_status_bar(&self) {
         *self.status_bar.lock().await = None;
     }

@@ -19,7 +19,6 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/system", get(system))
 }
 
-/// A judge whose jobs wait.
 struct BlockedJudge {
     name: String,
     why: String,

@@ -84,17 +84,13 @@ impl UploadForm {
 
 /// A form whose last field is a file that is streamed to the API.
 pub(super) trait FileForm: Send + Sync {
-    /// Result of an accepted file.
     type Accepted;
-    /// Sets a field that precedes the file.
     fn set_field(&mut self, name: &str, value: String);
     fn endings(&self) -> &'static str;
-    /// Remedy for a file of another format.
     fn remedy(&self, _file_name: &str) -> &'static str {
         "save it as one of them"
     }
     fn media_type(&self, file_name: &str) -> Option<&'static str>;
-    /// Streams a file to the API.
     async fn send(
         &self,
         client: &ApiAccess,

@@ -106,10 +106,10 @@ pub(super) async fn visit(mut request: Request, next: Next) -> Response {
 }
 
 /// Header by which scripts recognize responses of pages.
-const FRAGMENT_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
+const PAGE_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
 
 /// Marks a response as a page. Scripts ignore unmarked ones, because a proxy may respond instead of the server.
 pub(super) fn mark(response: &mut Response) {
     let headers = response.headers_mut();
-    headers.insert(FRAGMENT_HEADER, HeaderValue::from_static("1"));
+    headers.insert(PAGE_HEADER, HeaderValue::from_static("1"));
 }

@@ -32,7 +32,6 @@ pub(super) struct Service<'a> {
     progress: &'a Progress,
     /// Maximum wait of a case for an unavailable judge.
     timeout: Duration,
-    /// Who can reopen the lane of a judge that rejects its key.
     opener: Opener,
     /// Judges that aren't waited for any more with the reason, by the name in the cases.
     given_up: Mutex<BTreeMap<String, GivenUp>>,
@@ -47,7 +46,7 @@ struct GivenUp {
     message: String,
 }
 
-/// Who can reopen the lane of a judge that rejects its key.
+/// Party that can reopen the lane of a judge that rejects its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opener {
     /// The operator of the service, with another key.

@@ -58,7 +58,7 @@
   if (switched) {
     showSwitch();
     switched.querySelector("button").addEventListener("click", function () {
-      try { localStorage.setItem("gavel-keys", off() ? "on" : "off"); } catch (_) { /* A browser may forbid it: then they stay as they are. */ }
+      try { localStorage.setItem("gavel-keys", off() ? "on" : "off"); } catch (_) { /* Storage may be disabled: then the setting is unchanged. */ }
       showSwitch();
     });
   }

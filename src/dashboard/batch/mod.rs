@@ -75,7 +75,6 @@ struct Body {
     sections: Vec<Section>,
     shows: Vec<(&'static str, String, bool)>,
     spread: Option<Spread>,
-    /// Name and time of each session in the spread.
     names: HashMap<Uuid, (String, Timestamp)>,
     may: bool,
     form_token: String,
@@ -141,7 +140,7 @@ impl Body {
         REPORTS
     }
 
-    /// Whether a simulated judge made scores of the batch. The criteria's thresholds don't apply to them.
+    /// Whether a simulated judge made scores of the batch. Such scores never pass.
     fn simulated(&self) -> bool {
         let verdict = self.batch.verdict.as_ref();
         verdict.is_some_and(|verdict| verdict.simulated)

@@ -26,7 +26,6 @@ use super::words;
 use crate::api::{self, Params, problem};
 use crate::wire::{Batch, CriteriaVersion};
 
-/// Number of latest batches offered.
 const CHOICES: &str = "100";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -49,7 +48,6 @@ impl Pair {
         format!("/compare{}", query(&[("a", &self.b), ("b", &self.a)]))
     }
 
-    /// Whether both sides are the same. There is no difference to show then.
     fn is_one(&self) -> bool {
         !self.a.is_empty() && self.a.trim().eq_ignore_ascii_case(self.b.trim())
     }

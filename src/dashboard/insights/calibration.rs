@@ -12,7 +12,6 @@ use super::super::words;
 use crate::api::{Params, batches};
 use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
 
-/// Number of latest suites offered.
 const SUITES: &str = "20";
 
 pub(super) struct Suite {

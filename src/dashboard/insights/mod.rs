@@ -48,7 +48,6 @@ pub(super) fn routes() -> Router<PageState> {
 struct Choice {
     criteria: String,
     days: String,
-    /// Batch whose calibration is shown.
     suite: String,
 }
 
@@ -85,7 +84,6 @@ impl Choice {
     }
 }
 
-/// Sessions with a common property, and their scores.
 struct SessionGroup {
     name: String,
     scores: String,

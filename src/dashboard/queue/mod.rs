@@ -173,7 +173,6 @@ impl Body {
         }
     }
 
-    /// Whether any worker sent a heartbeat within the last minute.
     fn has_worker(&self) -> bool {
         self.workers.iter().any(|worker| !worker.gone)
     }

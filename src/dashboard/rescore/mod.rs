@@ -87,7 +87,6 @@ impl RescoreForm {
         })
     }
 
-    /// The fields that filter sessions.
     fn filters(&self) -> impl Iterator<Item = &(String, String)> {
         let filled = self.filled.iter();
         filled.filter(|(name, value)| is_filter(name) && !value.trim().is_empty())
@@ -99,7 +98,6 @@ impl RescoreForm {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Whether a multi-value field contains this value.
     fn holds(&self, name: &str, value: &str) -> bool {
         let mut filled = self.filled.iter();
         filled.any(|(key, held)| key == name && held == value)

@@ -22,7 +22,6 @@ const TEXTS: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FormError {
     pub(super) field: String,
-    /// The error and the expected value.
     pub(super) message: String,
 }
 

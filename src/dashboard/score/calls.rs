@@ -25,7 +25,6 @@ struct ShownCall {
 #[template(path = "calls.html")]
 struct CallsPage {
     frame: Frame,
-    /// Address and label of the back link.
     back: (String, &'static str),
     job_id: Uuid,
     error: Option<JobError>,

@@ -38,7 +38,6 @@ pub(super) fn routes() -> Router<PageState> {
 struct ScorePage {
     frame: Frame,
     score: ScoreDetail,
-    /// Alert and agent of the session, if known.
     about: Option<SessionItem>,
     case: Case,
     /// Idempotency key of the form that requests another score.

@@ -68,7 +68,6 @@ pub(in super::super) struct ScoreDetail {
     pub(in super::super) signs_as: String,
     /// Whether the name is the user's own rather than one shared by all users.
     pub(in super::super) has_name: bool,
-    /// Rejected input with its error.
     pub(in super::super) typed: Typed,
     pub(in super::super) form_token: String,
     pub(in super::super) key: String,

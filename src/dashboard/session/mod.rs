@@ -88,7 +88,6 @@ impl Scored {
 struct History {
     session_id: Uuid,
     versions: Vec<Version>,
-    /// Number of hidden older scores.
     older: usize,
 }
 
