@@ -1,5 +1,5 @@
-//! Connection of client commands: to the service of `--server`, otherwise to one that this process opens over the same store and serves on
-//! a loopback port. Commands therefore have a single implementation and the same output.
+//! Connection of client commands. Without `--server`, this process opens the service over the same store and serves it on a loopback port.
+//! Commands therefore have a single implementation and the same output.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Texts of a session on pages of bounded size: the conversation is paginated, each message is truncated to its share, and long texts have
+//! Texts of a session on pages of bounded size. The conversation is paginated, and each message is truncated to its share. Long texts have
 //! separate pages, split into parts.
 
 use askama::Template;

@@ -19,8 +19,8 @@ pub(super) const PARTS: &[(&str, &str)] = &[
     ("System", "/system"),
 ];
 
-/// Whether a target is a path on this server. Browsers drop tabs and line ends from an address and read `\` as `/`, so a target that
-/// contains any of them may lead to another host.
+/// Whether a target is a path on this server. Browsers drop tabs and line ends from an address and read `\` as `/`. A target that contains
+/// any of them may lead to another host.
 pub(super) fn is_local(to: &str) -> bool {
     let strange = |c: char| c == '\\' || c.is_control();
     to.starts_with('/') && !to.starts_with("//") && !to.contains(strange)
