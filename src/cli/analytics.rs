@@ -1,4 +1,4 @@
-//! `gavel analytics`: what scores come to, as tables.
+//! `gavel analytics`: statistics over scores, as tables.
 
 use chrono::TimeDelta;
 use clap::{Args, Subcommand};
@@ -15,7 +15,7 @@ use crate::wire::{
     Bucket, Coverage, Distribution, NameItem, NameList, Period, RatingShare, Trend, TrendItem,
 };
 
-/// Show what current scores come to
+/// Show statistics over current scores
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel analytics missing-tools --limit 20\n  gavel analytics distribution --days 30\n  gavel analytics trend --every week --json"
@@ -27,21 +27,21 @@ pub(super) struct Analytics {
 
 #[derive(Debug, Subcommand)]
 enum AnalyticsCommand {
-    /// Tools that agents lacked or left unused, by the number of sessions
+    /// Show tools that agents lacked or left unused, by number of sessions
     MissingTools(NamesArgs),
-    /// Alternative approaches to investigations, by the number of sessions
+    /// Show alternative approaches to investigations, by number of sessions
     Approaches(NamesArgs),
-    /// How scores are spread; of the current criteria unless --criteria says otherwise
+    /// Show the distribution of scores; of the current criteria unless --criteria is given
     Distribution {
-        /// Totals a bucket: 5 or 10
+        /// Bucket size in points: 5 or 10
         #[arg(long, default_value_t = 10)]
         points: u8,
         #[command(flatten)]
         scores: ScoreArgs,
     },
-    /// How scores move over time, by criteria; the last 30 periods unless --days says otherwise
+    /// Show the trend of scores by criteria; the last 30 periods unless --days is given
     Trend {
-        /// day, week or month
+        /// Period: day, week or month
         #[arg(long, default_value_t = Period::Day, value_name = "PERIOD")]
         every: Period,
         #[command(flatten)]
@@ -51,20 +51,19 @@ enum AnalyticsCommand {
 
 #[derive(Debug, Args)]
 struct NamesArgs {
-    /// At most this many
+    /// Maximum number of results
     #[arg(long, default_value_t = 50)]
     limit: u32,
     #[command(flatten)]
     scores: ScoreArgs,
 }
 
-/// Which scores are looked at.
 #[derive(Debug, Args)]
 struct ScoreArgs {
-    /// Scores made with these criteria: any, current, or a hash, at least its first 8 digits
+    /// Only scores made with these criteria: any, current, or a hash (at least 8 digits)
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
-    /// Of sessions that completed within so many days
+    /// Only sessions completed within this many days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=3660))]
     days: Option<u16>,
     #[command(flatten)]
@@ -106,7 +105,7 @@ impl Analytics {
 }
 
 impl ScoreArgs {
-    /// Asks for `route`, the last part of a path, with one more pair in the query.
+    /// Requests `route`, the last segment of the path, with an additional query parameter.
     async fn show<T: DeserializeOwned + Printable>(
         &self,
         global: &Global,
@@ -203,7 +202,7 @@ impl Printable for Trend {
     }
 }
 
-/// A figure with one digit behind the point; what there is none of is a dash.
+/// Formats a number with one decimal; `None` as a dash.
 fn number(figure: Option<f64>) -> String {
     figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.1}"))
 }
@@ -217,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_that_there_is_none_of_is_no_0() {
+    fn missing_number_is_a_dash() {
         assert_eq!(
             (number(None), percent(None)),
             ("-".to_owned(), "-".to_owned())

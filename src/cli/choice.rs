@@ -1,4 +1,4 @@
-//! An option whose value is a name out of a closed list, which its help and its fault show.
+//! Option values from a fixed list, which help and errors show.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! `gavel compare`: two runs of a suite side by side.
+//! `gavel compare`: compares two runs of a suite.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::suite::run::compare::{Change, RunComparison};
 use crate::suite::run::folder::RESULTS;
 use crate::suite::run::gate::decide_comparison;
 
-/// Items of a list that are printed; `--json` has all.
-const LISTED: usize = 50;
+/// Maximum number of printed items per list; `--json` has all.
+const MAX_LISTED: usize = 50;
 
-/// Compare two runs of `gavel evaluate`: what turned, and by how much the mean moved
+/// Compare two runs of `gavel evaluate`: changed items and the change of the mean
 #[derive(Debug, Args)]
 #[command(
     long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). It \
@@ -41,10 +41,10 @@ pub(super) struct Compare {
     /// Folder of the later run
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Most that the mean of B may fall below that of A, as 0.02 or 2%
+    /// Maximum decrease of the mean from A to B, as 0.02 or 2%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_regression: Option<f64>,
-    /// Items that may have lost their score between A and B; they are in no mean
+    /// Maximum number of items that have a score in A but not in B; they are in no mean
     #[arg(
         long,
         value_name = "N",
@@ -79,7 +79,7 @@ impl Compare {
         output::print(&compared, self.json)
     }
 
-    /// Totals of two kinds are not of one measure.
+    /// Totals of different kinds aren't comparable.
     fn of_one_kind(&self, found: &RunComparison) -> Result<(), CliError> {
         let (Some(a), Some(b)) = (kinds(&found.kinds_a), kinds(&found.kinds_b)) else {
             return Ok(());
@@ -95,7 +95,6 @@ impl Compare {
     }
 }
 
-/// Two runs side by side, and whether the later one is good enough.
 struct Compared<'a> {
     asked: &'a Compare,
     found: RunComparison,
@@ -131,7 +130,7 @@ impl Printable for Compared<'_> {
     }
 }
 
-/// The kinds of a run's items in words; none without items.
+/// Formats the kinds of a run's items. `None` without items.
 fn kinds(kinds: &BTreeSet<Kind>) -> Option<String> {
     let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     (!names.is_empty()).then(|| names.join(" and "))
@@ -159,7 +158,7 @@ impl Printable for RunComparison {
                 continue;
             }
             out.line(format!("{title}: {}", changes.len()));
-            for change in changes.iter().take(LISTED) {
+            for change in changes.iter().take(MAX_LISTED) {
                 out.line(line_of(change));
             }
             rest(changes.len(), out);
@@ -168,7 +167,10 @@ impl Printable for RunComparison {
             if ids.is_empty() {
                 continue;
             }
-            let (n, listed) = (ids.len(), output::joined(ids.get(..LISTED).unwrap_or(ids)));
+            let (n, listed) = (
+                ids.len(),
+                output::joined(ids.get(..MAX_LISTED).unwrap_or(ids)),
+            );
             out.line(format!("{title}: {n} ({listed})"));
             rest(n, out);
         }
@@ -209,7 +211,10 @@ fn line_of(change: &Change) -> String {
 }
 
 fn rest(n: usize, out: &mut Text) {
-    if n > LISTED {
-        out.line(format!("  and {} more; --json lists them all", n - LISTED));
+    if n > MAX_LISTED {
+        out.line(format!(
+            "  and {} more; --json lists them all",
+            n - MAX_LISTED
+        ));
     }
 }

@@ -1,5 +1,3 @@
-//! `gavel completions SHELL`.
-
 use clap::{Args, CommandFactory as _};
 use clap_complete::{Shell, generate};
 
@@ -12,7 +10,7 @@ use super::{Cli, output};
     after_help = "Examples:\n  gavel completions bash > /etc/bash_completion.d/gavel\n  gavel completions zsh > \"${fpath[1]}/_gavel\"\n  gavel completions fish > ~/.config/fish/completions/gavel.fish"
 )]
 pub(super) struct Completions {
-    /// Which shell
+    /// Shell
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `gavel config show`: the settings that a command would run with, and where each came from. Shows no secret.
+//! `gavel config show`: effective settings with their sources, without secrets.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use crate::config::{self, ShownSetting};
 
-/// Show the settings in force
+/// Show the effective settings
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
@@ -25,7 +25,7 @@ enum Action {
     Show(Show),
 }
 
-/// Print every setting with its value
+/// Print all settings with their values
 #[derive(Debug, Args)]
 #[command(
     long_about = "Print every setting with its value, passwords and tokens left out. With --origin each line says where \
@@ -34,7 +34,7 @@ enum Action {
     after_help = "Examples:\n  gavel config show --origin\n  gavel config show --json | jq '.items[] | select(.origin != \"default\")'"
 )]
 struct Show {
-    /// Say where each value came from
+    /// Print the source of each value
     #[arg(long)]
     origin: bool,
     /// Print JSON

@@ -1,5 +1,5 @@
-//! How client commands reach the service: the one that `--server` names, else one that this process opens over the same
-//! store and serves to itself on a loopback port. So a command has one way to work, and the same output either way.
+//! Connection of client commands. Without `--server`, this process opens the service over the same store and serves it on a loopback port.
+//! Commands therefore have a single implementation and the same output.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -22,14 +22,13 @@ use crate::config::{Flag, Settings, redacted_url};
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
 
-/// How long a command's own worker may finish what it has in hand after Ctrl-C.
+/// Time for the active jobs of a command's own worker to finish after Ctrl-C.
 pub(super) const DRAIN: Duration = Duration::from_secs(5);
 
-/// Flags of commands that talk to the service.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConnectionArgs {
-    /// Address of a running `gavel up` or `gavel serve`. Without it the command opens the store itself: Postgres if
-    /// database.url (DATABASE_URL) is set, else the data folder
+    /// Address of a running `gavel up` or `gavel serve`. Without it the command opens the store itself: Postgres if database.url
+    /// (DATABASE_URL) is set, otherwise the data folder
     #[arg(
         long,
         value_name = "URL",
@@ -46,12 +45,11 @@ pub(super) struct ConnectionArgs {
         help_heading = "Service"
     )]
     token: Option<SecretToken>,
-    /// Data folder, when there is neither --server nor a database [env: GAVEL_DATA_DIR] [default: ./gavel-data]
+    /// Data folder, without --server and database [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR", help_heading = "Service")]
     data_dir: Option<String>,
 }
 
-/// Flags of commands that ask the service for something and print it.
 #[derive(Debug, Args)]
 pub(super) struct Common {
     /// Print JSON
@@ -61,20 +59,19 @@ pub(super) struct Common {
     pub(super) connection: ConnectionArgs,
 }
 
-/// Flags of commands about one thing.
+/// Flags of commands for one object.
 #[derive(Debug, Args)]
 pub(super) struct One {
-    /// Its id
+    /// Id
     #[arg(value_parser = id)]
     pub(super) id: Uuid,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
-/// Flags of commands that list.
 #[derive(Debug, Args)]
 pub(super) struct Listing {
-    /// At most this many
+    /// Maximum number of results
     #[arg(long, default_value_t = 50)]
     pub(super) limit: usize,
     #[command(flatten)]
@@ -82,7 +79,6 @@ pub(super) struct Listing {
 }
 
 impl Common {
-    /// Asks the service for something that is there, and prints it.
     pub(super) async fn print<T: Printable>(
         &self,
         global: &Global,
@@ -92,7 +88,6 @@ impl Common {
         self.run(global, Needs::Existing, command).await
     }
 
-    /// Runs `command` against the service, and prints what comes of it.
     pub(super) async fn run<T: Printable>(
         &self,
         global: &Global,
@@ -107,7 +102,6 @@ impl Common {
 }
 
 impl Listing {
-    /// Asks the service for a list, and prints it.
     pub(super) async fn print<T: Row>(
         &self,
         global: &Global,
@@ -121,7 +115,6 @@ impl Listing {
     }
 }
 
-/// Reads an id.
 pub(super) fn id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| {
         "an id is a UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; the lists show them. `gavel sessions list` finds a session by another tool's id (--search)"
@@ -129,7 +122,6 @@ pub(super) fn id(text: &str) -> Result<Uuid, String> {
     })
 }
 
-/// The pairs of a query that have a value.
 pub(super) fn given<const N: usize>(pairs: [(&str, Option<String>); N]) -> Vec<(&str, String)> {
     let pairs = pairs.into_iter();
     pairs
@@ -137,7 +129,7 @@ pub(super) fn given<const N: usize>(pairs: [(&str, Option<String>); N]) -> Vec<(
         .collect()
 }
 
-/// A token that no debug print shows.
+/// A token that `Debug` doesn't print.
 #[derive(Debug, Clone)]
 struct SecretToken(SecretString);
 
@@ -149,32 +141,32 @@ impl std::str::FromStr for SecretToken {
     }
 }
 
-/// What a command needs of a service that it opens itself.
+/// Requirements of a command for an embedded service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// To look at or change what is there already.
+    /// An existing store.
     Existing,
-    /// A place to put something; a missing data folder is made.
+    /// A store. A missing data folder is created.
     Store,
-    /// That, and a worker that runs the jobs until the command ends.
+    /// A store, and a worker that runs jobs until the command ends.
     Worker,
-    /// The same for the items of a suite: the command's summary says what was found in them.
+    /// Like `Worker`, for the items of a suite, whose failures are in the command's summary.
     Suite,
-    /// A place to put something, and what runs imports until the command ends.
+    /// A store, and an importer that runs until the command ends.
     Imports,
 }
 
 pub(super) struct Connection<'a> {
     pub(super) client: &'a Client,
     pub(super) context: &'a Context,
-    /// Whether this process is the service, and runs the jobs itself.
+    /// Whether this process is the service and runs the jobs.
     pub(super) works_here: bool,
-    /// Whether the service is another process, with an environment of its own.
+    /// Whether the service is another process with another environment.
     pub(super) is_remote: bool,
 }
 
 impl ConnectionArgs {
-    /// Runs `command` against the service. Ctrl-C ends it with 130; jobs stay in the store.
+    /// Runs `command` against the service. Ctrl-C ends it with exit code 130; jobs stay in the store.
     pub(super) async fn run<T>(
         &self,
         global: &Global,
@@ -188,14 +180,13 @@ impl ConnectionArgs {
         self.server().is_some()
     }
 
-    /// The service that `--server` names, if it is named.
+    /// Client of the `--server` service. `None` without the flag.
     pub(super) fn client(&self) -> Result<Option<Client>, CliError> {
         let token = self.token.clone().map(|token| token.0);
         let client = self.server().map(|server| Client::new(server, token));
         Ok(client.transpose()?)
     }
 
-    /// The settings that its flags set.
     pub(super) fn flags(&self) -> Vec<Flag> {
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
         flags.into_iter().collect()
@@ -205,7 +196,7 @@ impl ConnectionArgs {
         self.server.as_deref().filter(|server| !server.is_empty())
     }
 
-    /// [`ConnectionArgs::run`], with settings that the command changes for the service that this process opens.
+    /// Like [`ConnectionArgs::run`], with changed settings for an embedded service.
     pub(super) async fn run_with<T>(
         &self,
         global: &Global,
@@ -275,7 +266,6 @@ impl ConnectionArgs {
     }
 }
 
-/// What a service in this process runs beside its API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BackgroundWork {
     Nothing,
@@ -283,7 +273,6 @@ enum BackgroundWork {
     Imports,
 }
 
-/// A service in this process.
 struct EmbeddedService {
     app: App,
     client: Client,
@@ -291,19 +280,19 @@ struct EmbeddedService {
 }
 
 impl EmbeddedService {
-    /// Opens the store of `mode` and takes a loopback port.
+    /// Opens the store of `mode` and listens on a loopback port.
     async fn open(mut settings: Settings, mode: Mode) -> Result<Self, CliError> {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let address = listener.local_addr()?;
-        // The port is open to everybody on this machine: only who knows this token is answered.
+        // All users of this machine can connect to the port, so a random token is required.
         let token = super::tokens::secret();
         settings.bind = address.to_string();
         settings.auth.tokens = vec![format!("cli:admin:{token}")];
         settings.auth.tokens_file.clear();
-        // Nor is anybody let in by a proxy's word.
+        // Disables authentication by proxy headers.
         settings.auth.proxy.groups.clear();
         settings.http.trusted_proxies.clear();
-        // No balancer has to hear that it stops.
+        // No load balancer needs time to notice the shutdown.
         settings.http.drain_delay_s = 0;
         let migrations = match mode {
             Mode::Embedded { .. } => Migrations::Apply,
@@ -321,7 +310,7 @@ impl EmbeddedService {
         })
     }
 
-    /// Serves, and runs `part` beside it, until `command` ends or `stop` says so.
+    /// Serves and runs `part` until `command` ends or `stop` is cancelled.
     async fn work<T>(
         app: &App,
         listener: TcpListener,
@@ -375,7 +364,7 @@ mod tests {
     use crate::config::{Sources, load};
 
     #[tokio::test]
-    async fn nobody_comes_in_at_a_commands_own_port_by_a_proxys_word() {
+    async fn embedded_service_ignores_proxy_authentication() {
         let dir = tempfile::tempdir().unwrap();
         let env = [
             ("GAVEL_AUTH_PROXY_GROUPS", "ops:admin"),

@@ -1,4 +1,4 @@
-//! What every command begins with: settings in layers, logs, warnings.
+//! Setup of each command: layered settings, logs, warnings.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,29 +11,27 @@ use crate::app::{App, only_judge};
 use crate::config::{self, ConfigError, Flag, Settings, Sources};
 use crate::telemetry;
 
-/// Whether a command talks through its results or through its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LogProfile {
-    /// A server: logs as the settings say.
+    /// A server: logs as configured.
     Log,
-    /// A command: warnings only, unless somebody asked for more.
+    /// A command: warnings only, unless flags enable more.
     Results,
-    /// A command that runs jobs and says itself how each one ended: no warning for each that failed beside that.
+    /// A command that runs jobs and prints their results, so failed jobs aren't logged as warnings.
     Jobs,
-    /// The same, and its summary says what was found in the items.
+    /// Like `Jobs`, and problems of items are in the command's summary.
     Summary,
 }
 
-/// Settings, read and checked; logs are on.
+/// Validated settings, with logging initialized.
 pub(super) struct Context {
     pub(super) settings: Settings,
-    /// Whether the default judge was named here, by a flag, the environment or a file: else it is the built-in one.
+    /// Whether a flag, the environment or a file sets the default judge. Otherwise it is the built-in one.
     pub(super) names_default_judge: bool,
     sources: Sources,
 }
 
 impl Context {
-    /// Reads the settings with `flags` on top, and sets up the logs.
     pub(super) fn new(
         global: &Global,
         flags: Vec<Flag>,
@@ -78,19 +76,19 @@ impl Context {
         })
     }
 
-    /// Reads the settings again, under the flags and the environment that this process began with.
+    /// Reads the settings again with the flags and the environment of the process's start.
     pub(super) fn reread(&self) -> Result<Settings, ConfigError> {
         config::load(&self.sources).map(|loaded| loaded.settings)
     }
 
-    /// The address of the API. `load` has checked it.
+    /// Address of the API, validated by `load`.
     pub(super) fn bind(&self) -> Result<SocketAddr, CliError> {
         let bind = &self.settings.bind;
         bind.parse()
             .map_err(|error| CliError::usage(format!("bind: {bind:?}: {error}")))
     }
 
-    /// The address of a worker's own port; `None`: none. `load` has checked it.
+    /// Address of a worker's own port, validated by `load`. `None` if disabled.
     pub(super) fn health_bind(&self) -> Result<Option<SocketAddr>, CliError> {
         let bind = &self.settings.worker.health_bind;
         if bind.is_empty() {
@@ -106,18 +104,17 @@ impl Context {
         shown.any(|one| one.key == key && one.origin == "default")
     }
 
-    /// Refuses an address that would be open to everybody, before anything is opened.
+    /// Rejects an address that is reachable without authentication, before any resource is opened.
     pub(super) fn check_access(&self) -> Result<(), CliError> {
         Ok(App::check_access(&self.settings, self.bind()?)?)
     }
 
-    /// Takes the address of the API.
     pub(super) async fn listen(&self) -> Result<TcpListener, CliError> {
         listen(self.bind()?).await
     }
 }
 
-/// Takes an address; if somebody has it, says how to choose another.
+/// Binds an address. If it is in use, the error explains how to choose another.
 pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|error| {
         let what = if error.kind() == std::io::ErrorKind::AddrInUse {

@@ -1,4 +1,4 @@
-//! `gavel costs`: what judge calls came to.
+//! `gavel costs`: cost of judge calls.
 
 use chrono::Days;
 use clap::Args;
@@ -12,7 +12,7 @@ use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
 use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
 
-/// Show what judge calls cost, by day, judge or model
+/// Show the cost of judge calls, by day, judge or model
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel costs\n  gavel costs --by model --days 7\n  gavel costs --by judge --json",
@@ -21,10 +21,10 @@ use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
         llm_providers.yaml is unpriced: what it cost isn't known, and comes on top of the sum."
 )]
 pub(super) struct Costs {
-    /// What each line is of: day, judge or model
+    /// Group by day, judge or model
     #[arg(long, default_value_t = UsageBy::Day, value_name = "WHAT")]
     by: UsageBy,
-    /// How many days, today included
+    /// Number of days, including today
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
     days: u16,
     #[command(flatten)]
@@ -85,12 +85,12 @@ fn cells(name: String, figures: &CostFigures) -> TableRow {
     cells
 }
 
-/// An amount as people read it; what isn't known says so.
+/// Formats an amount; `None` as unknown.
 pub(super) fn usd(amount: Option<f64>) -> String {
     amount.map_or_else(|| "unknown".to_owned(), |usd| format!("{usd:.4}"))
 }
 
-/// How many calls an amount leaves out, behind it; empty for none.
+/// Number of calls without a price, as a suffix of the amount. Empty if there are none.
 pub(super) fn without_price(calls: u64) -> String {
     match calls {
         0 => String::new(),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_cost_reads_unknown_and_never_0() {
+    fn unknown_cost_is_not_0() {
         assert_eq!(usd(None), "unknown");
         assert_eq!(usd(Some(0.0)), "0.0000");
         assert_eq!(usd(Some(1.25)), "1.2500");

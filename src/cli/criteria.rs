@@ -1,4 +1,4 @@
-//! `gavel criteria`: what each kind of work is judged by. Promoting a definition is replacing the criteria file, never a command.
+//! `gavel criteria`: criteria of each kind. There is no command to promote a version: replace the criteria file.
 
 mod compared;
 
@@ -20,10 +20,10 @@ use crate::job::Kind;
 use crate::score::Criteria;
 use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, words};
 
-/// Digits of a hash in a list, by which commands take it, and pages show it.
-const SHORT: usize = 8;
-/// Characters of a name there, so that a row fits 80.
-const NAMED: usize = 16;
+/// Length of a hash in lists. Commands accept it and pages show it.
+const SHORT_HASH_CHARS: usize = 8;
+/// Maximum length of a name in lists, so that a row fits 80 columns.
+const MAX_NAME_CHARS: usize = 16;
 
 /// List, show, add, check and compare criteria
 #[derive(Debug, Args)]
@@ -42,23 +42,23 @@ pub(super) struct CriteriaArgs {
 
 #[derive(Debug, Subcommand)]
 enum CriteriaCommand {
-    /// List stored definitions, newest first
+    /// List stored criteria, newest first
     List(Common),
-    /// Show one definition with its content
+    /// Show one version with its content
     Show {
-        /// Its hash, at least the first 8 digits of it, or current
+        /// Hash (at least 8 digits), or current
         hash: String,
         #[command(flatten)]
         common: Common,
     },
-    /// Check and store a definition, without making it current; its ${VARIABLES} are filled in here, also with --server
+    /// Check and store criteria without making them current; ${VARIABLES} are filled in here, also with --server
     Add {
         /// Criteria file (YAML)
         file: PathBuf,
         #[command(flatten)]
         common: Common,
     },
-    /// Check a file and print its hash; stores nothing
+    /// Check a file and print its hash, without storing it
     Check {
         /// Criteria file (YAML)
         file: PathBuf,
@@ -66,7 +66,7 @@ enum CriteriaCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Compare what two definitions make of the same sessions
+    /// Compare the scores of two versions for the same sessions
     #[command(
         long_about = "Compare what two definitions make of the same sessions: those that have a score under both, each with \
                       its newest. It prints the means and by how much they differ, with a bootstrap interval (95 %, \
@@ -77,22 +77,22 @@ enum CriteriaCommand {
     Compare {
         #[command(flatten)]
         pair: Pair,
-        /// How many of the sessions that moved most
+        /// Number of sessions with the largest change to print
         #[arg(long, default_value_t = 10, value_name = "N")]
         movers: u32,
         #[command(flatten)]
         common: Common,
     },
-    /// Show how the texts of two definitions differ, as a unified diff
+    /// Show the text changes between two versions, as a unified diff
     Diff {
         #[command(flatten)]
         pair: Pair,
         #[command(flatten)]
         common: Common,
     },
-    /// Show the definition that new requests of a kind get
+    /// Show the current criteria of a kind
     Current {
-        /// The kind
+        /// Kind
         #[arg(long, default_value_t = Criteria::DEFAULT_KIND, value_name = "KIND")]
         kind: Kind,
         #[command(flatten)]
@@ -100,12 +100,11 @@ enum CriteriaCommand {
     },
 }
 
-/// Two definitions.
 #[derive(Debug, Args)]
 struct Pair {
-    /// The one: its hash, at least the first 8 digits of it, or current
+    /// First version: a hash (at least 8 digits), or current
     a: String,
-    /// The other
+    /// Second version
     b: String,
 }
 
@@ -158,7 +157,6 @@ impl CriteriaArgs {
     }
 }
 
-/// A file that holds good criteria.
 struct Checked<'a> {
     criteria: Criteria,
     file: &'a Path,
@@ -198,7 +196,6 @@ impl Printable for Checked<'_> {
     }
 }
 
-/// Criteria that are stored now.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Added<'a> {
@@ -213,7 +210,7 @@ impl Printable for Added<'_> {
         out.line(hash);
         let file = self.file.display();
         let (trying, variable) = match self.answer.kind.is_case() {
-            // A preview leaves each session's current score as it is.
+            // A preview doesn't change current scores.
             false => (
                 format!("rescore --preview {file} --sample 20"),
                 "GAVEL_SCORING_CONFIG".to_owned(),
@@ -232,8 +229,8 @@ impl Printable for Added<'_> {
     }
 }
 
-/// Reads a criteria file that a service is to judge by. Its variables are filled in here. Where the service is another process, the
-/// built-in default judge of this one says nothing of it: the judge must have been named.
+/// Reads criteria for a service and fills in their variables. For a remote service, the judge must be set explicitly, because this
+/// process's built-in default judge may not be the service's.
 pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Criteria, CliError> {
     const DEFAULT_JUDGE: &str = "DEFAULT_LLM_PROVIDER";
     let context = connection.context;
@@ -247,7 +244,7 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
             };
             resolve(&name, &text, &env)
         };
-        // What two default judges make a difference to is left to the default one.
+        // If two default judges give different criteria, the file depends on the default judge.
         if with("one") != with("another") {
             let message = format!(
                 "{DEFAULT_JUDGE} is not set here, and the service's own is not known here: name the judge in the file, or set the \
@@ -260,7 +257,7 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
     read(&context.settings, file)
 }
 
-/// Reads a criteria file as the service would.
+/// Reads a criteria file in the same way as the service.
 pub(super) fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
     let (name, text) = text_of(file)?;
     parse(settings, &name, &text).map_err(CliError::usage)
@@ -273,7 +270,7 @@ fn text_of(file: &Path) -> Result<(String, String), CliError> {
     Ok((name, text))
 }
 
-/// Reads a criteria file as the service would; a fault is named by its line.
+/// Parses criteria in the same way as the service. Errors include the line.
 pub(super) fn parse(settings: &Settings, name: &str, text: &str) -> Result<Criteria, String> {
     let value =
         resolve(name, text, &env_with_default(settings)).map_err(|error| error.to_string())?;
@@ -292,8 +289,11 @@ impl Printable for CriteriaList {
 impl Row for CriteriaVersion {
     const COLUMNS: &'static [Column<Self>] = &[
         ("criteria", |it| {
-            let short: String = it.criteria_hash.chars().take(SHORT).collect();
-            let name = it.name.as_deref().map(|name| words::clip(name, NAMED));
+            let short: String = it.criteria_hash.chars().take(SHORT_HASH_CHARS).collect();
+            let name = it
+                .name
+                .as_deref()
+                .map(|name| words::clip(name, MAX_NAME_CHARS));
             format!("{short} {}", or_empty(name)).trim_end().to_owned()
         }),
         ("kind", |it| it.kind.to_string()),

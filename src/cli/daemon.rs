@@ -1,4 +1,4 @@
-//! What `up`, `serve`, `worker` and `demo` share: the parts of a process run until a signal, and end together.
+//! Shared by `up`, `serve`, `worker` and `demo`: runs the parts of a process until a signal, and stops them together.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::config::Flag;
 use crate::history::imports::Whose;
 use crate::lifecycle::{Ending, Signals};
 
-/// How long an API without a worker lets open requests finish.
-const REQUESTS: Duration = Duration::from_secs(10);
-/// How long a worker may take, past its drain, to say that it gives back what isn't finished.
-const WORKER_LATE: Duration = Duration::from_secs(1);
-/// How long a process that must stop may take: it records and gives back. With the drain before and the store's closing
-/// after it, this stays within the 30 s that Kubernetes gives by default.
-const CUT: Duration = Duration::from_secs(8);
+/// Time for open requests to finish in an API without a worker.
+const REQUEST_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Additional time after a worker's drain to report the release of its unfinished jobs.
+const WORKER_GRACE: Duration = Duration::from_secs(1);
+/// Time limit of a forced stop, which records results and releases jobs. Together with the drain before it and closing the store after it,
+/// it must stay within the 30 s that Kubernetes allows by default.
+const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
 pub(super) struct ProcessParts<'a> {
     pub(super) api: Option<TcpListener>,
     pub(super) worker: Work,
-    /// A worker's own port for health and metrics. What serves the API needs none.
+    /// Health and metrics port of a process that doesn't serve the API.
     pub(super) health: Option<TcpListener>,
-    /// Where SIGHUP reads tokens again; `None`: nobody shows one, or this process made some itself.
+    /// Source of the tokens that SIGHUP reloads. `None` if there are no tokens or this process created them.
     pub(super) tokens: Option<&'a Context>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct ApiArgs {
     /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
-    /// Allow a bind beyond loopback without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]
+    /// Allow non-loopback addresses without tokens [env: GAVEL_AUTH_INSECURE_NO_AUTH]
     #[arg(long)]
     insecure_no_auth: bool,
 }
@@ -56,7 +56,7 @@ impl ApiArgs {
     }
 }
 
-/// Serves the API of a process that was just opened, until a signal, and closes it.
+/// Serves the API of a newly opened process until a signal, then closes it.
 pub(super) async fn serve(
     app: App,
     context: &Context,
@@ -83,7 +83,7 @@ pub(super) async fn serve(
     ended
 }
 
-/// Runs the parts until a signal, with `beside` next to them; what breaks ends the others softly.
+/// Runs the parts and `beside` until a signal. If one part fails, the others are stopped gracefully.
 pub(super) async fn run(
     app: &App,
     parts: ProcessParts<'_>,
@@ -92,9 +92,9 @@ pub(super) async fn run(
     beside: impl Future<Output = Result<(), CliError>>,
 ) -> Result<Exit, CliError> {
     let drain = match parts.worker {
-        // The worker gives back by itself what isn't finished; this is for one that doesn't.
-        Work::Jobs => Duration::from_secs(app.settings().worker.drain_timeout_s) + WORKER_LATE,
-        Work::Nothing => app.answers_on() + REQUESTS,
+        // A worker releases its unfinished jobs itself. This limit is for one that doesn't.
+        Work::Jobs => Duration::from_secs(app.settings().worker.drain_timeout_s) + WORKER_GRACE,
+        Work::Nothing => app.answers_on() + REQUEST_DRAIN_TIMEOUT,
     };
     if parts.worker == Work::Jobs
         && let Some((judge, cap)) = app.capped_judge()
@@ -121,7 +121,7 @@ pub(super) async fn run(
     let working = part(stop, async {
         match parts.worker {
             Work::Jobs => {
-                // On the heap: the main thread's stack is small for a future of this size.
+                // Boxed because the main thread's stack is small for this future.
                 let work = Box::pin(app.work(stop.clone()));
                 Box::pin(app.with_worker_health(parts.health, stop.soft.clone(), work)).await
             }
@@ -146,7 +146,7 @@ pub(super) async fn run(
         done
     };
     let ending = Ending {
-        cut: Some(CUT),
+        cut: Some(FORCED_STOP_TIMEOUT),
         reload: &reload,
         ..ending(stop, drain)
     };
@@ -157,7 +157,7 @@ pub(super) async fn run(
     }
 }
 
-/// Reads criteria and tokens again. What has a fault stays as it was; the other is taken.
+/// Reloads criteria and tokens. If one is invalid, its previous version stays in effect, and the other is still reloaded.
 fn reload(app: &App, tokens: Option<&Context>) {
     match app.reload_criteria() {
         Ok(()) => tracing::info!(criteria_hash = %app.criteria().hash, "reloaded"),
@@ -170,7 +170,7 @@ fn reload(app: &App, tokens: Option<&Context>) {
     }
 }
 
-/// How work under `stop` is ended, where there is nothing to reload.
+/// Shutdown options without reload.
 pub(super) fn ending(stop: &Stop, drain: Duration) -> Ending<'_> {
     Ending {
         soft: &stop.soft,
@@ -190,7 +190,7 @@ async fn part(
     ended
 }
 
-/// Says that the queue is away, if it is: nothing is lost meanwhile, and everything is slower.
+/// Logs that the queue is unavailable. No job is lost then, but processing is slower.
 async fn announce_queue(app: &App) {
     if let Err(error) = app.ping_queue().await {
         tracing::warn!(
@@ -199,7 +199,7 @@ async fn announce_queue(app: &App) {
     }
 }
 
-/// Says which judge the criteria name, and what to set if it can't be asked.
+/// Logs the judge of the criteria, and the missing setting if it isn't configured.
 fn announce_judge(app: &App) {
     let judge = &app.criteria().judge;
     match app.enqueue().check_judge(judge) {

@@ -1,4 +1,4 @@
-//! `gavel doctor`: looks at everything that a process would need, and says what to do about each fault. Changes nothing.
+//! `gavel doctor`: checks everything that a process needs and prints a remedy for each problem. Read-only.
 
 mod history;
 mod judges;
@@ -20,10 +20,10 @@ use super::output::{self, Printable, Text};
 use crate::app::{criteria_of, read_providers};
 use crate::job::Kind;
 
-/// Less free space than this is a fault, bytes.
-const LEAST_SPACE: u64 = 512 * 1024 * 1024;
+/// Minimum free space, bytes.
+const MIN_FREE_BYTES: u64 = 512 * 1024 * 1024;
 
-/// Check settings, files, database, queue and disk, each fault with its remedy
+/// Check settings, files, database, queue and disk, and print remedies
 #[derive(Debug, Args)]
 #[command(
     long_about = "With --server (GAVEL_SERVER): check that service, its judges and its workers. Else check what a \
@@ -36,7 +36,7 @@ pub(super) struct Doctor {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Call no judge
+    /// Don't call judges
     #[arg(long)]
     no_probe: bool,
     #[command(flatten)]
@@ -145,7 +145,7 @@ impl Doctor {
     }
 }
 
-/// The data folder, or the one that it would be made in: can it be written, is there room.
+/// Checks that the data folder, or the parent it would be created in, is writable and has free space.
 fn data_folder(path: &Path) -> Vec<Check> {
     let mut there: PathBuf = path.to_owned();
     while !there.exists() && there.pop() {}
@@ -161,7 +161,7 @@ fn data_folder(path: &Path) -> Vec<Check> {
         })
         .map_err(|error| format!("{} can't be written: {error}; {remedy}", there.display()));
     let space = match fs4::available_space(&there) {
-        Ok(free) if free < LEAST_SPACE => Err(format!(
+        Ok(free) if free < MIN_FREE_BYTES => Err(format!(
             "{} MiB are free on the disk of {}; make room, or choose another folder with --data-dir (GAVEL_DATA_DIR)",
             free >> 20,
             path.display()

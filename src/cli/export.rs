@@ -1,4 +1,4 @@
-//! `gavel export`: sessions with their scores as a file, and scores as a table.
+//! `gavel export`: writes sessions with their scores to a file, and scores as a table.
 
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(super) struct Export {
 
 #[derive(Debug, Subcommand)]
 enum ExportCommand {
-    /// Sessions with good scores, a JSON object a line: {"session": .., "score": ..}
+    /// Export sessions with good scores, one JSON object per line: {"session": .., "score": ..}
     #[command(
         long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order of \
                       their ids. Only scores of real judges that are current when the export begins. A file is \
@@ -34,53 +34,52 @@ enum ExportCommand {
                       are none."
     )]
     Training {
-        /// Total at least, 0-100
+        /// Minimum total, 0-100
         #[arg(long, default_value_t = 85, value_parser = clap::value_parser!(u8).range(0..=100))]
         min_score: u8,
         #[command(flatten)]
-        which: Which,
+        selection: ScoreSelection,
     },
-    /// Current scores as CSV or Parquet, a row a score
+    /// Export current scores as CSV or Parquet, one row per score
     #[command(
         long_about = "Current scores of real judges as CSV or Parquet, a row a score, in the order of their sessions' ids.\n\nExit codes: 0 all \
                       are written, 3 the export broke off (a file is written whole or not at all)."
     )]
     Scores {
-        /// Total at least, 0-100
+        /// Minimum total, 0-100
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
         min_score: u8,
         #[command(flatten)]
         rows: Box<TableArgs>,
         #[command(flatten)]
-        which: Which,
+        selection: ScoreSelection,
     },
 }
 
-/// Which rows a table has, and as what it is written.
 #[derive(Debug, Args)]
 struct TableArgs {
-    /// Write csv or parquet [default: what --output ends with, else csv]
+    /// Format: csv or parquet [default: from the extension of --output, otherwise csv]
     #[arg(long, value_name = "FORMAT", value_parser = choice::<TableFormat>(TableFormat::ALL.iter().map(|it| it.as_str())))]
     format: Option<TableFormat>,
-    /// Total at most, 0-100
+    /// Maximum total, 0-100
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
     max_score: Option<u8>,
-    /// Of sessions of this agent
+    /// Only sessions of this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Of sessions with this alert type
+    /// Only sessions with this alert type
     #[arg(long, value_name = "TYPE")]
     alert_type: Option<String>,
-    /// Of sessions with this tag
+    /// Only sessions with this tag
     #[arg(long)]
     tag: Option<String>,
-    /// Scores that miss this tool
+    /// Only scores that miss this tool
     #[arg(long, value_name = "TOOL")]
     missing_tool: Option<String>,
 }
 
 impl TableArgs {
-    /// As what the table is written. A terminal gets no Parquet.
+    /// Format of the table. Parquet is not written to a terminal.
     fn format(&self, output: Option<&Path>) -> Result<TableFormat, CliError> {
         let ending = output.and_then(Path::extension);
         let by_name = || match ending.map(|end| end.to_string_lossy().parse()) {
@@ -115,17 +114,17 @@ impl TableArgs {
 }
 
 #[derive(Debug, Args)]
-struct Which {
-    /// Scores made with these criteria: current, or a hash, at least its first 8 digits [default: any]
+struct ScoreSelection {
+    /// Only scores made with these criteria: current, or a hash (at least 8 digits) [default: any]
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
-    /// Of sessions that completed at or after, RFC 3339
+    /// Only sessions completed at or after this RFC 3339 time
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Of sessions that completed before, RFC 3339
+    /// Only sessions completed before this RFC 3339 time
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// At most this many
+    /// Maximum number of results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Write to this file instead of stdout
@@ -137,40 +136,49 @@ struct Which {
 
 impl Export {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        if let ExportCommand::Scores { rows, which, .. } = &self.command {
-            rows.format(which.output.as_deref())?;
+        if let ExportCommand::Scores {
+            rows, selection, ..
+        } = &self.command
+        {
+            rows.format(selection.output.as_deref())?;
         }
-        let (ExportCommand::Training { which, .. } | ExportCommand::Scores { which, .. }) =
+        let (ExportCommand::Training { selection, .. } | ExportCommand::Scores { selection, .. }) =
             &self.command;
         let command = async |connection: Connection<'_>| match &self.command {
-            ExportCommand::Training { min_score, which } => {
-                let query = which.query(*min_score);
-                which
+            ExportCommand::Training {
+                min_score,
+                selection,
+            } => {
+                let query = selection.query(*min_score);
+                selection
                     .training(connection.client.training(&query).await?)
                     .await
             }
             ExportCommand::Scores {
                 min_score,
                 rows,
-                which,
+                selection,
             } => {
-                let format = rows.format(which.output.as_deref())?;
-                let mut query = which.query(*min_score);
+                let format = rows.format(selection.output.as_deref())?;
+                let mut query = selection.query(*min_score);
                 query.extend(rows.query());
                 query.push(("format", format.to_string()));
                 let export = connection.client.scores_table(&query).await?;
-                which.table(export, format).await
+                selection.table(export, format).await
             }
         };
-        which.connection.run(global, Needs::Existing, command).await
+        selection
+            .connection
+            .run(global, Needs::Existing, command)
+            .await
     }
 }
 
-/// Why a table of scores may be empty.
+/// Explanation of an empty table.
 const NO_ROW: &str =
     "no current score of a real judge matches, and simulated ones are in no export";
 
-impl Which {
+impl ScoreSelection {
     fn query(&self, min_score: u8) -> Vec<(&'static str, String)> {
         let given = [
             ("criteria", self.criteria.clone()),
@@ -189,7 +197,7 @@ impl Which {
     async fn table(&self, export: Download, format: TableFormat) -> Result<Exit, CliError> {
         let (lines, file) = output::save(export, self.output.as_deref()).await?;
         let is_empty = match (format, file) {
-            // The first line of CSV has the names of the columns.
+            // The first CSV line is the header.
             (TableFormat::Csv, _) => lines <= 1,
             (TableFormat::Parquet, Some(file)) => {
                 let rows = report::rows_of(file);

@@ -1,4 +1,4 @@
-//! `gavel healthcheck`: for containers that have no other client.
+//! `gavel healthcheck`: for containers without another HTTP client.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ use super::output;
 use crate::client::{Client, ClientError};
 use crate::wire::ReadinessStatus;
 
-/// Ask a running server whether it is well; for container health checks
+/// Check the health of a server; for container health checks
 #[derive(Debug, Args)]
 #[command(
     long_about = "Ask a running server whether it lives, or with --ready whether it can serve. Without --server the \
@@ -22,13 +22,13 @@ pub(super) struct Healthcheck {
     /// Address of the server [default: http:// and the bind address]
     #[arg(long, value_name = "URL", env = "GAVEL_SERVER")]
     server: Option<String>,
-    /// Address that the server was told to bind [env: GAVEL_BIND] [default: 127.0.0.1:8080]
+    /// Address the server binds [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
-    /// Ask this host's worker, at its own port (worker.health_bind, GAVEL_WORKER_HEALTH_BIND), instead of the API
+    /// Check this host's worker on its own port (worker.health_bind, GAVEL_WORKER_HEALTH_BIND) instead of the API
     #[arg(long, conflicts_with = "bind")]
     worker: bool,
-    /// Ask /readyz (database reachable and migrated) instead of /livez
+    /// Check /readyz (database reachable and migrated) instead of /livez
     #[arg(long)]
     ready: bool,
 }
@@ -66,7 +66,7 @@ fn worker_url(context: &Context) -> Result<String, CliError> {
     Ok(url_of(address))
 }
 
-/// Where a process of this host answers that was told to bind there.
+/// Returns the local URL of a process that binds this address.
 fn url_of(mut bind: SocketAddr) -> String {
     if bind.ip().is_unspecified() {
         bind.set_ip(match bind.ip() {

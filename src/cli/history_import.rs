@@ -1,7 +1,7 @@
-//! `gavel sessions import --from URL`: an import from a TARSy, begun and followed to its end.
+//! `gavel sessions import --from URL`: starts an import from a TARSy and watches it to its end.
 //!
-//! The service runs it: the one of `--server`, else the one that this command opens over the store. Interrupted, the
-//! import stays as it is, and the same command goes on with it.
+//! The import runs in the service: that of `--server`, otherwise the one that this command opens over the store. An interrupted import
+//! keeps its progress, and the same command resumes it.
 
 use std::time::Duration;
 
@@ -20,25 +20,24 @@ use crate::wire::words;
 use crate::wire::{Import, ImportBody, ImportCounts, ImportDetail, ImportState};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-const NAMED: usize = 10;
+const MAX_NAMES: usize = 10;
 
-/// Flags of an import from a TARSy.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "From a TARSy")]
 pub(super) struct FromTarsy {
     /// Address of a TARSy of either generation, without /api/v1. Its token is history.token (GAVEL_HISTORY_TOKEN)
     #[arg(long, value_name = "URL")]
     from: Option<String>,
-    /// Only sessions of this status; may be repeated
+    /// Only sessions with this status; may be repeated
     #[arg(long, value_name = "STATUS", requires = "from")]
     status: Vec<String>,
-    /// Only sessions that began then or later: a time, a date (2026-01-31) or an age (30d)
+    /// Only sessions that started at or after: a time, a date (2026-01-31) or an age (30d)
     #[arg(long, value_name = "TIME", requires = "from")]
     since: Option<String>,
-    /// Only sessions that began before [default: now]
+    /// Only sessions that started before [default: now]
     #[arg(long, value_name = "TIME", requires = "from")]
     until: Option<String>,
-    /// HTTP requests a second; 0: as fast as it goes. Holds for the same import if it runs already [default:
+    /// HTTP requests per second; 0: no limit. Also applies to the same import if it is already running [default:
     /// history.requests_per_second, 2]
     #[arg(long, value_name = "N", requires = "from")]
     rps: Option<f64>,
@@ -52,7 +51,7 @@ impl FromTarsy {
         self.from.is_some()
     }
 
-    /// Begins the import, or finds it running, and follows it.
+    /// Starts the import or finds the running one, and watches it.
     pub(super) async fn run(
         &self,
         global: &Global,
@@ -72,7 +71,7 @@ impl FromTarsy {
         };
         let from = self.from.clone().unwrap_or_default();
         Address::parse(&from).map_err(|fault| CliError::usage(format!("--from {fault}")))?;
-        // What this process imports from is its TARSy, so that the token goes there; a configured one keeps its token.
+        // The address must be configured so that the token is sent there. A configured address keeps its token.
         let adjust = |settings: &mut crate::config::Settings| {
             if settings.history.base_url.is_empty() {
                 settings.history.base_url = from;
@@ -125,12 +124,12 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
         failures,
         outdated,
     } = detail;
-    for failure in failures.iter().take(NAMED) {
+    for failure in failures.iter().take(MAX_NAMES) {
         let (id, reason) = (&failure.session_id, &failure.reason);
         output::note(&format!("session {id}: {reason}"));
     }
     let (counts, failed) = (&import.counts, import.counts.failed);
-    let named = failures.len().min(NAMED) as u64;
+    let named = failures.len().min(MAX_NAMES) as u64;
     if failed > named {
         output::note(&format!("and {} more failed", failed - named));
     }

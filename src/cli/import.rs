@@ -1,4 +1,4 @@
-//! Session files on their way into the service. The file is checked here, so that a fault is named before anything is put.
+//! Imports session files. Files are checked here, so that errors are reported before any session is stored.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,17 @@ const AT_ONCE: usize = 8;
 pub(super) struct FileSession {
     pub(super) session_id: Uuid,
     pub(super) input: SessionInput,
-    /// Where it stands, for messages: the file, and the place in it.
+    /// File and position in it, for messages.
     pub(super) place: String,
 }
 
-/// What an import did.
 #[derive(Debug, Default)]
 pub(super) struct Imported {
     pub(super) put: Vec<(Uuid, SessionPut)>,
-    /// How many were refused; each was named on stderr.
-    pub(super) refused: usize,
+    /// Number of rejected sessions; each was reported on stderr.
+    pub(super) rejected: usize,
 }
 
-/// The sessions of some files.
 #[derive(Debug, Default)]
 pub(super) struct FileSessions {
     pub(super) sessions: Vec<FileSession>,
@@ -40,8 +38,8 @@ pub(super) struct FileSessions {
     pub(super) unread: usize,
 }
 
-/// Reads and checks the sessions of files; `-` is stdin, and a folder stands for the session files in it. A file with a fault is
-/// reported and skipped; the only file with one is an error.
+/// Reads and checks the sessions of files. `-` is stdin; a folder means its session files. An invalid file is reported and skipped, unless
+/// it is the only one: then it is an error.
 pub(super) fn read(
     paths: &[PathBuf],
     format: Option<SessionFormat>,
@@ -67,7 +65,7 @@ pub(super) fn read(
     Ok(read)
 }
 
-/// The session files in a folder, by name. Logs of Inspect as archives are among them, so that their error names the remedy.
+/// Session files in a folder, by name. Includes archives of Inspect logs, so that their error shows the remedy.
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let failed = |error| CliError::usage(format!("{}: can't be read: {error}", folder.display()));
     let mut files = Vec::new();
@@ -98,7 +96,6 @@ fn read_file(path: &Path, format: Option<SessionFormat>) -> Result<Vec<FileSessi
     parse(&name, &bytes, format)
 }
 
-/// Reads the sessions of a file's content.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],
@@ -107,7 +104,7 @@ pub(super) fn parse(
     let sessions = parse_session_file(name, bytes, format)
         .map_err(|faults| CliError::usage(faults.to_string()))?;
     let sessions = sessions.into_iter().map(|input| {
-        let session_id = input.session_id.unwrap_or_default(); // the parser asks for it
+        let session_id = input.session_id.unwrap_or_default(); // required by the parser
         FileSession {
             session_id,
             input,
@@ -117,7 +114,7 @@ pub(super) fn parse(
     Ok(sessions.collect())
 }
 
-/// Puts sessions, some at a time; what the service refuses is named on stderr and counted.
+/// Stores sessions in batches. Rejected ones are reported on stderr and counted.
 pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imported, CliError> {
     let progress = Progress::new("sessions imported", sessions.len());
     let mut answers = stream::iter(sessions)
@@ -132,7 +129,7 @@ pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imp
         match answer {
             Ok(answer) => imported.put.push((session.session_id, answer)),
             Err(ClientError::Refused(problem)) if matches!(problem.status, 400 | 413 | 422) => {
-                imported.refused += 1;
+                imported.rejected += 1;
                 output::note(&format!("{}: {problem}", session.place));
             }
             Err(error) => return Err(error.into()),

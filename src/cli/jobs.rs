@@ -1,5 +1,3 @@
-//! `gavel jobs`: list, show, cancel, retry.
-
 use clap::{Args, Subcommand};
 use uuid::Uuid;
 
@@ -26,13 +24,13 @@ pub(super) struct Jobs {
 enum JobsCommand {
     /// List jobs, newest first
     List {
-        /// queued, running, waiting, succeeded, failed or cancelled
+        /// Only jobs in this state: queued, running, waiting, succeeded, failed or cancelled
         #[arg(long)]
         state: Option<JobState>,
-        /// By the judge's name
+        /// Only jobs of this judge
         #[arg(long)]
         judge: Option<String>,
-        /// The items of this batch
+        /// Only items of this batch
         #[arg(long, value_name = "ID")]
         batch: Option<Uuid>,
         #[command(flatten)]
@@ -40,7 +38,7 @@ enum JobsCommand {
     },
     /// Show one job
     Show {
-        /// With the judge calls that were made for it, and their raw replies
+        /// Include its judge calls and their raw replies
         #[arg(long)]
         calls: bool,
         #[command(flatten)]
@@ -68,7 +66,7 @@ impl Jobs {
                 ]);
                 list.print(global, async |client: &Client, limit| {
                     if let Some(batch) = batch {
-                        client.batch(*batch).await?; // an unknown one is an error, not an empty list
+                        client.batch(*batch).await?; // an unknown batch is an error, not an empty list
                     }
                     client.jobs(&filter, limit).await
                 })

@@ -1,4 +1,4 @@
-//! `gavel judges`: who can be asked, and the hold of each.
+//! `gavel judges`: judges and their holds.
 
 use clap::{Args, Subcommand};
 
@@ -22,18 +22,18 @@ pub(super) struct Judges {
 
 #[derive(Debug, Subcommand)]
 enum JudgesCommand {
-    /// List judges: breaker, holds, what they spent and may spend, pace, last error
+    /// List judges with breaker, holds, cost and caps, rate limits and last error
     List(Common),
-    /// Stop asking a judge; its jobs wait, all others go on
+    /// Stop calling a judge; its jobs wait, all others continue
     Pause {
-        /// The judge's name
+        /// Name of the judge
         name: String,
         #[command(flatten)]
         common: Common,
     },
-    /// Ask a judge again: opens a pause, a used-up quota or a refused key; a cap that is reached stays
+    /// Call a judge again: ends a pause, and a hold by quota or rejected key, but not by a reached cap
     Resume {
-        /// The judge's name
+        /// Name of the judge
         name: String,
         #[command(flatten)]
         common: Common,
@@ -89,7 +89,7 @@ fn last_error(judge: &Judge) -> String {
     }
 }
 
-/// Adds the table of judges, and what is known of each.
+/// Adds the table of judges, and notes about each.
 pub(super) fn text(judges: &[Judge], out: &mut Text) {
     let shown = || judges.iter().filter(|judge| is_shown(judge));
     out.rows(shown());
@@ -105,13 +105,13 @@ pub(super) fn text(judges: &[Judge], out: &mut Text) {
     }
 }
 
-/// Another model of an entry is shown where there is something to say of it: it shares the entry's key.
+/// Another model of an entry is only shown if it has data, because it shares the entry's key.
 fn is_shown(judge: &Judge) -> bool {
     let is_used = !judge.kinds.is_empty() || !judge.gates.is_empty() || judge.hold.is_some();
     is_used || !judge.name.contains(':') || !spent(judge).is_empty()
 }
 
-/// What a judge spent today and this month; where its entry has a cap, what the entry spent of it.
+/// Cost of a judge today and this month. If its entry has a cap, the entry's cost and the cap.
 fn spent(judge: &Judge) -> String {
     let cap = judge.cap.as_ref();
     let spent = cap.map_or(&judge.spent, |cap| &cap.spent);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_entry_spent_stands_beside_its_cap() {
+    fn shows_entry_cost_next_to_cap() {
         let sum = |today: Value, today_unpriced: u64, month: Value, unpriced: u64| json!({ "today_usd": today, "today_unpriced_calls": today_unpriced, "month_usd": month, "unpriced_calls": unpriced });
         let all = sum(json!(2.0), 0, json!(3.0), 0);
         let cap =

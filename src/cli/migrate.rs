@@ -1,4 +1,4 @@
-//! `gavel migrate`: the schema, forwards and back.
+//! `gavel migrate`: applies or reverts schema migrations.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::app::{Mode, hold_data_folder, open_store};
 use crate::config::{Settings, redacted_url};
 use crate::store::Store;
 
-/// Apply pending database migrations, or take some back
+/// Apply pending database migrations, or revert some
 #[derive(Debug, Args)]
 #[command(
     long_about = "Apply pending migrations to the database that DATABASE_URL names, else to the one in the data folder. \
@@ -22,10 +22,10 @@ use crate::store::Store;
     after_help = "Examples:\n  DATABASE_URL=postgres://gavel@db/gavel gavel migrate\n  gavel migrate --revert 1"
 )]
 pub(super) struct Migrate {
-    /// Take back the newest N migrations instead; what they added is lost
+    /// Revert the newest N migrations instead; the data they added is lost
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     revert: Option<u32>,
-    /// Data folder, when no database is set [env: GAVEL_DATA_DIR] [default: ./gavel-data]
+    /// Data folder, without a database [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
 }
@@ -60,7 +60,7 @@ impl Migrate {
     }
 }
 
-/// The store that the settings name, and what people call it.
+/// The store of the settings, with its display name.
 pub(super) fn store_of(settings: &Settings) -> Result<(Mode, String), CliError> {
     match settings.database.url.as_str() {
         "" => embedded(settings),
@@ -68,7 +68,7 @@ pub(super) fn store_of(settings: &Settings) -> Result<(Mode, String), CliError> 
     }
 }
 
-/// The data folder, which must be there.
+/// The data folder. Must exist.
 fn embedded(settings: &Settings) -> Result<(Mode, String), CliError> {
     let data_dir = PathBuf::from(&settings.data_dir);
     let name = data_dir.display().to_string();

@@ -1,5 +1,5 @@
-//! The command line: one file per command. Results go to stdout, everything else to stderr; the exit code says how it
-//! went. Holds no rule of scoring: commands talk to the service, theirs or a remote one, through `client`.
+//! Command line: one file per command. Results go to stdout, messages to stderr; the exit code is the status. Contains no scoring rules:
+//! commands use an embedded or a remote service through `client`.
 
 mod analytics;
 mod batches;
@@ -75,10 +75,9 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// Flags that every command takes.
 #[derive(Debug, Clone, Args)]
 struct Global {
-    /// Settings file (TOML); every key is optional
+    /// Settings file (TOML); all keys are optional
     #[arg(
         long,
         global = true,
@@ -90,18 +89,18 @@ struct Global {
     /// Criteria file (YAML) instead of the built-in one [env: GAVEL_SCORING_CONFIG]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
     scoring_config: Option<String>,
-    /// Judges' file (YAML) instead of the built-in one [env: GAVEL_LLM_PROVIDERS]
+    /// Judges file (YAML) instead of the built-in one [env: GAVEL_LLM_PROVIDERS]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
     llm_providers: Option<String>,
-    /// Log lines as text or json [env: GAVEL_LOG_FORMAT] [default: text]
+    /// Log format: text or json [env: GAVEL_LOG_FORMAT] [default: text]
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Settings")]
     log_format: Option<String>,
-    /// What is logged, such as debug or info,gavel=debug [env: GAVEL_LOG_FILTER] [default: info; commands: warn]
+    /// Log filter, such as debug or info,gavel=debug [env: GAVEL_LOG_FILTER] [default: info; commands: warn]
     #[arg(long, global = true, value_name = "FILTER", help_heading = "Settings")]
     log: Option<String>,
 }
 
-// Each command's own doc is its help: one here would take its place, the long one too.
+// No doc comments on variants, because they would replace each command's own help and long help.
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(up::Up),
@@ -134,9 +133,8 @@ enum Command {
     Completions(completions::Completions),
 }
 
-/// Runs the command line of this process and answers its exit code.
 pub fn main() -> ExitCode {
-    // Before any thread runs, and before flags are read: flags may come from the environment.
+    // Before any thread starts, because it changes the environment, and before flags are parsed, because their defaults come from it.
     let dotenv = config::read_dotenv(std::path::Path::new(".env"));
     let cli = Cli::parse();
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -194,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Every line of a command's examples, and of those of the commands below it, that a terminal would break.
+    /// Lines of examples of a command and its subcommands that exceed the terminal width.
     fn too_long(command: &Command) -> Vec<String> {
         let help = command.get_after_help().map(ToString::to_string);
         let help = help.unwrap_or_default();
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_of_80_columns_breaks_no_example() {
+    fn examples_fit_80_columns() {
         assert_eq!(too_long(&Cli::command()), Vec::<String>::new());
     }
 }

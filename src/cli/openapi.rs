@@ -1,5 +1,3 @@
-//! `gavel openapi`.
-
 use clap::Args;
 
 use super::outcome::{CliError, Exit};

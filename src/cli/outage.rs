@@ -1,4 +1,4 @@
-//! A service that is away for a moment is asked again: restarted, behind a gateway, short of a database.
+//! Retries requests while the service is unavailable: restarting, behind a failing gateway, or without its database.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::client::ClientError;
 const OUTAGE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Sends a request again while the service is away, for a minute; the progress says why nothing moves.
+/// Retries a request for a minute while the service is unavailable. The progress shows the reason.
 pub(super) async fn retried<T>(
     progress: &Progress,
     send: impl AsyncFn() -> Result<T, ClientError>,
@@ -18,7 +18,7 @@ pub(super) async fn retried<T>(
     retried_for(OUTAGE, progress, send).await
 }
 
-/// The same with another retry budget.
+/// Like [`retried`], with another retry budget.
 pub(super) async fn retried_for<T>(
     budget: Duration,
     progress: &Progress,
@@ -28,11 +28,11 @@ pub(super) async fn retried_for<T>(
     loop {
         match send().await {
             Err(error) if is_passing(&error) && begun.elapsed() < budget => {
-                // Whoever took this request before is at it still: the service is there.
+                // The service is available and still processes an earlier attempt of this request.
                 if error.problem() != Some("idempotency-key-in-use") {
                     progress.away(&error.to_string(), budget);
                 }
-                progress.still();
+                progress.print_if_due();
                 tokio::time::sleep(PAUSE.min(budget / 4)).await;
             }
             done => {
@@ -43,7 +43,7 @@ pub(super) async fn retried_for<T>(
     }
 }
 
-/// Whether the same request may go well in a moment.
+/// Whether a retry of the request may succeed.
 fn is_passing(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_that_is_away_is_asked_again_and_another_program_is_not() {
+    fn retries_unavailable_service_but_not_other_programs() {
         let base = || "http://gavel".to_owned();
         assert!(is_passing(&ClientError::Away {
             base: base(),

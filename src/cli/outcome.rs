@@ -1,4 +1,4 @@
-//! How a command ended: the exit codes, and which error has which.
+//! Exit codes of commands and their errors.
 
 use std::process::ExitCode;
 
@@ -9,18 +9,18 @@ use crate::store::StoreError;
 use crate::suite::run::folder::FolderError;
 use crate::telemetry::TelemetryError;
 
-/// The exit codes that scripts may rely on.
+/// Exit codes. Scripts depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
     /// 0.
     Done,
-    /// 1: what was evaluated is not good enough.
+    /// 1: the evaluated run doesn't pass.
     GateFailed,
-    /// 2: the command line, a setting or a file is wrong.
+    /// 2: the command line, a setting or a file is invalid.
     Usage,
-    /// 3: a service or the judge is down, or something failed or is not finished.
+    /// 3: a service or the judge is unavailable, or a part failed or isn't finished.
     Incomplete,
-    /// 4: there was nothing to do.
+    /// 4: there was no work.
     Nothing,
     /// 130: Ctrl-C.
     Interrupted,
@@ -45,12 +45,12 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command failed, in words for the person who ran it.
+/// Error of a command, with a message for the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct CliError {
     pub(super) exit: Exit,
-    /// What went wrong, and the remedy. Empty: said already.
+    /// Error and remedy. Empty if already printed.
     pub(super) message: String,
 }
 
@@ -77,7 +77,6 @@ impl CliError {
     }
 }
 
-/// Whether a command was ended by Ctrl-C.
 pub(super) fn is_interrupted<T>(ended: &Result<T, CliError>) -> bool {
     let error = ended.as_ref().err();
     error.is_some_and(|error| error.exit == Exit::Interrupted)
@@ -140,7 +139,7 @@ impl From<ClientError> for CliError {
     }
 }
 
-/// The exit code of an answer: what the asker can correct is 2, what is down is 3.
+/// Exit code of an API error: 2 if the user can correct it, 3 if the service is unavailable.
 pub(super) fn exit_of(error: &ClientError) -> Exit {
     match error {
         ClientError::Address(_) => Exit::Usage,
@@ -166,7 +165,7 @@ impl From<FolderError> for CliError {
 }
 
 impl From<std::io::Error> for CliError {
-    /// Writing the results: a reader that has seen enough (`| head`) is no failure.
+    /// A closed pipe (`| head`) isn't an error.
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Self {

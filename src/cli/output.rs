@@ -1,4 +1,4 @@
-//! What a command prints: results on stdout, notes on stderr, tables that fit the terminal.
+//! Output of commands: results on stdout, notes on stderr, tables in the width of the terminal.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -14,9 +14,9 @@ use crate::client::Download;
 use crate::report::{self, GateResult};
 use crate::wire::{Resumed, WordTable, words};
 
-/// Width of tables where stdout is no terminal, columns.
+/// Width of tables without a terminal, columns.
 const WIDE: u16 = 160;
-/// A first column up to this width isn't wrapped: it has the names of rows, and names are copied.
+/// A first column up to this width isn't wrapped, because it contains names to be copied.
 const NAME_WIDTH: usize = 40;
 
 pub(super) fn line(text: &str) -> io::Result<()> {
@@ -24,7 +24,7 @@ pub(super) fn line(text: &str) -> io::Result<()> {
     writeln!(out, "{text}")
 }
 
-/// Writes results as JSON: indented on a terminal, else in one line.
+/// Writes results as JSON: indented on a terminal, otherwise on one line.
 pub(super) fn json(value: &impl Serialize) -> io::Result<()> {
     let text = match io::stdout().is_terminal() {
         true => serde_json::to_string_pretty(value)?,
@@ -37,7 +37,7 @@ pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Writes a note to stderr. It may quote files and replies from outside.
+/// Writes a note to stderr. It may quote external files and replies.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", clean(text)); // stderr may be closed
 }
@@ -48,20 +48,19 @@ pub(super) fn error(error: &CliError) {
     }
 }
 
-/// A result of a command: serialized with `--json`, else printed as text.
+/// Result of a command: serialized with `--json`, otherwise printed as text.
 pub(super) trait Printable: Serialize {
     fn text(&self, out: &mut Text);
 
-    /// The exit code of a command that printed it.
+    /// Exit code after printing it.
     fn exit(&self) -> Exit {
         Exit::Done
     }
 }
 
-/// The title of a column, and the cell of a row in it.
+/// Title of a column, and function for a row's cell.
 pub(super) type Column<T> = (&'static str, fn(&T) -> String);
 
-/// A row of a table.
 pub(super) trait Row: Serialize + 'static {
     const COLUMNS: &'static [Column<Self>];
 }
@@ -78,7 +77,6 @@ impl<T: Row> Printable for ItemList<T> {
     }
 }
 
-/// Prints a result, as JSON or as text.
 pub(super) fn print(result: &impl Printable, as_json: bool) -> Result<Exit, CliError> {
     let printed = match as_json {
         true => json(result),
@@ -89,7 +87,7 @@ pub(super) fn print(result: &impl Printable, as_json: bool) -> Result<Exit, CliE
         }
     };
     match printed.map_err(CliError::from) {
-        // A reader that has read enough (`| head`) doesn't change the result.
+        // A closed pipe (`| head`) doesn't change the result.
         Err(error) if error.exit == Exit::Done => {}
         printed => printed?,
     }
@@ -108,7 +106,6 @@ pub(super) struct OneLine<T> {
 }
 
 impl<T> OneLine<T> {
-    /// Wraps a result whose text doesn't depend on it.
     pub(super) fn done(text: impl Into<String>) -> impl FnOnce(T) -> Self {
         let text = text.into();
         |result| Self {
@@ -142,10 +139,9 @@ impl<T: Serialize> Printable for OneLine<T> {
     }
 }
 
-/// The cells of a row, in the order of the head.
 pub(super) type TableRow = Vec<String>;
 
-/// The text of a result: its lines for stdout, then its notes for stderr. Control characters are removed.
+/// Text of a result: lines for stdout, then notes for stderr. Control characters are removed.
 #[derive(Default)]
 pub(super) struct Text {
     lines: Vec<String>,
@@ -182,7 +178,6 @@ impl Text {
         self.table(&head, items.into_iter().map(cells));
     }
 
-    /// Adds a table with a line per row.
     pub(super) fn table(&mut self, head: &[&str], rows: impl IntoIterator<Item = TableRow>) {
         let mut table = filled(head, rows);
         if table.is_empty() {
@@ -194,12 +189,12 @@ impl Text {
         self.lines.push(table.trim_fmt());
     }
 
-    /// Adds a table whose cells have many lines.
+    /// Adds a table with multi-line cells.
     pub(super) fn spaced_table(&mut self, head: &[&str], rows: impl IntoIterator<Item = TableRow>) {
         self.lines.push(filled(head, rows).trim_fmt());
     }
 
-    /// Adds counts by two lists of words: a row for each word of one list, a column for each of the other.
+    /// Adds a contingency table with a row and a column per label.
     pub(super) fn counts(&mut self, corner: &str, counted: &WordTable) {
         let word = |label: &String| label.replace('_', " ");
         let columns: Vec<String> = counted.labels.iter().map(word).collect();
@@ -213,7 +208,6 @@ impl Text {
         self.table(&head, rows);
     }
 
-    /// Adds the decision of gates with its reasons.
     pub(super) fn decision(&mut self, gate_result: &GateResult) {
         self.line(format!("\n{}", gate_result.decision.as_str()));
         for reason in &gate_result.reasons {
@@ -232,7 +226,7 @@ impl Text {
     }
 }
 
-/// Writes a download to a file, whole or not at all, or to stdout. Returns the number of lines, and the file.
+/// Writes a download to stdout or atomically to a file. Returns the number of lines, and the file.
 pub(super) async fn save(
     mut download: Download,
     path: Option<&Path>,
@@ -266,7 +260,7 @@ pub(super) async fn save(
     Ok((lines, written))
 }
 
-/// A table as wide as the terminal, else [`WIDE`].
+/// Creates a table as wide as the terminal, otherwise [`WIDE`].
 fn filled(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> Table {
     let mut table = Table::new();
     table
@@ -295,19 +289,19 @@ fn filled(head: &[&str], rows: impl IntoIterator<Item = TableRow>) -> Table {
     table
 }
 
-/// Text without control characters: text from outside must not move the cursor or colour the terminal.
+/// Removes control characters, so that external text can't move the cursor or colour the terminal.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() && c != '\n' { ' ' } else { c })
         .collect()
 }
 
-/// A number with this number of decimals; empty for `None`.
+/// Formats a number with `decimals` decimals; empty for `None`.
 pub(super) fn rounded(number: Option<f64>, decimals: usize) -> String {
     number.map_or_else(String::new, |number| format!("{number:.decimals$}"))
 }
 
-/// `: TEXT`, or nothing for an empty text.
+/// `: TEXT`. Empty for an empty text.
 pub(super) fn after_colon(words: &str) -> String {
     match words {
         "" => String::new(),
@@ -329,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_a_row_and_ids_are_never_broken_into_lines() {
+    fn names_and_ids_are_not_wrapped() {
         let ids = [
             "01a205fd-4d51-7619-beb1-eafa5228bce9",
             "01983c66-0000-7000-8000-00000008e0a1",
@@ -346,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside_cannot_drive_the_terminal() {
+    fn control_characters_are_removed() {
         assert_eq!(clean("a\u{1b}[31mb\r\u{7}c\nd"), "a [31mb  c\nd");
     }
 }

@@ -1,4 +1,4 @@
-//! How far something is: a bar on a terminal, a plain line every 15 s elsewhere. Always on stderr.
+//! Progress on stderr: a bar on a terminal, otherwise a line every 15 s.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stderr};
@@ -11,7 +11,7 @@ use super::output;
 
 const EVERY: Duration = Duration::from_secs(15);
 
-/// Counts what is done of a number of things, which may rise.
+/// Counts finished items of a total, which may grow.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     plain: Mutex<Plain>,
@@ -22,9 +22,9 @@ struct Plain {
     done: u64,
     failed: u64,
     total: u64,
-    /// What else there is to say, such as what it cost.
+    /// Additional text, such as the cost.
     beside: String,
-    /// Why nothing moves at the moment.
+    /// Reason why the service is currently unavailable.
     away: Option<String>,
     said: Instant,
     /// Keys of [`Progress::print_once`].
@@ -32,7 +32,7 @@ struct Plain {
 }
 
 impl Progress {
-    /// Begins at 0 of `total`; `what` is what is counted, such as `sessions`.
+    /// Starts at 0 of `total`; `what` names the items, such as `sessions`.
     pub(super) fn new(what: &'static str, total: usize) -> Self {
         let total = u64::try_from(total).unwrap_or(u64::MAX);
         let template = "{bar:30} {pos}/{len} {msg} {elapsed_precise} (left: {eta})";
@@ -40,16 +40,16 @@ impl Progress {
         if let Some(bar) = &bar {
             bar.set_length(total);
         }
-        Self::begin(what, total, bar)
+        Self::with_bar(what, total, bar)
     }
 
-    /// Begins at 0 of a number that isn't known yet; [`Progress::at`] tells it.
+    /// Starts at 0 of an unknown total, which [`Progress::at`] sets.
     pub(super) fn growing(what: &'static str) -> Self {
         let bar = bar(what, "{bar:30} {pos}/{len} {msg} {elapsed_precise}");
-        Self::begin(what, 0, bar)
+        Self::with_bar(what, 0, bar)
     }
 
-    fn begin(what: &'static str, total: u64, bar: Option<ProgressBar>) -> Self {
+    fn with_bar(what: &'static str, total: u64, bar: Option<ProgressBar>) -> Self {
         Self {
             bar,
             plain: Mutex::new(Plain {
@@ -65,24 +65,23 @@ impl Progress {
         }
     }
 
-    /// So many are done by now, so many of them not well, of so many in all; `beside` is what else there is to say.
+    /// Sets the numbers of finished, failed and all items; `beside` is additional text.
     pub(super) fn at(&self, [done, failed, total]: [u64; 3], beside: &str) {
         let mut plain = self.lock();
         (plain.done, plain.failed, plain.total) = (done, failed, total);
         beside.clone_into(&mut plain.beside);
         self.moved(&plain);
         drop(plain);
-        self.still();
+        self.print_if_due();
     }
 
-    /// One more is done, well or not.
     pub(super) fn one(&self, well: bool) {
         let mut plain = self.lock();
         plain.done += 1;
         plain.failed += u64::from(!well);
         self.moved(&plain);
         drop(plain);
-        self.still();
+        self.print_if_due();
     }
 
     fn moved(&self, plain: &Plain) {
@@ -102,7 +101,6 @@ impl Progress {
         bar.set_message(format!("{}{failed}{beside}", self.what));
     }
 
-    /// Prints a line above the bar.
     pub(super) fn println(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::note(text)),
@@ -110,14 +108,14 @@ impl Progress {
         }
     }
 
-    /// Prints a text that many items share; once for each `key`.
+    /// Prints a text once per `key`.
     pub(super) fn print_once(&self, key: &str, text: &str) {
         if self.lock().once.insert(key.to_owned()) {
             self.println(text);
         }
     }
 
-    /// Says, once until it is [`Progress::back`], that the service is away, and for how long it is asked again.
+    /// Prints that the service is unavailable and the duration of retries, once until [`Progress::back`].
     pub(super) fn away(&self, why: &str, budget: Duration) {
         let mut plain = self.lock();
         if plain.away.is_some() {
@@ -131,13 +129,12 @@ impl Progress {
         ));
     }
 
-    /// The service answers.
     pub(super) fn back(&self) {
         self.lock().away = None;
     }
 
-    /// Writes a plain line if the last one is old enough. Call it from time to time.
-    pub(super) fn still(&self) {
+    /// Prints a line if the last one is old enough. Call it regularly.
+    pub(super) fn print_if_due(&self) {
         let mut plain = self.lock();
         if self.bar.is_none() && plain.said.elapsed() >= EVERY {
             plain.said = Instant::now();
@@ -160,7 +157,7 @@ impl Progress {
     }
 }
 
-/// A bar on a terminal; none elsewhere.
+/// Creates a bar on a terminal, otherwise `None`.
 fn bar(what: &'static str, template: &str) -> Option<ProgressBar> {
     let style = ProgressStyle::with_template(template).ok()?;
     stderr().is_terminal().then(|| {

@@ -1,4 +1,4 @@
-//! `gavel prune`: deletes what is past its time by hand, on the store itself. What retention does by itself, with the same steps.
+//! `gavel prune`: runs retention manually on the store, with the same steps.
 
 use std::time::Instant;
 
@@ -19,8 +19,8 @@ use crate::clock::{Clock as _, ClockSkew, SystemClock};
 use crate::lifecycle::Signals;
 use crate::store::{Aged, Pruning, Store};
 
-/// The least age: keys of requests and cached replies are kept for a day.
-const YOUNGEST: TimeDelta = TimeDelta::days(1);
+/// Minimum age, because idempotency keys and cached replies are kept for a day.
+const MIN_AGE: TimeDelta = TimeDelta::days(1);
 
 /// Delete old jobs, sessions and judge calls
 #[derive(Debug, Args)]
@@ -37,38 +37,38 @@ pub(super) struct Prune {
     /// Jobs and batches that ended before that, with their calls and the scores of cases; scores of sessions stay
     #[arg(long)]
     jobs: bool,
-    /// Sessions that completed (else came) and were last put before that, with all that was made of them
+    /// Sessions completed (otherwise created) and last updated before that, with all their data
     #[arg(long)]
     sessions: bool,
-    /// Judge calls that were sent before that, with their raw replies
+    /// Judge calls sent before that, with their raw replies
     #[arg(long)]
     calls: bool,
-    /// Deliveries of webhooks, whether they arrived or not, of events before that
+    /// Webhook deliveries of events before that, delivered or not
     #[arg(long)]
     deliveries: bool,
-    /// Imports that ended before that, with the reasons of what failed
+    /// Imports that ended before that, with their errors
     #[arg(long)]
     imports: bool,
-    /// What is older than an age (365d), a date (2024-01-31) or a time; a day at least
+    /// Age (365d), date (2024-01-31) or time; at least a day ago
     #[arg(long, value_name = "AGE", value_parser = time)]
     older_than: DateTime<Utc>,
-    /// Delete also where that is more than half of what is stored of a kind
+    /// Delete even if that is more than half of the stored rows of a type
     #[arg(long)]
     more_than_half: bool,
-    /// Say how many there are, and delete nothing
+    /// Count rows, delete nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Data folder, when no database is set [env: GAVEL_DATA_DIR] [default: ./gavel-data]
+    /// Data folder, without a database [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
 }
 
 impl Prune {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        if self.older_than > SystemClock.now() - YOUNGEST {
+        if self.older_than > SystemClock.now() - MIN_AGE {
             return Err(CliError::usage(
                 "--older-than names a time less than a day ago: give 1d or more, or an earlier date",
             ));
@@ -137,7 +137,7 @@ impl Prune {
         let mut answer = json!({"before": self.older_than, "dry_run": self.dry_run});
         let mut words = Vec::new();
         if self.sessions && !self.dry_run {
-            // Days are counted before their sessions go. A worker does so all the time, if there is one.
+            // Rolls up days before their sessions are deleted. Workers do this continuously, but there may be none.
             while store.analytics().roll_up_days().await?.more {}
         }
         for (_, name, of_it) in wanted() {
@@ -166,7 +166,7 @@ impl Prune {
         })
     }
 
-    /// In steps, with a rest as long as each, which is the others' time.
+    /// Deletes in steps. Sleeps after each step as long as it took, so that other processes can use the database.
     async fn delete(
         &self,
         store: &Store,

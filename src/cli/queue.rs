@@ -1,4 +1,4 @@
-//! `gavel queue`: what is in it, and the hold of all judges at once.
+//! `gavel queue`: contents of the queue, and the hold on all judges.
 
 use clap::{Args, Subcommand};
 
@@ -62,7 +62,6 @@ impl Queue {
     }
 }
 
-/// The queue, and what works on it.
 #[derive(serde::Serialize)]
 struct Status {
     queue: wire::Queue,
@@ -96,7 +95,7 @@ impl Row for wire::Worker {
     const COLUMNS: &'static [Column<Self>] = &[
         ("worker", |it| it.name.clone()),
         ("state", |it| {
-            // The jobs of a dead worker belong to others by now.
+            // The jobs of a silent worker have been claimed by others.
             match it.alive || it.state == WorkerState::Stopped {
                 true => it.state.to_string(),
                 false => "silent".to_owned(),

@@ -1,4 +1,4 @@
-//! `gavel report`: the report of a run or of a batch, in any format.
+//! `gavel report`: writes the report of a run or of a batch, in any format.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Seek as _, Write};
@@ -30,16 +30,16 @@ use crate::wire::ItemOutcome;
         --allow-simulated says so."
 )]
 pub(super) struct Report {
-    /// A run's folder, its evaluation-results.jsonl, or the id of a batch
+    /// Folder of a run, its evaluation-results.jsonl, or the id of a batch
     #[arg(value_name = "RUN_DIR|BATCH_ID")]
     of: String,
-    /// json, jsonl, csv, xlsx, parquet, junit.xml or md [default: what --output ends with, else md]
+    /// Format: json, jsonl, csv, xlsx, parquet, junit.xml or md [default: from the extension of --output, otherwise md]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Write to this file instead of stdout
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Only the items of a batch with this outcome; for jsonl, csv and parquet
+    /// Only items of a batch with this outcome; for jsonl, csv and parquet
     #[arg(long, value_name = "OUTCOME", value_parser = choice::<ItemOutcome>(ItemOutcome::ALL.iter().map(|it| it.as_str())))]
     outcome: Option<ItemOutcome>,
     /// Let scores of a simulated judge pass
@@ -92,7 +92,7 @@ impl Report {
         Ok(Exit::Done)
     }
 
-    /// The format that was named, else the one that the output's name ends with, else Markdown.
+    /// The requested format, otherwise from the output's extension, otherwise Markdown.
     fn format(&self) -> Result<Format, CliError> {
         let Some(output) = &self.output else {
             return Ok(self.format.unwrap_or(Format::Markdown));
@@ -109,7 +109,7 @@ impl Report {
         })
     }
 
-    /// Whether the output's folder is there, before anything is read.
+    /// Checks that the output's folder exists, before any data is read.
     fn place_is_there(&self) -> Result<(), CliError> {
         let Some(output) = &self.output else {
             return Ok(());
@@ -130,7 +130,7 @@ impl Report {
         }
     }
 
-    /// What is there under the argument: a folder, a file, else a batch.
+    /// Resolves the argument: a folder, a file, otherwise a batch.
     fn subject(&self) -> Result<Subject, CliError> {
         let path = Path::new(&self.of);
         if path.is_dir() {
@@ -160,7 +160,7 @@ impl Report {
         folder: &Path,
         format: Format,
     ) -> Result<(), CliError> {
-        // Results from elsewhere have no header beside them, and are taken for all there is.
+        // Results made by other tools have no header and count as complete.
         let (name, asked, judging, judged_by) = match RunFolder::header_of(folder) {
             Ok(header) => (
                 header.suite.path.display().to_string(),

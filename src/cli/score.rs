@@ -1,4 +1,4 @@
-//! `gavel score`: from files or by id, with a service or all by itself.
+//! `gavel score`: scores sessions from files or by id, with a running or an embedded service.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,18 +32,18 @@ pub(super) struct Score {
     /// Files with sessions, or ids of stored sessions
     #[arg(required = true, value_name = "FILE|ID")]
     targets: Vec<String>,
-    /// Judge again where there is a score already; cached replies are skipped
+    /// Score again if there is a score; ignores cached replies
     #[arg(long)]
     force: bool,
-    /// Wait at most this long for all of them; 0: enqueue and print the jobs [default: until they have ended]
+    /// Maximum wait for all scores; 0: enqueue and print the jobs [default: until they have ended]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
-    /// Score under other criteria than the current ones (see `gavel criteria list`); what comes of it is the session's current score. To try
+    /// Use other criteria than the current ones (see `gavel criteria list`); the result becomes the session's current score. To try
     /// criteria without that: `gavel rescore --preview`
     #[arg(long, value_name = "HASH")]
     criteria_hash: Option<String>,
-    /// Ask a simulated judge, to try things with no key. It runs in this process, over the data folder (DATABASE_URL and
-    /// REDIS_URL are ignored). Its scores say nothing of what is scored
+    /// Use a simulated judge, to try Gavel without a key. It runs in this process with the data folder (DATABASE_URL and REDIS_URL are
+    /// ignored). Its scores don't measure the sessions
     #[arg(long)]
     simulate: bool,
     #[command(flatten)]
@@ -119,7 +119,7 @@ impl Score {
             _ => connection.client.address("/sessions"),
         });
         Ok(ScoreResults {
-            exit: exit(&judged, imported.refused),
+            exit: exit(&judged, imported.rejected),
             works_here: connection.works_here,
             other_criteria: judged.iter().any(is_of_others),
             page,
@@ -128,16 +128,15 @@ impl Score {
     }
 }
 
-/// What came of the sessions.
 #[derive(Serialize)]
 struct ScoreResults {
     items: Vec<SessionVerdict>,
     #[serde(skip)]
     works_here: bool,
-    /// Whether any was scored by criteria that aren't current.
+    /// Whether any session was scored by criteria that aren't current.
     #[serde(skip)]
     other_criteria: bool,
-    /// Where a running service shows them.
+    /// Address of the page on a running service.
     #[serde(skip)]
     page: Option<String>,
     #[serde(skip)]
@@ -185,8 +184,8 @@ impl ScoreResults {
     }
 }
 
-fn exit(judged: &[SessionVerdict], refused: usize) -> Exit {
-    let mut exit = match (refused, judged) {
+fn exit(judged: &[SessionVerdict], rejected: usize) -> Exit {
+    let mut exit = match (rejected, judged) {
         (0, []) => Exit::Nothing,
         (0, _) => Exit::Done,
         (_, _) => Exit::Usage,
@@ -233,7 +232,7 @@ fn row(one: &SessionVerdict) -> TableRow {
         },
         Verdict::Refused { problem } => problem.to_string(),
     };
-    // An earlier score stays, whatever became of this try.
+    // An earlier score remains the current one.
     let [score, rating, flags, judge] = ["-", "no new score", "", ""].map(str::to_owned);
     vec![id, score, rating, flags, judge, note]
 }

@@ -1,4 +1,4 @@
-//! Requests scores and waits for their jobs: `score`, `demo` and `evaluate`.
+//! Requests scores and waits for their jobs. Used by `score`, `demo` and `evaluate`.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::job::{JobId, JobState};
 use crate::wire::{Job, Problem, Score, WaitReason};
 
 const MAX_CONCURRENT: usize = 32;
-/// The shortest time between two polls of a job, where the server answers at once.
+/// Minimum interval between two polls of a job, if the server responds at once.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the first poll of a job waits for its end. After it the user is told what the job waits for.
+/// Maximum duration of a job's first poll. After it, the user sees why the job waits.
 const FIRST_POLL: Duration = Duration::from_secs(3);
 const LONG_POLL: Duration = Duration::from_secs(20);
 
@@ -29,12 +29,12 @@ pub(super) struct ScoringOptions {
     pub(super) until: Until,
 }
 
-/// How long to wait for jobs.
+/// Condition to stop waiting for jobs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Until {
-    /// Until all have ended.
+    /// All jobs have ended.
     Ended,
-    /// Until all have ended, or wait for a correction of this process's own settings.
+    /// All jobs have ended, or wait for a correction of this process's own settings.
     Stuck,
     Deadline(Instant),
 }
@@ -65,7 +65,7 @@ pub(super) struct SessionVerdict {
     pub(super) verdict: Verdict,
 }
 
-/// Requests the score of every session and waits. Problems of one session are its verdict; those of the service are errors.
+/// Requests the scores of all sessions and waits. Problems of one session are its verdict; those of the service are errors.
 pub(super) async fn score_all(
     client: &Client,
     sessions: &[Uuid],
@@ -134,7 +134,7 @@ fn is_of_session(name: &str) -> bool {
     )
 }
 
-/// Returns the job when it has ended, or unfinished when the wait is over.
+/// Returns the job, unfinished if the wait ended first.
 async fn wait(
     client: &Client,
     id: JobId,
@@ -171,8 +171,8 @@ async fn wait(
     polled.map(|(job, _)| job)
 }
 
-/// Polls a job until it has ended, or until `stop` gives a reason to wait no longer; `stop` gets the job and the time of its poll.
-/// A poll lasts at most `longest`. Cancelling `hurry` ends a poll early; from then on polls are short.
+/// Polls a job until it has ended or `stop` returns a reason to stop waiting. `stop` gets the job and the time of its poll. A poll lasts at
+/// most `longest`. Cancelling `hurry` ends a poll early; later polls are short.
 pub(super) async fn poll<T>(
     client: &Client,
     id: JobId,
@@ -202,12 +202,12 @@ pub(super) async fn poll<T>(
         if let Some(reason) = stop(&job, begun) {
             return Ok((job, Some(reason)));
         }
-        progress.still();
+        progress.print_if_due();
         sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
     }
 }
 
-/// Why a job waits, until when, and its judge's last error; empty if it doesn't wait.
+/// Why a job waits, until when, and its judge's last error. Empty if it doesn't wait.
 pub(super) fn waiting(job: &Job) -> String {
     let wait = job.wait.as_ref();
     wait.map_or_else(String::new, |wait| wait.text(job.judge.as_deref()))

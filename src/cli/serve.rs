@@ -36,7 +36,7 @@ impl Serve {
     }
 }
 
-/// Both servers must be named; says which isn't, and the way without any.
+/// Requires that both servers are configured. The error names the missing one and the alternative without servers.
 pub(super) fn require_servers(context: &Context, command: &str) -> Result<(), CliError> {
     let settings = &context.settings;
     let mut missing = Vec::new();

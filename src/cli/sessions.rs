@@ -1,4 +1,4 @@
-//! `gavel sessions`: import, list, show, delete. Importing scores nothing.
+//! `gavel sessions`: import, list, show, delete. Importing doesn't score.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub(super) struct Sessions {
 
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
-    /// Store sessions from files or from a TARSy; scores nothing
+    /// Store sessions from files or from a TARSy, without scoring them
     #[command(
         long_about = "Store sessions from files or from a TARSy; scores nothing.\n\nFrom a TARSy, every page of its list \
                       is read, 2 requests a second. Interrupted, killed or restarted, the import goes on where it stood \
@@ -39,8 +39,8 @@ enum SessionsCommand {
         /// Files with one session, a list, or one per line, or folders of them; - is stdin
         #[arg(conflicts_with = "from", value_name = "FILE|DIR")]
         files: Vec<PathBuf>,
-        /// Format of the files: messages (model APIs, agent frameworks), spans (OpenInference, OpenTelemetry), langsmith,
-        /// langfuse, braintrust, inspect, claude_code or codex. [default: detected in each file]
+        /// Format of the files: messages (model APIs, agent frameworks), spans (OpenInference, OpenTelemetry), langsmith, langfuse,
+        /// braintrust, inspect, claude_code or codex. [default: detected in each file]
         #[arg(long, conflicts_with = "from")]
         format: Option<SessionFormat>,
         #[command(flatten)]
@@ -50,7 +50,7 @@ enum SessionsCommand {
     },
     /// List sessions, newest first
     List {
-        /// Where the session stands: completed, failed, in_progress ..
+        /// Status of the session: completed, failed, in_progress ..
         #[arg(long)]
         status: Option<String>,
         /// By score: yes, no, running or failed
@@ -59,7 +59,7 @@ enum SessionsCommand {
         /// By rating: failed, weak, adequate, good or near_perfect
         #[arg(long)]
         rating: Option<String>,
-        /// Part of an alert type, agent or author, or what an id or an external id begins with
+        /// Part of an alert type, agent or author, or start of an id or an external id
         #[arg(long)]
         search: Option<String>,
         #[command(flatten)]
@@ -67,7 +67,7 @@ enum SessionsCommand {
     },
     /// Show one session with its score
     Show(One),
-    /// Delete one session with all that was made of it: scores, ratings, jobs, judge calls. It can't be undone
+    /// Delete one session with all its data: scores, ratings, jobs, judge calls. This can't be undone
     Delete(One),
 }
 
@@ -146,7 +146,7 @@ async fn import_files(
             imported.count(PutOutcome::Updated),
         );
         let unchanged = imported.put.len() - new - updated;
-        let failed = imported.refused + unread;
+        let failed = imported.rejected + unread;
         Ok(OneLine {
             result: json!({
                 "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
@@ -185,7 +185,6 @@ impl Row for SessionItem {
     ];
 }
 
-/// A session with its score.
 #[derive(Serialize)]
 struct Scored {
     session: Session,

@@ -1,4 +1,4 @@
-//! `gavel simulate-judge`: a judge that makes up scores, for trying things out and for load tests.
+//! `gavel simulate-judge`: a judge with generated scores, for trials and load tests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::app::Stop;
 use crate::app::simulated::{FaultRates, SimulatorOptions, serve};
 use crate::lifecycle::Signals;
 
-/// How long replies that are on their way may take after a signal.
+/// Time for running replies to finish after a signal.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Run a judge that makes up scores, for trying things out and for load tests
+/// Run a judge with generated scores, for trials and load tests
 #[derive(Debug, Args)]
 #[command(
     long_about = "Run a server that speaks chat completions and makes up scores: the same question always gets the same \
@@ -25,19 +25,19 @@ const DRAIN: Duration = Duration::from_secs(5);
     after_help = "Examples:\n  gavel simulate-judge --port 8099\n  gavel simulate-judge --port 8099 --latency 2s \\\n      --fault 429=0.1,500=0.1,timeout=0.05,malformed=0.05,truncated=0.02\n  DEFAULT_LLM_PROVIDER=simulated GAVEL_SIMULATED_URL=http://127.0.0.1:8099/v1 \\\n      gavel up"
 )]
 pub(super) struct SimulateJudge {
-    /// Port to listen on; 0 takes a free one and says which
+    /// Port to listen on; 0 chooses a free one and prints it
     #[arg(long, value_name = "N", default_value_t = 8099)]
     port: u16,
     /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
-    /// How long each reply takes, such as 200ms or 2s
+    /// Latency of each reply, such as 200ms or 2s
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     latency: Duration,
-    /// Which share of the calls goes wrong how, such as 429=0.1,500=0.05
+    /// Shares of failing calls by type of failure, such as 429=0.1,500=0.05
     #[arg(long, value_name = "FAULTS")]
     fault: Option<FaultRates>,
-    /// Chooses which calls go wrong; scores don't depend on it
+    /// Selects which calls fail; scores don't depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -77,7 +77,7 @@ impl SimulateJudge {
     }
 }
 
-/// Reads `200ms`, `2s`, `1.5s`, or seconds without a unit.
+/// Parses `200ms`, `2s`, `1.5s`, or seconds without a unit.
 fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.trim() {
         text if text.ends_with("ms") => (text.trim_end_matches("ms"), 0.001),
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_with_and_without_a_unit() {
+    fn parses_durations_with_and_without_unit() {
         for (text, millis) in [("200ms", 200), ("2s", 2000), ("1.5s", 1500), ("3", 3000)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }

@@ -1,5 +1,5 @@
-//! A simulated judge in this process, for commands that shall work with nothing installed and no key. What it scores is marked
-//! as simulated everywhere.
+//! A simulated judge in this process, for commands that must work without installation and key. Its scores are marked as simulated
+//! everywhere.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -17,7 +17,7 @@ use crate::job::Kind;
 
 /// The simulated judge's name in the built-in `llm_providers.yaml`.
 pub(super) const NAME: &str = "simulated";
-/// What settings that it changes are said to come from.
+/// Source shown for the settings that it changes.
 const BY: &str = "the simulated judge of this command";
 
 pub(super) struct SimulatedJudge {
@@ -32,7 +32,8 @@ impl SimulatedJudge {
         Ok(Self { listener, url })
     }
 
-    /// What makes it the judge of every kind, whatever the environment says. Criteria that name a judge without a variable keep it.
+    /// Returns the change of settings that makes it the judge of all kinds, regardless of the environment. Criteria that name a judge
+    /// without a variable keep it.
     pub(super) fn for_everything(&self) -> impl FnOnce(&mut Settings) + use<> {
         let url = self.url.clone();
         move |settings| {
@@ -50,13 +51,13 @@ impl SimulatedJudge {
         }
     }
 
-    /// Runs a command over the data folder with a simulated judge beside it: a worker elsewhere couldn't ask it.
+    /// Runs a command over the data folder with a simulated judge in this process, which remote workers couldn't call.
     pub(super) async fn run<T>(
         service: &ConnectionArgs,
         (global, needs): (&Global, Needs),
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        // Checked here and not by clap, whose message would not name a server from the environment.
+        // Not checked by clap, because its message wouldn't name a server from the environment.
         if service.is_remote() {
             return Err(CliError::usage(
                 "--simulate uses a judge in this process, but --server (GAVEL_SERVER) names another process: leave out one of the two",
@@ -69,11 +70,11 @@ impl SimulatedJudge {
             over_the_data_folder(settings);
         };
         let running = service.run_with(global, needs, adjust, command);
-        judge.beside(Box::pin(running)).await
+        judge.serve_during(Box::pin(running)).await
     }
 
-    /// Answers until the work beside it has ended.
-    pub(super) async fn beside<T>(self, work: impl Future<Output = T>) -> T {
+    /// Serves until `work` has ended.
+    pub(super) async fn serve_during<T>(self, work: impl Future<Output = T>) -> T {
         let done = CancellationToken::new();
         let options = SimulatorOptions::default();
         let serving = async {

@@ -1,4 +1,4 @@
-//! `gavel tokens new`: a token that nobody can guess, as a line for the settings. Keeps nothing.
+//! `gavel tokens new`: prints a random token as a line for the settings. Stores nothing.
 
 use clap::{Args, Subcommand};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::outcome::{CliError, Exit};
 use super::output;
 
-/// Make tokens for the API
+/// Create tokens for the API
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Tokens {
@@ -30,10 +30,10 @@ const EXAMPLES: &str = "Examples:\n  gavel tokens new ci --scope enqueue >> toke
     after_help = EXAMPLES
 )]
 struct New {
-    /// Whose it is: what is stored with what they ask for
+    /// Name of the owner, stored with their requests
     #[arg(value_parser = name)]
     name: String,
-    /// What it allows; each scope includes those before it
+    /// Scope; each includes those before it
     #[arg(long, default_value = "read", value_parser = ["read", "enqueue", "admin"])]
     scope: String,
 }
@@ -55,7 +55,7 @@ impl Tokens {
     }
 }
 
-/// 244 random bits of the system.
+/// Returns 244 random bits of the system.
 pub(super) fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }

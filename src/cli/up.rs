@@ -1,4 +1,4 @@
-//! `gavel up`: the whole service in one process.
+//! `gavel up`: the complete service in one process.
 
 use std::path::PathBuf;
 
@@ -23,13 +23,13 @@ use crate::lifecycle::Signals;
 pub(super) struct Up {
     #[command(flatten)]
     api: ApiArgs,
-    /// Where the database lies [env: GAVEL_DATA_DIR] [default: ./gavel-data]
+    /// Data folder [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Judge calls at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
+    /// Concurrent judge calls [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N")]
     concurrency: Option<String>,
-    /// Ask a simulated judge in this process, to try things with no key. Its scores say nothing of what is scored
+    /// Use a simulated judge in this process, to try Gavel without a key. Its scores don't measure the sessions
     #[arg(long)]
     simulate: bool,
 }
@@ -61,9 +61,9 @@ impl Up {
         };
         let app = App::open(context.settings.clone(), mode, Migrations::Apply).await?;
         let running = Box::pin(daemon::serve(app, &context, Work::Jobs, &mut signals));
-        // The simulator outlives the drain: jobs in hand still ask it.
+        // The simulator runs until the drain has finished, because active jobs still call it.
         match simulated {
-            Some(simulated) => simulated.beside(running).await,
+            Some(simulated) => simulated.serve_during(running).await,
             None => running.await,
         }
     }

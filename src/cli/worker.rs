@@ -1,4 +1,4 @@
-//! `gavel worker`: takes jobs from Redis and Postgres and scores them.
+//! `gavel worker`: claims jobs from Redis and Postgres and scores them.
 
 use clap::Args;
 use tokio::net::TcpListener;
@@ -20,7 +20,7 @@ use crate::lifecycle::Signals;
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 \\\n      OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
 )]
 pub(super) struct Worker {
-    /// Judge calls at once [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
+    /// Concurrent judge calls [env: GAVEL_WORKER_CONCURRENCY] [default: 16]
     #[arg(long, value_name = "N")]
     concurrency: Option<String>,
     /// Address of /livez, /readyz and /metrics; empty: none [env: GAVEL_WORKER_HEALTH_BIND] [default: 127.0.0.1:9465]
@@ -71,8 +71,8 @@ impl Worker {
     }
 }
 
-/// Takes the address of the worker's own port; `None`: there is none. An address that somebody chose must be free; the default
-/// one may be another worker's of this host.
+/// Binds the address of the worker's own port; `None` if disabled. A configured address must be free. The default one may be in use by
+/// another worker of this host.
 async fn health_listener(context: &Context) -> Result<Option<TcpListener>, CliError> {
     let Some(address) = context.health_bind()? else {
         return Ok(None);
@@ -97,13 +97,13 @@ async fn health_listener(context: &Context) -> Result<Option<TcpListener>, CliEr
     Ok(Some(listener))
 }
 
-/// A worker that could ask nobody is a mistake. One that can ask another judge than the default may have jobs for it.
+/// Rejects a worker without any usable judge. With a judge other than the default, it may have jobs.
 fn require_judge(app: &App) -> Result<(), AppError> {
     let judge = app.criteria().judge.clone();
     let Err(problem) = app.enqueue().check_judge(&judge) else {
         return Ok(());
     };
-    // The simulator's entry is always there and needs no key: it says nothing of what was set up.
+    // The simulator's entry always exists and needs no key, so it doesn't count.
     let other = app
         .judges()
         .into_iter()

@@ -1,5 +1,4 @@
-//! What a page's address asks for: its query string, read into the page's own type. A name that stands there twice is refused in
-//! words, since nobody can tell which of the two is meant.
+//! Extractor of a page's query string, deserialized into the page's own type. A duplicate parameter is rejected because it is ambiguous.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,6 @@ use serde::de::DeserializeOwned;
 use super::page::PageError;
 use crate::api::{ApiError, problem};
 
-/// The query string of a page.
 #[derive(Debug)]
 pub(super) struct Address<T>(pub(super) T);
 
@@ -29,7 +27,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     for (name, _) in pairs {
         *given.entry(name).or_default() += 1;
     }
-    // No text of ours holds one, and a page that shows it would be cut there.
+    // PostgreSQL text can't contain NUL, and the page would be truncated there.
     if uri.query().is_some_and(|query| query.contains("%00")) {
         let message = "holds a character of code 0: clear the address behind the question mark";
         return Err(problem::of_field("query", message));
@@ -69,7 +67,7 @@ fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     })
 }
 
-/// The name that a page doesn't know, and those that it knows, out of what serde says of it.
+/// Parses the unknown field and the list of known fields from serde's error message.
 fn strange(why: &str) -> Option<(&str, String)> {
     let (_, after) = why.split_once("unknown field `")?;
     let (name, known) = after.split_once("`, expected ")?;
@@ -94,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_that_is_given_twice_is_told_with_its_remedy() {
+    fn rejects_duplicate_parameters() {
         let problem = asked("q=a&tag=x&q=b&tag=&more=1&q=").unwrap_err().problem();
         let told: Vec<_> = problem
             .errors
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_no_text_holds_is_refused() {
+    fn rejects_nul_characters() {
         let problem = asked("q=a%00b").unwrap_err().problem();
         assert!(problem.errors[0].message.contains("code 0"), "{problem:?}");
     }
@@ -125,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_none_is_told_where_what_is_found_is_acted_on() {
+    fn rejects_unknown_filters_in_strict_types() {
         let uri = "/sessions?min=5".parse().unwrap();
         let problem = read::<Strict>(&uri).unwrap_err().problem();
         assert_eq!(
@@ -141,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_once_is_read_and_a_strange_one_is_passed_over() {
+    fn ignores_unknown_parameters() {
         let filter = asked("tag=a%20b&q=&strange=1").unwrap();
         assert_eq!((filter.q.as_str(), filter.tag.as_str()), ("", "a b"));
         assert_eq!(asked("").unwrap(), Filter::default());

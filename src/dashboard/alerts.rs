@@ -1,11 +1,10 @@
-//! What wants somebody's attention now: what isn't ready, what is stopped, sessions whose newest scoring failed, by cause. What was mended since
-//! is forgotten.
+//! Current problems: failing checks, stopped judges, and recently failed sessions grouped by cause. Sessions scored since are ignored.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::batches::BatchWords as _;
+use super::batches::BatchView as _;
 use super::infrastructure::trouble;
 use super::state::PageState;
 use super::user::SessionUser;
@@ -13,30 +12,27 @@ use super::words;
 use crate::api::{ApiError, HOLD, Params, batches, sessions};
 use crate::wire::{Batch, FailureClass, Hold, PausedBy, SessionItem, Sessions};
 
-/// How many sessions that failed are sorted by cause, the newest.
+/// Maximum number of failed sessions to group by cause, newest first.
 const SESSIONS: &str = "200";
-/// How many batches that their budget has stopped are named.
+/// Maximum number of batches listed as stopped by their budget.
 const BATCHES: &str = "5";
 
-/// Something that wants somebody.
 pub(super) struct Alert {
     pub(super) text: String,
     pub(super) to: String,
-    /// The sessions that may be scored once more, by their ids; empty: none.
+    /// Comma-separated ids of the sessions that can be scored again. Empty if there are none.
     pub(super) retry: String,
 }
 
-/// Looks at what isn't as it should be.
 pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, ApiError> {
     let api = state.api(user)?;
     let failed = Params::from_pairs(&[("scored", "failed"), ("limit", SESSIONS)]);
     let paused = Params::from_pairs(&[("state", "paused"), ("limit", BATCHES)]);
     let (found, failed, paused) = tokio::try_join!(
-        state.whole_infrastructure(user),
+        state.infrastructure_with_readiness(user),
         sessions::list(api, failed),
         batches::list(api, paused),
     )?;
-    // A hold is told below, with its time.
     let checks = found.readiness.checks.into_iter().flatten();
     let reasons = checks.filter(|check| check.name != HOLD);
     let mut alerts: Vec<Alert> = reasons
@@ -54,7 +50,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
             alerts.push(stopped(&format!("Judge {}", judge.name), hold, now));
         }
     }
-    // What calls say of those that nobody has stopped.
+    // Alerts from call results, for judges without a hold.
     for judge in judges {
         if judge.hold.is_some() || judge.is_stopped_with_its_entry(judges) {
             continue;
@@ -76,7 +72,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
     Ok(alerts)
 }
 
-/// A batch that its budget has stopped: nobody meant it to end there.
+/// Alert for a batch that was paused by its budget; `None` for any other batch.
 fn out_of_money(batch: &Batch) -> Option<Alert> {
     let paused = batch
         .paused
@@ -96,8 +92,8 @@ pub(super) fn alert(text: String, to: &str) -> Alert {
 
 fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
     let word = hold.reason.summary();
-    let since = words::moment(hold.since, now).ago;
-    // What no person did was done by a worker, whose name says nothing.
+    let since = words::timestamp(hold.since, now).ago;
+    // Automatic holds are set by a worker, and a worker's name doesn't help the user.
     let mut text = match hold.reason.as_str() {
         "paused" => format!("{what} is {word} by {}, {since}", hold.set_by),
         _ => format!("{what}: {word}, {since}"),
@@ -108,7 +104,7 @@ fn stopped(what: &str, hold: &Hold, now: DateTime<Utc>) -> Alert {
     alert(text, "/queue")
 }
 
-/// Sessions that could not be scored, by why: the causes that most of them have first.
+/// Groups failed sessions by cause, most frequent cause first.
 fn by_cause(failed: &Sessions) -> Vec<Alert> {
     let mut causes: BTreeMap<FailureClass, Vec<&SessionItem>> = BTreeMap::new();
     for item in &failed.items {
@@ -153,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_that_its_budget_has_stopped_wants_somebody_and_one_that_somebody_paused_does_not() {
+    fn alerts_on_batches_paused_by_budget_only() {
         let paused = |by: &str| {
             let paused = json!({"by": by, "reason": "it has spent its budget of 2 USD"});
             out_of_money(&batch(&json!({"state": "paused", "paused": paused})))

@@ -1,5 +1,5 @@
-//! `/annotate`: one session after another to be rated, without the judge's score; what the judge gave shows once the rating is kept. Below,
-//! how people agree who rated the same.
+//! `/annotate`: users rate one session after another without seeing the judge's score, which is shown after the rating is stored. Below:
+//! the agreement between users who rated the same session.
 
 use askama::Template;
 use axum::Router;
@@ -9,13 +9,15 @@ use futures::TryFutureExt as _;
 use serde::Deserialize;
 
 use super::address::Address;
-use super::conversation::{PageRange, ShownMessage, alert_in_short, analysis_in_short, said};
+use super::conversation::{
+    PageRange, ShownMessage, alert_in_short, analysis_in_short, shown_messages,
+};
 use super::form::Form;
 use super::frame::Frame;
 use super::insights::Trust;
 use super::links::{MESSAGES, query};
 use super::markdown::Cut;
-use super::page::{Page, PageError, found, go, html};
+use super::page::{Page, PageError, found, html, redirect};
 use super::score::{Opinion, opinion};
 use super::session;
 use super::session_item::Badge;
@@ -26,13 +28,12 @@ use crate::api::ratings::{self, annotations};
 use crate::api::{Params, scores, typed};
 use crate::wire::{RatingRequest, Session};
 
-/// The orders in which sessions come, as the address and the page call them.
 const ORDERS: [(&str, &str); 3] = [
     ("sample", "a sample"),
     ("disagreement", "disagreement first"),
     ("low_score", "low scores first"),
 ];
-/// The words of a rating, each with its key.
+/// Ratings: keyboard key, value, label.
 const WORDS: [(&str, &str, &str); 5] = [
     ("1", "failed", "failed"),
     ("2", "weak", "weak"),
@@ -40,23 +41,20 @@ const WORDS: [(&str, &str, &str); 5] = [
     ("4", "good", "good"),
     ("5", "near_perfect", "near perfect"),
 ];
-/// How many may be skipped.
+/// Maximum number of skipped sessions.
 const SKIPPED: usize = 400;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/annotate", get(annotate).post(rate))
 }
 
-/// Whose queue in which order, and where in it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct AnnotateParams {
     order: String,
     by: String,
     skip: String,
-    /// Where the page of the conversation begins.
     from: String,
-    /// The session that was rated last.
     rated: String,
 }
 
@@ -65,7 +63,7 @@ impl AnnotateParams {
         self.skip.parse().unwrap_or(0).min(SKIPPED)
     }
 
-    /// The same queue at another place.
+    /// Returns the address of the same queue at another position.
     fn to(&self, skip: usize, more: (&str, &str)) -> String {
         let skip = if skip == 0 {
             String::new()
@@ -87,10 +85,10 @@ struct SessionToRate {
     alert: Cut,
     analysis: Option<Cut>,
     window: PageRange,
-    said: Vec<ShownMessage>,
+    shown_messages: Vec<ShownMessage>,
 }
 
-/// A session that was rated: what the judge gave, and what people did.
+/// A rated session: the judge's score and the users' ratings.
 struct Rated {
     name: String,
     badge: Badge,
@@ -103,7 +101,7 @@ struct AnnotatePage {
     frame: Frame,
     asked: AnnotateParams,
     by: String,
-    /// Whether that is a name of theirs, rather than everybody's.
+    /// Whether the name is the user's own rather than one shared by all users.
     has_name: bool,
     left: u64,
     shown: Option<SessionToRate>,
@@ -128,7 +126,6 @@ impl AnnotatePage {
         self.asked.to(self.asked.skip() + 1, ("from", ""))
     }
 
-    /// The messages before and behind those of the page.
     fn pages(&self, window: &PageRange) -> impl Iterator<Item = (&'static str, String)> {
         let (before, next) = (window.before, window.next);
         let around = [("Earlier messages", before), ("Later messages", next)];
@@ -167,7 +164,7 @@ async fn annotate(
             Some(SessionToRate {
                 alert: alert_in_short(&session),
                 analysis: analysis_in_short(&session),
-                said: said(&session, &window),
+                shown_messages: shown_messages(&session, &window),
                 window,
                 session,
             })
@@ -196,7 +193,6 @@ async fn annotate(
     })
 }
 
-/// What there is to see once somebody has rated a session.
 async fn rated(
     state: &PageState,
     user: &SessionUser,
@@ -218,7 +214,6 @@ async fn rated(
     }))
 }
 
-/// Keeps a rating and goes on with the next session.
 async fn rate(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
     let session = text("session_id");
@@ -234,5 +229,5 @@ async fn rate(State(state): State<PageState>, form: Form) -> Page {
         ..AnnotateParams::default()
     };
     let to = asked.to(asked.skip(), ("rated", &session));
-    go(form.user.piece, &to)
+    redirect(form.user.fragment, &to)
 }

@@ -1,4 +1,4 @@
-//! What pages load besides themselves, from the binary. `assets/README.md` has versions and licences.
+//! Static files, embedded in the binary. `assets/README.md` lists versions and licences.
 
 use axum::Router;
 use axum::extract::Path;
@@ -8,12 +8,10 @@ use axum::routing::get;
 
 use super::state::PageState;
 
-/// A file's name, type and content.
 type Asset = (&'static str, &'static str, &'static str);
 
 const JS: &str = "text/javascript; charset=utf-8";
 
-/// Every file.
 const ASSETS: [Asset; 5] = [
     (
         "gavel.css",
@@ -26,7 +24,7 @@ const ASSETS: [Asset; 5] = [
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
-/// How a browser may keep them: it asks whether its version still holds, and is told in a few bytes.
+/// Browsers revalidate on each use: a `304` costs only a few bytes.
 const KEEP: &str = "no-cache";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -37,7 +35,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     let Some((_, kind, text)) = ASSETS.iter().find(|(known, _, _)| *known == name) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    // Builds of one version may differ in their assets.
+    // The digest is needed because two builds of one version may differ in their assets.
     let tag = format!("\"{}-{}\"", env!("CARGO_PKG_VERSION"), digest(text));
     let known = headers.get(header::IF_NONE_MATCH);
     let known = known.and_then(|known| known.to_str().ok());
@@ -55,13 +53,13 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     }
 }
 
-/// Whether one of the tags that a browser names is this one. A proxy that compresses weakens a tag (`W/`): it is the same text.
+/// Whether `If-None-Match` contains this tag. Compressing proxies weaken tags (`W/`), so weak ones match too.
 fn holds(known: &str, tag: &str) -> bool {
     let mut known = known.split(',').map(str::trim);
     known.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Tells two builds' texts apart (FNV-1a); nothing is secured by it.
+/// FNV-1a, to distinguish builds. Not for security.
 fn digest(text: &str) -> String {
     let start = 0xcbf2_9ce4_8422_2325_u64;
     let hash = text.bytes().fold(start, |hash, byte| {

@@ -1,5 +1,5 @@
-//! `/batches/{id}/items/{n}`: one case: what was asked, generated against expected, the rows side by side, the parts of its score, what
-//! the judge said.
+//! `/batches/{id}/items/{n}`: one case with its question, the expected and the generated answer, result rows, partial scores and the
+//! judge's reasons.
 
 use askama::Template;
 use axum::Router;
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::batch_items;
-use super::batches::BatchWords as _;
+use super::batches::BatchView as _;
 use super::frame::Frame;
 use super::item_diff::{Sides, sides};
 use super::item_rows::ResultRows;
 use super::markdown;
 use super::page::found;
-use super::page::{Page, go, html};
+use super::page::{Page, html, redirect};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
@@ -28,7 +28,6 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/{id}/items/{item_no}", get(item))
 }
 
-/// A part of the score with its bar.
 struct Bar {
     title: String,
     score: String,
@@ -37,7 +36,7 @@ struct Bar {
     words: String,
 }
 
-/// Names of columns, told apart.
+/// Names of matched, missing and additional columns.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Columns {
@@ -78,8 +77,8 @@ async fn item(
         batches::items::read(api, &id, &item_no)
     )?;
     if let Some(session) = detail.item.job.subject_id {
-        return go(
-            user.piece,
+        return redirect(
+            user.fragment,
             &batch_items::session_page(session, &detail.item.job),
         );
     }
@@ -95,12 +94,11 @@ async fn item(
 }
 
 impl ItemPage {
-    /// Whether the kind's parts have weights.
     fn has_weights(&self) -> bool {
         self.bars.iter().any(|bar| !bar.weight.is_empty())
     }
 
-    /// Who was asked; nobody where the mark beside it says the same word.
+    /// The judge's name. `None` for the simulated judge, because the badge next to it already says so.
     fn judge(&self) -> Option<&str> {
         let job = &self.item.job;
         let judge = job.judge.as_deref();
@@ -159,7 +157,7 @@ impl ItemPage {
 fn bar(part: &ItemPart, kind: Kind, result: Option<&Value>) -> Bar {
     let component = about(kind).component(&part.name);
     let weight = component.and_then(|component| component.weight(result));
-    // The judge's reasons have a place of their own.
+    // The judge's reasons have a separate section.
     let gives_reasons = component.is_some_and(|component| component.gives_reasons());
     Bar {
         title: part.title.clone(),
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_drawn_with_its_difference_and_its_rows() {
+    fn renders_a_case_with_diff_and_rows() {
         let text = page(
             &json!({"prompt": "Errors?", "generated_kql": "T | take 2", "expected_kql": "T | take 1",
             "generated_results": [{"a": 1}], "expected_results": [{"a": 1}, {"a": 2}]}),
@@ -234,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_judge_is_called_so_once_and_keeps_a_name_of_its_own() {
+    fn simulated_judge_is_labelled_once() {
         for (name, told) in [("simulated", 0), ("rehearsal", 1)] {
             let mut answer = item(&json!({}));
             answer["job"]["judge"] = name.into();
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_case_runs() {
+    fn case_content_is_escaped() {
         let bad = "<script>alert(1)</script>";
         let text = page(
             &json!({"prompt": bad, "generated_kql": bad, "expected_kql": "x", "generated_results": [{bad: bad}],
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_of_another_shape_is_drawn_all_the_same() {
+    fn renders_payloads_of_unknown_shape() {
         for payload in [
             json!(null),
             json!([1]),

@@ -1,4 +1,4 @@
-//! A batch's items on its page: in sections by how they stand, or one section by itself, a page at a time.
+//! Items of a batch on its page: all sections by outcome, or one section with pagination.
 
 use uuid::Uuid;
 
@@ -13,12 +13,11 @@ use crate::api::{ApiError, Params, problem};
 use crate::job::JobState;
 use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, Purpose};
 
-/// How many items a section shows beside others.
-const FEW: u32 = 20;
-/// How many it shows by itself.
-const MANY: u32 = 50;
+/// Maximum number of items per section if all sections are shown.
+const ITEMS_PER_SECTION: u32 = 20;
+const PAGE_SIZE: u32 = 50;
 
-/// The class of an item's border, its sign, and the sign in words.
+/// CSS class of an item's border, its symbol, and the symbol's label.
 pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'static str) {
     match outcome {
         ItemOutcome::Passed => ("ok", "✓", "Passed"),
@@ -30,11 +29,10 @@ pub(super) fn sign(outcome: ItemOutcome) -> (&'static str, &'static str, &'stati
     }
 }
 
-/// An item as it is drawn in a section.
 pub(super) struct ItemLine {
     pub(super) sign: (&'static str, &'static str, &'static str),
     pub(super) head: String,
-    /// What a case calls itself, where that isn't the head.
+    /// The case's name, if it isn't the heading.
     pub(super) name: String,
     pub(super) to: String,
     pub(super) lines: Vec<String>,
@@ -45,7 +43,7 @@ pub(super) struct ItemLine {
     pub(super) reasoning: Option<String>,
 }
 
-/// Where a session's job is shown: its own score, which needn't be the session's current one, or what its judge said instead.
+/// Address of a session job's result: its own score, which may not be the session's current one, otherwise its judge calls.
 pub(super) fn session_page(session: Uuid, job: &Job) -> String {
     match (job.score(), &job.error) {
         (Some(score), _) => Badge::from(score).to,
@@ -58,13 +56,13 @@ impl ItemLine {
     fn new(answer: BatchItem, batch: &Batch) -> Self {
         let outcome = answer.outcome;
         let own = format!("/batches/{}/items/{}", batch.batch_id, answer.item_no);
-        // Several judges score each session of a jury.
+        // Each session of a jury has a score per judge.
         let judge = answer.job.judge.as_ref();
         let judge = judge.filter(|_| batch.purpose == Purpose::Jury);
         let judge = judge.map(|name| format!("Judge: {name}"));
         let badge = answer.job.score().map(Badge::from);
         let mut lines = answer.lines.into_iter();
-        // What was asked stands first, and only there; what was answered to it, below.
+        // The question is the heading and isn't repeated. The answer is below it.
         let head = if answer.question.is_empty() {
             lines.next().unwrap_or_else(|| answer.name.clone())
         } else {
@@ -93,7 +91,7 @@ impl ItemLine {
         Self {
             sign: sign(outcome),
             to,
-            // A session's score is its badge; what an error says is told once, below.
+            // The badge shows a session's score. An error is shown once, below.
             lines: if badge.is_some() {
                 judge.into_iter().collect()
             } else {
@@ -117,17 +115,15 @@ impl ItemLine {
     }
 }
 
-/// Items that stand alike.
 pub(super) struct Section {
     pub(super) title: &'static str,
     pub(super) about: &'static str,
     pub(super) lines: Vec<ItemLine>,
-    /// Where all of them are, or where the next page is.
+    /// Link to the full section or to the next page.
     pub(super) more: Option<(String, &'static str)>,
     pub(super) first: Option<String>,
 }
 
-/// Which sections a page has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
     All,
@@ -135,7 +131,6 @@ pub(super) enum Show {
     One(ItemOutcome),
 }
 
-/// The sections in the order of the page.
 const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     (
         ItemOutcome::Missed,
@@ -154,10 +149,10 @@ const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
 ];
 
 impl Show {
-    /// What the address asks for; all, where it asks for nothing.
+    /// Parses the `show` parameter. Empty selects all sections.
     ///
     /// # Errors
-    /// That there is no such section, with those there are.
+    /// Unknown section; the message lists the known ones.
     pub(super) fn parse(asked: &str) -> Result<Self, ApiError> {
         let one = SECTIONS
             .iter()
@@ -183,7 +178,7 @@ impl Show {
         }
     }
 
-    /// The choices above the sections: name, address, whether it is this one.
+    /// Options above the sections: label, address, whether it is selected.
     pub(super) fn choices(self, batch: &Batch) -> Vec<(&'static str, String, bool)> {
         let to = |show: &str| format!("/batches/{}{}", batch.batch_id, query(&[("show", show)]));
         let mut choices = vec![("All", to(""), self == Self::All)];
@@ -203,7 +198,7 @@ impl Show {
     }
 }
 
-/// Whether a batch may have items that stand so: what can't be isn't looked for.
+/// Whether the batch's counts allow items with this outcome. Otherwise the query is skipped.
 fn may_have(batch: &Batch, outcome: ItemOutcome) -> bool {
     let counts = &batch.counts;
     let sessions = !batch.kind.is_case();
@@ -226,7 +221,7 @@ pub(super) struct ItemsView<'a> {
 }
 
 impl ItemsView<'_> {
-    /// The sections that are asked for and have items; one that is asked for by name is there even if it is empty.
+    /// Loads the selected sections that have items. A section selected by name is kept even if empty.
     pub(super) async fn sections(
         &self,
         show: Show,
@@ -257,7 +252,12 @@ impl ItemsView<'_> {
         alone: Option<&str>,
     ) -> Result<Section, PageError> {
         let batch = self.batch.batch_id;
-        let limit = if alone.is_some() { MANY } else { FEW }.to_string();
+        let limit = if alone.is_some() {
+            PAGE_SIZE
+        } else {
+            ITEMS_PER_SECTION
+        }
+        .to_string();
         let params = Params::from_pairs(&[
             ("outcome", outcome.as_str()),
             ("limit", &limit),
@@ -303,7 +303,7 @@ pub(super) mod tests {
     use crate::tests::{job, score};
     use serde_json::{Value, json};
 
-    /// An item of a query suite; `fields` replace its own.
+    /// An item of a query suite; `fields` override its fields.
     pub(in crate::dashboard) fn item(fields: &Value) -> Value {
         let mut body = json!({
             "item_no": 3, "outcome": "missed", "name": "q3", "question": "Which errors?",
@@ -327,7 +327,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_item_is_its_live_line_and_why_where_it_missed() {
+    fn missed_item_shows_the_reason() {
         let missed = line(&json!({}));
         assert_eq!(missed.sign.0, "bad");
         assert_eq!(missed.head, "Which errors?");
@@ -340,7 +340,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_an_error_says_is_told_once() {
+    fn error_message_is_shown_once() {
         let mut fields = item(
             &json!({"outcome": "unscored", "reasoning": "timed out", "lines": ["Query: Errors?", "Judge error: timed out", "Schema: 100%"]}),
         );
@@ -353,7 +353,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_session_is_its_badge() {
+    fn session_item_shows_its_badge() {
         let mut fields = item(&json!({"outcome": "scored"}));
         fields["job"]["subject_id"] = json!(uuid::Uuid::nil());
         fields["job"]["result"] = score(&json!({"simulated": true}));
@@ -377,7 +377,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_address_says_which_items_are_shown() {
+    fn show_parameter_selects_sections() {
         assert_eq!(Show::parse("").unwrap(), Show::All);
         let strange = Show::parse("<script>").unwrap_err().problem();
         assert!(

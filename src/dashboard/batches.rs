@@ -1,4 +1,4 @@
-//! `/batches`: the batches there are, newest first, each with how far it is and what it came to.
+//! `/batches`: list of batches, newest first, with progress and result.
 
 use askama::Template;
 use axum::Router;
@@ -14,12 +14,11 @@ use super::page::{Page, html};
 use super::state::PageState;
 use super::upload::UploadForm;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{self, Params};
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, BatchOrigin, BatchProgress};
 
-/// How many rows a page has.
 const ROWS: &str = "50";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -28,33 +27,29 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/batches/{id}/row", get(row))
 }
 
-/// A batch's verdict in a word, with its colour and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BatchVerdict {
-    /// PASS, FAIL, INCOMPLETE; SCORED where nothing is held against the scores.
+    /// PASS, FAIL or INCOMPLETE. SCORED if the batch has no threshold.
     pub(super) word: &'static str,
     pub(super) colour: &'static str,
     pub(super) why: String,
 }
 
-/// What pages say of a batch.
-pub(super) trait BatchWords {
-    /// What people call it.
+pub(super) trait BatchView {
     fn title(&self) -> String;
-    fn kind_word(&self) -> String;
-    /// Whether items may still end.
+    fn kind_label(&self) -> String;
+    /// Whether items can still finish.
     fn moves(&self) -> bool;
-    /// How wide its bar is, of 100.
+    /// Width of the progress bar, percent.
     fn width(&self) -> f64;
     /// `12 of 40`.
     fn done(&self) -> String;
-    /// Money so far. Before the first call has ended nothing is known of it, not even whether there is a price.
+    /// Cost so far. Unknown until the first call has finished: until then even the price may be missing.
     fn cost(&self) -> String;
-    /// What it came to, in a word.
     fn verdict(&self) -> BatchVerdict;
 }
 
-impl BatchWords for Batch {
+impl BatchView for Batch {
     fn title(&self) -> String {
         let own = self.name.as_deref();
         own.map_or_else(
@@ -73,7 +68,7 @@ impl BatchWords for Batch {
         )
     }
 
-    fn kind_word(&self) -> String {
+    fn kind_label(&self) -> String {
         words::kinds(&[self.kind])
     }
 
@@ -156,7 +151,7 @@ pub(super) fn items(n: i64) -> String {
     words::counted(n, "item")
 }
 
-/// A part of a whole, 0-1.
+/// Share of a total, 0-1.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a batch has at most a million items"
@@ -169,7 +164,7 @@ fn share(part: i64, of: i64) -> Option<f64> {
 #[template(path = "batch_row.html")]
 pub(super) struct BatchListRow {
     pub(super) verdict: BatchVerdict,
-    pub(super) created: Moment,
+    pub(super) created: Timestamp,
     pub(super) batch: Batch,
 }
 
@@ -177,7 +172,7 @@ impl BatchListRow {
     pub(super) fn new(batch: Batch, now: DateTime<Utc>) -> Self {
         Self {
             verdict: batch.verdict(),
-            created: words::moment(batch.times.created_at, now),
+            created: words::timestamp(batch.times.created_at, now),
             batch,
         }
     }
@@ -194,7 +189,6 @@ struct BatchesPage {
     form: Option<UploadForm>,
 }
 
-/// What the address narrows the list to.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchListFilter {
@@ -251,7 +245,6 @@ async fn list(
     })
 }
 
-/// One row, for pages that stay open.
 async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
     let batch = api::batches::read(state.api(&user)?, &id).await?;
     html(&BatchListRow::new(batch, state.about.clock.now()))
@@ -263,7 +256,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A batch of forty cases that has ended; `fields` replace its own.
+    /// A finished batch with 40 cases; `fields` override its fields.
     pub(in crate::dashboard) fn batch(fields: &Value) -> Batch {
         let mut body = json!({
             "batch_id": "01900000-0000-7000-8000-000000000001", "name": "nightly", "kind": "query", "origin": "suite",
@@ -288,7 +281,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_batch_passes_only_when_each_item_has_a_whole_real_score() {
+    fn batch_passes_only_if_all_items_have_complete_real_scores() {
         let open = json!({"progress": {"done": 39, "total": 40, "rate_per_s": 1.0, "eta_s": 1.0}});
         let sessions = json!({"kind": "session", "verdict": null});
         for (fields, word, why) in [
@@ -313,7 +306,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn money_that_is_not_known_is_no_zero() {
+    fn unknown_cost_is_not_zero() {
         for (spent, unpriced, text) in [
             (1.25, 0, "1.25 USD"),
             (0.0, 3, "no price known"),
@@ -325,7 +318,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_name_stays_text() {
+    fn batch_names_are_escaped() {
         let batch = batch(&json!({"name": "<script>alert(1)</script>"}));
         let row = BatchListRow::new(batch, "2026-11-22T13:00:00Z".parse().unwrap());
         let text = row.render().unwrap();

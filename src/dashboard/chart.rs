@@ -1,4 +1,5 @@
-//! Charts as SVG: attributes alone, since the pages' policy lets no style in. Each says in a sentence what it shows, and has its table.
+//! Charts as SVG. Only presentation attributes, because the pages' content security policy forbids styles. Each chart has a one-sentence
+//! description and a table.
 
 use std::fmt::Write as _;
 
@@ -7,53 +8,44 @@ use askama::Template;
 use super::markdown::escaped;
 use super::words::percent;
 
-/// The size of a chart's own units.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 220.0;
-/// Room for the words beside and below.
+/// Margins for the axis labels.
 const LEFT: f64 = 64.0;
 const BELOW: f64 = 34.0;
 const ABOVE: f64 = 26.0;
-/// A bar that stands alone is still a bar.
-const WIDEST: f64 = 64.0;
+const MAX_BAR_WIDTH: f64 = 64.0;
 
-/// A chart as it stands on a page.
 #[derive(Debug, Clone, Template)]
 #[template(path = "chart.html")]
 pub(super) struct Chart {
     title: String,
-    /// What it shows, in a sentence.
-    says: String,
+    summary: String,
     svg: String,
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
-/// A bar: what it stands for, how high it is, the end of its class.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bar {
-    /// What stands below it.
     pub(super) label: String,
-    /// Its height.
     pub(super) value: f64,
-    /// Its height in words.
     pub(super) shown: String,
-    /// `bar`, or `rating-…`.
+    /// CSS class: `bar` or `rating-…`.
     pub(super) class: String,
 }
 
-/// A line of points, from left to right.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChartLine {
     pub(super) name: String,
-    /// Where each point stands among the labels, and its height.
+    /// Index into the labels, and value.
     pub(super) points: Vec<(usize, f64)>,
 }
 
-/// Bars side by side; `words` are the axis'.
+/// Draws a bar chart; `words` are the axis titles.
 pub(super) fn bars(
     title: &str,
-    says: String,
+    summary: String,
     (label, value): (&'static str, &'static str),
     bars: &[Bar],
     words: impl Fn(f64) -> String,
@@ -61,7 +53,7 @@ pub(super) fn bars(
     let top = top_of(bars);
     let mut svg = frame(top, &words);
     let step = (WIDTH - LEFT) / count(bars.len().max(1));
-    let width = (step * 0.76).min(WIDEST);
+    let width = (step * 0.76).min(MAX_BAR_WIDTH);
     for (at, bar) in (0_u32..).zip(bars) {
         let height = (HEIGHT - BELOW - ABOVE) * bar.value / top;
         let x = LEFT + step * f64::from(at);
@@ -78,7 +70,7 @@ pub(super) fn bars(
     labels(&mut svg, step, bars.iter().map(|bar| bar.label.as_str()));
     Chart {
         title: title.to_owned(),
-        says,
+        summary,
         svg,
         heads: vec![label, value],
         rows: bars
@@ -88,10 +80,10 @@ pub(super) fn bars(
     }
 }
 
-/// Lines over common labels, from 0 to `top`.
+/// Draws lines over shared labels; the axis ranges from 0 to `top`.
 pub(super) fn lines(
     title: &str,
-    says: String,
+    summary: String,
     labels_of: &[String],
     lines: &[ChartLine],
     top: f64,
@@ -134,14 +126,13 @@ pub(super) fn lines(
     });
     Chart {
         title: title.to_owned(),
-        says,
+        summary,
         svg,
         heads: vec!["Period", "Of", "Value"],
         rows: rows.collect(),
     }
 }
 
-/// Which line is whose, above the plot.
 fn key(svg: &mut String, lines: &[ChartLine]) {
     let step = (WIDTH - LEFT) / count(lines.len().max(1));
     for (nth, line) in lines.iter().enumerate() {
@@ -156,21 +147,19 @@ fn key(svg: &mut String, lines: &[ChartLine]) {
     }
 }
 
-/// A level that promises a share of right answers, and what came of it; shares are 0-1.
+/// A confidence level with its promised and its observed share of right answers, both 0-1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Promise {
-    /// What the level is called.
     pub(super) name: String,
     pub(super) promised: f64,
-    /// What came of it.
     pub(super) kept: f64,
-    /// Where that lies with a certainty of 95%.
+    /// 95% confidence interval of the observed share.
     pub(super) interval: [f64; 2],
     pub(super) cases: usize,
 }
 
-/// What was promised, to the right, against what was kept, upwards. On the diagonal both are one.
-pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Chart {
+/// Draws promised (x) against observed shares (y). A calibrated suite lies on the diagonal.
+pub(super) fn reliability(title: &str, summary: String, levels: &[Promise]) -> Chart {
     const SIDE: f64 = 24.0;
     let x = |share: f64| LEFT + SIDE + (WIDTH - LEFT - 2.0 * SIDE) * share.clamp(0.0, 1.0);
     let y = |share: f64| HEIGHT - BELOW - (HEIGHT - BELOW - ABOVE) * share.clamp(0.0, 1.0);
@@ -194,7 +183,7 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
             r#"<line class="line" x1="{at:.1}" x2="{at:.1}" y1="{low:.1}" y2="{high:.1}"/><circle class="point" cx="{at:.1}" cy="{:.1}" r="5"/><text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
             y(level.kept),
             at - 9.0,
-            // Clear of the lines at the top and the bottom.
+            // Keeps the label off the lines at the top and the bottom.
             y(level.kept) + if level.kept > 0.5 { 17.0 } else { -9.0 },
             escaped(&level.name)
         );
@@ -220,7 +209,7 @@ pub(super) fn reliability(title: &str, says: String, levels: &[Promise]) -> Char
     };
     Chart {
         title: title.to_owned(),
-        says,
+        summary,
         svg,
         heads: vec!["Confidence", "Promises", "Right", "95% interval", "Cases"],
         rows: levels.iter().map(row).collect(),
@@ -247,12 +236,12 @@ fn frame(top: f64, words: &impl Fn(f64) -> String) -> String {
     svg
 }
 
-/// What stands below, as many as can be read.
+/// Draws the labels of the x axis, thinned out so that they don't overlap.
 fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item = &'a str>) {
     let every = labels.len().div_ceil(10).max(1);
     for (at, label) in labels.enumerate() {
         if at % every == 0 {
-            // A phone shows every other one.
+            // Narrow screens hide every second label.
             let class = if (at / every).is_multiple_of(2) {
                 ""
             } else {
@@ -269,7 +258,7 @@ fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item =
     }
 }
 
-/// Where the axis of bars ends. Where all are counts, its middle is one too.
+/// Maximum of the bars' axis. For counts, half of it is an integer too.
 fn top_of(bars: &[Bar]) -> f64 {
     let top = nice(bars.iter().map(|bar| bar.value).fold(0.0, f64::max));
     let are_counts = bars.iter().all(|bar| bar.value.fract() == 0.0);
@@ -280,7 +269,6 @@ fn top_of(bars: &[Bar]) -> f64 {
     }
 }
 
-/// A round number at or above.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -296,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_ends_at_a_round_number() {
+    fn axis_maximum_is_a_round_number() {
         for (value, top) in [
             (0.0, 1.0),
             (7.0, 10.0),
@@ -313,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn no_count_is_a_half() {
+    fn count_axis_has_integer_ticks() {
         let top = |values: &[f64]| {
             let bar = |value: &f64| Bar {
                 label: String::new(),
@@ -326,12 +314,12 @@ mod tests {
         for (most, end) in [(0.0, 2.0), (1.0, 2.0), (5.0, 6.0), (4.0, 4.0), (50.0, 50.0)] {
             assert_eq!(top(&[0.0, most]), end, "{most}");
         }
-        // What it costs has halves.
+        // Costs may have a fractional middle.
         assert_eq!(top(&[0.5, 5.0]), 5.0);
     }
 
     #[test]
-    fn a_chart_has_a_title_a_sentence_a_table_and_no_style() {
+    fn chart_has_title_description_table_and_no_style() {
         let bar = |label: &str, value| Bar {
             label: label.to_owned(),
             value,
@@ -359,15 +347,15 @@ mod tests {
     }
 
     #[test]
-    fn several_lines_say_which_is_whose() {
+    fn multiple_lines_have_a_legend() {
         let line = |name: &str| ChartLine {
             name: name.to_owned(),
             points: vec![(0, 50.0)],
         };
         let labels = ["Mon".to_owned()];
         let drawn = |of: &[ChartLine]| {
-            let says = "It stayed.".to_owned();
-            lines("Trend", says, &labels, of, 100.0, |n| format!("{n:.0}")).svg
+            let summary = "It stayed.".to_owned();
+            lines("Trend", summary, &labels, of, 100.0, |n| format!("{n:.0}")).svg
         };
         let two = drawn(&[line("a<b"), line("c")]);
         assert!(
@@ -378,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_would_run_into_each_other_are_left_out() {
+    fn overlapping_labels_are_omitted() {
         let drawn = |n: usize| {
             let mut svg = String::new();
             let days: Vec<String> = (0..n).map(|day| format!("day {day}")).collect();
@@ -391,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_keeps_its_promise_stands_on_the_diagonal() {
+    fn calibrated_level_lies_on_the_diagonal() {
         let level = |promised, kept| Promise {
             name: "<high>".to_owned(),
             promised,
@@ -400,7 +388,7 @@ mod tests {
             cases: 20,
         };
         let chart = reliability("Promises", "Kept.".to_owned(), &[level(0.5, 0.5)]);
-        // The middle of the diagonal from 88,186 to 616,26; an interval ends at the frame.
+        // The diagonal runs from 88,186 to 616,26. Intervals are clipped to the frame.
         assert!(
             chart.svg.contains(r#"cx="352.0" cy="106.0""#),
             "{}",
@@ -421,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_where_their_labels_do() {
+    fn points_align_with_their_labels() {
         let line = ChartLine {
             name: "a".to_owned(),
             points: vec![(0, 0.0), (1, 100.0)],

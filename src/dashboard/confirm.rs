@@ -1,5 +1,5 @@
-//! The question before what costs money or stops others' work, asked by the server where the browser couldn't ask it: without
-//! JavaScript a form arrives without the word that `live.js` adds once its person has said yes.
+//! Confirmation page before an action that costs money or stops others' work. Without JavaScript a form lacks the `sure` field, which
+//! `keys.js` adds after the browser's dialog; then the server asks.
 
 use askama::Template;
 
@@ -8,21 +8,17 @@ use super::frame::Frame;
 use super::page::{Page, html};
 use super::state::PageState;
 
-/// What is asked.
 pub(super) struct Confirmation {
     pub(super) title: String,
-    /// What follows from a yes.
     pub(super) consequence: String,
-    /// The yes.
     pub(super) button: &'static str,
-    /// Whether it stops or ends something.
+    /// Whether the action stops or ends something.
     pub(super) stops: bool,
-    /// The part of the site where it is asked.
     pub(super) part: &'static str,
 }
 
 impl Confirmation {
-    /// The no. Beside "Cancel the job" another "Cancel" would read like a yes.
+    /// Label of the cancel button. Next to "Cancel the job" a second "Cancel" would be ambiguous.
     fn no(&self) -> &'static str {
         match self.button.starts_with("Cancel") {
             true => "Back",
@@ -41,13 +37,13 @@ struct ConfirmPage {
     back: String,
 }
 
-/// Whether the person has said yes, or is asked by a script: a piece is asked for by htmx, whose page asks by itself.
+/// Whether the user has confirmed. htmx requests always count as confirmed, because `keys.js` asks before it sends them.
 pub(super) fn is_sure(form: &Form) -> bool {
-    form.user.piece || form.ticked("sure")
+    form.user.fragment || form.ticked("sure")
 }
 
-/// Asks; a yes sends the same form to `action`.
-pub(super) async fn ask(
+/// Renders the confirmation page, which sends the same form to `action`.
+pub(super) async fn show(
     state: &PageState,
     form: &Form,
     action: String,
@@ -68,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_carries_what_was_asked_and_a_way_back() {
+    fn confirmation_keeps_form_fields_and_back_link() {
         let page = ConfirmPage {
             frame: Frame::bare(),
             confirmation: Confirmation {

@@ -1,5 +1,5 @@
-//! A session's texts on pages that stay light whatever it holds: the conversation so many messages at a time, each cut to its share,
-//! and every long text by itself, part by part, at an address of its own.
+//! Texts of a session on pages of bounded size. The conversation is paginated, and each message is truncated to its share. Long texts have
+//! separate pages, split into parts.
 
 use askama::Template;
 use axum::Router;
@@ -18,20 +18,19 @@ use super::words;
 use crate::api::problem;
 use crate::wire::{Message, Session};
 
-/// Lines of a page's table of messages.
-pub(super) const LINES: usize = 100;
-/// HTML of a page's messages together, bytes: with its head a page stays below 150 KB.
-const TOGETHER: usize = 64 << 10;
-/// HTML of one message on its session's page, bytes.
-const ONE: usize = 16 << 10;
-/// HTML of the alert on a session's page, bytes.
-const ALERT: usize = 8 << 10;
-/// HTML of the final analysis on a session's page, bytes.
-const ANALYSIS: usize = 12 << 10;
-/// HTML of a part of a text by itself, bytes.
-const PART: usize = 96 << 10;
-/// Characters of a name above a message.
-const NAME: usize = 80;
+pub(super) const TABLE_PAGE_SIZE: usize = 100;
+/// Limit of a page's messages, bytes of HTML. With its head the page stays below 150 KB.
+const MAX_PAGE_BYTES: usize = 64 << 10;
+/// Limit of one message on the session page, bytes of HTML.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
+/// Limit of the alert on the session page, bytes of HTML.
+const MAX_ALERT_BYTES: usize = 8 << 10;
+/// Limit of the final analysis on the session page, bytes of HTML.
+const MAX_ANALYSIS_BYTES: usize = 12 << 10;
+/// Limit of one part of a long text, bytes of HTML.
+const MAX_PART_BYTES: usize = 96 << 10;
+/// Limit of a name above a message, characters.
+const MAX_NAME_CHARS: usize = 80;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -40,7 +39,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/messages/{no}", get(message))
 }
 
-/// Where a page or a part begins, as its address says it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Start {
@@ -48,13 +46,13 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// The place, 0 at the beginning; what is no number is the beginning too.
+    /// The offset. 0 if it isn't a number.
     pub(super) fn place(&self) -> usize {
         self.from.parse().unwrap_or(0)
     }
 }
 
-/// Which of so many things are on a page, and where the pages around it begin.
+/// A page within a list, with the offsets of the pages before and after it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PageRange {
     pub(super) first: usize,
@@ -65,7 +63,6 @@ pub(super) struct PageRange {
 }
 
 impl PageRange {
-    /// The page of `size` things that begins at `from`.
     pub(super) fn at(from: usize, size: usize, all: usize) -> Self {
         let first = if from < all { from } else { 0 };
         let behind = all.min(first + size);
@@ -78,8 +75,8 @@ impl PageRange {
         }
     }
 
-    /// `51-100 of 240`; empty where all are on the page.
-    pub(super) fn says(&self) -> String {
+    /// `51-100 of 240`. Empty if one page shows all.
+    pub(super) fn range_label(&self) -> String {
         if self.before.is_none() && self.next.is_none() {
             return String::new();
         }
@@ -87,7 +84,6 @@ impl PageRange {
     }
 }
 
-/// A message as it is drawn.
 #[derive(Template)]
 #[template(path = "message.html")]
 pub(super) struct ShownMessage {
@@ -96,10 +92,10 @@ pub(super) struct ShownMessage {
     tool: bool,
     at: String,
     html: String,
-    /// Where its rest is, if it is cut.
+    /// Address of the full message, if it is truncated.
     rest: Option<String>,
     rest_says: &'static str,
-    /// Whether a script may put the rest in its place.
+    /// Whether `live.js` may replace the truncated text in place.
     in_place: bool,
     bytes: String,
 }
@@ -114,7 +110,7 @@ impl ShownMessage {
         };
         let rest = || format!("/sessions/{session}/messages/{no}");
         Self {
-            rest: (!cut.is_whole()).then(rest),
+            rest: (!cut.is_complete()).then(rest),
             rest_says: "Show all of it",
             in_place: true,
             ..Self::around(no, message, cut.html)
@@ -129,14 +125,14 @@ impl ShownMessage {
             .fold(message.role.clone(), |who, name| format!("{who} · {name}"));
         Self {
             no,
-            who: words::clip(&who, NAME),
+            who: words::clip(&who, MAX_NAME_CHARS),
             tool: is_of_tool(message),
             at: words::clip(
                 &message
                     .at
                     .as_deref()
                     .map_or_else(String::new, words::written),
-                NAME,
+                MAX_NAME_CHARS,
             ),
             html,
             rest: None,
@@ -151,13 +147,13 @@ fn is_of_tool(message: &Message) -> bool {
     message.role == "tool" || message.tool_name.is_some()
 }
 
-/// The messages of a page. What short ones leave is shared among those that follow.
-pub(super) fn said(session: &Session, window: &PageRange) -> Vec<ShownMessage> {
-    let mut left = TOGETHER;
+/// Renders the messages of a page. Unused space of short messages is shared among the following ones.
+pub(super) fn shown_messages(session: &Session, window: &PageRange) -> Vec<ShownMessage> {
+    let mut left = MAX_PAGE_BYTES;
     (window.first..window.behind)
         .filter_map(|at| {
             let message = session.conversation.get(at)?;
-            let share = ONE.min(left / (window.behind - at));
+            let share = MAX_MESSAGE_BYTES.min(left / (window.behind - at));
             let said = ShownMessage::new(session.session_id, at + 1, message, share);
             left = left.saturating_sub(said.html.len());
             Some(said)
@@ -173,16 +169,16 @@ pub(super) fn alert_text(session: &Session) -> String {
 }
 
 pub(super) fn alert_in_short(session: &Session) -> Cut {
-    markdown::plain(&alert_text(session), ALERT)
+    markdown::plain(&alert_text(session), MAX_ALERT_BYTES)
 }
 
-/// The final analysis on its session's page.
+/// Truncated final analysis for the session page.
 pub(super) fn analysis_in_short(session: &Session) -> Option<Cut> {
     let text = session.final_analysis.as_deref()?;
-    Some(markdown::within(text, ANALYSIS))
+    Some(markdown::within(text, MAX_ANALYSIS_BYTES))
 }
 
-/// What came in and what the agent concluded: it stands wherever a score of it does.
+/// The alert and the final analysis of a session, shown next to each of its scores.
 #[derive(Template)]
 #[template(path = "session_case.html")]
 pub(super) struct Case {
@@ -203,26 +199,25 @@ impl From<&Session> for Case {
     }
 }
 
-/// A part of a long text by itself.
 #[derive(Template)]
 #[template(path = "session_text.html")]
 struct TextPage {
     frame: Frame,
     session_id: Uuid,
     title: String,
-    says: String,
+    range_label: String,
     html: String,
     first: Option<String>,
     next: Option<String>,
 }
 
-/// A part of a text, and where the next one begins.
+/// Returns the part that starts at byte `from`, its actual start, and the start of the next part.
 fn part(text: &str, from: usize) -> (Cut, usize, Option<usize>) {
     let from = text.floor_char_boundary(from);
     let from = if from < text.len() { from } else { 0 };
-    let cut = markdown::plain(text.get(from..).unwrap_or_default(), PART);
+    let cut = markdown::plain(text.get(from..).unwrap_or_default(), MAX_PART_BYTES);
     let behind = from + cut.taken;
-    let next = (!cut.is_whole()).then_some(behind);
+    let next = (!cut.is_complete()).then_some(behind);
     (cut, from, next)
 }
 
@@ -235,7 +230,7 @@ async fn text_page(
     let (cut, from, next) = part(text, from);
     let behind = from + cut.taken;
     html(&TextPage {
-        says: format!(
+        range_label: format!(
             "Bytes {} to {} of {}.",
             words::count_of(from),
             words::count_of(behind),
@@ -276,7 +271,7 @@ async fn analysis(
     text_page(&state, user, head, (text, start.place())).await
 }
 
-/// One message: by itself, or for a script in the place of what was cut.
+/// Renders one message: a page, or a fragment that replaces the truncated text.
 async fn message(
     State(state): State<PageState>,
     user: SessionUser,
@@ -297,12 +292,12 @@ async fn message(
         return Err(PageError::from(problem::of_field("message", &fault)));
     };
     let to = format!("/sessions/{}/messages/{no}", session.session_id);
-    if user.piece {
+    if user.fragment {
         let (cut, _, next) = part(&message.content, 0);
         let html_of_it = if is_of_tool(message) {
             cut.html
         } else {
-            markdown::whole(&message.content, PART)
+            markdown::render_complete(&message.content, MAX_PART_BYTES)
                 .unwrap_or_else(|| format!("<pre>{}</pre>", cut.html))
         };
         let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));
@@ -312,7 +307,10 @@ async fn message(
             ..ShownMessage::around(no, message, html_of_it)
         });
     }
-    let title = format!("Message {no} · {}", words::clip(&message.role, NAME));
+    let title = format!(
+        "Message {no} · {}",
+        words::clip(&message.role, MAX_NAME_CHARS)
+    );
     let head = (session.session_id, title, to);
     text_page(&state, user, head, (&message.content, start.place())).await
 }
@@ -322,28 +320,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_knows_its_neighbours() {
+    fn page_range_has_previous_and_next_pages() {
         let all = PageRange::at(0, 50, 50);
         assert_eq!(
-            (all.before, all.next, all.says()),
+            (all.before, all.next, all.range_label()),
             (None, None, String::new())
         );
         let middle = PageRange::at(50, 50, 120);
         assert_eq!((middle.before, middle.next), (Some(0), Some(100)));
-        assert_eq!(middle.says(), "51-100 of 120");
+        assert_eq!(middle.range_label(), "51-100 of 120");
         let last = PageRange::at(100, 50, 120);
         assert_eq!((last.before, last.next), (Some(50), None));
         assert_eq!(PageRange::at(9_000, 50, 120), PageRange::at(0, 50, 120));
     }
 
     #[test]
-    fn parts_of_a_text_make_the_whole_text() {
+    fn parts_cover_the_complete_text() {
         let text = "ä<b>&".repeat(60_000);
         let (mut from, mut read, mut parts) = (0, String::new(), 0);
         loop {
             let (cut, start, next) = part(&text, from);
             assert_eq!(start, from);
-            assert!(cut.html.len() <= PART, "{}", cut.html.len());
+            assert!(cut.html.len() <= MAX_PART_BYTES, "{}", cut.html.len());
             read.push_str(&text[start..start + cut.taken]);
             parts += 1;
             match next {

@@ -1,5 +1,4 @@
-//! `/criteria`: the versions, by first use, with what scores came to under each; one version's text, and how it differs from the
-//! current one.
+//! `/criteria`: criteria versions by first use, with the mean of their scores; the text of a version and its diff to the current one.
 
 use askama::Template;
 use axum::Router;
@@ -15,17 +14,16 @@ use super::criteria_diff::{self, ChangedPart};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
-use super::page::{Page, PageError, found, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, error_html, found, html, is_fixable, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, criteria, problem};
 use crate::job::Kind;
 use crate::wire::{CriteriaVersion, NameRequest};
 
-/// The parts of criteria that are told at length.
+/// Fields with long texts, which have their own sections.
 const PROMPTS: [&str; 2] = ["judge_prompt", "answer_prompt"];
-/// What follows from making criteria current.
 const CONSEQUENCE: &str = "New requests of this kind are judged by them, in all processes within 5 s, until others are made current; \
     scores that there are stay, as scores of other criteria.";
 
@@ -38,7 +36,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/criteria/{hash}/current", post(make_current))
 }
 
-/// What people know a version by: its name, else when it was first used; and how its hash begins.
+/// Display name of a version: its name or the time of its first use, and the short hash.
 pub(super) fn called(version: &CriteriaVersion) -> String {
     let short = words::short(&version.criteria_hash);
     let at = version.first_scored_at.or(version.created_at);
@@ -49,7 +47,7 @@ pub(super) fn called(version: &CriteriaVersion) -> String {
     }
 }
 
-/// The same of a hash; one that isn't stored stays as it is.
+/// Like [`called`], by hash. A hash that isn't stored is returned unchanged.
 pub(super) async fn called_by_hash(
     state: &PageState,
     user: &SessionUser,
@@ -68,9 +66,8 @@ struct CriteriaListRow {
     kind: Kind,
     judge: String,
     current: bool,
-    /// Who made it current.
-    chosen: Option<(String, Moment)>,
-    first: Option<Moment>,
+    chosen: Option<(String, Timestamp)>,
+    first: Option<Timestamp>,
     scores: String,
     mean: String,
     compare: Option<String>,
@@ -88,8 +85,8 @@ impl CriteriaListRow {
             current: version.is_current,
             chosen: version
                 .made_current
-                .map(|made| (made.by, words::moment(made.at, now))),
-            first: version.first_scored_at.map(|at| words::moment(at, now)),
+                .map(|made| (made.by, words::timestamp(made.at, now))),
+            first: version.first_scored_at.map(|at| words::timestamp(at, now)),
             scores: words::grouped(version.scores),
             compare: compared
                 .filter(|_| !version.kind.is_case() && version.scores > 0)
@@ -109,23 +106,23 @@ impl CriteriaListRow {
 #[template(path = "criteria.html")]
 struct CriteriaPage {
     frame: Frame,
-    /// What is wrong with the files that are configured; the versions below are those that hold meanwhile.
-    faults: Vec<String>,
+    /// Errors in the configured criteria files. Until they are fixed, the listed versions stay in effect.
+    file_errors: Vec<String>,
     rows: Vec<CriteriaListRow>,
 }
 
 async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
     let all = criteria::list(state.api(&user)?).await?;
-    let seen = state.whole_infrastructure(&user).await?;
-    let faults = seen
+    let seen = state.infrastructure_with_readiness(&user).await?;
+    let file_errors = seen
         .failed("criteria")
         .filter_map(|check| check.detail.clone());
-    let faults = faults.collect();
+    let file_errors = file_errors.collect();
     let now = state.about.clock.now();
     let current = current_of_sessions(&all.items);
     html(&CriteriaPage {
         frame: Frame::load(&state, user, "Criteria", "Criteria").await,
-        faults,
+        file_errors,
         rows: all
             .items
             .into_iter()
@@ -191,20 +188,18 @@ async fn version(
     })
 }
 
-/// Criteria as they are edited: a copy of stored ones, or what was typed.
+/// Editor of a copied version, or of a rejected one as typed.
 #[derive(Template)]
 #[template(path = "criteria_edit.html")]
 struct EditPage {
     frame: Frame,
-    /// The version that is copied.
     hash: String,
     name: String,
     note: String,
     /// Field, heading and text of each prompt.
     prompts: Vec<(&'static str, String, String)>,
     settings: String,
-    /// Why it wasn't taken, HTML.
-    refused: String,
+    error_html: String,
 }
 
 async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Path<String>) -> Page {
@@ -221,15 +216,15 @@ async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Pat
         note: String::new(),
         prompts: texts.collect(),
         settings,
-        refused: String::new(),
+        error_html: String::new(),
     })
 }
 
-/// Stores what was edited as a version of its own, which is not current.
+/// Stores the edited text as a new version, which isn't current.
 async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
     match stored(&state, &form, &hash).await {
-        Ok(new) => go(form.user.piece, &format!("/criteria/{new}")),
-        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
+        Ok(new) => redirect(form.user.fragment, &format!("/criteria/{new}")),
+        Err(fault) if is_fixable(fault.problem()) && !form.user.fragment => {
             let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
             let prompts = PROMPTS.into_iter().filter_map(|field| {
                 let typed = form.text(field)?.to_owned();
@@ -241,7 +236,7 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
                 name: text("name"),
                 note: text("note"),
                 settings: text("settings"),
-                refused: refusal(fault.problem()),
+                error_html: error_html(fault.problem()),
                 frame: Frame::load(&state, form.user, "Criteria", "Edit criteria").await,
             };
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
@@ -250,7 +245,6 @@ async fn store(State(state): State<PageState>, Path(hash): Path<String>, form: F
     }
 }
 
-/// The judge that criteria name.
 #[derive(Deserialize)]
 struct NamedJudge {
     scoring: ScoringBy,
@@ -261,8 +255,8 @@ struct ScoringBy {
     llm_provider: String,
 }
 
-/// Stores what was edited from the version `copied`. A copy without a change, or for a judge that can't be asked, is refused: neither could
-/// be previewed.
+/// Stores an edited copy of the version `copied`. Rejects an unchanged copy and one for a judge that isn't configured, because neither
+/// could be previewed.
 async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, PageError> {
     let settings = form.text("settings").unwrap_or("{}");
     let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
@@ -271,7 +265,7 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
     })?;
     for field in PROMPTS {
         if let Some((_, text)) = form.pairs().find(|(name, _)| name == field) {
-            // As it is, but for the ends of lines, of which browsers send both.
+            // Browsers send CRLF line ends.
             content.insert(field.to_owned(), text.replace("\r\n", "\n").into());
         }
     }
@@ -282,7 +276,7 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
             "nothing was changed: change a prompt or a setting, or leave the version as it is";
         return Err(problem::of_field("settings", fault).into());
     }
-    // Of another form it is refused below, with the place of its fault.
+    // Malformed content is rejected below with the position of the error.
     let named_judge = NamedJudge::deserialize(&Value::Object(content.clone())).ok();
     if let Some(NamedJudge { scoring }) = named_judge
         && let Err(problem) = api.enqueue.check_judge(&scoring.llm_provider)
@@ -309,13 +303,11 @@ async fn named(state: &PageState, form: &Form, hash: &str) -> Result<CriteriaVer
         .await
 }
 
-/// Gives a version its name and its note.
 async fn name(State(state): State<PageState>, Path(hash): Path<String>, form: Form) -> Page {
     named(&state, &form, &hash).await?;
-    go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
+    redirect(form.user.fragment, &format!("/criteria/{}", segment(&hash)))
 }
 
-/// Makes a version current, after a question.
 async fn make_current(
     State(state): State<PageState>,
     Path(hash): Path<String>,
@@ -330,14 +322,14 @@ async fn make_current(
             part: "Criteria",
         };
         let action = format!("/criteria/{}/current", segment(&hash));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     let (route, act) = (criteria::CURRENT, criteria::make_current);
     form.post(&state, route, hash.clone(), act).await?;
-    go(form.user.piece, &format!("/criteria/{}", segment(&hash)))
+    redirect(form.user.fragment, &format!("/criteria/{}", segment(&hash)))
 }
 
-/// The prompts apart from the rest, which is JSON.
+/// Splits criteria into their prompts and the remaining fields as JSON.
 fn split(mut content: Value) -> (Vec<(String, String)>, String) {
     let mut prompts = Vec::new();
     if let Value::Object(members) = &mut content {
@@ -356,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_stand_apart_from_settings() {
+    fn splits_prompts_from_settings() {
         let content = serde_json::json!({"judge_prompt": "Be severe.", "scoring": {"max": 100}});
         let (prompts, settings) = split(content);
         assert_eq!(
@@ -367,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_says_what_its_mean_is_of() {
+    fn version_mean_names_its_scores() {
         let row = |kind: &str, scores: i64, real: i64, mean: Option<f64>| {
             let version = serde_json::json!({"criteria_hash": "abcdef0123", "kind": kind, "is_current": false, "scores": scores, "real_scores": real,
                 "mean_total": mean, "created_at": null, "first_scored_at": null});

@@ -1,25 +1,23 @@
-//! What differs between two versions of the criteria, line by line: the same wherever two of them stand side by side.
+//! Line diff of two criteria versions, shared by all pages that compare them.
 
 use super::words;
 use crate::wire::{CriteriaDiff, DiffPart};
 
-/// A part that differs: its name, and its lines.
 pub(super) type ChangedPart = (String, Vec<DiffLine>);
 
-/// A line with its class: what it is is said by its sign too.
+/// A line with its CSS class. Its sign repeats the class so that colour isn't needed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DiffLine {
     pub(super) text: String,
     pub(super) class: &'static str,
 }
 
-/// The parts that differ, in their order.
 pub(super) fn changed_parts(diff: CriteriaDiff) -> Vec<ChangedPart> {
     diff.parts.into_iter().map(part).collect()
 }
 
 fn part(part: DiffPart) -> ChangedPart {
-    // The two lines of a head name what is compared: nothing that was taken out or put in.
+    // The two header lines name the versions and are neither removed nor added lines.
     let is_head = |at: usize, line: &str| match at {
         0 => line.starts_with("--- "),
         1 => line.starts_with("+++ "),
@@ -42,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_diff_are_told_apart() {
+    fn classifies_diff_lines() {
         let diff = CriteriaDiff {
             a: String::new(),
             b: String::new(),

@@ -1,4 +1,4 @@
-//! Figures over scores, as the API's analytics answer them, made into charts and words. The overview and the insights share them.
+//! Charts and texts made from the API's analytics. Used by the overview and the insights page.
 
 use chrono::{DateTime, Days, Months, NaiveDate, Utc};
 
@@ -6,16 +6,15 @@ use super::chart::{Bar, Chart, ChartLine, bars, lines};
 use super::words;
 use crate::wire::{Bucket, Distribution, Period, Trend, TrendItem};
 
-/// Fewer scores than this say nothing: no chart is drawn of them.
+/// Minimum number of scores for a chart.
 pub(super) const ENOUGH: u64 = 20;
 
-/// Asks for buckets of five points: each lies within one rating, whose colour it has.
+/// Buckets of five points, so that each bucket lies within one rating and has its colour.
 pub(super) const BY_RATING: (&str, &str) = ("points", "5");
 const DAY: &str = "%-d %b";
-/// How many versions of the criteria have a line: as many as can be told apart.
+/// Maximum number of criteria versions with a line, so that the lines stay distinguishable.
 const LINES: usize = 4;
 
-/// The histogram, coloured by rating.
 pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
     if found.scores < ENOUGH {
         return None;
@@ -27,7 +26,7 @@ pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
         class: format!("rating-{}", words::rating(bucket.from).1),
     };
     let all: Vec<Bar> = found.histogram.iter().map(of).collect();
-    let says = format!(
+    let summary = format!(
         "{}{}: mean {:.1}, median {:.1}.",
         words::counted(found.scores, "score"),
         if found.simulated {
@@ -41,15 +40,14 @@ pub(super) fn histogram(found: &Distribution) -> Option<Chart> {
     let shown = |n: f64| format!("{n:.0}");
     Some(bars(
         "Totals of scores",
-        says,
+        summary,
         ("Total", "Sessions"),
         &all,
         shown,
     ))
 }
 
-/// A line of means for each version of the criteria, over every period from the first to the last, also those without a
-/// score.
+/// Lines of mean totals, one per criteria version, over all periods from the first to the last including empty ones.
 pub(super) fn means(trend: &Trend) -> Option<Chart> {
     if trend.scores < ENOUGH {
         return None;
@@ -75,13 +73,13 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
         }
     }
     let versions = of.len();
-    // The current one, then those of the newest sessions.
+    // The current version first, then by newest session.
     of.sort_by_key(|(point, line)| {
         let newest = line.points.last().map(|(at, _)| *at);
         (!point.is_current, std::cmp::Reverse(newest))
     });
     of.truncate(LINES);
-    let says = says(trend, of.first().map(|(point, _)| *point), versions);
+    let summary = summary(trend, of.first().map(|(point, _)| *point), versions);
     let of: Vec<ChartLine> = of.into_iter().map(|(_, line)| line).collect();
     let labels: Vec<String> = periods
         .iter()
@@ -89,11 +87,11 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
         .collect();
     Some(lines(
         "Mean total over time",
-        says,
+        summary,
         &labels,
         &of,
         100.0,
-        // Ticks of the axis are whole; the table is as exact as the words.
+        // Axis ticks are integers; the table has one decimal like the text.
         |n| match n.fract() == 0.0 {
             true => format!("{n:.0}"),
             false => format!("{n:.1}"),
@@ -101,8 +99,8 @@ pub(super) fn means(trend: &Trend) -> Option<Chart> {
     ))
 }
 
-/// What the lines show, of one version of the criteria: means of several aren't compared.
-fn says(trend: &Trend, version: Option<&TrendItem>, versions: usize) -> String {
+/// Description of the trend of one criteria version. Means of different versions aren't compared.
+fn summary(trend: &Trend, version: Option<&TrendItem>, versions: usize) -> String {
     let Some(version) = version else {
         return String::new();
     };
@@ -144,7 +142,7 @@ fn says(trend: &Trend, version: Option<&TrendItem>, versions: usize) -> String {
     )
 }
 
-/// Every period from the first to the last, and how one is written.
+/// All periods from the first to the last, and the date format of their labels.
 fn periods(items: &[TrendItem], every: Period) -> (Vec<NaiveDate>, &'static str) {
     let (Some(first), Some(last)) = (
         items.iter().map(|point| point.period).min(),
@@ -161,7 +159,6 @@ fn periods(items: &[TrendItem], every: Period) -> (Vec<NaiveDate>, &'static str)
     (std::iter::successors(Some(first), next).collect(), form)
 }
 
-/// Every day from the first of these to the last.
 pub(super) fn each_day(days: impl IntoIterator<Item = NaiveDate>) -> Vec<NaiveDate> {
     let days: Vec<NaiveDate> = days.into_iter().collect();
     match (days.iter().min(), days.iter().max()) {
@@ -184,7 +181,7 @@ fn float(n: u64) -> f64 {
     n as f64
 }
 
-/// The instant some days ago, as the API takes it.
+/// Start of the day `days` ago in the API's format.
 pub(super) fn days_ago(now: DateTime<Utc>, days: i64) -> String {
     let then = now
         .checked_sub_signed(chrono::Duration::days(days))
@@ -206,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_has_the_rating_of_every_total_in_it() {
+    fn histogram_bars_have_one_rating() {
         let bucket = |from: u8, to: u8| json!({"from": from, "to": to, "scores": 20});
         let page = |chart: Chart| askama::Template::render(&chart).unwrap();
         let found = distribution(json!([bucket(40, 44), bucket(45, 49), bucket(75, 79)]));
@@ -239,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn days_without_scores_keep_their_place_and_months_are_months() {
+    fn trend_includes_empty_periods() {
         let days = trend(&[("2026-11-10", "a", 1.0), ("2026-11-13", "a", 2.0)]);
         let labels = |of: &Trend| -> Vec<String> {
             let (periods, form) = periods(&of.items, of.every);
@@ -258,7 +255,7 @@ mod tests {
             labels(&months),
             ["Jan 2026", "Feb 2026", "Mar 2026", "Apr 2026"]
         );
-        // One month is one, and days that are first of months are days.
+        // A single month is labelled as a month; days on the first of a month are labelled as days.
         let month = every("month", &[("2026-11-01", "a", 1.0)]);
         assert_eq!(labels(&month), ["Nov 2026"]);
         let days = trend(&[("2026-10-01", "a", 1.0), ("2026-11-01", "a", 2.0)]);
@@ -272,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn one_version_is_compared_with_itself_and_the_current_one_is_told_of() {
+    fn trend_describes_one_version_preferring_the_current_one() {
         let page = |of: &[(&str, &str, f64)]| {
             let chart = means(&trend(of)).unwrap();
             askama::Template::render(&chart).unwrap()
@@ -282,18 +279,18 @@ mod tests {
             ("2026-11-11", "bbbbbbbbbb", 30.0),
             ("2026-11-12", "bbbbbbbbbb", 50.0),
         ]);
-        let says = "Mean total under criteria bbbbbbbb: 30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn.";
-        assert!(page_of_two.contains(says), "{page_of_two}");
+        let summary = "Mean total under criteria bbbbbbbb: 30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn.";
+        assert!(page_of_two.contains(summary), "{page_of_two}");
         assert!(!page_of_two.contains("current"), "{page_of_two}");
-        // The current version, though others have newer sessions.
+        // The current version comes first even if others have newer sessions.
         let many: Vec<String> = (0..6).map(|n| format!("{n}").repeat(10)).collect();
         let mut many: Vec<_> = many
             .iter()
             .map(|hash| ("2026-11-12", hash.as_str(), 50.0))
             .collect();
         let page_of_many = page(&many);
-        let says = "Of 6 versions 4 are drawn: those of the newest sessions.";
-        assert!(page_of_many.contains(says), "{page_of_many}");
+        let summary = "Of 6 versions 4 are drawn: those of the newest sessions.";
+        assert!(page_of_many.contains(summary), "{page_of_many}");
         many.insert(0, ("2026-11-10", "cccccccccc", 40.0));
         let page_of_many = page(&many);
         for part in [

@@ -1,5 +1,4 @@
-//! What a form sends: its fields, once its token has been held against the browser's. A form that a page of ours didn't make is
-//! refused.
+//! Extractor of a form's fields. Rejects a form whose token differs from the browser's cookie.
 
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
@@ -8,39 +7,37 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::links;
-use super::page::{Page, PageError, go};
+use super::page::{Page, PageError, redirect};
 use super::stale;
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::{ApiError, Authorized, READ_TIMEOUT, in_time, problem};
 
-/// The fields of a form of ours.
 #[derive(Debug)]
 pub(super) struct Form {
-    /// Who sent it.
     pub(super) user: SessionUser,
     fields: Vec<(String, String)>,
 }
 
 impl Form {
-    /// A field's text; `None` where it is missing or empty.
+    /// Text of a field. `None` if it is missing or empty.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(key, _)| key == name);
         let text = found.next().map(|(_, value)| value.trim());
         text.filter(|text| !text.is_empty())
     }
 
-    /// Every value of a field that may be chosen several times, in order.
+    /// All values of a multi-select field, in order.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let found = self.fields.iter().filter(move |(key, _)| key == name);
         let texts = found.map(|(_, value)| value.trim());
         texts.filter(|text| !text.is_empty())
     }
 
-    /// A field as a number or another value that is written as text; `None` where it is left empty.
+    /// Parses a field. `None` if it is empty.
     ///
     /// # Errors
-    /// The field's name in words, if it can't be read.
+    /// The field can't be parsed; the message names it.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -52,7 +49,7 @@ impl Form {
             .map_err(|_| problem::of_field(name, &format!("is not {wanted}")))
     }
 
-    /// Those of these fields that are filled in, as the API's bodies have them.
+    /// The non-empty fields among `names`, as a JSON object for the API.
     pub(super) fn texts(&self, names: &[&str]) -> Map<String, Value> {
         let filled = names
             .iter()
@@ -60,7 +57,7 @@ impl Form {
         filled.collect()
     }
 
-    /// What was filled in, for a form that comes next.
+    /// All fields except the token and the key, for the next form.
     pub(super) fn rest(&self) -> Vec<(String, String)> {
         let ours = |name: &str| matches!(name, "form_token" | "key");
         let filled = self.fields.iter();
@@ -70,19 +67,17 @@ impl Form {
             .collect()
     }
 
-    /// Whether a box is ticked.
     pub(super) fn ticked(&self, name: &str) -> bool {
         self.text(name).is_some()
     }
 
-    /// Every field but the token, in the form's order.
     pub(super) fn pairs(&self) -> impl Iterator<Item = &(String, String)> {
         let fields = self.fields.iter();
         fields.filter(|(name, _)| name != "form_token")
     }
 
-    /// Does what POST to a route of the API does; a form with a field `key` once, however often it is sent. What a key keeps of an
-    /// answer lies in the database for a day: no key where it holds a secret.
+    /// Runs the API function of a POST route. A form with a `key` runs at most once. A keyed response is stored in the database for a day,
+    /// so a form whose response contains a secret must not have a key.
     pub(super) async fn post<R: Serialize, T, F>(
         &self,
         state: &PageState,
@@ -98,14 +93,13 @@ impl Form {
         Ok(state.api.post(sent, route, request, act).await?)
     }
 
-    /// Where to go afterwards: a path of ours.
     pub(super) fn back(&self) -> Option<&str> {
         links::back(&self.fields)
     }
 
-    /// Leads there, or to this page.
+    /// Redirects to the `back` path, otherwise to `page`.
     pub(super) fn back_to(&self, page: &str) -> Page {
-        go(self.user.piece, self.back().unwrap_or(page))
+        redirect(self.user.fragment, self.back().unwrap_or(page))
     }
 }
 

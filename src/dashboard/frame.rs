@@ -1,4 +1,4 @@
-//! What surrounds every page: where one is, how the service does, who one is. The figures are those of the API.
+//! Layout around each page: navigation, status bar, user. Its numbers come from the API.
 
 use askama::Template;
 use axum::Router;
@@ -18,22 +18,18 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/help", get(help))
 }
 
-/// What surrounds a page.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
-    /// The page's title, which carries its verdict.
+    /// Page title, including the verdict.
     pub(super) title: String,
-    /// The part of the site that the page belongs to.
     pub(super) part: &'static str,
-    /// How the service does.
     pub(super) status_bar: StatusBar,
     pub(super) user: SessionUser,
-    /// How soon a browser without JavaScript should load the page again, seconds; `None`: nothing on it moves.
+    /// Refresh interval for browsers without JavaScript, seconds. `None` if the page has no live data.
     pub(super) again_s: Option<u32>,
 }
 
 impl Frame {
-    /// A frame with the figures of now.
     pub(super) async fn load(
         state: &PageState,
         user: SessionUser,
@@ -49,25 +45,23 @@ impl Frame {
         }
     }
 
-    /// A frame around a sample.
     #[cfg(test)]
     pub(super) fn bare() -> Self {
         Self {
             title: String::new(),
             part: "",
             status_bar: StatusBar::default(),
-            user: SessionUser::anybody(),
+            user: SessionUser::without_tokens(),
             again_s: None,
         }
     }
 
-    /// Says that something on the page moves.
     pub(super) fn moving(mut self, moves: bool) -> Self {
         self.again_s = moves.then_some(5);
         self
     }
 
-    /// The links of the head, each with whether one is there.
+    /// Links of the navigation: label, address, whether it is the current section.
     pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         let here = self.part;
         PARTS
@@ -76,15 +70,14 @@ impl Frame {
     }
 }
 
-/// The line alone, for pages that stay open.
 #[derive(Template)]
 #[template(path = "status_bar.html")]
-struct StatusBarPiece {
+struct StatusBarFragment {
     status_bar: StatusBar,
 }
 
 async fn status_bar(State(state): State<PageState>, user: SessionUser) -> Page {
-    html(&StatusBarPiece {
+    html(&StatusBarFragment {
         status_bar: state.status_bar(&user).await,
     })
 }

@@ -1,5 +1,4 @@
-//! What does the work: the queue, the workers, the judges. The head of every page and the queue's page read it
-//! here, and nowhere else.
+//! State of the queue, the workers and the judges. Single source for the status bar and the queue page.
 
 use std::time::Duration;
 
@@ -10,13 +9,11 @@ use crate::api::{ApiError, ApiState, judges, operate};
 use crate::job::WaitReason;
 use crate::wire::{Check, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState};
 
-/// How long a worker may be silent before pages call it gone.
-const HEARD: TimeDelta = TimeDelta::seconds(60);
+/// Silence after which pages show a worker as gone.
+const GONE_AFTER: TimeDelta = TimeDelta::seconds(60);
 
-/// How long the head of a page waits for the word that Redis is there.
-const SOON: Duration = Duration::from_millis(500);
+const READINESS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The queue, the workers, the judges and the process's own health at one time.
 #[derive(Debug, Clone)]
 pub(super) struct Infrastructure {
     pub(super) queue: Queue,
@@ -30,11 +27,11 @@ impl Infrastructure {
         Self::read_with(api, operate::readiness(api)).await
     }
 
-    /// The same for the head of a page, which waits for no word of the process's health: what is slow may be the database, which says
-    /// so elsewhere, and there may be no Redis at all.
+    /// Reads the snapshot for the status bar, with a timeout for readiness: a slow database is reported elsewhere, and Redis may be
+    /// unavailable.
     pub(super) async fn read_soon(api: &ApiState) -> Result<Self, ApiError> {
         let readiness = async {
-            let found = tokio::time::timeout(SOON, operate::readiness(api)).await;
+            let found = tokio::time::timeout(READINESS_TIMEOUT, operate::readiness(api)).await;
             found.unwrap_or(Readiness {
                 status: ReadinessStatus::Degraded,
                 reasons: Vec::new(),
@@ -49,7 +46,7 @@ impl Infrastructure {
         api: &ApiState,
         readiness: impl Future<Output = Readiness>,
     ) -> Result<Self, ApiError> {
-        // Boxed: every page holds this reading.
+        // Boxed because each page's future contains this read.
         let (queue, workers, judges, readiness) = tokio::try_join!(
             Box::pin(judges::queue::status(api)),
             Box::pin(judges::workers(api)),
@@ -64,47 +61,45 @@ impl Infrastructure {
         })
     }
 
-    /// What was checked and isn't well, by the check's name.
     pub(super) fn failed<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Check> {
         let checks = self.readiness.checks.iter().flatten();
         checks.filter(move |check| !check.ok && check.name == name)
     }
 }
 
-/// What keeps a judge's jobs waiting.
+/// Reason why a judge's jobs wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alert {
-    /// It doesn't answer, or not as it should.
+    /// No response, or an invalid one.
     Silent,
-    /// It isn't set up, and something is to be scored by it.
+    /// Not configured although jobs need it.
     Unset,
-    /// It refuses the key, the model or the address, or its quota is used up.
+    /// Rejects the key, the model or the address, or its quota is used up.
     Refused,
-    /// It limits our rate, and goes on by itself.
+    /// Rate limited; resumes automatically.
     Slow,
-    /// A spending cap is reached.
     Capped,
-    /// Somebody has paused it.
     Paused,
 }
 
-/// Whether a worker has ended, or wasn't heard for a minute. One whose heartbeat is late, as on a busy database, isn't given up by pages:
-/// its jobs go to others after the lease, which is shorter.
+/// Whether a worker has stopped, or was silent for a minute. A late heartbeat, as on a busy database, isn't enough here, but the worker's
+/// jobs go to others after the lease, which is shorter.
 pub(super) fn is_gone(worker: &Worker, now: DateTime<Utc>) -> bool {
-    worker.state == WorkerState::Stopped || (!worker.alive && now - worker.heartbeat_at > HEARD)
+    worker.state == WorkerState::Stopped
+        || (!worker.alive && now - worker.heartbeat_at > GONE_AFTER)
 }
 
-/// Whether a worker was heard lately: "silent" doesn't stand beside "just now".
-pub(super) fn is_heard(worker: &Worker, now: DateTime<Utc>) -> bool {
+/// Whether a worker's last heartbeat is recent, because pages must not show "silent" next to "just now".
+pub(super) fn has_recent_heartbeat(worker: &Worker, now: DateTime<Utc>) -> bool {
     worker.alive || now - worker.heartbeat_at < words::JUST_NOW
 }
 
-/// What today came to, as far as it is known.
+/// Today's cost; a lower bound if calls have no price.
 pub(super) fn today(spent: &Spent) -> String {
     words::usd_at_least(spent.today_usd, spent.today_unpriced_calls)
 }
 
-/// What keeps a judge's jobs waiting; `None`: nothing, as far as its calls tell.
+/// Reason why the judge's jobs wait. `None` if its calls show no problem.
 pub(super) fn alert(judge: &Judge) -> Option<Alert> {
     let Some(reason) = judge.stop_reason() else {
         return match judge.stopped() {
@@ -127,7 +122,7 @@ pub(super) fn alert(judge: &Judge) -> Option<Alert> {
     })
 }
 
-/// Why a judge lets nothing through, else how many of its calls failed.
+/// Why the judge is stopped, otherwise how many of its calls fail.
 pub(super) fn trouble(judge: &Judge) -> Option<String> {
     let stopped = judge.stopped().map(str::to_owned);
     stopped.or_else(|| judge.failing().map(|health| health.to_string()))
@@ -139,12 +134,11 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A process that is well.
     pub(in crate::dashboard) fn ready() -> Readiness {
         serde_json::from_value(json!({"status": "ok", "reasons": []})).unwrap()
     }
 
-    /// A judge that answers, but for these fields.
+    /// A healthy judge; `change` overrides its fields.
     pub(in crate::dashboard) fn judge(name: &str, change: &Value) -> Judge {
         let spent = json!({"today_usd": 1.0, "month_usd": 1.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
         let mut judge = json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],
@@ -155,12 +149,11 @@ pub(super) mod tests {
         serde_json::from_value(judge).unwrap()
     }
 
-    /// What `ann` stopped for this reason an hour before noon.
+    /// A hold that `ann` set an hour before noon.
     pub(in crate::dashboard) fn hold(reason: &str, message: &str) -> Value {
         json!({"reason": reason, "message": message, "set_by": "ann", "since": "2026-11-23T11:00:00Z", "until": null})
     }
 
-    /// A worker with two jobs in hand.
     pub(in crate::dashboard) fn worker(state: &str, alive: bool, heard: &str) -> Worker {
         let worker = json!({"worker_id": uuid::Uuid::nil(), "name": "w", "version": "1", "started_at": "2026-11-23T11:00:00Z",
             "heartbeat_at": heard, "in_hand": 2, "state": state, "alive": alive, "judges": null});
@@ -168,7 +161,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_stops_an_entry_isnt_told_of_each_of_its_models() {
+    fn entry_hold_is_not_repeated_per_model() {
         let judge = |name: &str, reason: Option<&str>| {
             judge(
                 name,

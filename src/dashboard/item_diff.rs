@@ -1,4 +1,4 @@
-//! What was generated against what was expected, word by word. Both texts are escaped here: the HTML is safe as it is.
+//! Word diff of generated against expected text. Escapes both texts, so the resulting HTML is safe.
 
 use std::time::Duration;
 
@@ -6,24 +6,22 @@ use similar::{ChangeTag, TextDiff};
 
 use super::markdown::escaped;
 
-/// How long a difference is looked for; what is found by then is right, but may be longer than need be.
+/// Time limit of a diff. After it, the diff is correct but may not be minimal.
 const DIFF_TIME: Duration = Duration::from_millis(200);
-/// Longer texts are shown side by side without marks, bytes.
-const LONGEST: usize = 64 << 10;
+/// Longer texts are shown without a diff, bytes.
+const MAX_DIFF_BYTES: usize = 64 << 10;
 
-/// Both texts as HTML.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sides {
-    /// With `<del>` where the other lacks it.
+    /// With `<del>` around text missing in the other.
     pub(super) expected: String,
-    /// With `<ins>` where the other lacks it.
+    /// With `<ins>` around text missing in the other.
     pub(super) generated: String,
     pub(super) same: bool,
 }
 
-/// Holds two texts against each other.
 pub(super) fn sides(expected: &str, generated: &str) -> Sides {
-    if expected.len().max(generated.len()) > LONGEST {
+    if expected.len().max(generated.len()) > MAX_DIFF_BYTES {
         return Sides {
             expected: escaped(expected),
             generated: escaped(generated),
@@ -51,7 +49,7 @@ pub(super) fn sides(expected: &str, generated: &str) -> Sides {
     }
 }
 
-/// HTML in which neighbours with the same mark share it.
+/// HTML builder that merges adjacent text with the same tag.
 struct Marked {
     tag: &'static str,
     html: String,
@@ -72,7 +70,7 @@ impl Marked {
         self.html.push_str(&escaped(text));
     }
 
-    /// White space by itself says nothing in a query: it isn't marked.
+    /// Whitespace-only changes aren't marked, because they have no meaning in a query.
     fn marked(&mut self, text: &str) {
         if !self.open && !text.trim().is_empty() {
             self.html.push_str(&format!("<{}>", self.tag));
@@ -99,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_differ_are_marked_on_their_side() {
+    fn different_words_are_marked() {
         let found = sides("T | where a > 1 | count", "T | where b > 1 | take 2");
         assert_eq!(
             found.expected,
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_becomes_markup() {
+    fn diff_escapes_markup() {
         let found = sides("<b>x</b> & y", "<i onclick=\"1\">");
         for side in [&found.expected, &found.generated] {
             assert!(!side.contains("<b>") && !side.contains("<i "), "{side}");

@@ -1,37 +1,32 @@
-//! Rows of results side by side: what was expected, what came. Shows the first of many, and says how many there are.
+//! Expected and generated result rows side by side. Shows the first rows and the total number.
 
 use serde_json::Value;
 
 use super::words;
 
-/// How many rows a side shows.
-const ROWS: usize = 50;
-const COLUMNS: usize = 24;
-/// The longest cell, characters.
-const CELL: usize = 200;
+/// Maximum number of rows per side.
+const MAX_ROWS: usize = 50;
+const MAX_COLUMNS: usize = 24;
+/// Maximum length of a cell, characters.
+const MAX_CELL_CHARS: usize = 200;
 
-/// Both sides.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ResultRows {
-    /// What is right.
     pub(super) expected: Side,
-    /// What the generated query gave.
     pub(super) generated: Side,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Side {
-    /// Names of columns; empty where rows have none.
+    /// Column names. Empty if the rows have none.
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
-    /// How many rows there are.
     pub(super) count: usize,
-    /// How many columns aren't shown.
     pub(super) columns_left: usize,
 }
 
 impl ResultRows {
-    /// Both sides; `None` where neither has anything.
+    /// Returns `None` if both sides are empty.
     pub(super) fn new(expected: Option<&Value>, generated: Option<&Value>) -> Option<Self> {
         let given = |side: Option<&Value>| side.is_some_and(|value| !value.is_null());
         (given(expected) || given(generated)).then(|| Self {
@@ -50,23 +45,23 @@ impl Side {
         let rows: &[Value] = match value {
             None | Some(Value::Null) => &[],
             Some(Value::Array(rows)) => rows,
-            // One answer instead of rows.
+            // A single value instead of rows.
             Some(single) => std::slice::from_ref(single),
         };
         let mut names: Vec<String> = Vec::new();
-        for row in rows.iter().take(ROWS) {
+        for row in rows.iter().take(MAX_ROWS) {
             for name in row.as_object().into_iter().flat_map(|row| row.keys()) {
                 if !names.contains(name) {
                     names.push(name.clone());
                 }
             }
         }
-        let columns_left = names.len().saturating_sub(COLUMNS);
-        names.truncate(COLUMNS);
+        let columns_left = names.len().saturating_sub(MAX_COLUMNS);
+        names.truncate(MAX_COLUMNS);
         Self {
             rows: rows
                 .iter()
-                .take(ROWS)
+                .take(MAX_ROWS)
                 .map(|row| cells(row, &names))
                 .collect(),
             count: rows.len(),
@@ -75,7 +70,6 @@ impl Side {
         }
     }
 
-    /// How many rows aren't shown.
     pub(super) fn left(&self) -> usize {
         self.count - self.rows.len()
     }
@@ -87,7 +81,7 @@ fn cells(row: &Value, names: &[String]) -> Vec<String> {
             let cell = |name: &String| fields.get(name).map_or_else(|| "–".to_owned(), cell);
             names.iter().map(cell).collect()
         }
-        Value::Array(values) => values.iter().take(COLUMNS).map(cell).collect(),
+        Value::Array(values) => values.iter().take(MAX_COLUMNS).map(cell).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => vec![cell(row)],
     }
 }
@@ -99,7 +93,7 @@ fn cell(value: &Value) -> String {
             value.to_string()
         }
     };
-    words::clip(&text, CELL)
+    words::clip(&text, MAX_CELL_CHARS)
 }
 
 #[cfg(test)]
@@ -108,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_first_rows_are_shown_and_the_rest_is_counted() {
+    fn shows_first_rows_and_counts_the_rest() {
         let many: Vec<Value> = (0..60).map(|n| json!({"n": n})).collect();
         let rows = ResultRows::new(Some(&json!(many)), Some(&json!([]))).unwrap();
         assert_eq!((rows.expected.rows.len(), rows.expected.left()), (50, 10));
@@ -117,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_any_shape_have_cells() {
+    fn accepts_rows_of_any_shape() {
         let side = Side::from_value(Some(
             &json!([{"a": 1}, {"b": null}, [1, "x"], "y", {"a": {"k": []}}]),
         ));

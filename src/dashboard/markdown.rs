@@ -1,53 +1,52 @@
-//! Markdown of judges and agents as HTML that can do no harm: raw HTML becomes text, pictures become links, links lead to http,
-//! https and mailto alone.
+//! Renders Markdown of judges and agents as safe HTML. Raw HTML becomes text, images become links, and links are restricted to http, https
+//! and mailto.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use uuid::Uuid;
 
 use super::links::message_link;
 
-/// The HTML of a text that has no page of its own, bytes: a page stays light.
-const ALONE: usize = 32 << 10;
-/// Shorter beginnings aren't tried, bytes: what they are drawn as is too long, whatever they are.
-const LEAST: usize = 64;
+/// HTML limit of a text without its own page, bytes.
+const MAX_HTML_BYTES: usize = 32 << 10;
+/// Minimum prefix tried, bytes. If its HTML is too long, shorter prefixes aren't tried.
+const MIN_PREFIX_BYTES: usize = 64;
 
-/// The beginning of a text as HTML. Safe as it is.
+/// A prefix of a text, as safe HTML.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// At most as many bytes as were asked for.
+    /// At most the requested number of bytes.
     pub(super) html: String,
-    /// How many bytes of the text it shows.
+    /// Number of bytes of the text that are shown.
     pub(super) taken: usize,
     of: usize,
 }
 
 impl Cut {
-    /// Whether it shows all of the text.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.taken == self.of
     }
 }
 
-/// The HTML of a text, as far as a page holds it. Safe as it is. In a text about a session each "message 9" leads to that message.
+/// Renders a text as safe HTML, truncated to the limit. With `about`, each "message 9" links to that message of the session.
 pub(super) fn render(text: &str, about: Option<Uuid>) -> String {
-    let mut cut = cut_to(text, ALONE, about);
-    if !cut.is_whole() {
+    let mut cut = cut_to(text, MAX_HTML_BYTES, about);
+    if !cut.is_complete() {
         cut.html
             .push_str("<p class=\"dim\">It is longer; the API has the whole text.</p>");
     }
     cut.html
 }
 
-/// The beginning of a text, rendered: as much of it as `most` bytes of HTML hold. A few characters may become megabytes (tables), so
-/// that it is what comes out that counts.
+/// Renders the longest prefix whose HTML has at most `most` bytes. The limit applies to the HTML, because a few characters may expand to
+/// megabytes (tables).
 pub(super) fn within(text: &str, most: usize) -> Cut {
     cut_to(text, most, None)
 }
 
 fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
     let mut end = text.len().min(most);
-    while end >= LEAST || end == text.len() {
-        let part = beginning(text, end);
+    while end >= MIN_PREFIX_BYTES || end == text.len() {
+        let part = prefix(text, end);
         if let Some(html) = rendered(part, most, about) {
             return Cut {
                 html,
@@ -56,7 +55,7 @@ fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
             };
         }
         end = end.min(text.len().saturating_sub(1)) / 2;
-        if end < LEAST {
+        if end < MIN_PREFIX_BYTES {
             break;
         }
     }
@@ -66,8 +65,8 @@ fn cut_to(text: &str, most: usize, about: Option<Uuid>) -> Cut {
     cut
 }
 
-/// About the first `end` bytes of a text, to the end of a line where one is near.
-fn beginning(text: &str, end: usize) -> &str {
+/// The first `end` bytes of a text, cut at a line end if one is near.
+fn prefix(text: &str, end: usize) -> &str {
     let part = text
         .get(..text.floor_char_boundary(end))
         .unwrap_or_default();
@@ -80,8 +79,7 @@ fn beginning(text: &str, end: usize) -> &str {
     }
 }
 
-/// A text rendered whole, unless that takes more than `most` bytes.
-pub(super) fn whole(text: &str, most: usize) -> Option<String> {
+pub(super) fn render_complete(text: &str, most: usize) -> Option<String> {
     rendered(text, most, None)
 }
 
@@ -109,7 +107,7 @@ fn rendered(text: &str, most: usize, about: Option<Uuid>) -> Option<String> {
     Some(page.text)
 }
 
-/// A text as HTML in which the number behind "message", and each of the numbers behind "messages", is a link.
+/// Renders a text with links for the number after "message" and the numbers after "messages".
 fn with_messages(text: &str, session: Uuid) -> String {
     let (mut html, mut rest) = (String::new(), text);
     let (mut one, mut many) = (false, false);
@@ -137,7 +135,7 @@ fn with_messages(text: &str, session: Uuid) -> String {
     html
 }
 
-/// HTML that ends as soon as it is too long.
+/// HTML writer that stops at its limit.
 struct Bounded {
     text: String,
     most: usize,
@@ -153,7 +151,7 @@ impl std::fmt::Write for Bounded {
     }
 }
 
-/// The beginning of a text as it is, escaped: as much of it as `most` bytes hold.
+/// Escapes the longest prefix that fits into `most` bytes, without Markdown.
 pub(super) fn plain(text: &str, most: usize) -> Cut {
     let mut html = String::new();
     let mut taken = 0;
@@ -179,7 +177,7 @@ fn harmless(event: Event<'_>) -> Event<'_> {
         Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
         Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
         Event::Start(Tag::Link { dest_url, .. }) => opening(&dest_url),
-        // A picture would be fetched from elsewhere: its words stand for it.
+        // Images become links with the alt text, because browsers must not load them from other sites.
         Event::Start(Tag::Image { dest_url, .. }) => opening(&dest_url),
         Event::End(TagEnd::Link | TagEnd::Image) => Event::InlineHtml("</a>".into()),
         same @ (Event::Start(_)
@@ -196,7 +194,7 @@ fn harmless(event: Event<'_>) -> Event<'_> {
     }
 }
 
-/// A link that tells its target nothing; one that leads nowhere good has no target.
+/// Opens a link without referrer. A link with a forbidden scheme has no target.
 fn opening<'a>(to: &CowStr<'_>) -> Event<'a> {
     let lower = to.trim_start().to_ascii_lowercase();
     let known = ["http://", "https://", "mailto:"];
@@ -211,7 +209,6 @@ fn opening<'a>(to: &CowStr<'_>) -> Event<'a> {
     Event::InlineHtml(tag.into())
 }
 
-/// A text whose characters stand for themselves in HTML, within attributes too.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -232,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markdown_is_drawn() {
+    fn renders_markdown() {
         let page = render("**a** `b`\n\n- c\n\n| d | e |\n| - | - |\n| 1 | 2 |", None);
         for part in [
             "<strong>a</strong>",
@@ -245,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_it_runs_loads_or_leads_astray() {
+    fn html_is_safe() {
         for hostile in [
             "<script>alert(1)</script>",
             "a <img src=x onerror=alert(1)> b",
@@ -282,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_messages_lead_to_them() {
+    fn message_numbers_become_links() {
         let session = Uuid::nil();
         for (text, linked) in [
             ("In message 9 it guessed; 3 pods fell.", vec![9]),
@@ -307,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_is_bounded_whatever_goes_in() {
+    fn output_length_is_bounded() {
         let table = format!(
             "|{}\n|{}\n{}",
             "a|".repeat(200),
@@ -326,14 +323,14 @@ mod tests {
             for most in [100, 2_000, 16_000] {
                 let cut = within(&text, most);
                 assert!(cut.html.len() <= most, "{} of {most}", cut.html.len());
-                assert!(cut.taken > 0 && !cut.is_whole());
+                assert!(cut.taken > 0 && !cut.is_complete());
                 let cut = plain(&text, most);
                 assert!(cut.html.len() <= most && cut.taken > 0);
             }
             assert!(render(&text, None).contains("It is longer"));
         }
         let cut = within("**a**", 100);
-        assert!(cut.is_whole());
+        assert!(cut.is_complete());
         assert_eq!(cut.html, "<p><strong>a</strong></p>\n");
     }
 }

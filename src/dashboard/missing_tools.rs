@@ -1,4 +1,4 @@
-//! Tools that a score calls missing, each with how many other sessions miss it.
+//! Tools that a score reports as missing, with the number of other sessions that miss them.
 
 use super::page::found;
 use super::words;
@@ -6,16 +6,15 @@ use crate::api::analytics::score_tools;
 use crate::api::{ApiError, ApiState};
 use crate::wire::{MissingTool, ScoreTool};
 
-/// A tool that a score calls missing, as its page shows it.
 pub(super) struct ToolRow {
     pub(super) tool_name: String,
     pub(super) rationale: String,
-    /// How many other sessions miss it, in words; empty where that isn't asked for.
+    /// Number of other sessions that miss it, as text. Empty if not loaded.
     pub(super) elsewhere: String,
 }
 
 impl ToolRow {
-    /// A tool with so many characters of its name and of why.
+    /// Truncates the name and the reason to these numbers of characters.
     pub(super) fn new(tool: MissingTool, name: usize, sentence: usize) -> Self {
         Self {
             tool_name: words::clip(&tool.tool_name, name),
@@ -25,7 +24,7 @@ impl ToolRow {
     }
 }
 
-fn says(tool: &ScoreTool) -> String {
+fn other_sessions_text(tool: &ScoreTool) -> String {
     match (tool.other_sessions, tool.more) {
         (0, _) => "asked for in no other session".to_owned(),
         (1, false) => "asked for in 1 other session".to_owned(),
@@ -34,7 +33,6 @@ fn says(tool: &ScoreTool) -> String {
     }
 }
 
-/// Asks how many other sessions miss these tools of a score.
 pub(super) async fn elsewhere(
     api: &ApiState,
     tools: &[MissingTool],
@@ -47,11 +45,11 @@ pub(super) async fn elsewhere(
     Ok(found.map_or_else(Vec::new, |found| found.items))
 }
 
-/// Writes beside each tool how usual it is; of several spellings beside the first.
-pub(super) fn tell(tools: &mut [ToolRow], elsewhere: &[ScoreTool]) {
+/// Sets `elsewhere`. If a tool has several spellings, only the first gets the text.
+pub(super) fn set_elsewhere(tools: &mut [ToolRow], elsewhere: &[ScoreTool]) {
     for tool in tools {
         let found = elsewhere.iter().find(|other| other.name == tool.tool_name);
-        tool.elsewhere = found.map_or_else(String::new, says);
+        tool.elsewhere = found.map_or_else(String::new, other_sessions_text);
     }
 }
 
@@ -61,8 +59,8 @@ mod tests {
     use crate::wire::NameLinks;
 
     #[test]
-    fn how_usual_a_tool_is_reads_as_a_sentence() {
-        for (other_sessions, more, says) in [
+    fn formats_number_of_other_sessions() {
+        for (other_sessions, more, other_sessions_text) in [
             (0, false, "asked for in no other session"),
             (1, false, "asked for in 1 other session"),
             (12, false, "asked for in 12 other sessions"),
@@ -76,7 +74,7 @@ mod tests {
                     sessions: String::new(),
                 },
             };
-            assert_eq!(super::says(&tool), says);
+            assert_eq!(super::other_sessions_text(&tool), other_sessions_text);
         }
     }
 }

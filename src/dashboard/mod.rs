@@ -1,13 +1,13 @@
-//! Pages for people: server-rendered, no build step, no call to anywhere else. They read and act by the API's typed functions, under
-//! the scopes of its routes, so that they show and do what any client could; they never see a store, a queue or a judge.
+//! Server-rendered pages, without build step or requests to other hosts. They call the API's typed functions under its routes' scopes, so
+//! they can do exactly what any client can. They have no access to the store, the queue or the judges.
 //!
 //! ```text
-//! GET page ─▶ visit (who, form token) ─▶ handler ─▶ typed functions of the API ─▶ template ─▶ HTML
-//! POST form ─▶ the same ─▶ ApiAccess (scope, key) ─▶ typed function, then 303 to the page that shows what came of it; pieces for htmx instead
+//! GET page ─▶ visit (user, form token) ─▶ handler ─▶ typed functions of the API ─▶ template ─▶ HTML
+//! POST form ─▶ the same ─▶ ApiAccess (scope, key) ─▶ typed function, then 303 to the page with the result; fragments for htmx instead
 //! ```
 //!
-//! Every page is whole without JavaScript. With it, `live.js` holds one stream of events per browser and asks for the pieces
-//! that an event is about again.
+//! Every page works without JavaScript. With it, `live.js` shares one event stream per browser and reloads the fragments that an event
+//! affects.
 
 mod address;
 mod alerts;
@@ -64,10 +64,8 @@ use crate::api::{ApiAccess, ApiError, Pages};
 pub use state::About;
 use state::PageState;
 
-/// How long somebody looks at an empty window.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The pages, for the API's router.
 #[must_use]
 pub fn pages(about: About) -> Pages {
     Pages {
@@ -104,14 +102,14 @@ fn routes(api: ApiAccess, about: About) -> Router {
         .merge(batch::reports())
         .layer(from_fn_with_state(
             state.clone(),
-            forget_status_bar_after_forms,
+            clear_status_bar_after_forms,
         ))
         .layer(from_fn(user::visit))
         .merge(assets::routes())
         .with_state(state)
 }
 
-/// Answers what reads in time, whatever the database does: a statement may take a minute, and is tried once more.
+/// Limits the time of read requests, because a database statement may take a minute and is retried once.
 async fn in_time(request: Request, next: Next) -> Response {
     if !request.method().is_safe() {
         return next.run(request).await;
@@ -125,8 +123,8 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// After a form, drops the cached status bar, so that the next page shows the change.
-async fn forget_status_bar_after_forms(
+/// Clears the cached status bar after a form, so that the next page shows the change.
+async fn clear_status_bar_after_forms(
     State(state): State<PageState>,
     request: Request,
     next: Next,
@@ -134,7 +132,7 @@ async fn forget_status_bar_after_forms(
     let safe = request.method().is_safe();
     let response = next.run(request).await;
     if !safe {
-        state.forget_status_bar().await;
+        state.clear_status_bar().await;
     }
     response
 }

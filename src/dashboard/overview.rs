@@ -1,5 +1,4 @@
-//! `/`: what needs attention, what to do next, how scores are spread and move, the lowest and the latest, what ran last; to begin with, the
-//! ways to begin.
+//! `/`: alerts, next steps, score distribution and trend, lowest and latest scores, latest batches. On an empty service: how to start.
 
 use askama::Template;
 use axum::Router;
@@ -10,24 +9,22 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::alerts::{self, Alert, alert};
-use super::batches::{BatchListRow, BatchWords as _};
+use super::batches::{BatchListRow, BatchView as _};
 use super::chart::Chart;
 use super::figures::{self, BY_RATING, days_ago, percent};
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Page, go, html};
+use super::page::{Page, html, redirect};
 use super::session_item::{Badge, called, listed};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::analytics::{distribution, trend};
 use crate::api::{ApiError, Params, batches, sessions};
 use crate::history::examples::SESSIONS;
 use crate::wire::{Distribution, SessionItem, Sessions};
 
-/// How many of the newest are shown.
 const SHOWN: &str = "5";
-/// How far back the trend goes, days.
 const TREND_DAYS: i64 = 14;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -40,37 +37,34 @@ pub(super) fn routes() -> Router<PageState> {
 #[template(path = "overview.html")]
 struct Overview {
     frame: Frame,
-    /// Where this page was asked for: `http://host:port`.
+    /// Base address of this service: `http://host:port`.
     here: String,
-    /// An id for a first session of one's own.
+    /// Id for the user's first session in the example command.
     new_id: Uuid,
     sessions: u64,
-    /// The share of them with a score, whatever the criteria, and what it is called: where real scores stand, simulated ones don't count.
+    /// Share of sessions with a score under any criteria, and its label. Simulated scores don't count once there are real ones.
     scored: (String, &'static str),
-    /// The share with one under the current criteria, which the figures beside it are of.
+    /// Share of sessions with a score under the current criteria. The numbers next to it cover only those.
     current: String,
     mean: String,
     distribution: Option<Chart>,
     scores: u64,
-    /// How many are of other criteria.
+    /// Number of sessions scored only under other criteria.
     outdated: u64,
     trend: Option<Chart>,
     alerts: Vec<Alert>,
     batches: Vec<BatchListRow>,
-    /// What there is to do for whom few scores stand here.
     steps: Vec<Step>,
     lists: Vec<ScoreList>,
 }
 
-/// Something to do next: what, where, and what its link says.
+/// A next step: text, address, link label.
 type Step = (String, String, &'static str);
 
-/// Some sessions with their scores, and where all of them are.
 struct ScoreList {
     title: &'static str,
     to: &'static str,
-    /// Badge, name and time of each.
-    rows: Vec<(Badge, String, Moment)>,
+    rows: Vec<(Badge, String, Timestamp)>,
 }
 
 impl ScoreList {
@@ -87,7 +81,7 @@ impl ScoreList {
     }
 }
 
-/// What to do next while there are few scores. `simulates`: whether the judge of sessions is simulated.
+/// Next steps while there are few scores. `simulates`: whether sessions are scored by a simulated judge.
 fn steps(
     ever: &Distribution,
     latest: Option<&SessionItem>,
@@ -134,7 +128,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         sessions(("sort", "lowest_score")),
         sessions(("scored", "yes")),
     )?;
-    // After the alerts, which keep what the bar shows: queue and judges are read once.
+    // After the alerts, because they cache what the status bar shows: queue and judges are read once.
     let frame = Frame::load(&state, user.clone(), "", "Overview").await;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| {
@@ -144,7 +138,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     }));
     let outdated = ever.scores.saturating_sub(distribution.scores);
     if outdated > 0 && ever.simulated == frame.status_bar.simulated {
-        // The list has simulated ones, too, which no figure counts.
+        // The list includes simulated scores, but the numbers don't.
         let text = "Some scores are of other criteria than the current ones: the mean and the spread of scores here leave them out.";
         alerts.push(alert(text.to_owned(), "/rescore?criteria=not_current"));
     }
@@ -197,7 +191,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     })
 }
 
-/// The address of this service as the browser knows it. Behind a proxy that ends TLS it is `https`.
+/// Base address of this service as seen by the browser; `https` behind a proxy that terminates TLS.
 fn here(headers: &HeaderMap) -> String {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     let scheme = match text("x-forwarded-proto") {
@@ -209,12 +203,10 @@ fn here(headers: &HeaderMap) -> String {
     format!("{scheme}://{}", host.unwrap_or("localhost:8080"))
 }
 
-/// Stores the example sessions, which scores nothing.
 async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
     let (caller, route) = (&form.user.caller, sessions::SESSION);
     let api = state.api.authorize(caller, &Method::PUT, route)?;
     for (name, text) in SESSIONS {
-        /// Whose example it is.
         #[derive(serde::Deserialize)]
         struct ExampleSession {
             session_id: Uuid,
@@ -224,7 +216,7 @@ async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
         let id = named.session_id.to_string();
         sessions::put(api.clone(), id, text.to_owned()).await?;
     }
-    go(form.user.piece, "/sessions")
+    redirect(form.user.fragment, "/sessions")
 }
 
 #[cfg(test)]
@@ -254,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_says_how_to_begin_with_the_address_it_was_asked_at() {
+    fn empty_overview_shows_first_steps_with_request_address() {
         let text = page(0).render().unwrap();
         for part in [
             "Seven sessions",
@@ -266,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_attention_stands_first_and_few_scores_draw_nothing() {
+    fn alerts_come_first_and_few_scores_have_no_chart() {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         let full = Overview {
             alerts: vec![alert("<b>one</b> failed".to_owned(), "/queue")],
@@ -286,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_not_repeated() {
+    fn invalid_host_header_is_not_shown() {
         let asked = |host: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", host.parse().unwrap());

@@ -1,4 +1,4 @@
-//! A page as an answer: HTML whole or in part, a way to another page, or a problem drawn for people.
+//! Responses of page handlers: HTML pages or fragments, redirects, and error pages.
 
 use askama::Template;
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -6,19 +6,16 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::links::{self, PARTS, query};
 use super::stale;
-use super::user::{asks_for_piece, mark};
+use super::user::{mark, wants_fragment};
 use crate::api::{ApiError, FailedRequest, problem};
 use crate::wire::Problem;
 
-/// What a page's handler answers.
 pub(super) type Page = Result<Response, PageError>;
 
-/// Why there is no page: what the API refused, or a template that broke.
 #[derive(Debug)]
 pub(super) struct PageError(Box<Problem>);
 
 impl PageError {
-    /// What the API said.
     pub(super) fn problem(&self) -> &Problem {
         &self.0
     }
@@ -31,7 +28,7 @@ impl From<ApiError> for PageError {
     }
 }
 
-/// What was read; `None` if there is no such thing.
+/// Converts a not-found error to `None`.
 pub(super) fn found<T>(read: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match read {
         Ok(found) => Ok(Some(found)),
@@ -50,7 +47,6 @@ pub(super) fn html(template: &impl Template) -> Page {
     with_status(StatusCode::OK, template)
 }
 
-/// The same under another status.
 pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page {
     let text = template
         .render()
@@ -59,24 +55,24 @@ pub(super) fn with_status(status: StatusCode, template: &impl Template) -> Page 
     Ok((status, [(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-/// Where to look after a form: 303, or for htmx the header that leads it there.
-pub(super) fn go(piece: bool, to: &str) -> Page {
+/// Redirects after a form: 303, or for htmx its redirect header.
+pub(super) fn redirect(fragment: bool, to: &str) -> Page {
     let Ok(target) = HeaderValue::from_str(to) else {
         return Err(ApiError::Internal("a page's address".to_owned()).into());
     };
-    if piece {
+    if fragment {
         return Ok((StatusCode::NO_CONTENT, [("hx-redirect", target)]).into_response());
     }
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, target)]).into_response())
 }
 
-/// After how many seconds a page that the service couldn't draw is asked for again.
+/// Retry interval of an error page after a server error, seconds.
 const AGAIN_S: u8 = 10;
 
-/// What wasn't found, for people: title, detail, and where to look for it; the API's own words are for programs.
-type Lost = (&'static str, &'static str, (&'static str, &'static str));
+/// User-facing text for a not-found error: title, detail, and a link. The API's text is meant for programs.
+type NotFoundPage = (&'static str, &'static str, (&'static str, &'static str));
 
-fn lost(slug: &str) -> Option<Lost> {
+fn not_found_page(slug: &str) -> Option<NotFoundPage> {
     Some(match slug {
         "not-found" => (
             "There is no such page",
@@ -112,7 +108,6 @@ fn lost(slug: &str) -> Option<Lost> {
     })
 }
 
-/// A problem as a page, or as a piece of one.
 #[derive(Template)]
 #[template(path = "problem.html")]
 struct ProblemPage<'a> {
@@ -120,28 +115,31 @@ struct ProblemPage<'a> {
     status: u16,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<ShownFault<'a>>,
+    field_errors: Vec<ShownFieldError<'a>>,
     request_id: &'a str,
     back: String,
-    /// Where what wasn't found may be looked for: address and what it is called.
+    /// Page where the user may find it: address and label.
     place: Option<(&'static str, &'static str)>,
-    /// After how many seconds the browser asks again by itself.
+    /// Interval of automatic reload, seconds.
     again_s: Option<u8>,
 }
 
 impl<'a> ProblemPage<'a> {
     fn new(problem: &'a Problem, asked: &FailedRequest) -> Self {
-        let lost = lost(problem.name());
+        let not_found_page = not_found_page(problem.name());
         Self {
-            title: lost.map_or(&problem.title, |(title, _, _)| title),
+            title: not_found_page.map_or(&problem.title, |(title, _, _)| title),
             status: problem.status,
-            detail: lost.map_or(shown(problem), |(_, detail, _)| detail),
-            // What the API would have a program do is no help to a person.
-            remedy: problem.remedy.as_deref().filter(|_| lost.is_none()),
-            faults: faults(problem),
+            detail: not_found_page.map_or(shown(problem), |(_, detail, _)| detail),
+            // The API's remedy for a not-found error is meant for programs.
+            remedy: problem
+                .remedy
+                .as_deref()
+                .filter(|_| not_found_page.is_none()),
+            field_errors: field_errors(problem),
             request_id: problem.request_id.as_deref().unwrap_or_default(),
             back: back(asked),
-            place: lost.map(|(_, _, place)| place),
+            place: not_found_page.map(|(_, _, place)| place),
             again_s: (problem.status == 503 && asked.method == Method::GET).then_some(AGAIN_S),
         }
     }
@@ -153,55 +151,55 @@ impl<'a> ProblemPage<'a> {
 
 #[derive(Template)]
 #[template(path = "problem_piece.html")]
-struct ProblemPiece<'a> {
+struct ProblemFragment<'a> {
     title: &'a str,
     detail: &'a str,
     remedy: Option<&'a str>,
-    faults: Vec<ShownFault<'a>>,
+    field_errors: Vec<ShownFieldError<'a>>,
     request_id: &'a str,
 }
 
-impl<'a> ProblemPiece<'a> {
+impl<'a> ProblemFragment<'a> {
     fn new(problem: &'a Problem) -> Self {
         Self {
             title: &problem.title,
             detail: shown(problem),
             remedy: problem.remedy.as_deref(),
-            faults: faults(problem),
+            field_errors: field_errors(problem),
             request_id: problem.request_id.as_deref().unwrap_or_default(),
         }
     }
 }
 
-/// Why a form or a filter wasn't taken, to stand above it. HTML, safe as it is.
-pub(super) fn refusal(problem: &Problem) -> String {
-    ProblemPiece::new(problem).render().unwrap_or_default()
+/// Error text of a form or a filter, as safe HTML.
+pub(super) fn error_html(problem: &Problem) -> String {
+    ProblemFragment::new(problem).render().unwrap_or_default()
 }
 
-/// Whether a problem is one of what was filled in, which is shown with the form.
-pub(super) fn is_mendable(problem: &Problem) -> bool {
+/// Whether the user can fix the problem in the form.
+pub(super) fn is_fixable(problem: &Problem) -> bool {
     matches!(problem.status, 400 | 422)
 }
 
-/// Paths that programs ask for: their problems stay documents.
+/// Paths for programs, whose problems stay JSON.
 fn for_programs(target: &str) -> bool {
     let path = target.split('?').next().unwrap_or_default();
     path.starts_with("/api/") || matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.json")
 }
 
-/// Draws a problem for a person; `None` where a program asked. Who needs a token is led to sign in, but not away from a page that
-/// stays open, nor from what was typed: it would be lost.
+/// Renders a problem as a page. `None` for requests of programs. Redirects an unauthenticated user to the sign-in page, except for
+/// fragments of an open page and for filled-in forms, because the input would be lost.
 pub(super) fn problem(problem: &Problem, asked: &FailedRequest) -> Option<Response> {
-    let piece = asks_for_piece(&asked.headers);
+    let fragment = wants_fragment(&asked.headers);
     let accepts = asked.headers.get(header::ACCEPT);
     let accepts = accepts.and_then(|accept| accept.to_str().ok());
-    let person = piece || accepts.is_some_and(|accept| accept.contains("text/html"));
+    let person = fragment || accepts.is_some_and(|accept| accept.contains("text/html"));
     if !person || for_programs(&asked.target) {
         return None;
     }
     let mut response = match problem.status {
-        401 if !piece => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
-        _ if piece => rendered(problem, &ProblemPiece::new(problem)),
+        401 if !fragment => stale::signed_out(asked).unwrap_or_else(|| sign_in(asked)),
+        _ if fragment => rendered(problem, &ProblemFragment::new(problem)),
         _ => rendered(problem, &ProblemPage::new(problem, asked)),
     };
     mark(&mut response);
@@ -212,12 +210,12 @@ fn sign_in(asked: &FailedRequest) -> Response {
     let next = if asked.method == Method::GET {
         Some(asked.target.clone())
     } else {
-        // A form: its page is where it came from.
+        // After a form, return to the page that contains it.
         from_here(asked)
     };
     let next = next.unwrap_or_default();
     let to = format!("/sign-in{}", query(&[("next", next.as_str())]));
-    go(false, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
+    redirect(false, &to).unwrap_or_else(axum::response::IntoResponse::into_response)
 }
 
 fn rendered(problem: &Problem, template: &impl Template) -> Response {
@@ -229,7 +227,7 @@ fn rendered(problem: &Problem, template: &impl Template) -> Response {
     .unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
-/// One fault is told by its field below.
+/// Detail text. Empty if there are field errors, which are shown below.
 fn shown(problem: &Problem) -> &str {
     if problem.errors.is_empty() {
         &problem.detail
@@ -238,27 +236,25 @@ fn shown(problem: &Problem) -> &str {
     }
 }
 
-/// What is wrong with one field.
-struct ShownFault<'a> {
-    /// What the field is called where it is filled in, if it is.
+struct ShownFieldError<'a> {
+    /// The field's label on the form, if it has one.
     label: Option<&'static str>,
     field: &'a str,
     message: &'a str,
 }
 
-fn faults(problem: &Problem) -> Vec<ShownFault<'_>> {
-    let faults = problem.errors.iter().map(|fault| {
+fn field_errors(problem: &Problem) -> Vec<ShownFieldError<'_>> {
+    let field_errors = problem.errors.iter().map(|fault| {
         let field = fault.pointer.trim_start_matches('/');
-        ShownFault {
+        ShownFieldError {
             label: label(field),
             field,
             message: &fault.message,
         }
     });
-    faults.collect()
+    field_errors.collect()
 }
 
-/// What a field of the API is called on the forms that send it.
 fn label(field: &str) -> Option<&'static str> {
     Some(match field {
         "budget_usd" => "Budget, USD:",
@@ -270,7 +266,7 @@ fn label(field: &str) -> Option<&'static str> {
     })
 }
 
-/// The page that the person came from, if it is one of ours.
+/// The local page that the user came from.
 fn back(asked: &FailedRequest) -> String {
     referer(asked)
         .and_then(|from| path_of(&from))
@@ -278,7 +274,7 @@ fn back(asked: &FailedRequest) -> String {
         .unwrap_or_else(|| "/".to_owned())
 }
 
-/// The page of this host that a request came from.
+/// Path of the `Referer`, if it is on this host.
 fn from_here(asked: &FailedRequest) -> Option<String> {
     let host = asked.headers.get(header::HOST)?.to_str().ok()?;
     let from = referer(asked)?;
@@ -293,5 +289,5 @@ fn referer(asked: &FailedRequest) -> Option<axum::http::Uri> {
 
 fn path_of(uri: &axum::http::Uri) -> Option<String> {
     let path = uri.path_and_query()?.to_string();
-    links::is_ours(&path).then_some(path)
+    links::is_local(&path).then_some(path)
 }

@@ -1,4 +1,4 @@
-//! A session as lists and pages show it in brief: its score as a badge, and why it can't be scored.
+//! Summary of a session: its score badge, its name, and why it can't be scored.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,14 +9,14 @@ use uuid::Uuid;
 use super::page::PageError;
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, sessions};
 use crate::wire::{SessionItem, SessionScoreSummary, SessionStatus};
 
-/// Characters of what a session is called.
-const NAME: usize = 80;
+/// Maximum length of a session's name, characters.
+const MAX_NAME_CHARS: usize = 80;
 
-/// Why a session in this status can't be scored; empty if it can, which is the API's to say.
+/// Why a session with this status can't be scored. Empty if the API reports it as scorable.
 pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
     if scorable {
         return String::new();
@@ -29,23 +29,21 @@ pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
     }
 }
 
-/// A score as a badge: number and word, since no colour stands alone.
+/// A score as a badge with number and word, so that colour isn't needed.
 #[derive(Debug, Clone, Template)]
 #[template(path = "badge.html")]
 pub(super) struct Badge {
-    /// The total and its word; `None`: not scored.
+    /// Total and rating. `None` if not scored.
     pub(super) total: Option<(u8, &'static str)>,
     pub(super) colour: &'static str,
-    /// Where it leads.
     pub(super) to: String,
-    /// Whether a simulated judge made it.
     pub(super) simulated: bool,
-    /// Whether it stands alone on its page.
+    /// Whether to use the large variant.
     pub(super) big: bool,
 }
 
 impl Badge {
-    /// The badge of a session's current score. It leads where the alert and the final analysis stand, too, as one of a score does.
+    /// Badge of a session's current score. Links to a page that also shows the alert and the final analysis, like badges of scores.
     pub(super) fn new(session: Uuid, score: Option<&SessionScoreSummary>) -> Self {
         let rating = score.map(|score| (score.total_score, words::rating(score.total_score)));
         Self {
@@ -58,17 +56,17 @@ impl Badge {
     }
 }
 
-/// What people know a session by: its alert, else its id elsewhere, and whose work it is.
+/// Name of a session: alert type or external id, and the agent.
 pub(super) fn called(item: &SessionItem) -> String {
     let about = item.alert_type.as_deref().or(item.external_id.as_deref());
     let about = about.unwrap_or("session");
     match &item.agent {
-        Some(agent) => words::clip(&format!("{about} · {agent}"), NAME),
-        None => words::clip(about, NAME),
+        Some(agent) => words::clip(&format!("{about} · {agent}"), MAX_NAME_CHARS),
+        None => words::clip(about, MAX_NAME_CHARS),
     }
 }
 
-/// Sessions by their ids; those that are gone are left out.
+/// Loads sessions by id. Deleted ones are omitted.
 pub(super) async fn looked_up(
     state: &PageState,
     user: &SessionUser,
@@ -87,12 +85,12 @@ pub(super) async fn looked_up(
         .collect())
 }
 
-/// The same, as a table names them.
+/// Like [`looked_up`], but returns names and times by id.
 pub(super) async fn named(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
-) -> Result<HashMap<Uuid, (String, Moment)>, PageError> {
+) -> Result<HashMap<Uuid, (String, Timestamp)>, PageError> {
     let found = looked_up(state, user, ids).await?.into_iter();
     let now = state.about.clock.now();
     Ok(found
@@ -100,20 +98,20 @@ pub(super) async fn named(
         .collect())
 }
 
-/// A session's name and time among those that were looked up.
-pub(super) fn name_of(names: &HashMap<Uuid, (String, Moment)>, id: &Uuid) -> String {
+/// Returns a session's name and time from the result of [`named`].
+pub(super) fn name_of(names: &HashMap<Uuid, (String, Timestamp)>, id: &Uuid) -> String {
     names.get(id).map_or_else(
         || format!("session {id}"),
         |(name, at)| format!("{name}, {}", at.plain),
     )
 }
 
-/// When a session finished, else was first seen.
-pub(super) fn listed(item: &SessionItem, now: DateTime<Utc>) -> Moment {
-    words::moment(item.completed_at.unwrap_or(item.created_at), now)
+/// Time of completion, otherwise of creation.
+pub(super) fn listed(item: &SessionItem, now: DateTime<Utc>) -> Timestamp {
+    words::timestamp(item.completed_at.unwrap_or(item.created_at), now)
 }
 
-/// A session as the list has it; `None` where there is none.
+/// Reads a session's list entry. `None` if it doesn't exist.
 pub(super) async fn item(
     state: &PageState,
     user: &SessionUser,

@@ -1,4 +1,4 @@
-//! Sessions from a browser: a file in our own form or in one of others, as it streams into the API.
+//! Upload of a session file in Gavel's format or a supported other one. Streams the file to the API.
 
 use askama::Template;
 use axum::Router;
@@ -11,14 +11,14 @@ use serde::Deserialize;
 use super::address::Address;
 use super::frame::Frame;
 use super::links::query;
-use super::page::{Page, go, html, with_status};
+use super::page::{Page, html, redirect, with_status};
 use super::state::PageState;
-use super::upload::{FileForm, Refused, SentFile, read, refusal};
+use super::upload::{FileForm, SentFile, UploadError, read, upload_error};
 use super::user::SessionUser;
 use crate::api::{ApiAccess, ApiError, Caller, Params, sessions};
 use crate::wire::{PutOutcome, SessionFormat, SessionsPut};
 
-/// The routes of this file. How long a file may be is the API's to say.
+/// Routes of uploads. The API limits the file size.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/sessions/upload", get(page).post(upload))
@@ -30,11 +30,11 @@ pub(super) fn routes() -> Router<PageState> {
 struct SessionUploadPage {
     frame: Frame,
     format: String,
-    refused: Option<Refused>,
+    rejected: Option<UploadError>,
     stored: Stored,
 }
 
-/// How many sessions the last upload stored, from the address that it led to.
+/// Number of sessions stored by the last upload, from the redirect's query string.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 struct Stored {
@@ -76,7 +76,6 @@ impl SessionUploadPage {
         "Nothing was stored."
     }
 
-    /// The forms that sessions may be recorded in, with their names for people.
     fn formats() -> impl Iterator<Item = (&'static str, &'static str)> {
         let named = SessionFormat::ALL.iter().map(|format| {
             let name = match format {
@@ -95,14 +94,13 @@ impl SessionUploadPage {
     }
 }
 
-/// The format that was chosen.
 #[derive(Default)]
 struct Chosen(String);
 
 impl FileForm for Chosen {
-    type Taken = SessionsPut;
+    type Accepted = SessionsPut;
 
-    fn take(&mut self, name: &str, value: String) {
+    fn set_field(&mut self, name: &str, value: String) {
         if name == "format" {
             self.0 = value;
         }
@@ -121,7 +119,7 @@ impl FileForm for Chosen {
         }
     }
 
-    /// The same session put twice is the same session: there is no key.
+    /// No idempotency key: uploading a session twice stores it once.
     async fn send(
         &self,
         client: &ApiAccess,
@@ -145,7 +143,7 @@ async fn page(
     html(&SessionUploadPage {
         frame,
         format: String::new(),
-        refused: None,
+        rejected: None,
         stored,
     })
 }
@@ -158,15 +156,15 @@ async fn upload(
     let mut form = Chosen::default();
     let sent = read(&state, &user, &mut form, multipart).await;
     let fault = match sent {
-        Ok(put) => return go(user.piece, &Stored::from_put(&put).path()),
+        Ok(put) => return redirect(user.fragment, &Stored::from_put(&put).path()),
         Err(fault) => fault,
     };
-    let (status, refused) = refusal(fault)?;
+    let (status, rejected) = upload_error(fault)?;
     let frame = Frame::load(&state, user, "Sessions", "Not taken · Upload sessions").await;
     let page = SessionUploadPage {
         frame,
         format: form.0,
-        refused: Some(refused),
+        rejected: Some(rejected),
         stored: Stored::default(),
     };
     with_status(status, &page)

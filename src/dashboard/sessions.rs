@@ -1,4 +1,4 @@
-//! `/sessions`: the list with its filters in the address, a page at a time, and "Score session" in each row.
+//! `/sessions`: filtered and paginated list of sessions. The filters are in the address. Each row has a score button.
 
 use askama::Template;
 use axum::Router;
@@ -16,15 +16,14 @@ use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
 use super::page::found;
-use super::page::{Page, PageError, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, error_html, html, is_fixable, with_status};
 use super::session_item::{Badge, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, scores, sessions};
 use crate::wire::{Problem, ScoreRequest, SessionItem};
 
-/// How many rows a page has.
 const ROWS: u32 = 50;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -34,8 +33,7 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
 }
 
-/// The filters, as they stand in the address and in the form. A name that is none is refused: what was meant to be narrowed is acted on as a
-/// whole.
+/// Filters of the address and of the form. An unknown filter is an error, because ignoring it would apply an action to all sessions.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct SessionListFilter {
@@ -58,7 +56,7 @@ pub(super) struct SessionListFilter {
 }
 
 impl SessionListFilter {
-    /// The filters with more pairs behind them, as the API takes them.
+    /// Filters plus `more`, as parameters of the API.
     pub(super) fn params(&self, more: &[(&str, &str)]) -> Params {
         let own = self.pairs();
         Params::from_pairs(&joined(&own, more))
@@ -83,34 +81,32 @@ impl SessionListFilter {
         ]
     }
 
-    /// The query string of a page, with more pairs behind the filters and the order.
+    /// Query string of a page: filters, order and `more`.
     pub(super) fn page(&self, more: &[(&str, &str)]) -> String {
         let sort = [("sort", self.sort.as_str())];
         self.query(&[&sort, more].concat())
     }
 
-    /// The list in another order, from its beginning.
+    /// Address of the first page in another order.
     pub(super) fn sorted(&self, sort: &str) -> String {
         self.query(&[("sort", sort)])
     }
 
-    /// The filters with more pairs behind them, as pages take them.
+    /// Filters plus `more`, as a query string of pages.
     pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
         let own = self.pairs();
         query(&joined(&own, more))
     }
 
-    /// The filters alone.
-    pub(super) fn whole(&self) -> String {
+    pub(super) fn filters_only(&self) -> String {
         self.query(&[])
     }
 
-    /// Whether anything is filtered.
     pub(super) fn is_set(&self) -> bool {
         self.pairs().iter().any(|(_, value)| !value.is_empty())
     }
 
-    /// Whether a filter is set that stands behind "More filters".
+    /// Whether a filter under "More filters" is set.
     pub(super) fn has_more(&self) -> bool {
         let more = [
             &self.status,
@@ -133,12 +129,12 @@ fn joined<'a>(
     more: &[(&'a str, &'a str)],
 ) -> Vec<(&'a str, &'a str)> {
     let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-    // A switch that is named is on.
+    // A checkbox is set if its parameter is present.
     let own = own.filter(|(_, value)| !value.is_empty());
     own.chain(more.iter().copied()).collect()
 }
 
-/// A date of a form as the instant at which it begins; other text is the API's to judge.
+/// Converts a date to the start of that day. Other text is passed on to the API.
 fn instant(text: &str) -> String {
     if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
         format!("{text}T00:00:00Z")
@@ -151,8 +147,8 @@ fn instant(text: &str) -> String {
 #[template(path = "session_row.html")]
 pub(super) struct SessionListRow {
     pub(super) item: SessionItem,
-    pub(super) finished: Option<Moment>,
-    pub(super) scored: Option<Moment>,
+    pub(super) finished: Option<Timestamp>,
+    pub(super) scored: Option<Timestamp>,
     pub(super) badge: Badge,
     pub(super) may_score: bool,
     pub(super) why_not: String,
@@ -163,8 +159,11 @@ pub(super) struct SessionListRow {
 impl SessionListRow {
     fn new(item: SessionItem, user: &SessionUser, now: DateTime<Utc>) -> Self {
         Self {
-            finished: item.completed_at.map(|at| words::moment(at, now)),
-            scored: item.score.as_ref().map(|s| words::moment(s.scored_at, now)),
+            finished: item.completed_at.map(|at| words::timestamp(at, now)),
+            scored: item
+                .score
+                .as_ref()
+                .map(|s| words::timestamp(s.scored_at, now)),
             badge: Badge::new(item.session_id, item.score.as_ref()),
             may_score: user.may_enqueue(),
             why_not: why_not(item.scorable, item.status),
@@ -174,8 +173,8 @@ impl SessionListRow {
         }
     }
 
-    /// What is told once its scoring has ended.
-    fn said(&self) -> String {
+    /// Message shown when the session's scoring has finished.
+    fn finished_text(&self) -> String {
         let what = self.item.alert_type.as_deref().unwrap_or("A session");
         match self.badge.total {
             Some((total, word)) => format!("{what}: {total} / 100 {word}"),
@@ -191,16 +190,14 @@ struct SessionsPage {
     frame: Frame,
     filter: SessionListFilter,
     rows: Vec<SessionListRow>,
-    /// Whether the page ended before it was full: few of the sessions that were looked at match.
+    /// Whether the page isn't full although there are more: the API limits the number of sessions scanned per page.
     short: bool,
     next: Option<String>,
     first: Option<String>,
-    /// Why the filters weren't taken, HTML.
-    refused: String,
+    error_html: String,
 }
 
 impl SessionsPage {
-    /// How many match, as far as the page knows.
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
             (1, None, None) => "the one that matches".to_owned(),
@@ -211,8 +208,7 @@ impl SessionsPage {
     }
 }
 
-/// The filters again with what was filled in, and what is wrong with it.
-async fn refuse(
+async fn show_errors(
     state: &PageState,
     user: SessionUser,
     filter: SessionListFilter,
@@ -225,7 +221,7 @@ async fn refuse(
         short: false,
         next: None,
         first: None,
-        refused: refusal(problem),
+        error_html: error_html(problem),
     };
     with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
@@ -245,8 +241,8 @@ async fn list(
         Ok(found) => found,
         Err(error) => {
             let fault = PageError::from(error);
-            return match is_mendable(fault.problem()) {
-                true => refuse(&state, user, filter, fault.problem()).await,
+            return match is_fixable(fault.problem()) {
+                true => show_errors(&state, user, filter, fault.problem()).await,
                 false => Err(fault),
             };
         }
@@ -268,33 +264,30 @@ async fn list(
             .moving(moves),
         filter,
         rows,
-        refused: String::new(),
+        error_html: String::new(),
     })
 }
 
-/// Which rows a page asks for.
 #[derive(Debug, Deserialize)]
 struct Wanted {
-    /// The sessions' ids, with commas between.
+    /// Comma-separated session ids.
     ids: String,
 }
 
-/// Rows that take the place of those a page has.
 #[derive(Template)]
 #[template(path = "session_rows.html")]
 struct SessionListRows {
     rows: Vec<SessionListRow>,
-    /// Sessions that are gone, and with them their rows.
+    /// Deleted sessions, whose rows are removed.
     gone: Vec<Uuid>,
 }
 
-/// Some rows in one answer, for pages that stay open.
 async fn rows(
     State(state): State<PageState>,
     user: SessionUser,
     Address(wanted): Address<Wanted>,
 ) -> Page {
-    // Without one the API would list all.
+    // Without ids the API would list all sessions.
     let mut gone: Vec<Uuid> = wanted.ids.split(',').flat_map(str::parse).collect();
     if gone.is_empty() {
         return html(&SessionListRows { rows: vec![], gone });
@@ -313,7 +306,7 @@ async fn rows(
     })
 }
 
-/// Asks for a session's score, then leads back: to the row for htmx, else to where the form says.
+/// Requests a score. Returns the row for htmx, otherwise redirects back.
 async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.ticked("force") && form.user.may_enqueue() && !is_sure(&form) {
         let score = found(scores::current(state.api(&form.user)?, &id).await)?;
@@ -325,7 +318,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
             part: "Sessions",
         };
         let action = format!("/sessions/{}/score-now", segment(&id));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     let body = ScoreRequest {
         force_rescore: form.ticked("force"),
@@ -334,7 +327,7 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
     let ask = |api, (id, body)| scores::ask(api, (id, Ok(body))).map_ok(drop);
     let request = (id.clone(), body);
     form.post(&state, scores::SCORE, request, ask).await?;
-    match form.text("piece").filter(|_| form.user.piece) {
+    match form.text("piece").filter(|_| form.user.fragment) {
         Some("row") => {
             if let Some(item) = item(&state, &form.user, &id).await? {
                 return html(&SessionListRow::new(
@@ -366,7 +359,7 @@ mod tests {
         let now = "2026-11-23T12:00:00Z".parse().unwrap();
         SessionListRow::new(
             serde_json::from_value(item).unwrap(),
-            &SessionUser::anybody(),
+            &SessionUser::without_tokens(),
             now,
         )
     }
@@ -376,47 +369,46 @@ mod tests {
             "is_current_criteria": false, "simulated": true, "scored_at": "2026-11-23T11:30:00Z", "scored_triggered_by": BAD}})
     }
 
-    /// The row as somebody sees it who may score.
-    fn drawn(change: &Value) -> String {
+    fn rendered(change: &Value) -> String {
         let mut row = row(change);
         row.may_score = true;
         row.render().unwrap()
     }
 
     #[test]
-    fn a_row_says_each_status_in_words_and_offers_what_fits_it() {
-        let refused = json!({"status": "in_progress", "scorable": false});
+    fn row_shows_status_and_matching_action() {
+        let unscorable = json!({"status": "in_progress", "scorable": false});
         let mut scored = score(71);
         let known = [
             (
-                drawn(&json!({})),
+                rendered(&json!({})),
                 ["Not scored", ">Score<span class=\"wide\"> session</span><"],
             ),
             (
-                drawn(
+                rendered(
                     &json!({"active_job": {"job_id": Uuid::nil(), "state": "running", "href": "/"}}),
                 ),
                 ["scoring", "Scoring </span>…"],
             ),
             (
-                drawn(
+                rendered(
                     &json!({"active_job": {"job_id": Uuid::nil(), "state": "waiting", "href": "/"}}),
                 ),
                 ["waiting", "Scoring </span>…"],
             ),
             (
-                drawn(&json!({"failed": "too_large"})),
+                rendered(&json!({"failed": "too_large"})),
                 ["scoring failed", ">Try<span class=\"wide\"> again</span><"],
             ),
             (
-                drawn(&refused),
+                rendered(&unscorable),
                 ["only sessions that have ended", "disabled"],
             ),
             (
-                drawn(&scored),
+                rendered(&scored),
                 ["adequate", ">Score<span class=\"wide\"> again</span><"],
             ),
-            (drawn(&scored), ["outdated", "simulated"]),
+            (rendered(&scored), ["outdated", "simulated"]),
         ];
         for (text, parts) in known {
             for part in parts {
@@ -435,11 +427,14 @@ mod tests {
             "{reader}"
         );
         scored["failed"] = "transient".into();
-        assert_eq!(row(&scored).said(), format!("{BAD}: 71 / 100 adequate"));
+        assert_eq!(
+            row(&scored).finished_text(),
+            format!("{BAD}: 71 / 100 adequate")
+        );
     }
 
     #[test]
-    fn the_list_without_a_session_says_how_to_get_one_and_what_matches_nothing_clears() {
+    fn empty_list_explains_import_or_offers_to_clear_filters() {
         let page = |filter: SessionListFilter| SessionsPage {
             frame: Frame::bare(),
             filter,
@@ -447,7 +442,7 @@ mod tests {
             short: false,
             next: None,
             first: None,
-            refused: String::new(),
+            error_html: String::new(),
         };
         let none = page(SessionListFilter::default()).render().unwrap();
         assert!(none.contains("No sessions yet") && none.contains("PUT /api/v1/sessions/ID"));
@@ -461,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_is_counted_as_far_as_the_page_knows() {
+    fn shows_known_number_of_matches() {
         let page = |rows: usize, next: bool, short: bool| {
             let page = SessionsPage {
                 frame: Frame::bare(),
@@ -470,7 +465,7 @@ mod tests {
                 short,
                 next: next.then(|| "/sessions?cursor=x".to_owned()),
                 first: None,
-                refused: String::new(),
+                error_html: String::new(),
             };
             page.matching()
         };

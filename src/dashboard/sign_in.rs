@@ -1,7 +1,7 @@
-//! Signing in with one of the configured tokens: a cookie that scripts can't read, with an id that stands for the token until a sign-out.
+//! Sign-in with a configured token. Sets an HTTP-only cookie with an id that represents the token until sign-out.
 //!
-//! The cookie comes along when somebody follows a link from a chat or a mail (`SameSite=Lax`); a form of another site doesn't bring
-//! it, and is refused by its origin and by its token besides.
+//! The cookie is `SameSite=Lax`, so it is sent when a user follows a link from a chat or a mail. It isn't sent with forms of other sites,
+//! which are also rejected by their origin and their form token.
 
 use std::net::SocketAddr;
 
@@ -14,15 +14,15 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::form::Form;
-use super::links::is_ours;
-use super::page::{Page, go, html, with_status};
+use super::links::is_local;
+use super::page::{Page, html, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::{ApiError, SIGN_IN_COOKIE};
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
-        .route("/sign-in", get(ask).post(sign_in))
+        .route("/sign-in", get(show_form).post(sign_in))
         .route("/sign-out", axum::routing::post(sign_out))
 }
 
@@ -31,9 +31,8 @@ pub(super) fn routes() -> Router<PageState> {
 struct SignIn {
     form_token: String,
     next: String,
-    /// Whether there is anything to sign in with.
     has_tokens: bool,
-    refused: bool,
+    rejected: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -42,7 +41,7 @@ struct Next {
     next: String,
 }
 
-async fn ask(
+async fn show_form(
     State(state): State<PageState>,
     user: SessionUser,
     Address(Next { next }): Address<Next>,
@@ -51,7 +50,7 @@ async fn ask(
         form_token: user.form_token,
         next,
         has_tokens: state.api.is_guarded(),
-        refused: false,
+        rejected: false,
     })
 }
 
@@ -62,17 +61,17 @@ async fn sign_in(
     form: Form,
 ) -> Page {
     let token = form.text("token").unwrap_or_default();
-    let next = form.text("next").filter(|to| is_ours(to)).unwrap_or("/");
+    let next = form.text("next").filter(|to| is_local(to)).unwrap_or("/");
     let peer = peer.ip().to_canonical();
     match state.api.sign_in(token, &headers, peer).await {
-        Ok(id) => set(go(false, next)?, &form.user, &id, ""),
+        Ok(id) => set(redirect(false, next)?, &form.user, &id, ""),
         Err(ApiError::Unauthorized(_) | ApiError::TooManyAttempts) => with_status(
             StatusCode::UNAUTHORIZED,
             &SignIn {
                 form_token: form.user.form_token.clone(),
                 next: next.to_owned(),
                 has_tokens: state.api.is_guarded(),
-                refused: true,
+                rejected: true,
             },
         ),
         Err(error) => Err(error.into()),
@@ -88,14 +87,14 @@ async fn sign_out(
     let peer = peer.ip().to_canonical();
     state.api.sign_out(&headers, peer).await?;
     set(
-        go(form.user.piece, "/sign-in")?,
+        redirect(form.user.fragment, "/sign-in")?,
         &form.user,
         "",
         "; Max-Age=0",
     )
 }
 
-/// Sets the cookie of a sign-in, and a form token that nobody knew before.
+/// Sets the sign-in cookie and a new form token.
 fn set(mut response: axum::response::Response, user: &SessionUser, id: &str, end: &str) -> Page {
     let cookie = format!("{}{end}", user.cookie(SIGN_IN_COOKIE, id));
     for cookie in [cookie, user.new_form_cookie()] {
@@ -111,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_refused_learns_why_and_keeps_their_way() {
-        let page = |has_tokens, refused| {
+    fn rejected_sign_in_shows_reason_and_keeps_target() {
+        let page = |has_tokens, rejected| {
             let page = SignIn {
                 form_token: "t".to_owned(),
                 next: "/queue\"><script>".to_owned(),
                 has_tokens,
-                refused,
+                rejected,
             };
             page.render().unwrap()
         };

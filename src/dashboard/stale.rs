@@ -1,32 +1,29 @@
-//! A form whose token isn't the browser's, or whose sender is signed out: nothing is done, what was typed is kept, and the person may
-//! send it again.
+//! Response to a form with an outdated token or from a signed-out user. Nothing is changed, the input is kept, and the user can send it
+//! again.
 //!
-//! The guard has refused forms of other sites before. Where a browser doesn't say that the form is this site's, there is no button
-//! that sends it again: somebody else may have filled it in.
+//! The guard has already rejected forms of other sites. If the browser doesn't confirm that the form is from this site, there is no resend
+//! button, because an attacker may have filled it in.
 
 use askama::Template;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
-use super::links::{PARTS, back, is_ours, query};
+use super::links::{PARTS, back, is_local, query};
 use super::page::with_status;
 use super::user::SessionUser;
 use crate::api::{ApiError, FailedRequest};
 
-/// Fields that are never shown, nor sent back: they are entered anew.
+/// Fields that are neither shown nor sent back. The user enters them again.
 const SECRET: [&str; 1] = ["token"];
-/// Fields that mean something to the server alone.
+/// Internal fields, not shown.
 const UNSEEN: [&str; 5] = ["key", "back", "piece", "next", "sure"];
 
-/// What was typed, and a button that sends it again.
 #[derive(Template)]
 #[template(path = "stale_form.html")]
 struct StaleForm {
     title: String,
-    /// What happened.
     why: &'static str,
-    /// Where to sign in before it is sent again.
     sign_in: Option<String>,
     action: Option<String>,
     fields: Vec<(String, String)>,
@@ -39,7 +36,7 @@ impl StaleForm {
         PARTS
     }
 
-    /// What was typed, with names for people.
+    /// The visible input with labels.
     fn typed(&self) -> impl Iterator<Item = (String, &str)> {
         let shown = |name: &str, value: &str| !UNSEEN.contains(&name) && !value.trim().is_empty();
         let fields = self.fields.iter();
@@ -49,13 +46,10 @@ impl StaleForm {
     }
 }
 
-/// The cookie that holds a form's token is another one.
 const CHANGED: &str = "It was opened before this browser lost or changed its cookie: signed out, cleared, or closed meanwhile. Nothing was done.";
-/// The cookie that holds who one is has gone.
 const SIGNED_OUT: &str = "Somebody has signed out in this browser, or its token is not valid any more. Nothing was done.";
 
-/// What a browser gets for a form of somebody who is signed out; `None` where there is nothing typed to be kept, or where the form may be
-/// another site's.
+/// Response to a form of a signed-out user. `None` if there is no input to keep, or if the form may be another site's.
 pub(super) fn signed_out(asked: &FailedRequest) -> Option<Response> {
     if asked.form.is_empty() || !is_same_site(&asked.headers) {
         return None;
@@ -74,7 +68,7 @@ pub(super) fn signed_out(asked: &FailedRequest) -> Option<Response> {
         title: "You are signed out".to_owned(),
         why: SIGNED_OUT,
         sign_in: Some(format!("/sign-in{}", query(&[("next", back.as_str())]))),
-        action: Some(path.to_owned()).filter(|path| is_ours(path)),
+        action: Some(path.to_owned()).filter(|path| is_local(path)),
         form_token: tokens
             .into_iter()
             .next()
@@ -87,15 +81,14 @@ pub(super) fn signed_out(asked: &FailedRequest) -> Option<Response> {
     with_status(StatusCode::UNAUTHORIZED, &page).ok()
 }
 
-/// Whether the browser says that a form is this site's: the guard has held both against this host.
+/// Whether the browser says that the form is from this site. The guard has compared both headers with this host.
 fn is_same_site(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     text("origin").is_some() || text("sec-fetch-site") == Some("same-origin")
 }
 
-/// What a browser gets for such a form.
 pub(super) fn answer(user: SessionUser, sent: &[(String, String)], parts: &Parts) -> Response {
-    if user.piece {
+    if user.fragment {
         return ApiError::StaleForm.into_response();
     }
     let same_site = is_same_site(&parts.headers);
@@ -125,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_is_shown_and_sent_again_and_nothing_else_is_seen() {
+    fn stale_form_shows_only_typed_input() {
         let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let page = StaleForm {
             title: "The form is stale".to_owned(),

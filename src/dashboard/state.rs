@@ -1,4 +1,4 @@
-//! What the pages share: the way into the API, what the process is, and the infrastructure as it was read last.
+//! Shared state of the pages: API access, information about the process, and the cached status bar.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,19 +12,16 @@ use crate::api::{ApiAccess, ApiError, ApiState};
 use crate::clock::Clock;
 use crate::config::ShownSetting;
 
-/// How old the figures in a page's head may be: many tabs cost one reading.
+/// Lifetime of the cached status bar, so that many tabs cause one read.
 const STATUS_BAR_KEPT: Duration = Duration::from_secs(1);
 
-/// What the process says of itself.
 #[derive(Clone)]
 pub struct About {
-    /// The time, for "3 minutes ago".
     pub clock: Arc<dyn Clock>,
-    /// Its settings with where each comes from; passwords and tokens are left out.
+    /// Settings with their sources, without passwords and tokens.
     pub settings: Vec<ShownSetting>,
 }
 
-/// The state of every page's handler.
 #[derive(Clone)]
 pub(super) struct PageState(Arc<SharedPageState>);
 
@@ -43,7 +40,6 @@ impl std::ops::Deref for PageState {
 }
 
 impl PageState {
-    /// The state of pages that ask through this.
     pub(super) fn new(api: ApiAccess, about: About) -> Self {
         Self(Arc::new(SharedPageState {
             api,
@@ -52,18 +48,17 @@ impl PageState {
         }))
     }
 
-    /// Forgets the figures: somebody did something that they may show.
-    pub(super) async fn forget_status_bar(&self) {
+    pub(super) async fn clear_status_bar(&self) {
         *self.status_bar.lock().await = None;
     }
 
-    /// What the API's typed functions read with; refused to who may not read.
+    /// Returns the API's state for reads. Error if the user lacks the read scope.
     pub(super) fn api(&self, user: &SessionUser) -> Result<&ApiState, ApiError> {
         self.api.reader(&user.caller)
     }
 
-    /// The infrastructure as it is now, with the whole word of the process's health. The head of the same page shows what was read.
-    pub(super) async fn whole_infrastructure(
+    /// Reads the infrastructure including the full readiness check, and caches it for the status bar of the same page.
+    pub(super) async fn infrastructure_with_readiness(
         &self,
         user: &SessionUser,
     ) -> Result<Infrastructure, ApiError> {
@@ -72,7 +67,7 @@ impl PageState {
         Ok(found)
     }
 
-    /// The same without waiting for that word.
+    /// Like `infrastructure_with_readiness`, but with a short timeout for readiness.
     pub(super) async fn infrastructure(
         &self,
         user: &SessionUser,
@@ -87,12 +82,12 @@ impl PageState {
         *self.status_bar.lock().await = Some((Instant::now(), status_bar));
     }
 
-    /// The figures of every page's head, at most a second old. The same for everybody who may read.
+    /// Returns the status bar, at most a second old. Shared by all users with the read scope.
     pub(super) async fn status_bar(&self, user: &SessionUser) -> StatusBar {
         let mut kept = self.status_bar.lock().await;
         if let Some((at, status_bar)) = kept.as_ref()
             && at.elapsed() < STATUS_BAR_KEPT
-            // Who hears that Redis is back asks at once.
+            // Not cached while Redis is unavailable, so that pages reload as soon as it is back.
             && !status_bar.redis_away
         {
             return status_bar.clone();

@@ -1,4 +1,4 @@
-//! How the service does, in a line: the figures of every page's head, which are those of the API.
+//! Status bar of each page, with numbers from the API.
 
 use chrono::{DateTime, Utc};
 
@@ -10,32 +10,28 @@ use crate::wire::{Health, Judge};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StatusBar {
-    /// In the queue, in a worker's hand, failed in the last 24 h; empty if the figures can't be read.
+    /// Numbers of queued, running and recently failed (24 h) jobs. Empty if they can't be read.
     pub(super) counts: Vec<(&'static str, String)>,
-    /// How many workers were heard within a minute.
+    /// Number of workers with a heartbeat within the last minute.
     pub(super) workers: usize,
-    /// How many of them are late with their word.
     pub(super) silent: usize,
-    /// Whether Redis is away: work goes on from the database, and pages hear of nothing.
+    /// Whether Redis is unavailable. Jobs are then processed from the database, but there are no events.
     pub(super) redis_away: bool,
-    /// Judges that let nothing through, each with why.
+    /// Stopped judges with reasons.
     pub(super) stopped: Vec<(String, String)>,
-    /// Judges that let calls through which fail, each with how many.
+    /// Active judges with failing calls, and their number.
     pub(super) failing: Vec<(String, String)>,
-    /// Whether each judge that is used was asked lately, and answered.
+    /// Whether the latest calls of each used judge are recent and successful.
     pub(super) all_answer: bool,
-    /// Whether the queue is paused.
     pub(super) paused: bool,
-    /// Whether sessions are scored by a simulated judge.
     pub(super) simulated: bool,
-    /// Whether there is work and nobody who does it.
+    /// Number of jobs that wait without any worker.
     pub(super) deserted: Option<i64>,
-    /// Why there are no figures.
+    /// Error if the numbers can't be read.
     pub(super) fault: Option<String>,
 }
 
 impl StatusBar {
-    /// What is said instead of what can't be read.
     pub(super) fn unread(error: ApiError) -> Self {
         Self {
             fault: Some(PageError::from(error).problem().detail.clone()),
@@ -69,7 +65,7 @@ impl StatusBar {
             ],
             workers: alive,
             silent: there()
-                .filter(|worker| !infrastructure::is_heard(worker, now))
+                .filter(|worker| !infrastructure::has_recent_heartbeat(worker, now))
                 .count(),
             redis_away: found.failed("queue").next().is_some(),
             stopped: judges
@@ -92,7 +88,6 @@ impl StatusBar {
         }
     }
 
-    /// Whether all is well, as far as calls were made.
     pub(super) fn is_well(&self) -> bool {
         let stopped = self.paused || !self.stopped.is_empty() || !self.failing.is_empty();
         let heard = self.workers > self.silent && !self.redis_away;

@@ -1,4 +1,4 @@
-//! Templates of suites to download: the columns of each kind with two sample rows, in each form that an upload may have.
+//! Downloadable suite templates: the columns of each kind with two sample rows, in each upload format.
 
 use axum::Router;
 use axum::extract::Path;
@@ -19,7 +19,7 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/batches/template/{file}", get(template))
 }
 
-/// A cell of a table: text as it is, anything else as JSON.
+/// Converts a value to a table cell: strings unchanged, other values as JSON.
 fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_samples_of_a_kind_have_the_same_columns() {
+    fn samples_of_a_kind_have_equal_columns() {
         for kind in Kind::ALL {
             let [a, b] = (about(*kind).samples)()
                 .map(|sample| fields(&sample).keys().cloned().collect::<Vec<_>>());

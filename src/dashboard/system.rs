@@ -1,4 +1,4 @@
-//! `/system`: whether the service is well, and what to do where it isn't; versions and licences.
+//! `/system`: health with remedies, versions, settings and licences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,16 +19,15 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/system", get(system))
 }
 
-/// A judge whose jobs wait.
-struct Troubled {
+struct BlockedJudge {
     name: String,
     why: String,
     remedy: &'static str,
     colour: &'static str,
 }
 
-fn troubled(judges: &[Judge]) -> Vec<Troubled> {
-    let troubled = judges.iter().filter_map(|judge| {
+fn blocked_judges(judges: &[Judge]) -> Vec<BlockedJudge> {
+    let blocked_judges = judges.iter().filter_map(|judge| {
         let why = trouble(judge)?;
         let (remedy, colour) = match alert(judge)? {
             Alert::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
@@ -47,14 +46,14 @@ fn troubled(judges: &[Judge]) -> Vec<Troubled> {
             ),
             Alert::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
         };
-        Some(Troubled {
+        Some(BlockedJudge {
             name: judge.name.clone(),
             why,
             remedy,
             colour,
         })
     });
-    troubled.collect()
+    blocked_judges.collect()
 }
 
 #[derive(Template)]
@@ -63,14 +62,13 @@ struct SystemPage {
     frame: Frame,
     verdict: String,
     checks: Vec<Check>,
-    /// Judges that let nothing through or fail, each with why and what to do. The service is ready all the same: jobs wait for them.
-    troubled: Vec<Troubled>,
-    /// Judges that are set up and no simulation.
+    /// Stopped or failing judges, each with reason and remedy. They don't affect readiness, because jobs wait for them.
+    blocked_judges: Vec<BlockedJudge>,
     real: Vec<String>,
     settings: Vec<(String, String, String)>,
 }
 
-/// How the service is: its own word, whether anybody works, and what keeps jobs of judges waiting.
+/// Summary of the health: readiness, missing workers, and reasons why jobs of judges wait.
 fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     let mut said = vec![status.to_owned()];
     if !workers.ok {
@@ -79,7 +77,7 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     let mut found: BTreeMap<Alert, BTreeSet<&str>> = BTreeMap::new();
     for judge in judges {
         if let Some(alert) = alert(judge) {
-            // A model that is asked for by name is no judge of its own.
+            // A model requested by name is reported under its judge's entry.
             found.entry(alert).or_default().insert(judge.entry());
         }
     }
@@ -103,7 +101,6 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
     said.join(", ")
 }
 
-/// Whether anybody works.
 fn workers(status_bar: &StatusBar) -> Check {
     let ok = status_bar.workers > 0;
     let silent = match status_bar.silent {
@@ -132,7 +129,7 @@ fn workers(status_bar: &StatusBar) -> Check {
 async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     let Infrastructure {
         judges, readiness, ..
-    } = state.whole_infrastructure(&user).await?;
+    } = state.infrastructure_with_readiness(&user).await?;
     let settings = if user.may_admin() {
         state
             .about
@@ -151,13 +148,13 @@ async fn system(State(state): State<PageState>, user: SessionUser) -> Page {
     };
     let verdict = verdict(readiness.status.as_str(), &workers, &judges);
     checks.push(workers);
-    let troubled = troubled(&judges);
+    let blocked_judges = blocked_judges(&judges);
     let real = judges.into_iter().filter(|j| j.configured && !j.simulated);
     html(&SystemPage {
         real: real.map(|judge| judge.name).collect(),
         frame: Frame::load(&state, user, "System", format!("System {verdict}")).await,
         verdict,
-        troubled,
+        blocked_judges,
         checks,
         settings,
     })
@@ -196,7 +193,7 @@ mod tests {
                 },
                 workers,
             ],
-            troubled: troubled(judges),
+            blocked_judges: blocked_judges(judges),
             real: Vec::new(),
             settings: Vec::new(),
         };
@@ -204,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_stands_with_its_remedy() {
+    fn failed_checks_show_remedies() {
         let well = page(&status_bar(2, 0), &[judge("gpt", None)]);
         assert!(
             well.contains("System: ok<") && well.contains("not ok"),
@@ -229,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_are_counted_by_entry_and_called_what_they_are() {
+    fn verdict_counts_judges_by_entry() {
         let judges = [
             judge("<i>gpt</i>", Some("misconfigured")),
             judge("<i>gpt</i>:mini", Some("misconfigured")),

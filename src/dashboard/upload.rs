@@ -1,5 +1,5 @@
-//! A suite from a browser: the form, the file as it streams into the API, and what was wrong with it by row and column. Holds no
-//! file in memory, and reads none before the form's token is known to be good.
+//! Upload of a suite: form, streaming of the file to the API, and errors by row and column. Doesn't buffer the file in memory, and doesn't
+//! read it before the form token is verified.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,7 +14,7 @@ use axum::routing::get;
 use uuid::Uuid;
 
 use super::frame::Frame;
-use super::page::{Page, PageError, go, html, with_status};
+use super::page::{Page, PageError, html, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::batches::body::{MAX_NAME, format_named, head_of_query};
@@ -25,17 +25,16 @@ use crate::job::Kind;
 use crate::score::about;
 use crate::wire::{Batch, Problem};
 
-/// The longest field beside the file, bytes.
+/// Maximum length of a field next to the file, bytes.
 const FIELD_BYTES: usize = 4 << 10;
 
-/// The routes of this file; the list of batches takes the form itself. How long a file may be is the API's to say.
+/// Routes of uploads. The list of batches includes the form. The API limits the file size.
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/upload", get(page).post(upload))
         .layer(DefaultBodyLimit::disable())
 }
 
-/// The form, with what was filled in and what was wrong with it.
 #[derive(Debug, Default, Template)]
 #[template(path = "upload_form.html")]
 pub(super) struct UploadForm {
@@ -45,28 +44,25 @@ pub(super) struct UploadForm {
     budget_usd: String,
     form_token: String,
     key: String,
-    refused: Option<Refused>,
+    rejected: Option<UploadError>,
 }
 
-/// Why a file wasn't taken.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct UploadError {
     pub(super) title: String,
     pub(super) detail: String,
     pub(super) remedy: Option<String>,
-    pub(super) faults: Vec<CellFault>,
+    pub(super) errors: Vec<CellError>,
 }
 
-/// One fault of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct CellFault {
+pub(super) struct CellError {
     pub(super) row: String,
     pub(super) column: String,
     pub(super) fault: String,
 }
 
 impl UploadForm {
-    /// A form that nobody has filled in.
     pub(super) fn empty(user: &SessionUser) -> Self {
         Self {
             form_token: user.form_token.clone(),
@@ -79,36 +75,30 @@ impl UploadForm {
         "Nothing was queued."
     }
 
-    /// The kinds that a suite may be of, each with what its items hold.
+    /// Kinds of suites, each with a description of its items.
     fn kinds() -> Vec<(Kind, &'static str)> {
         let kinds = Kind::to_choose().into_iter();
         kinds.map(|kind| (kind, about(kind).items)).collect()
     }
 }
 
-/// A form whose last field is a file that goes on to the API.
+/// A form whose last field is a file that is streamed to the API.
 pub(super) trait FileForm: Send + Sync {
-    /// What comes of a file that is taken.
-    type Taken;
-    /// Takes a field that stands before the file.
-    fn take(&mut self, name: &str, value: String);
-    /// The forms that a file may have, by the end of its name.
+    type Accepted;
+    fn set_field(&mut self, name: &str, value: String);
     fn endings(&self) -> &'static str;
-    /// What to do with a file of another form.
     fn remedy(&self, _file_name: &str) -> &'static str {
         "save it as one of them"
     }
     fn media_type(&self, file_name: &str) -> Option<&'static str>;
-    /// Hands a file on to the API as it comes.
     async fn send(
         &self,
         client: &ApiAccess,
         caller: &Caller,
         file: SentFile<'_>,
-    ) -> Result<Self::Taken, ApiError>;
+    ) -> Result<Self::Accepted, ApiError>;
 }
 
-/// A file as it comes.
 pub(super) struct SentFile<'f> {
     name: String,
     media_type: &'static str,
@@ -137,7 +127,6 @@ impl<'f> SentFile<'f> {
 }
 
 impl UploadForm {
-    /// What a batch of the file of this name is asked for with.
     fn params(&self, file_name: &str) -> Params {
         let name = match self.name.as_str() {
             "" => suite_name(file_name),
@@ -153,9 +142,9 @@ impl UploadForm {
 }
 
 impl FileForm for UploadForm {
-    type Taken = Batch;
+    type Accepted = Batch;
 
-    fn take(&mut self, name: &str, value: String) {
+    fn set_field(&mut self, name: &str, value: String) {
         match name {
             "kind" => self.kind = value,
             "name" => self.name = value,
@@ -189,7 +178,7 @@ impl FileForm for UploadForm {
         caller: &Caller,
         file: SentFile<'_>,
     ) -> Result<Batch, ApiError> {
-        // Nothing is read for who may not send it.
+        // Check the scope before reading the file.
         let api = client.authorize(caller, &Method::POST, batches::BATCHES)?;
         let items = Spooled::read(file.content, &HeaderMap::new(), &api.http).await?;
         let format = format_named(Some(file.media_type.to_owned()))?;
@@ -202,29 +191,29 @@ impl FileForm for UploadForm {
     }
 }
 
-impl Refused {
+impl UploadError {
     pub(super) fn from_problem(problem: &Problem) -> Self {
-        let faults = problem.errors.iter();
+        let errors = problem.errors.iter();
         Self {
             title: problem.title.clone(),
             detail: problem.detail.clone(),
             remedy: problem.remedy.clone(),
-            faults: faults
+            errors: errors
                 .map(|fault| place(&fault.pointer, &fault.message))
                 .collect(),
         }
     }
 
-    /// Whether any fault says its row: those of files of sessions say their line in words.
+    /// Whether any error has a row. Errors of session files have the line in their text.
     pub(super) fn has_rows(&self) -> bool {
-        self.faults.iter().any(|fault| !fault.row.is_empty())
+        self.errors.iter().any(|fault| !fault.row.is_empty())
     }
 }
 
-/// Where a fault is: `/rows/3/prompt` is the column `prompt` of row 3, anything else a field of the form.
-fn place(pointer: &str, message: &str) -> CellFault {
+/// Converts a pointer: `/rows/3/prompt` is column `prompt` of row 3, others are fields of the form.
+fn place(pointer: &str, message: &str) -> CellError {
     let Some(at) = pointer.strip_prefix("/rows/") else {
-        return CellFault {
+        return CellError {
             row: String::new(),
             column: pointer.trim_start_matches('/').to_owned(),
             fault: message.to_owned(),
@@ -238,7 +227,7 @@ fn place(pointer: &str, message: &str) -> CellFault {
     let fault = prefixes
         .iter()
         .find_map(|prefix| message.strip_prefix(prefix.as_str()));
-    CellFault {
+    CellError {
         row: row.to_owned(),
         column: column.to_owned(),
         fault: fault.unwrap_or(message).to_owned(),
@@ -258,7 +247,8 @@ async fn page(State(state): State<PageState>, user: SessionUser) -> Page {
     html(&UploadPage { frame, form })
 }
 
-/// Sends a file on to the API; a form that is out of date comes back with what was typed, for its file to be chosen again. Fields stand before the file: what comes after it isn't read.
+/// Handles an upload. A form with an outdated token is shown again with its input; the user selects the file again. Fields must precede the
+/// file, because later ones aren't read.
 pub(super) async fn upload(
     State(state): State<PageState>,
     user: SessionUser,
@@ -267,34 +257,33 @@ pub(super) async fn upload(
     let mut form = UploadForm::empty(&user);
     let sent = read(&state, &user, &mut form, multipart).await;
     let fault = match sent {
-        Ok(batch) => return go(user.piece, &format!("/batches/{}", batch.batch_id)),
+        Ok(batch) => return redirect(user.fragment, &format!("/batches/{}", batch.batch_id)),
         Err(fault) => fault,
     };
-    let (status, refused) = refusal(fault)?;
-    form.refused = Some(refused);
-    // What was refused is no effect that the key could stand for.
+    let (status, rejected) = upload_error(fault)?;
+    form.rejected = Some(rejected);
+    // A new key, because the old one has stored the rejection.
     form.key = Uuid::new_v4().to_string();
     let frame = Frame::load(&state, user, "Batches", "Not taken · Upload a suite").await;
     with_status(status, &UploadPage { frame, form })
 }
 
-/// Why a file wasn't taken, to be shown above its form; what the form can't mend is an error.
-pub(super) fn refusal(fault: PageError) -> Result<(StatusCode, Refused), PageError> {
+/// Error to show above the form. Returns a page error if the user can't fix it in the form.
+pub(super) fn upload_error(fault: PageError) -> Result<(StatusCode, UploadError), PageError> {
     let problem = fault.problem();
     if matches!(problem.status, 401 | 403) && problem.name() != "stale-form" {
         return Err(fault);
     }
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
-    Ok((status, Refused::from_problem(problem)))
+    Ok((status, UploadError::from_problem(problem)))
 }
 
-/// Reads a form, and sends its file on to the API as it comes.
 pub(super) async fn read<F: FileForm>(
     state: &PageState,
     user: &SessionUser,
     form: &mut F,
     multipart: Result<Multipart, MultipartRejection>,
-) -> Result<F::Taken, PageError> {
+) -> Result<F::Accepted, PageError> {
     let reading = read_fields(state, user, form, multipart);
     Ok(in_time(LARGE_READ_TIMEOUT, reading).await??)
 }
@@ -304,15 +293,15 @@ async fn read_fields<F: FileForm>(
     user: &SessionUser,
     form: &mut F,
     multipart: Result<Multipart, MultipartRejection>,
-) -> Result<F::Taken, ApiError> {
+) -> Result<F::Accepted, ApiError> {
     let broken = |text: String| problem::of_field("form", &text);
     let mut multipart = multipart.map_err(|error| broken(error.body_text()))?;
-    let mut is_ours = false;
+    let mut has_valid_token = false;
     loop {
         let field = multipart.next_field().await;
         let field = field.map_err(|error| broken(error.body_text()))?;
         let Some(mut field) = field else {
-            return Err(if is_ours {
+            return Err(if has_valid_token {
                 problem::of_field("file", "is missing: choose one")
             } else {
                 ApiError::StaleForm
@@ -320,15 +309,15 @@ async fn read_fields<F: FileForm>(
         };
         let name = field.name().unwrap_or_default().to_owned();
         if name == "form_token" {
-            is_ours = text(&mut field).await? == user.form_token;
-        } else if name == "file" && !is_ours {
+            has_valid_token = text(&mut field).await? == user.form_token;
+        } else if name == "file" && !has_valid_token {
             return Err(ApiError::StaleForm);
         } else if name == "file" {
             let file = SentFile::of_form(field, form)?;
             return form.send(&state.api, &user.caller, file).await;
         } else {
             let value = text(&mut field).await?;
-            form.take(&name, value.trim().to_owned());
+            form.set_field(&name, value.trim().to_owned());
         }
     }
 }
@@ -361,7 +350,7 @@ fn media_type(file_name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a suite is called that nobody named: as its file is, without the ending.
+/// Default name of a suite: the file name without extension.
 fn suite_name(file_name: &str) -> &str {
     let stem = Path::new(file_name).file_stem();
     let stem = stem.and_then(OsStr::to_str).unwrap_or_default();
@@ -377,8 +366,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_stands_at_its_row_and_column() {
-        let at = |row: &str, column: &str, fault: &str| CellFault {
+    fn error_has_row_and_column() {
+        let at = |row: &str, column: &str, fault: &str| CellError {
             row: row.to_owned(),
             column: column.to_owned(),
             fault: fault.to_owned(),
@@ -401,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_its_name_says() {
+    fn file_extension_determines_media_type() {
         assert_eq!(media_type("a.b.CSV"), Some("text/csv"));
         assert_eq!(media_type("suite.jsonl"), Some("application/x-ndjson"));
         for other in ["", "suite", "suite.xls", "csv", "questions.json"] {
@@ -410,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_without_a_name_is_called_as_its_file() {
+    fn suite_name_defaults_to_file_name() {
         let called = |name: &str| {
             let form = UploadForm {
                 name: name.to_owned(),
@@ -424,14 +413,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_in_stays_text() {
+    fn upload_form_escapes_input() {
         let form = UploadForm {
             name: "\"><script>alert(1)</script>".to_owned(),
-            refused: Some(Refused {
+            rejected: Some(UploadError {
                 title: "t".to_owned(),
                 detail: "d".to_owned(),
                 remedy: None,
-                faults: vec![place("/rows/2/<b>", "row 2, column <b>: <i>")],
+                errors: vec![place("/rows/2/<b>", "row 2, column <b>: <i>")],
             }),
             ..UploadForm::default()
         };

@@ -1,4 +1,4 @@
-//! Who looks at a page, and the token that their forms carry. Never decides what a request may do: the guard and `ApiAccess` do.
+//! User of a page and their form token. Doesn't authorize requests; the guard and `ApiAccess` do.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -9,58 +9,51 @@ use uuid::Uuid;
 
 use crate::api::{Caller, Scope, Transport, cookie};
 
-/// The cookie that a form's token must equal; signing in or out renews it. A page of another origin can neither read nor set it. It comes along when a link
-/// from a chat or a mail is followed (`SameSite=Lax`): the pages that are open keep their token.
+/// Cookie that must equal a form's token. Renewed by sign-in and sign-out. Pages of other origins can neither read nor set it. It is
+/// `SameSite=Lax`, so that following a link from a chat or a mail keeps the token of open pages.
 const FORM_COOKIE: &str = "gavel_form";
 
-/// Who asks for a page.
 #[derive(Debug, Clone)]
 pub(super) struct SessionUser {
-    /// For `ApiAccess`.
+    /// Passed to `ApiAccess`.
     pub(super) caller: Caller,
-    /// What every form of the page carries.
     pub(super) form_token: String,
-    /// Whether htmx asks for a piece of a page.
-    pub(super) piece: bool,
-    /// How the request came.
+    pub(super) fragment: bool,
     transport: Transport,
 }
 
 impl SessionUser {
-    /// Somebody of a service without tokens, who may do everything.
+    /// A user of a service without tokens, with all scopes.
     #[cfg(test)]
-    pub(super) fn anybody() -> Self {
+    pub(super) fn without_tokens() -> Self {
         Self {
             caller: Caller::default(),
             form_token: String::new(),
-            piece: false,
+            fragment: false,
             transport: Transport::Plain,
         }
     }
 
-    /// A cookie for their browser.
     pub(super) fn cookie(&self, name: &str, value: &str) -> String {
         cookie_for(self.transport, name, value)
     }
 
-    /// The cookie of a form token that nobody has yet.
     pub(super) fn new_form_cookie(&self) -> String {
         self.cookie(FORM_COOKIE, &Uuid::new_v4().simple().to_string())
     }
 
-    /// Whether they may ask for scores, upload, cancel and rate.
+    /// Whether the user may request scores, upload, cancel and rate.
     pub(super) fn may_enqueue(&self) -> bool {
         self.caller.may(Scope::Enqueue)
     }
 
-    /// Whether they may pause judges and store criteria.
+    /// Whether the user may pause judges and store criteria.
     pub(super) fn may_admin(&self) -> bool {
         self.caller.may(Scope::Admin)
     }
 }
 
-/// Scripts can't read it, forms of other sites can't send it, links from elsewhere lead in; what came over TLS never leaves in the
-/// clear.
+/// Cookies are HTTP-only and `SameSite=Lax`: other sites' links send them, their forms don't. `Secure` if the request came over TLS.
 fn cookie_for(transport: Transport, name: &str, value: &str) -> String {
     let secure = match transport {
         Transport::Plain => "",
@@ -70,8 +63,7 @@ fn cookie_for(transport: Transport, name: &str, value: &str) -> String {
     format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}")
 }
 
-/// Whether htmx asks.
-pub(super) fn asks_for_piece(headers: &HeaderMap) -> bool {
+pub(super) fn wants_fragment(headers: &HeaderMap) -> bool {
     headers.contains_key("hx-request") && !headers.contains_key("hx-boosted")
 }
 
@@ -83,7 +75,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionUser {
         Ok(Self {
             caller: parts.extensions.get().cloned().unwrap_or_default(),
             form_token: form_token.unwrap_or_default().0,
-            piece: asks_for_piece(&parts.headers),
+            fragment: wants_fragment(&parts.headers),
             transport: parts.extensions.get().copied().unwrap_or_default(),
         })
     }
@@ -92,7 +84,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionUser {
 #[derive(Debug, Clone, Default)]
 struct FormToken(String);
 
-/// Gives each browser a form token, and each page its policy.
+/// Sets the form token cookie, and the content security policy of each page.
 pub(super) async fn visit(mut request: Request, next: Next) -> Response {
     let transport: Transport = request.extensions().get().copied().unwrap_or_default();
     let known = cookie(request.headers(), &transport.cookie(FORM_COOKIE))
@@ -113,11 +105,11 @@ pub(super) async fn visit(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// By which a script knows an answer of these pages.
-const PIECE_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
+/// Header by which scripts recognize responses of pages.
+const PAGE_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
 
-/// What a script knows a page by. It takes nothing for a piece that doesn't say so: what stands between may answer in the server's place.
+/// Marks a response as a page. Scripts ignore unmarked ones, because a proxy may respond instead of the server.
 pub(super) fn mark(response: &mut Response) {
     let headers = response.headers_mut();
-    headers.insert(PIECE_HEADER, HeaderValue::from_static("1"));
+    headers.insert(PAGE_HEADER, HeaderValue::from_static("1"));
 }

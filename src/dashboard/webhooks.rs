@@ -1,5 +1,4 @@
-//! `/webhooks`, for admins: who is told of what, the log of it, and sending again. The secret of a new one shows once, in the answer to its
-//! form.
+//! `/webhooks`, for admins: endpoints, delivery log, and resending. The secret of a new webhook is shown once, in the response to its form.
 
 use askama::Template;
 use axum::Router;
@@ -14,10 +13,10 @@ use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{query, segment};
-use super::page::{Page, PageError, go, html, is_mendable, refusal, with_status};
+use super::page::{Page, PageError, error_html, html, is_fixable, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::{Params, typed, webhooks};
 use crate::wire::{
     DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDelivery, WebhookEvent,
@@ -31,7 +30,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/webhooks/deliveries/{id}/resend", post(resend))
 }
 
-/// Which deliveries are shown.
 #[derive(Default, Deserialize)]
 struct DeliveryParams {
     #[serde(default)]
@@ -42,16 +40,16 @@ struct DeliveryParams {
 
 struct DeliveryLine {
     delivery: WebhookDelivery,
-    happened: Moment,
-    next: Option<Moment>,
+    happened: Timestamp,
+    next: Option<Timestamp>,
     colour: &'static str,
 }
 
 impl DeliveryLine {
     fn new(delivery: WebhookDelivery, now: DateTime<Utc>) -> Self {
         Self {
-            happened: words::moment(delivery.happened_at, now),
-            next: delivery.next_attempt_at.map(|at| words::moment(at, now)),
+            happened: words::timestamp(delivery.happened_at, now),
+            next: delivery.next_attempt_at.map(|at| words::timestamp(at, now)),
             colour: match delivery.state {
                 DeliveryState::Pending => "waiting",
                 DeliveryState::Delivered => "succeeded",
@@ -62,12 +60,10 @@ impl DeliveryLine {
     }
 }
 
-/// What has come of a form.
 #[derive(Default)]
 struct Done {
     created: Option<WebhookCreated>,
-    /// Why it wasn't taken, HTML.
-    refused: String,
+    error_html: String,
     name: String,
     url: String,
 }
@@ -80,7 +76,6 @@ struct WebhooksPage {
     webhooks: Vec<Webhook>,
     rows: Vec<DeliveryLine>,
     asked: DeliveryParams,
-    /// Where older deliveries are.
     older: Option<String>,
 }
 
@@ -129,7 +124,6 @@ async fn show(
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
 
-/// Makes a webhook, and shows its secret.
 async fn add(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default();
     let mut done = Done::default();
@@ -138,8 +132,8 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
             done.created = Some(created);
             StatusCode::OK
         }
-        Err(fault) if is_mendable(fault.problem()) => {
-            done.refused = refusal(fault.problem());
+        Err(fault) if is_fixable(fault.problem()) => {
+            done.error_html = error_html(fault.problem());
             (done.name, done.url) = (text("name").to_owned(), text("url").to_owned());
             StatusCode::UNPROCESSABLE_ENTITY
         }
@@ -159,7 +153,7 @@ async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageErr
     }
     fields.insert("format".to_owned(), form.text("format").into());
     let events: Vec<&str> = form.all("events").collect();
-    // None is ticked: all.
+    // No selected event means all.
     if !events.is_empty() {
         fields.insert("events".to_owned(), events.into());
     }
@@ -168,7 +162,6 @@ async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageErr
     form.post(state, route, new, act).await
 }
 
-/// Deletes a webhook, after a question.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {
@@ -178,7 +171,7 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
             stops: true,
             part: "System",
         };
-        return confirm::ask(
+        return confirm::show(
             &state,
             &form,
             format!("/webhooks/{}/delete", segment(&id)),
@@ -188,13 +181,13 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
     }
     form.post(&state, webhooks::DELETE, id, webhooks::delete)
         .await?;
-    go(form.user.piece, "/webhooks")
+    redirect(form.user.fragment, "/webhooks")
 }
 
 async fn resend(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     form.post(&state, webhooks::RESEND, id, webhooks::resend)
         .await?;
-    go(form.user.piece, "/webhooks")
+    redirect(form.user.fragment, "/webhooks")
 }
 
 #[cfg(test)]
@@ -204,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_named_is_escaped() {
+    fn webhook_names_are_escaped() {
         let webhook = |from_settings: bool| Webhook {
             webhook_id: uuid::Uuid::nil(),
             name: "<b>ops".to_owned(),

@@ -1,4 +1,4 @@
-//! How values read on a page: times, counts, money, states. The same words everywhere.
+//! Formats values for pages: times, counts, money, states.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use uuid::Uuid;
@@ -7,19 +7,19 @@ use crate::job::Kind;
 use crate::wire::Rating;
 pub(super) use crate::wire::words::{counted, duration, grouped, one_of, percent};
 
-/// Counts stop here in the API.
-const MANY: i64 = 10_000;
+/// The API stops counting here.
+const MAX_COUNT: i64 = 10_000;
 
-/// A count that may have stopped counting: `10,000+`.
+/// Formats a count; `10,000+` if the API stopped counting.
 pub(super) fn count(n: i64) -> String {
-    if n >= MANY {
-        format!("{}+", grouped(MANY))
+    if n >= MAX_COUNT {
+        format!("{}+", grouped(MAX_COUNT))
     } else {
         grouped(n)
     }
 }
 
-/// US dollars: two decimals, four below a dollar; a price that isn't known is no zero.
+/// Formats US dollars with two decimals, four below a dollar. `None` is an unknown price.
 pub(super) fn usd(cost: Option<f64>) -> String {
     match cost {
         None => "no price known".to_owned(),
@@ -28,19 +28,19 @@ pub(super) fn usd(cost: Option<f64>) -> String {
     }
 }
 
-/// The same where some calls have no price: what is known is the least.
+/// Like [`usd`], but a lower bound if some calls have no price.
 pub(super) fn usd_at_least(cost: Option<f64>, unpriced: i64) -> String {
     match cost {
         Some(known) if unpriced > 0 && known > 0.0 => format!("more than {}", usd(cost)),
-        // Nothing but calls without a price.
+        // All calls are without a price.
         Some(_) if unpriced > 0 => usd(None),
         Some(_) | None => usd(cost),
     }
 }
 
-/// A time for people, with the exact one for machines.
+/// A time for users, and the exact one for machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct Timestamp {
     /// RFC 3339, for `<time datetime>`.
     pub(super) exact: String,
     /// `2026-11-22 14:39 UTC`.
@@ -49,15 +49,15 @@ pub(super) struct Moment {
     pub(super) ago: String,
 }
 
-pub(super) fn moment(at: DateTime<Utc>, now: DateTime<Utc>) -> Moment {
-    Moment {
+pub(super) fn timestamp(at: DateTime<Utc>, now: DateTime<Utc>) -> Timestamp {
+    Timestamp {
         exact: at.to_rfc3339_opts(SecondsFormat::Secs, true),
         plain: at.format("%Y-%m-%d %H:%M UTC").to_string(),
         ago: ago(at, now),
     }
 }
 
-/// A time as somebody wrote it, to the second; what is no time stays as it is.
+/// Formats an RFC 3339 time, to the second. Other text is returned unchanged.
 pub(super) fn written(text: &str) -> String {
     DateTime::parse_from_rfc3339(text).map_or_else(
         |_| text.to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn written(text: &str) -> String {
     )
 }
 
-/// What is nearer than that is "just now".
+/// Ages below this are "just now".
 pub(super) const JUST_NOW: TimeDelta = TimeDelta::seconds(10);
 
 fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
@@ -87,7 +87,7 @@ fn ago(at: DateTime<Utc>, now: DateTime<Utc>) -> String {
     }
 }
 
-/// A difference with its sign, in points of a hundred: `+2.5`.
+/// Formats a difference in points of 100 with its sign: `+2.5`.
 pub(super) fn points(difference: f64) -> String {
     let points = (difference * 10.0).round() / 10.0;
     match points {
@@ -97,21 +97,20 @@ pub(super) fn points(difference: f64) -> String {
     }
 }
 
-/// The first digits of a hash, by which people know it.
 pub(super) fn short(hash: &str) -> &str {
     hash.get(..8).unwrap_or(hash)
 }
 
-/// The digits by which people tell ids apart: the first hold the time, and are alike of things that were made together; the last
-/// are random.
+/// Shortens an id to its first 8 and last 4 digits. The first ones contain the time and are equal for ids created together; the last are
+/// random.
 pub(super) fn short_id(id: &Uuid) -> String {
     let text = id.simple().to_string();
     let (head, tail) = (text.get(..8), text.get(28..));
     format!("{}…{}", head.unwrap_or_default(), tail.unwrap_or_default())
 }
 
-/// A name cut where it may be broken without tearing a word: before each hump of `CoreDNSLatencyHigh`, behind `_`, `.`, `/` and `:`. Together
-/// the pieces are the name.
+/// Splits a name at possible line breaks: before each hump of `CoreDNSLatencyHigh`, after `_`, `.`, `/` and `:`. The joined pieces equal
+/// the name.
 pub(super) fn pieces(name: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut from, mut before) = (0, None::<char>);
@@ -133,13 +132,13 @@ pub(super) fn pieces(name: &str) -> Vec<&str> {
     pieces
 }
 
-/// A text for a tab's title, where nothing keeps marks of direction to themselves: without them.
+/// Removes bidirectional control characters for a tab's title, where they would affect the surrounding text.
 pub(super) fn straight(text: &str) -> String {
     let is_direction = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     text.chars().filter(|c| !is_direction(c)).collect()
 }
 
-/// A name of ours as a heading: `judge_prompt` is `Judge prompt`.
+/// Formats an identifier as a heading: `judge_prompt` is `Judge prompt`.
 pub(super) fn heading(name: &str) -> String {
     let mut chars = name.chars();
     let first = chars.next().map(|first| first.to_ascii_uppercase());
@@ -147,7 +146,6 @@ pub(super) fn heading(name: &str) -> String {
     heading.replace('_', " ")
 }
 
-/// A text of at most so many characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
     crate::wire::words::clip(text, most).into_owned()
 }
@@ -156,7 +154,7 @@ pub(super) fn count_of(n: usize) -> String {
     grouped(u64::try_from(n).unwrap_or(u64::MAX))
 }
 
-/// A size: `512 bytes`, `3,584 KB`.
+/// Formats a size: `512 bytes`, `3,584 KB`.
 pub(super) fn bytes(n: usize) -> String {
     match n {
         0..=1_023 => counted(i64::try_from(n).unwrap_or(i64::MAX), "byte"),
@@ -164,7 +162,6 @@ pub(super) fn bytes(n: usize) -> String {
     }
 }
 
-/// A score's rating as a word and as the name of its colour.
 pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     match Rating::from_total(total) {
         Rating::Failed => ("failed", "failed"),
@@ -175,7 +172,6 @@ pub(super) fn rating(total: u8) -> (&'static str, &'static str) {
     }
 }
 
-/// Names of kinds, for people.
 pub(super) fn kinds(kinds: &[Kind]) -> String {
     let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
     names.join(", ").replace('_', " ")
@@ -186,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_a_time_or_stays_text() {
+    fn non_time_text_is_unchanged() {
         for (text, shown) in [
             (
                 "2026-02-19T23:15:31.799375762+01:00",
@@ -199,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_thousands_and_an_end() {
+    fn counts_have_separators_and_a_maximum() {
         for (n, text) in [
             (0, "0"),
             (999, "999"),
@@ -213,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_is_not_known_is_no_zero() {
+    fn unknown_price_is_not_zero() {
         assert_eq!(usd(None), "no price known");
         assert_eq!(usd(Some(0.0)), "0.00 USD");
         assert_eq!(usd(Some(0.012_34)), "0.0123 USD");
@@ -230,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_short() {
+    fn formats_point_differences() {
         for (difference, text) in [(2.54, "+2.5"), (-2.0, "−2"), (0.01, "0")] {
             assert_eq!(points(difference), text);
         }
     }
 
     #[test]
-    fn things_are_told_apart_by_the_end_of_their_ids() {
+    fn short_ids_differ_in_their_last_digits() {
         let id = |text: &str| Uuid::parse_str(text).unwrap();
         assert_eq!(
             short_id(&id("01983c57-c9aa-7d11-a0f3-55b1c2d3e403")),
@@ -246,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn times_read_from_now() {
+    fn formats_relative_times() {
         let now: DateTime<Utc> = "2026-11-22T12:00:00Z".parse().unwrap();
         for (at, text) in [
             ("2026-11-22T11:59:55Z", "just now"),
@@ -261,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn ratings_end_where_the_rules_say() {
+    fn ratings_match_rule_boundaries() {
         for (from, to, word, colour) in [
             (0, 44, "failed", "failed"),
             (45, 59, "weak", "weak"),
@@ -275,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_turns_nothing_around() {
+    fn titles_have_no_bidi_controls() {
         assert_eq!(
             straight("a\u{202E}b\u{2066}c\u{200F}\u{05D0}"),
             "abc\u{05D0}"
@@ -285,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn names_break_between_their_words() {
+    fn names_split_between_words() {
         for (name, cut) in [
             ("CoreDNSLatencyHigh", "Core|DNS|Latency|High"),
             ("cart_service.p99:high", "cart_|service.|p99:|high"),

@@ -1,4 +1,4 @@
-//! `gavel batches`: list, show, move, pay for and watch what was asked for together.
+//! `gavel batches`: lists, controls and watches batches, and changes their budgets.
 
 mod push;
 mod show;
@@ -41,28 +41,28 @@ pub(super) struct Batches {
 enum BatchesCommand {
     /// List batches, newest first
     List {
-        /// Only those in this state
+        /// Only batches in this state
         #[arg(long, value_parser = choice::<BatchState>(BatchState::ALL.iter().map(|state| state.as_str())))]
         state: Option<BatchState>,
-        /// Only those of this kind
+        /// Only batches of this kind
         #[arg(long, value_parser = choice::<Kind>(Kind::ALL.iter().map(|kind| kind.as_str())))]
         kind: Option<Kind>,
         #[command(flatten)]
         list: Listing,
     },
-    /// Show one batch: where it stands, what it came to, what it cost
+    /// Show one batch with its state, results and cost
     Show(One),
-    /// Let none of its items begin; those that run end, and what somebody asks for by itself is scored
+    /// Pause a batch: start none of its items; running items finish, and individually requested items are scored
     Pause(One),
-    /// Let a paused batch go on
+    /// Resume a paused batch
     Resume(One),
-    /// End a batch with all its items that haven't ended, except what somebody asked for by itself. What it came to stays
+    /// Cancel a batch and its unfinished items, except individually requested ones; results are kept
     Cancel(One),
-    /// Queue its failed items again
+    /// Queue failed items again
     RetryErrors(One),
-    /// Change what it may cost. One that its budget has paused goes on if the new one is above what was spent
+    /// Change the budget; a batch that its budget has paused resumes if the new one exceeds its cost
     Budget {
-        /// The batch's id
+        /// Id of the batch
         #[arg(value_parser = id)]
         id: Uuid,
         /// USD, or none for no budget
@@ -71,22 +71,22 @@ enum BatchesCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Show how far the scores of a batch of repeats, or of a jury, lie apart
+    /// Show the spread of the scores of a batch of repeats or of a jury
     #[command(
         long_about = "Show how far the scores of a batch of repeats (`gavel rescore --repeat`), or of a jury (`--judge` \
                       several times), lie apart. It shows all sessions together, each judge, and each session. May be asked while the batch \
                       runs; docs/trust.md says how to read it.\n\nExit codes: 0 shown, 4 the batch asks nothing twice."
     )]
     Spread {
-        /// The batch's id
+        /// Id of the batch
         #[arg(value_parser = id)]
         id: Uuid,
         #[command(flatten)]
         list: Listing,
     },
-    /// Follow a batch until it ends or is paused
+    /// Watch a batch until it ends or is paused
     Watch(One),
-    /// Send a run of `gavel evaluate` as a batch, so that the pages show it
+    /// Send a run of `gavel evaluate` as a batch, to show it on the pages
     #[command(
         long_about = "Send a run of `gavel evaluate` as a batch, so that the pages show it.\n\nThe cases of the run are sent, \
                       with what the agents answered, and the service scores them. What it scored within a day comes from its cache and \
@@ -96,7 +96,7 @@ enum BatchesCommand {
                       service is down, 4 the run has no case."
     )]
     Push {
-        /// The run's folder
+        /// Folder of the run
         #[arg(value_name = "DIR")]
         dir: PathBuf,
         #[command(flatten)]
@@ -106,7 +106,7 @@ enum BatchesCommand {
     },
 }
 
-/// What a batch may cost, USD; `None`: whatever it costs.
+/// Budget of a batch, USD; `None` is no budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Budget(Option<f64>);
 
@@ -160,7 +160,7 @@ async fn moved(one: &One, global: &Global, verb: &str) -> Result<Exit, CliError>
     one.common.print(global, act).await
 }
 
-/// Sends a run, and says where it is shown.
+/// Sends a run and prints the address of its page.
 async fn pushed(
     dir: &Path,
     label: &LabelArgs,
@@ -183,7 +183,7 @@ async fn pushed(
     common.connection.run(global, Needs::Store, command).await
 }
 
-/// Follows the batch. Interrupted, prints the command that follows it again.
+/// Watches the batch. On interrupt, prints the command to watch it again.
 async fn watched(one: &One, global: &Global) -> Result<Exit, CliError> {
     let command =
         async |connection: Connection<'_>| watch(connection.client, one.id).await.map(Ended);
@@ -194,7 +194,6 @@ async fn watched(one: &One, global: &Global) -> Result<Exit, CliError> {
     ended
 }
 
-/// A batch that was followed to its end.
 #[derive(serde::Serialize)]
 #[serde(transparent)]
 pub(super) struct Ended(pub(super) Batch);
@@ -209,7 +208,6 @@ impl Printable for Ended {
     }
 }
 
-/// The command that follows a batch, which runs without it.
 pub(super) fn follow(id: Uuid) -> String {
     format!(
         "batch {id} runs wherever workers run (`gavel up` for a data folder); follow it with: gavel batches watch {id}"
@@ -221,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_dollars_or_none() {
+    fn budget_is_an_amount_or_none() {
         assert_eq!(budget("12.5"), Ok(Budget(Some(12.5))));
         assert_eq!(budget("None"), Ok(Budget(None)));
         for bad in ["-1", "nan", "inf", "ten", ""] {

@@ -1,5 +1,5 @@
-//! A run's cases as a batch, so that pages show what was evaluated elsewhere. The service scores them itself: scores that
-//! somebody else made are not stored as if they were its own.
+//! Sends a run's cases as a batch, to show an evaluation on the pages. The service scores them itself and doesn't store scores made
+//! elsewhere.
 
 use std::path::Path;
 
@@ -18,23 +18,22 @@ use crate::suite::run::folder::{Label, RESULTS};
 use crate::wire::Batch;
 use crate::wire::words::counted;
 
-/// What a run's batch is called.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Batch")]
 pub(in crate::cli) struct LabelArgs {
-    /// What the run's batch is called [default: the suite's file name]
+    /// Name of the batch [default: the suite's file name]
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// The branch that is evaluated; it is part of the name [default: the one that CI names]
+    /// Evaluated branch; part of the name [default: from CI]
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
-    /// Its commit [default: the one that CI names]
+    /// Evaluated commit [default: from CI]
     #[arg(long, value_name = "COMMIT")]
     commit: Option<String>,
 }
 
 impl LabelArgs {
-    /// What the flags say, and nothing else.
+    /// Returns the label from the flags only.
     pub(in crate::cli) fn given(&self) -> Label {
         Label {
             name: self.name.clone(),
@@ -43,15 +42,15 @@ impl LabelArgs {
         }
     }
 
-    /// What the flags say, else CI.
+    /// Returns the label from the flags, otherwise from CI.
     pub(in crate::cli) fn read(&self) -> Label {
         self.given()
             .or(Label::of_ci(|name| std::env::var(name).ok()))
     }
 }
 
-/// Sends the cases of the run in `dir`; what `label` doesn't say, its header does. The same cases make the same batch for a day.
-/// `None`: it has none.
+/// Sends the cases of the run in `dir`. Fields missing in `label` are taken from the header. Within a day, the same cases return the same
+/// batch. `None` if the run has no cases.
 pub(in crate::cli) async fn push(
     client: &Client,
     dir: &Path,
@@ -84,7 +83,7 @@ pub(in crate::cli) async fn push(
             "{left} without an answer that could be scored: not in the batch"
         ));
     }
-    // What became current meanwhile judged none of them.
+    // Pins the run's criteria, because others may have become current since.
     let criteria_hash = match (header.options.criteria_hash, header.judged_by) {
         (Some(asked), _) => Some(asked),
         (None, Some(bench)) => stored(client, bench.criteria_hash).await?,
@@ -104,7 +103,7 @@ pub(in crate::cli) async fn push(
     Ok(Some(client.start_batch(file, &query, &key).await?))
 }
 
-/// The criteria of a run that was made without a server, if the service has them, too.
+/// Returns the hash if the service has the criteria of a run made without a server.
 async fn stored(client: &Client, hash: String) -> Result<Option<String>, CliError> {
     match client.criteria(&hash).await {
         Err(ClientError::Refused(problem)) if problem.status == 404 => {
@@ -113,7 +112,7 @@ async fn stored(client: &Client, hash: String) -> Result<Option<String>, CliErro
             ));
             Ok(None)
         }
-        // Whoever may ask for scores alone is told no more.
+        // The enqueue scope can't read criteria.
         Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(Some(hash)),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(Some(hash)),

@@ -1,4 +1,4 @@
-//! How a batch reads: where it stands in words, what it came to, what it cost.
+//! Text output of a batch: state, results, cost.
 
 use crate::cli::costs::without_price;
 use crate::cli::outcome::Exit;
@@ -9,8 +9,8 @@ use crate::wire::{
     BatchVerdict, PausedBy, ProviderBatch, ProviderBatchState, ProviderChunk,
 };
 
-/// Sessions that were being scored elsewhere which are named.
-const NAMED: usize = 5;
+/// Maximum number of listed sessions that were already being scored elsewhere.
+const MAX_NAMES: usize = 5;
 
 impl Row for Batch {
     const COLUMNS: &'static [Column<Self>] = &[
@@ -48,18 +48,16 @@ impl Printable for Batch {
             ("verdict", or_empty(self.verdict.map(verdict))),
             ("spent", money(self)),
             ("left", left(&self.progress)),
-            (
-                "economy",
-                or_empty(provider_batch.map(provider_batch_words)),
-            ),
+            ("economy", or_empty(provider_batch.map(provider_batch_text))),
         ]);
         let chunks = provider_batch.iter().flat_map(|it| &it.parts);
-        let waited = self.in_progress.iter().take(NAMED).map(|session| {
+        let waited = self.in_progress.iter().take(MAX_NAMES).map(|session| {
             let (id, job) = (session.session_id, or_empty(session.job_id));
             format!("session {id} was being scored by job {job}")
         });
-        let more = (self.in_progress.len() > NAMED).then(|| "and others; --json lists them".into());
-        for words in chunks.map(chunk_words).chain(waited).chain(more) {
+        let more =
+            (self.in_progress.len() > MAX_NAMES).then(|| "and others; --json lists them".into());
+        for words in chunks.map(chunk_text).chain(waited).chain(more) {
             out.line(format!("          {words}"));
         }
         if self.counts.failed > 0 {
@@ -72,7 +70,6 @@ impl Printable for Batch {
 }
 
 impl Printable for BatchRetried {
-    /// How many items it queued again, and the batch.
     fn text(&self, out: &mut Text) {
         let items = counted(self.queued_again, "item");
         out.line(format!("{items} queued again"));
@@ -87,7 +84,7 @@ impl Printable for BatchRetried {
     }
 }
 
-/// Where a batch stands, in a word or two.
+/// State of a batch in one or two words.
 fn brief(batch: &Batch) -> String {
     match (batch.state, &batch.paused) {
         (BatchState::Running | BatchState::Expanding, _) if batch.stopped.is_some() => {
@@ -98,7 +95,6 @@ fn brief(batch: &Batch) -> String {
     }
 }
 
-/// Where a batch stands, in words.
 pub(super) fn state_of(batch: &Batch) -> String {
     match (batch.state, batch.origin, &batch.stopped) {
         (BatchState::Running, _, Some(stopped))
@@ -136,7 +132,7 @@ pub(super) fn done(counts: &BatchCounts) -> i64 {
     counts.succeeded + counts.failed + counts.cancelled
 }
 
-/// Those counts that are not 0, with their words.
+/// Formats the counts that aren't 0.
 pub(in crate::cli) fn nonzero(counts: &[(i64, &str)]) -> String {
     let some = counts.iter().filter(|(n, _)| *n > 0);
     let words: Vec<String> = some.map(|(n, words)| format!("{n} {words}")).collect();
@@ -178,7 +174,6 @@ fn verdict(verdict: BatchVerdict) -> String {
     parts.join(", ")
 }
 
-/// What it cost so far, and what it may.
 pub(super) fn money(batch: &Batch) -> String {
     let spent = batch.spent_usd;
     let budget = batch
@@ -191,7 +186,7 @@ pub(super) fn money(batch: &Batch) -> String {
     }
 }
 
-/// What is left to do, and how long that takes.
+/// Number of remaining items and estimated time.
 fn left(progress: &BatchProgress) -> String {
     let Some(eta) = progress.eta_s else {
         return String::new();
@@ -201,8 +196,7 @@ fn left(progress: &BatchProgress) -> String {
     format!("about {}{rate}", duration(eta))
 }
 
-/// How its replies are collected, and what that waits for.
-fn provider_batch_words(batch: &ProviderBatch) -> String {
+fn provider_batch_text(batch: &ProviderBatch) -> String {
     let mut words = match batch.state {
         ProviderBatchState::Asked => "its replies are being fetched".to_owned(),
         ProviderBatchState::Collected => "its replies are here".to_owned(),
@@ -219,7 +213,7 @@ fn provider_batch_words(batch: &ProviderBatch) -> String {
     }
 }
 
-fn chunk_words(chunk: &ProviderChunk) -> String {
+fn chunk_text(chunk: &ProviderChunk) -> String {
     let id = chunk.provider_id.as_ref();
     let mut words = format!(
         "{}: {}, {} of {} answered",
@@ -249,7 +243,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A running suite of three, but for these fields.
+    /// A running suite with three items; `change` overrides its fields.
     pub(in crate::cli) fn batch(change: &Value) -> Batch {
         let mut batch = json!({
             "batch_id": uuid::Uuid::nil(), "name": null, "kind": "query", "origin": "suite", "state": "running",
@@ -267,7 +261,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_batch_says_where_it_stands_and_why() {
+    fn batch_shows_state_and_reason() {
         let paused = json!({"by": "budget", "reason": "1.01 of 1 USD are spent"});
         let stopped = json!({"reason": "paused", "message": "judge a is paused", "until": null});
         for (change, words, short) in [
@@ -297,7 +291,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_priced_is_never_free() {
+    fn unpriced_calls_are_not_free() {
         for (change, words) in [
             (json!({}), "0.0000 USD"),
             (
@@ -314,7 +308,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn items_and_what_is_skipped_are_told_where_there_are_any() {
+    fn item_and_skip_counts_omit_zeros() {
         let counts = json!({"total": 9, "queued": 2, "running": 0, "waiting": 0, "succeeded": 6, "failed": 1, "cancelled": 0});
         let some =
             batch(&json!({"counts": counts, "skipped": {"already_current": 3, "in_progress": 0}}));
@@ -330,7 +324,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn how_replies_are_fetched_is_told_with_what_it_waits_for_and_its_parts() {
+    fn provider_batch_shows_waits_and_chunks() {
         let parts = json!([
             {"state": "submitted", "provider_id": "batch_7", "requests": 9, "done": 4, "submitted_at": "2026-01-01T00:00:00Z", "error": null},
             {"state": "failed", "provider_id": null, "requests": 2, "done": 0, "submitted_at": null, "error": "no"},
@@ -338,10 +332,10 @@ pub(super) mod tests {
         let economy = json!({"state": "asked", "replied": 3, "failed": 1, "waits_for": "the queue is stopped (paused)", "parts": parts});
         let batch = batch(&json!({"economy": economy})).economy.unwrap();
         assert_eq!(
-            provider_batch_words(&batch),
+            provider_batch_text(&batch),
             "its replies are being fetched: 3 fetched, 1 to be asked at the full price; it waits: the queue is stopped (paused)"
         );
-        let parts: Vec<String> = batch.parts.iter().map(chunk_words).collect();
+        let parts: Vec<String> = batch.parts.iter().map(chunk_text).collect();
         assert_eq!(
             parts,
             [

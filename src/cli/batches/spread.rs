@@ -1,4 +1,4 @@
-//! How the spread of a batch reads: all of its sessions together, each judge, each session.
+//! Text output of a batch's spread: all sessions together, per judge, per session.
 
 use crate::cli::outcome::Exit;
 use crate::cli::output::{self, Column, Printable, Row, TableRow, Text, or_empty, rounded};
@@ -11,14 +11,14 @@ impl Printable for Spread {
         if self.simulated {
             out.line("SIMULATED: the scores were made up by a simulated judge");
         }
-        for line in whole(&self.summary) {
+        for line in overall(&self.summary) {
             out.line(&line);
         }
         let judges = &self.summary.judges;
         if !judges.is_empty() {
             out.rows(judges);
         }
-        let held: Vec<TableRow> = judges.iter().flat_map(against_people).collect();
+        let held: Vec<TableRow> = judges.iter().flat_map(agreement_rows).collect();
         if !held.is_empty() {
             let head = [
                 "judge",
@@ -53,8 +53,7 @@ impl Printable for Spread {
     }
 }
 
-/// All sessions together, in words.
-fn whole(summary: &PanelSummary) -> Vec<String> {
+fn overall(summary: &PanelSummary) -> Vec<String> {
     let mut lines = vec![format!(
         "{} of {}, {} of which with all of theirs",
         counted(summary.scores, "score"),
@@ -83,8 +82,8 @@ impl Row for PanelJudge {
     ];
 }
 
-/// A judge beside people, a row for each scale.
-fn against_people(judge: &PanelJudge) -> Vec<TableRow> {
+/// Compares a judge with users' ratings, one row per scale.
+fn agreement_rows(judge: &PanelJudge) -> Vec<TableRow> {
     let scales = judge.agreement.iter();
     let row = |found: &Agreement| {
         vec![

@@ -1,4 +1,4 @@
-//! Following a batch until it ends, or is paused.
+//! Watches a batch until it ends or is paused.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::wire::{Batch, BatchState};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The batch when it has ended, or is paused. The service may be away for a minute.
+/// Returns the batch when it has ended or is paused. Tolerates an unavailable service for a minute.
 pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, CliError> {
     let progress = Progress::growing("items");
     loop {
@@ -27,13 +27,12 @@ pub(in crate::cli) async fn watch(client: &Client, id: Uuid) -> Result<Batch, Cl
         let failed = counts.failed + counts.cancelled;
         let figures = [done(counts), failed, counts.total];
         let figures = figures.map(|n| u64::try_from(n).unwrap_or(0));
-        progress.at(figures, &beside(&batch));
+        progress.at(figures, &progress_text(&batch));
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// What stands beside the counts while a batch runs.
-fn beside(batch: &Batch) -> String {
+fn progress_text(batch: &Batch) -> String {
     let mut parts = vec![money(batch)];
     if batch.state == BatchState::Expanding || batch.stopped.is_some() {
         parts.insert(0, state_of(batch));
@@ -43,7 +42,7 @@ fn beside(batch: &Batch) -> String {
     parts.join("; ")
 }
 
-/// How a watched batch ended: done only if each item has a score.
+/// Exit code for a watched batch: done only if each item has a score.
 pub(in crate::cli) fn exit_of(batch: &Batch) -> Exit {
     let verdict = batch.verdict;
     let unscored = verdict.map_or(0, |verdict| verdict.incomplete + verdict.unscored);
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_batch_whose_items_all_have_a_score_ends_well() {
+    fn watch_exits_done_only_if_all_items_have_scores() {
         let counts = |total: u64, succeeded: u64| json!({"total": total, "queued": 0, "running": 0, "waiting": 0, "succeeded": succeeded, "failed": total - succeeded, "cancelled": 0});
         let verdict = |incomplete: u64| json!({"passed": 0, "failed": 0, "incomplete": incomplete, "unscored": 0, "pass_rate": null, "mean": null, "coverage": 1.0, "simulated": false});
         for (state, counts, verdict, exit) in [

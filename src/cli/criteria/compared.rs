@@ -1,4 +1,4 @@
-//! Two definitions beside each other, printed: what they make of the same sessions, and how their texts differ.
+//! Text output of a comparison of two criteria versions: their scores for the same sessions and their text diff.
 
 use crate::cli::outcome::Exit;
 use crate::cli::output::{Column, Printable, Row, Text, rounded};

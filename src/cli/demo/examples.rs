@@ -1,10 +1,9 @@
-//! The example sessions, read as files are.
+//! The example sessions, parsed like files.
 
 use super::super::import::{self, FileSession};
 use super::super::outcome::CliError;
 use crate::history::examples::SESSIONS;
 
-/// The example sessions, in the order in which they are shown.
 pub(super) fn sessions() -> Result<Vec<FileSession>, CliError> {
     let mut sessions = Vec::new();
     for (name, text) in SESSIONS {
@@ -18,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_example_file_is_embedded_and_valid() {
+    fn example_files_are_embedded_and_valid() {
         let embedded = sessions().unwrap();
         let on_disk = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sessions"))
             .unwrap()

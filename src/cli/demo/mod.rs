@@ -1,4 +1,4 @@
-//! `gavel demo`: the whole service over example sessions, with a simulated judge unless told otherwise.
+//! `gavel demo`: the complete service with example sessions, and with a simulated judge by default.
 
 mod examples;
 
@@ -36,16 +36,16 @@ const DATA_DIR: &str = "./gavel-demo";
     after_help = "Examples:\n  gavel demo\n  OPENAI_API_KEY=sk-... gavel demo --judge openai-default\n  GOOGLE_API_KEY=... gavel demo --judge google-default"
 )]
 pub(super) struct Demo {
-    /// Ask this judge instead of the simulated one
+    /// Use this judge instead of the simulated one
     #[arg(long, value_name = "NAME")]
     judge: Option<String>,
     /// Address of the API [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
-    /// Where the demo keeps its data
+    /// Data folder of the demo
     #[arg(long, value_name = "DIR", default_value = DATA_DIR)]
     data_dir: String,
-    /// End after the scores are printed
+    /// Exit after printing the scores
     #[arg(long)]
     exit: bool,
 }
@@ -71,7 +71,7 @@ impl Demo {
             data_dir: PathBuf::from(&context.settings.data_dir),
         };
         let app = App::open(context.settings.clone(), mode, Migrations::Apply).await?;
-        // Before anything is stored.
+        // Check before storing any data.
         if let Some(judge) = &self.judge {
             let checked = app.enqueue().check_judge(judge);
             checked.map_err(|problem| {
@@ -111,16 +111,16 @@ impl Demo {
             tokens: None,
         };
         let running = Box::pin(daemon::run(&app, parts, &mut signals, &stop, beside));
-        // The simulator outlives the drain: jobs in hand still ask it.
+        // The simulator runs until the drain has finished, because active jobs still call it.
         let ended = match simulator {
-            Some(simulator) => simulator.beside(running).await,
+            Some(simulator) => simulator.serve_during(running).await,
             None => running.await,
         };
         app.close().await;
         ended
     }
 
-    /// Without --judge: a simulated one, which the built-in files name whatever the environment says.
+    /// Prepares the settings. Without --judge, uses a simulated judge and the built-in files, regardless of the environment.
     async fn prepare(
         &self,
         settings: &mut Settings,
@@ -134,7 +134,7 @@ impl Demo {
         if let Some(judge) = &self.judge {
             set("SCORING_LLM_PROVIDER", judge);
             set("SCORING_LLM_MODEL", "");
-            // What was made current in a demo without --judge names its simulated one, which isn't there now.
+            // The current criteria of an earlier demo without --judge name its simulated judge, which isn't available now.
             settings.only_simulated = Some(judge == simulated::NAME);
             return Ok(None);
         }
@@ -150,8 +150,8 @@ impl Demo {
     }
 }
 
-/// On loopback the demo's API is open, so that the printed lines work as they are. Elsewhere the configured tokens hold,
-/// and the demo makes one for itself.
+/// On loopback, the demo's API needs no token, so that the printed commands can be copied. On other addresses the configured tokens are
+/// required, and the demo creates one for itself.
 fn token_for_ourselves(settings: &mut Settings, address: SocketAddr) -> Option<SecretString> {
     let auth = &mut settings.auth;
     if address.ip().is_loopback() {
@@ -167,7 +167,7 @@ fn token_for_ourselves(settings: &mut Settings, address: SocketAddr) -> Option<S
     Some(SecretString::from(token))
 }
 
-/// An address that a client on this machine can connect to.
+/// Returns an address to which local clients can connect.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
@@ -180,7 +180,6 @@ struct Show {
     open: bool,
     simulated: bool,
     stays: bool,
-    /// The judge that --judge names.
     judge: Option<String>,
     data_dir: String,
 }
@@ -195,7 +194,8 @@ impl Show {
             imported.count(PutOutcome::New)
         ));
         let ids: Vec<Uuid> = sessions.iter().map(|session| session.session_id).collect();
-        // The judge that is named scores what another one did. Nothing is made up in the place of a real score.
+        // With --judge, requests the current criteria so that the named judge replaces simulated scores. Without, simulated scores never
+        // replace real ones.
         let criteria_hash = match self.simulated {
             true => None,
             false => {
@@ -302,7 +302,7 @@ fn row(session: &FileSession, one: &SessionVerdict) -> TableRow {
     vec![id, alert, rating, score, why, flags]
 }
 
-/// The beginning of a text, whole sentences up to about 160 characters.
+/// Returns the first whole sentences, up to about 160 characters.
 fn first_sentences(text: &str) -> String {
     const ENOUGH: usize = 160;
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasoning_is_shortened_to_whole_sentences() {
+    fn reasoning_is_truncated_at_sentences() {
         assert_eq!(first_sentences("One. Two."), "One. Two.");
         assert_eq!(
             first_sentences("Version 1.42 leaks. And more"),

@@ -1,11 +1,11 @@
-//! The TARSy that sessions come from: does it answer, and which generation is it. Reads one entry of its list.
+//! Checks that the configured TARSy responds, and detects its generation. Reads one entry of its list.
 
 use super::Check;
 use crate::app::history_options;
 use crate::config::{Settings, redacted_url};
 use crate::history::tarsy::TarsyError;
 
-/// Nothing, if no TARSy is configured.
+/// Returns `None` if no TARSy is configured.
 pub(super) async fn check(settings: &Settings) -> Option<Check> {
     if settings.history.base_url.is_empty() {
         return None;
@@ -15,7 +15,7 @@ pub(super) async fn check(settings: &Settings) -> Option<Check> {
 
 async fn found(settings: &Settings) -> Result<String, String> {
     let mut options = history_options(settings).map_err(|error| error.to_string())?;
-    // Who asks is waiting.
+    // No retries, because a user is waiting.
     options.max_retries = 0;
     let name = redacted_url(&settings.history.base_url);
     let Some(base) = options.base.clone() else {

@@ -1,18 +1,17 @@
-//! Every configured judge, asked for one token.
+//! Calls each configured judge for one token.
 
 use super::Check;
 use crate::app::{App, Providers};
 use crate::job::FailureClass;
 
-/// Whether judges are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Calls {
     OneToken,
     None,
 }
 
-/// The judges of the criteria, which must be configured, as must their fallbacks, and every other entry that is. The simulator's own entry needs no
-/// key and is always there: it is asked only where the criteria name it.
+/// Checks the judges of the criteria and their fallbacks, which must be configured, and all other configured entries. The simulator's entry
+/// always exists and needs no key, so it is only checked if the criteria name it.
 pub(super) async fn check(
     providers: &Providers,
     wanted: &[String],
@@ -27,7 +26,7 @@ pub(super) async fn check(
     }
     let others = providers.names().into_iter().filter(|name| {
         let real = providers.spec(name).is_ok_and(|spec| !spec.simulated());
-        // Other models of an entry share its address and key.
+        // Skips further models of an entry, because they share its address and key.
         !names.contains(name) && !name.contains(':') && real
     });
     let others: Vec<String> = others.collect();
@@ -41,7 +40,7 @@ pub(super) async fn check(
     futures::future::join_all(checks).await
 }
 
-/// What judges may cost; none where nothing is capped.
+/// Lists the spending caps. `None` if there are none.
 pub(super) fn caps(providers: &Providers) -> Option<Check> {
     let found = match providers.caps() {
         Ok(caps) if !caps.are_set() => return None,
@@ -63,7 +62,7 @@ pub(super) fn caps(providers: &Providers) -> Option<Check> {
     Some(Check::new("caps", found))
 }
 
-/// What a worker with more slots than the judge gets calls at once should know.
+/// Hint for a worker that has more slots than the judge allows concurrent calls.
 fn fewer_than(slots: usize, providers: &Providers, name: &str) -> String {
     let spec = providers.spec(name).ok();
     let cap = spec.and_then(|spec| spec.max_concurrency());
@@ -75,7 +74,7 @@ fn fewer_than(slots: usize, providers: &Providers, name: &str) -> String {
     }
 }
 
-/// What nobody knows the cost of should be known before the bill.
+/// Warns if the judge's price is unknown.
 fn unpriced(providers: &Providers, name: &str) -> &'static str {
     match providers.spec(name) {
         Ok(spec) if !spec.simulated() && spec.misses_price() => {
@@ -99,7 +98,7 @@ async fn one(providers: &Providers, name: &str, calls: Calls) -> Result<String, 
             )),
             Some(Err(error)) => {
                 let class = error.class.as_str();
-                // The words for it are those of a job that fails so.
+                // Uses the remedy of a job that fails with this class.
                 let remedy = class.parse().map_or("", FailureClass::remedy);
                 let remedy = remedy.replace(", then retry the job", "");
                 Err(format!("{} ({class}); {remedy}", error.message))

@@ -1,4 +1,4 @@
-//! The service that `--server` names: whether it is well, and whether somebody would score what it is asked.
+//! Checks the service of `--server`: its health, and whether it has a worker and a judge for new jobs.
 
 use super::super::outcome::CliError;
 use super::super::output::after_colon;
@@ -6,12 +6,12 @@ use super::Check;
 use crate::client::{Client, ClientError};
 use crate::wire::{Hold, Judge, WaitReason};
 
-/// Looks at it from outside; of one that doesn't answer there is nothing more to say.
+/// Runs the checks over HTTP. If the service doesn't respond, there is only that error.
 pub(super) async fn check(client: &Client) -> Vec<Check> {
     let what = format!("service {}", client.address(""));
     let ready = match client.ready().await {
         Ok(ready) => ready,
-        Err(error) => return vec![refused(what, error)],
+        Err(error) => return vec![failed_check(what, error)],
     };
     let well = match ready.reasons.is_empty() {
         true => Ok("is ready".to_owned()),
@@ -20,7 +20,7 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
     let mut checks = vec![Check::new(what, well)];
     checks.push(match client.queue().await {
         Ok(queue) => Check::new("queue", flows(queue.hold.as_ref())),
-        Err(error) => refused("queue", error),
+        Err(error) => failed_check("queue", error),
     });
     match client.judges().await {
         Ok(judges) => {
@@ -29,7 +29,7 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
                 asked.map(|judge| Check::new(format!("judge {}", judge.name), state(judge))),
             );
         }
-        Err(error) => checks.push(refused("judges", error)),
+        Err(error) => checks.push(failed_check("judges", error)),
     }
     match client.workers().await {
         Ok(workers) => {
@@ -40,7 +40,7 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
             };
             checks.push(Check::new("workers", found));
         }
-        Err(error) => checks.push(refused("workers", error)),
+        Err(error) => checks.push(failed_check("workers", error)),
     }
     checks
 }
@@ -78,7 +78,7 @@ fn state(judge: &Judge) -> Result<String, String> {
     }
 }
 
-fn refused(what: impl Into<String>, error: ClientError) -> Check {
+fn failed_check(what: impl Into<String>, error: ClientError) -> Check {
     Check::new(what, Err(CliError::from(error).message))
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_judge_that_is_stopped_or_behind_an_open_breaker_is_a_fault_with_its_remedy() {
+    fn stopped_judge_is_an_error_with_remedy() {
         let judge = |breaker: &str| -> Judge {
             let gate = json!({"worker_id": uuid::Uuid::nil(), "breaker": breaker, "reason": null, "until": null, "failures_in_row": 5,
                 "in_flight": 0, "last_error": "500 from the judge", "last_error_at": null, "pace": null, "updated_at": "2026-01-01T00:00:00Z"});
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_paused_is_a_fault_with_its_remedy() {
+    fn paused_queue_is_an_error_with_remedy() {
         assert_eq!(flows(None), Ok("is open".to_owned()));
         let hold = json!({"reason": "paused", "message": "", "set_by": "ann", "since": "2026-01-01T00:00:00Z", "until": null});
         let hold: Hold = serde_json::from_value(hold).unwrap();

@@ -6,7 +6,7 @@ use crate::clock::ClockSkew;
 use crate::config::{Settings, redacted_url};
 use crate::store::Store;
 
-/// How long the database may take to answer, seconds.
+/// Database timeout, seconds.
 const TIMEOUT_S: u64 = 5;
 
 pub(super) async fn check(settings: &Settings) -> Vec<Check> {
@@ -64,7 +64,7 @@ async fn clock(store: &Store) -> Result<String, String> {
     }
 }
 
-/// No fault without any, because doctor also runs before the first start.
+/// No workers is not an error, because doctor also runs before the first start.
 async fn workers(store: &Store) -> Result<String, String> {
     let listed = store.workers().list().await;
     let workers = listed.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The flags of `gavel evaluate`.
+//! Flags of `gavel evaluate`.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::cli::connection::ConnectionArgs;
 use crate::job::Kind;
 use crate::suite::run::thresholds;
 
-/// Flags that `run.json` stores: a resumed run keeps its own.
+/// Flags stored in `run.json`, which a resumed run keeps.
 const RUN_FLAGS: [&str; 19] = [
     "kind",
     "limit",
@@ -54,22 +54,22 @@ const RUN_FLAGS: [&str; 19] = [
                   --baseline reports/evaluation-runs/run-20260101T120000Z"
 )]
 pub(in crate::cli) struct Evaluate {
-    /// The suite: a .json, .jsonl, .csv or .xlsx file. With --resume it is the run's own, unless it has moved
+    /// Suite: a .json, .jsonl, .csv or .xlsx file. With --resume only needed if the run's own file has moved
     #[arg(value_name = "SUITE", required_unless_present = "resume")]
     pub(super) suite: Option<PathBuf>,
-    /// The kind of its items; sessions are scored by `gavel score` [default: guessed from their fields]
+    /// Kind of the items; use `gavel score` for sessions [default: guessed from their fields]
     #[arg(long, value_name = "KIND", value_parser = choice::<Kind>(cases()))]
     pub(super) kind: Option<Kind>,
     /// Only the first N items; the others are not checked
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u64>,
-    /// Items worked on at once
+    /// Maximum number of concurrent items
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(super) concurrency: u16,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-    /// Say what each item came to
+    /// Print the result of each item
     #[arg(long, short)]
     pub(super) verbose: bool,
     #[command(flatten)]
@@ -86,79 +86,75 @@ pub(in crate::cli) struct Evaluate {
     pub(super) connection: ConnectionArgs,
 }
 
-/// Who answers.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Agents")]
 pub(super) struct AgentArgs {
-    /// Take the answers to questions from this file, such as a run's test-results.jsonl
+    /// Read the answers to questions from this file, such as a run's test-results.jsonl
     #[arg(long, value_name = "FILE", conflicts_with = "agent_command")]
     pub(super) agent_results: Option<PathBuf>,
-    /// Answer each question by this shell command: the question on its stdin, JSON with sql, results, success on its stdout
+    /// Answer each question with this shell command: the question on stdin, JSON with sql, results, success on stdout
     #[arg(long, value_name = "CMD")]
     pub(super) agent_command: Option<String>,
 }
 
-/// Which run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub(super) struct RunArgs {
-    /// Folder of the run; it must be empty [default: reports/evaluation-runs/run-{timestamp}]
+    /// Folder of the run; must be empty [default: reports/evaluation-runs/run-{timestamp}]
     #[arg(long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
-    /// Resume the run in this folder, with the flags it was started with (run.json). Items with a result don't run again
+    /// Resume the run in this folder with its original flags (run.json). Items with a result are not run again
     #[arg(long, value_name = "DIR", conflicts_with_all = RUN_FLAGS)]
     pub(super) resume: Option<PathBuf>,
     /// With --resume: retry items without a score
     #[arg(long, requires = "resume")]
     pub(super) retry_errors: bool,
-    /// Run only the items that did not pass in the run of this folder; name the same SUITE again
+    /// Run only the items that did not pass in the run of this folder; pass the same SUITE again
     #[arg(long, value_name = "DIR")]
     pub(super) only_failed: Option<PathBuf>,
 }
 
-/// Who judges.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Judge")]
 pub(super) struct JudgeArgs {
-    /// Ask no judge: compute what needs none. The run is incomplete. Needs no service
+    /// Don't call judges, and compute only the scores that need none. The run is incomplete. Needs no service
     #[arg(long)]
     pub(super) no_judge: bool,
-    /// Ask a simulated judge, to try a suite with no key. It runs in this process, over the data folder (DATABASE_URL and
-    /// REDIS_URL are ignored). Its scores say nothing of the agents
+    /// Use a simulated judge, to try a suite without a key. It runs in this process with the data folder (DATABASE_URL and REDIS_URL are
+    /// ignored). Its scores don't measure the agents
     #[arg(long, conflicts_with = "no_judge")]
     pub(super) simulate: bool,
-    /// Let the scores of a simulated judge pass gates
+    /// Let scores of a simulated judge pass gates
     #[arg(long)]
     pub(super) allow_simulated: bool,
-    /// Judge by other criteria than the current ones (see `gavel criteria list`)
+    /// Use other criteria than the current ones (see `gavel criteria list`)
     #[arg(long, value_name = "HASH")]
     pub(super) criteria_hash: Option<String>,
-    /// Ask the judge again where its reply is cached
+    /// Call the judge even if its reply is cached
     #[arg(long)]
     pub(super) force: bool,
-    /// Wait at most this long for a judge that can't be asked (down, paused, out of quota). Then compute what can
-    /// be computed. One that refuses its key or its model is not waited for where the jobs run in this process
+    /// Maximum wait for an unavailable judge (down, paused, out of quota). After it, compute the scores that need no judge. If the jobs run
+    /// in this process, there is no wait for a judge that rejects its key or model
     #[arg(long, value_name = "SECONDS", default_value = "300")]
     pub(super) max_wait: u64,
 }
 
-/// What it is held to.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Gates")]
 pub(super) struct GateArgs {
-    /// Least share of scored items that pass: 0.9 or 90%
+    /// Minimum share of scored items that pass: 0.9 or 90%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(super) min_pass_rate: Option<f64>,
-    /// Least mean of the totals: 0.85 or 85%
+    /// Minimum mean of the totals: 0.85 or 85%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(super) min_mean: Option<f64>,
-    /// Most items that may have no score [default: 0]
+    /// Maximum number of items without a score [default: 0]
     #[arg(long, value_name = "N")]
     pub(super) max_errors: Option<u64>,
-    /// Compare with the run of this folder: a table of what changed. --max-regression makes it a gate
+    /// Compare with the run in this folder and print the changes. --max-regression makes it a gate
     #[arg(long, value_name = "DIR")]
     pub(super) baseline: Option<PathBuf>,
-    /// With --baseline: most that the mean may fall below its mean, as 0.02 or 2%. An item that has a total there may not miss without one
+    /// With --baseline: maximum decrease of the mean, as 0.02 or 2%. Items with a total in the baseline must have one
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(super) max_regression: Option<f64>,
 }
@@ -181,12 +177,12 @@ fn cases() -> impl Iterator<Item = &'static str> {
     kinds.map(|kind| kind.as_str())
 }
 
-/// A percentage as a share, without what binary fractions leave behind: 66.67 is 0.6667.
+/// Converts percent to a share without binary rounding errors: 66.67 is 0.6667.
 fn of_hundred(percent: f64) -> f64 {
     (percent * 1e10).round() / 1e12
 }
 
-/// A share of one: `0.9` or `90%`.
+/// Parses a share: `0.9` or `90%`.
 pub(in crate::cli) fn share(text: &str) -> Result<f64, String> {
     let number = match text.trim().strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(of_hundred),
@@ -205,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_a_number_or_a_percentage() {
+    fn parses_shares_and_percentages() {
         assert_eq!(share("0.9"), Ok(0.9));
         assert_eq!(share("90%"), Ok(0.9));
         assert_eq!(share("66.67%").unwrap().to_string(), "0.6667");

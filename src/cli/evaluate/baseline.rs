@@ -1,5 +1,4 @@
-//! An earlier run that a run is to be held against, looked at before anything is run: hours and money that end in "these two can't be
-//! compared" are told of at once.
+//! Baseline of a run. Checked before the run, so that an incomparable baseline is reported before time and money are spent.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -18,13 +17,12 @@ use crate::wire::Judge;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Baseline {
     kinds: BTreeSet<Kind>,
-    /// Whether a simulated judge had a part in any of its scores.
+    /// Whether a simulated judge contributed to any score.
     is_simulated: bool,
-    /// Whether a real one had.
+    /// Whether a real judge did.
     is_judged: bool,
-    /// How many items it has.
     items: usize,
-    /// What those of them that have a total are paired by.
+    /// Names that pair the items with a total.
     names: HashSet<String>,
 }
 
@@ -33,7 +31,7 @@ impl Baseline {
         let unreadable = |error| CliError::usage(format!("--baseline: {error}"));
         let lines = ResultLines::open(&dir.join(RESULTS)).map_err(unreadable)?;
         let mut baseline = Self {
-            // A folder from elsewhere has no header; what its lines say holds for both.
+            // Result folders made by other tools have no header. Their lines are checked in any case.
             kinds: RunFolder::header_of(dir)
                 .map(|header| header.kind)
                 .into_iter()
@@ -57,7 +55,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Totals of two kinds are not of one measure.
+    /// Totals of different kinds aren't comparable.
     pub(super) fn fits(&self, kind: Kind) -> Result<(), CliError> {
         match self.kinds.iter().find(|other| **other != kind) {
             None => Ok(()),
@@ -67,7 +65,7 @@ impl Baseline {
         }
     }
 
-    /// A mean that nothing of the suite could be held against fails no gate and passes none.
+    /// Rejects a baseline without any common item, because the gate on the mean would have no effect.
     pub(super) fn pairs_with(&self, plan: &Plan) -> Result<(), CliError> {
         let is_paired = self.names.iter().any(|name| plan.has(name));
         if is_paired {
@@ -85,7 +83,7 @@ impl Baseline {
         ))))
     }
 
-    /// Refuses a baseline of the other sort of judge: `simulated`: that of the run is a simulated one.
+    /// Rejects a baseline with the other type of judge. `simulated`: whether the run's judge is simulated.
     pub(super) fn fits_judge(
         &self,
         simulated: bool,
@@ -102,7 +100,7 @@ impl Baseline {
     }
 }
 
-/// Whether any judge of a run is a simulated one, whose scores don't stand beside real ones; `None` where the service doesn't tell.
+/// Whether any judge of a run is simulated. Simulated scores aren't comparable with real ones. `None` if the caller may not list judges.
 pub(super) fn are_simulated(judges: &[Judge], named: &[&str]) -> Option<bool> {
     let is_simulated = |name: &str| find(judges, name).map(|judge| judge.simulated);
     let sorts: BTreeSet<Option<bool>> = named.iter().map(|judge| is_simulated(judge)).collect();

@@ -1,5 +1,5 @@
-//! What a run would be judged by, asked of the service before anything is run: a service that is away is told early, and
-//! another judge or other criteria than those a run began with keep it from going on.
+//! Judge and criteria of a run, read from the service before the run. Detects an unavailable service early, and prevents resuming a run
+//! with another judge or other criteria.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::job::Kind;
 use crate::suite::run::folder::{Bench, RunHeader};
 use crate::wire::Judge;
 
-/// How long a service may take to be there: as long as an agent.
-const STARTS_WITHIN: Duration = Duration::from_secs(3);
+/// Time for a service to start, as for an agent.
+const START_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Asks the service what it judges by; `None` where it doesn't tell this caller.
+/// Reads the judge and criteria of the service. `None` if the caller may not read them.
 pub(super) async fn of_service(
     client: &Client,
     header: &RunHeader,
@@ -28,30 +28,30 @@ pub(super) async fn of_service(
         Some(hash) => client.criteria(hash).await,
         None => client.current_criteria(header.kind).await,
     };
-    match retried_for(STARTS_WITHIN, &progress, ask).await {
+    match retried_for(START_TIMEOUT, &progress, ask).await {
         Ok(criteria) => Ok(Some(Bench {
             judge: Some(criteria.version.judge),
             criteria_hash: criteria.version.criteria_hash,
             model: None,
         })),
-        // Whoever may ask for scores alone is told no more.
+        // The enqueue scope can't read criteria.
         Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The judges that the service knows; none where it doesn't tell this caller.
+/// Returns the service's judges. Empty if the caller may not list them.
 pub(super) async fn judges_of(client: &Client) -> Result<Vec<Judge>, CliError> {
     let progress = Progress::new("items", 0);
-    match retried_for(STARTS_WITHIN, &progress, async || client.judges().await).await {
+    match retried_for(START_TIMEOUT, &progress, async || client.judges().await).await {
         Ok(judges) => Ok(judges.items),
         Err(ClientError::Refused(problem)) if problem.status == 403 => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Refuses a run whose judge can't be asked, before anything of it is. Whoever may not list judges learns it from the first item.
-pub(super) fn can_be_asked(judges: &[Judge], bench: &Bench) -> Result<(), CliError> {
+/// Rejects a run whose judge is unavailable, before any item runs. Callers that may not list judges get the error with the first item.
+pub(super) fn check_available(judges: &[Judge], bench: &Bench) -> Result<(), CliError> {
     let judge = bench.judge.as_deref();
     let known = judge.and_then(|name| find(judges, name));
     match known.filter(|judge| !judge.configured) {
@@ -64,7 +64,7 @@ pub(super) fn can_be_asked(judges: &[Judge], bench: &Bench) -> Result<(), CliErr
     }
 }
 
-/// A judge by its name, by its entry's, or a model of the default entry by the model's own.
+/// Finds a judge by its name, by its entry's name, or by the model name of the default entry.
 pub(super) fn find<'a>(judges: &'a [Judge], name: &str) -> Option<&'a Judge> {
     let first = |is_it: &dyn Fn(&str) -> bool| judges.iter().find(|known| is_it(&known.name));
     let model = format!(":{name}");
@@ -73,7 +73,7 @@ pub(super) fn find<'a>(judges: &'a [Judge], name: &str) -> Option<&'a Judge> {
         .or_else(|| first(&|known| known.ends_with(&model)))
 }
 
-/// What the service judges by, where this process is the service: its settings know the model, too.
+/// Adds the model, for a service in this process, whose settings contain it.
 pub(super) fn with_model(bench: Bench, settings: &Settings) -> Result<Bench, CliError> {
     let model = match &bench.judge {
         Some(judge) => model_of(settings, judge)?,
@@ -82,8 +82,8 @@ pub(super) fn with_model(bench: Bench, settings: &Settings) -> Result<Bench, Cli
     Ok(Bench { model, ..bench })
 }
 
-/// Whether a run goes on as it began.
-pub(super) fn is_still(
+/// Checks that the judge and the criteria of a resumed run are unchanged.
+pub(super) fn check_unchanged(
     began: Option<&Bench>,
     now: &Bench,
     run: (&Path, Kind),
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judge_is_found_by_its_own_name_before_any_other() {
+    fn finds_judge_by_own_name_first() {
         let judge = |name: &str| -> Judge {
             let spent = json!({"today_usd": 0.0, "month_usd": 0.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
             serde_json::from_value(json!({"name": name, "configured": true, "remedy": null, "simulated": false, "kinds": [],

@@ -1,4 +1,4 @@
-//! Scoring by the service: each case a job, asked for once whatever breaks in between, and waited for until it has ended.
+//! Scores cases with the service. Each case is one job, requested idempotently, and polled until it has ended.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
 use crate::wire::{Job, JobRequest, JobResult, Priority, Problem, WaitReason};
 
-/// How long a case waits for a judge that can't be asked, unless told otherwise.
+/// Default for the maximum wait of a case for an unavailable judge.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 pub(super) struct Service<'a> {
@@ -30,41 +30,38 @@ pub(super) struct Service<'a> {
     header: &'a RunHeader,
     computed: &'a Computed,
     progress: &'a Progress,
-    /// How long a case may wait for a judge that can't be asked.
+    /// Maximum wait of a case for an unavailable judge.
     timeout: Duration,
-    /// Who opens the lane of a judge that refuses its key.
     opener: Opener,
-    /// Judges that are waited for no longer, by the name that cases ask for, and why.
+    /// Judges that aren't waited for any more with the reason, by the name in the cases.
     given_up: Mutex<BTreeMap<String, GivenUp>>,
-    /// Cancelled when a judge rejects its settings or was given up: waiting cases poll at once, and often.
+    /// Cancelled when a judge rejects its settings or was given up. Waiting cases then poll at once and at short intervals.
     hurry: CancellationToken,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GivenUp {
-    /// The class of what has no judge's part.
+    /// Error class of items without the judge's part.
     class: FailureClass,
-    /// What happened, and the remedy.
     message: String,
 }
 
-/// Who opens the lane of a judge that refuses its key.
+/// Party that can reopen the lane of a judge that rejects its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opener {
-    /// Whoever runs the service, with another key.
+    /// The operator of the service, with another key.
     Operator,
-    /// Nobody: the service is this process, and ends with its command.
+    /// No one, because the service is this process and ends with its command.
     Nobody,
 }
 
-/// What came of asking for a case.
 enum Submission {
     Job(JobId),
     Refused(Box<Problem>),
 }
 
 impl<'a> Service<'a> {
-    /// A scorer for a run; `computed` scores what no judge can be asked for.
+    /// Creates the scorer of a run. `computed` scores the parts that need no judge.
     pub(super) fn new(
         client: &'a Client,
         header: &'a RunHeader,
@@ -83,20 +80,18 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// The same, with another time that a case may wait for a judge that can't be asked.
     pub(super) fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same, with somebody else who opens lanes.
     pub(super) fn opened_by(mut self, opener: Opener) -> Self {
         self.opener = opener;
         self
     }
 
-    /// Asks for the case. Its key makes a run that was killed find its job again.
-    async fn ask(&self, case: &CaseToScore) -> Result<Submission, Stopped> {
+    /// Requests a case. The idempotency key lets a resumed run find its earlier job.
+    async fn request(&self, case: &CaseToScore) -> Result<Submission, Stopped> {
         let options = &self.header.options;
         let body = JobRequest {
             priority: Some(Priority::Bulk),
@@ -107,14 +102,14 @@ impl<'a> Service<'a> {
         let key = key(&self.header.run_id.to_string(), case, &body);
         match retried(self.progress, || self.client.post_job(&body, &key)).await {
             Ok(job) => Ok(Submission::Job(job)),
-            Err(ClientError::Refused(problem)) if is_of_the_case(&problem) => {
+            Err(ClientError::Refused(problem)) if concerns_case(&problem) => {
                 Ok(Submission::Refused(problem))
             }
             Err(error) => Err(stopped(&error)),
         }
     }
 
-    /// Returns the job of a case for this judge when it has ended; else why its judge was given up.
+    /// Returns the ended job of a case, or the reason why its judge was given up.
     async fn ended(&self, id: JobId, judge: &str) -> Result<Result<Job, GivenUp>, Stopped> {
         let mut closed_since: Option<Instant> = None;
         let stop = |job: &Job, polled: Instant| match job.wait.as_ref().map(|wait| wait.reason) {
@@ -122,7 +117,7 @@ impl<'a> Service<'a> {
                 closed_since = None;
                 None
             }
-            // A retry won't help: the key is read when the process starts.
+            // Waiting is useless because the key is only read at process start.
             Some(WaitReason::Misconfigured) if self.opener == Opener::Nobody => {
                 Some(self.why(job, FailureClass::Misconfigured))
             }
@@ -147,20 +142,19 @@ impl<'a> Service<'a> {
         Ok(Ok(job))
     }
 
-    /// Whether some judge is waited for no longer: the jobs that it lacked were cancelled.
+    /// Whether any judge was given up. Its jobs were cancelled.
     pub(super) fn has_given_up(&self) -> bool {
         let given_up = self.given_up.lock();
         !given_up.unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Why this judge is waited for no longer, if it is.
     fn given_up(&self, judge: &str) -> Option<GivenUp> {
         let given_up = self.given_up.lock();
         let given_up = given_up.unwrap_or_else(PoisonError::into_inner);
         given_up.get(judge).cloned()
     }
 
-    /// Cancels a job whose judge can't be asked; it may have ended meanwhile. The first reason of a judge stands for all its cases.
+    /// Cancels a job whose judge is unavailable, unless it has ended. All cases of a judge get the first reason.
     async fn give_up(
         &self,
         id: JobId,
@@ -192,7 +186,7 @@ impl<'a> Service<'a> {
         })
     }
 
-    /// Notes why a judge is waited for no longer: whether nothing was noted before, and what stands.
+    /// Stores why a judge was given up, unless a reason is stored already. Returns whether it was new, and the stored reason.
     fn note(&self, judge: &str, why: GivenUp) -> (bool, GivenUp) {
         let given_up = self.given_up.lock();
         let mut given_up = given_up.unwrap_or_else(PoisonError::into_inner);
@@ -216,7 +210,7 @@ impl<'a> Service<'a> {
         GivenUp { class, message }
     }
 
-    /// What can be computed of a case that no judge is waited for.
+    /// Computes the score of a case without its judge's part.
     async fn computed(&self, case: CaseToScore, given_up: &GivenUp) -> Result<Item, Stopped> {
         let error = ItemError {
             class: given_up.class.as_str().to_owned(),
@@ -233,9 +227,9 @@ impl Scorer for Service<'_> {
         if let Some(given_up) = self.given_up(&judge) {
             return self.computed(case, &given_up).await;
         }
-        let id = match self.ask(&case).await? {
+        let id = match self.request(&case).await? {
             Submission::Job(id) => id,
-            Submission::Refused(problem) => return Ok(refused(case, &problem)),
+            Submission::Refused(problem) => return Ok(rejected_item(case, &problem)),
         };
         match self.ended(id, &judge).await? {
             Ok(job) => Ok(item(case, &job)),
@@ -244,15 +238,15 @@ impl Scorer for Service<'_> {
     }
 }
 
-/// The request's key: the run, the item, its try, and what is asked, so that no key ever stands for two requests.
+/// Idempotency key from the run, the item, its attempt and a digest of the body, so that different requests have different keys.
 fn key(run: &str, case: &CaseToScore, body: &JobRequest) -> String {
     let digest = Sha256::digest(json!(body).to_string());
     let digest = hex::encode(digest.get(..8).unwrap_or_default());
     format!("{run}-{}-{}-{digest}", case.item_no, case.attempt)
 }
 
-/// Whether a refusal says something of this case, and nothing of the service or of the whole run.
-fn is_of_the_case(problem: &Problem) -> bool {
+/// Whether a rejection concerns only this case, not the service or the whole run.
+fn concerns_case(problem: &Problem) -> bool {
     let mut faults = problem.errors.iter();
     problem.name() == "invalid-request"
         && !problem.errors.is_empty()
@@ -278,12 +272,10 @@ fn stopped(error: &ClientError) -> Stopped {
     }
 }
 
-/// The item of a case that the service refuses as it is.
-fn refused(case: CaseToScore, problem: &Problem) -> Item {
+fn rejected_item(case: CaseToScore, problem: &Problem) -> Item {
     case.failed("bad_input", problem.to_string())
 }
 
-/// The item that a job which has ended makes.
 fn item(case: CaseToScore, job: &Job) -> Item {
     let kind = case.kind;
     let result = match &job.result {

@@ -1,4 +1,4 @@
-//! `gavel evaluate`: runs a suite against its agents and a service, writes the run down, and says whether it is good enough.
+//! `gavel evaluate`: runs a suite against its agents and a service, stores the run, and checks its gates.
 
 mod args;
 mod baseline;
@@ -46,14 +46,14 @@ use crate::suite::run::{gate, thresholds};
 
 pub(super) use self::args::{Evaluate, share};
 
-/// How long what runs may finish after Ctrl-C, where no service is.
+/// Time for running items to finish after Ctrl-C in runs without a service.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long sending a run's batch may take: what came of the run must not wait for it.
-const PUSH: Duration = Duration::from_secs(60);
-/// How many items are named that lack their scores for one reason.
-const NAMED: usize = 5;
-/// How many items that did not pass are listed.
-const MISSED: usize = 20;
+/// Timeout for sending a run's batch, so that it doesn't delay the results.
+const PUSH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum number of items named per error.
+const MAX_NAMES: usize = 5;
+/// Maximum number of listed items that did not pass.
+const MAX_MISSED: usize = 20;
 
 impl Evaluate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
@@ -82,13 +82,13 @@ impl Evaluate {
         }
         let opened = OnceCell::new();
         let ended = if prepared.header.options.no_judge {
-            self.alone(global, &prepared, &opened).await
+            self.without_service(global, &prepared, &opened).await
         } else {
             self.with_service(global, &prepared, &opened).await
         };
         match opened.into_inner() {
-            // Nothing was begun that another try could go on with.
-            Some(folder) if folder.is_untouched() && is_refused(&ended) => {
+            // The run has no results to resume.
+            Some(folder) if folder.is_untouched() && was_rejected(&ended) => {
                 folder.discard()?;
                 ended.map(|()| Exit::Nothing)
             }
@@ -97,7 +97,7 @@ impl Evaluate {
         }
     }
 
-    /// Runs with a service, and with a simulated judge beside it if that is asked for.
+    /// Runs with a service, and with a simulated judge if requested.
     async fn with_service(
         &self,
         global: &Global,
@@ -106,7 +106,7 @@ impl Evaluate {
     ) -> Result<(), CliError> {
         let command = async |connection: Connection<'_>| {
             let settings = &connection.context.settings;
-            Box::pin(self.go(settings, Some(&connection), prepared, opened)).await
+            Box::pin(self.run_items(settings, Some(&connection), prepared, opened)).await
         };
         match prepared.header.options.simulate {
             true => SimulatedJudge::run(&self.connection, (global, Needs::Suite), command).await,
@@ -114,8 +114,7 @@ impl Evaluate {
         }
     }
 
-    /// Runs without any service, until it is done or a signal comes.
-    async fn alone(
+    async fn without_service(
         &self,
         global: &Global,
         prepared: &Prepared,
@@ -126,7 +125,7 @@ impl Evaluate {
         let stop = Stop::default();
         let work = async {
             tokio::select! {
-                done = self.go(&context.settings, None, prepared, opened) => done,
+                done = self.run_items(&context.settings, None, prepared, opened) => done,
                 () = stop.soft.cancelled() => Err(CliError::interrupted()),
             }
         };
@@ -134,8 +133,8 @@ impl Evaluate {
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
     }
 
-    /// Refuses a run whose judges can't be asked, or are of another sort than those of its baseline.
-    async fn fit_judges(
+    /// Rejects a run whose judges are unavailable, or of another type than the baseline's.
+    async fn check_judges(
         &self,
         client: &Client,
         bench: &Bench,
@@ -153,13 +152,13 @@ impl Evaluate {
             against.fits_judge(simulated, &prepared.header.gates)?;
         }
         match needs_judge {
-            true => bench::can_be_asked(&judges, bench),
+            true => bench::check_available(&judges, bench),
             false => Ok(()),
         }
     }
 
-    /// Runs what is still to be run, with `client`'s service or, without one, by what can be computed.
-    async fn go(
+    /// Runs the remaining items with `client`'s service, or computes their scores without one.
+    async fn run_items(
         &self,
         settings: &Settings,
         connection: Option<&Connection<'_>>,
@@ -169,7 +168,7 @@ impl Evaluate {
         let header = &prepared.header;
         let criteria = criteria_of(settings, header.kind)?;
         let judged_by = match connection {
-            // What is computed hangs on no criteria.
+            // Computed scores don't depend on criteria.
             None => None,
             Some(connection) => match bench::of_service(connection.client, header).await? {
                 Some(bench) if !self.connection.is_remote() => {
@@ -179,13 +178,14 @@ impl Evaluate {
             },
         };
         if let (Some(connection), Some(bench)) = (connection, &judged_by) {
-            self.fit_judges(connection.client, bench, prepared).await?;
+            self.check_judges(connection.client, bench, prepared)
+                .await?;
         }
         let needed = prepared.agents_needed();
         if let Some(connection) =
             connection.filter(|_| self.connection.is_remote() && !needed.is_empty())
         {
-            // Nobody's agents are asked for answers that can't be scored.
+            // Checks the permission before agents are called for answers that couldn't be scored.
             let progress = Progress::new("items", 0);
             retried(&progress, async || connection.client.may_ask().await).await?;
         }
@@ -197,10 +197,10 @@ impl Evaluate {
         }
         let folder = prepared.open(judged_by.as_ref())?;
         let todo = prepared.todo(&folder);
-        // Where nothing is left, nothing is judged otherwise.
+        // If no item remains, changed criteria don't matter.
         if let Some(now) = judged_by.as_ref().filter(|_| todo > 0) {
             let began = folder.header().judged_by.as_ref();
-            bench::is_still(began, now, (folder.path(), header.kind))?;
+            bench::check_unchanged(began, now, (folder.path(), header.kind))?;
         }
         let folder = opened.get_or_init(|| folder);
         output::note(&format!(
@@ -249,7 +249,7 @@ impl Evaluate {
             RunError::Folder(fault) => fault.into(),
             RunError::Report(fault) => CliError::incomplete(fault.to_string()),
         })?;
-        // What was cancelled for want of a judge isn't asked for again behind the caller's back.
+        // A batch would score the cancelled jobs again, which the user hasn't requested.
         let is_judged = !service.as_ref().is_some_and(Service::has_given_up);
         if let Some(connection) = connection
             && connection.is_remote
@@ -261,7 +261,7 @@ impl Evaluate {
         Ok(())
     }
 
-    /// Makes the reports of what there is, prints the summary, and answers how it went.
+    /// Writes the reports, prints the summary, and returns the exit code.
     async fn finish(
         &self,
         prepared: &Prepared,
@@ -295,7 +295,7 @@ impl Evaluate {
         let (figures, gate_result, against, missed) = match (made, &ended) {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
-            // What ended the run comes first.
+            // The error that ended the run takes precedence.
             (Err(_), Err(_)) => {
                 output::note(&format!(
                     "there are no reports; go on with: {}",
@@ -335,12 +335,12 @@ impl Evaluate {
     }
 }
 
-/// The command that continues a run.
+/// Returns the command that resumes a run.
 fn resume(folder: &Path) -> String {
     format!("gavel evaluate --resume {}", folder.display())
 }
 
-/// How to continue where something is missing.
+/// Hint how to continue an incomplete run.
 fn hint(figures: &Figures, folder: &RunFolder) -> Option<String> {
     let resume = resume(folder.path());
     if figures.unfinished > 0 {
@@ -349,7 +349,7 @@ fn hint(figures: &Figures, folder: &RunFolder) -> Option<String> {
     if figures.unscored() == 0 || folder.header().options.no_judge {
         return None;
     }
-    // Items that failed without the judge fail again.
+    // Items that failed without involving the judge would fail again.
     let is_final = |class: &String| class == Outcome::Incomplete.as_str();
     Some(match figures.errors.keys().all(is_final) {
         true => "a retry won't score the items without a score: fix what is named above, or allow some with --max-errors".to_owned(),
@@ -357,10 +357,11 @@ fn hint(figures: &Figures, folder: &RunFolder) -> Option<String> {
     })
 }
 
-/// Sends a run, and keeps the address of its page. The run stands without it, too.
+/// Sends a run as a batch and stores the address of its page. A failure doesn't affect the run.
 async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
-    let pushed = timeout(PUSH, push(client, folder, &prepared.header.label));
-    let late = |_| CliError::incomplete(format!("it took longer than {} s", PUSH.as_secs()));
+    let pushed = timeout(PUSH_TIMEOUT, push(client, folder, &prepared.header.label));
+    let late =
+        |_| CliError::incomplete(format!("it took longer than {} s", PUSH_TIMEOUT.as_secs()));
     match pushed.await.map_err(late).flatten() {
         Ok(Some(batch)) => {
             let page = format!("/batches/{}", batch.batch_id);
@@ -374,7 +375,7 @@ async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
     }
 }
 
-/// Why a real and a simulated run are not held against each other.
+/// Error for a comparison of a real with a simulated run.
 pub(super) fn mixed(what: &str) -> String {
     format!(
         "{what}: one of the two runs has scores of a simulated judge and the other has none, so their difference says \
@@ -382,7 +383,7 @@ pub(super) fn mixed(what: &str) -> String {
     )
 }
 
-/// Holds a run against its gates and its baseline, and writes its reports with what came of it. Blocks.
+/// Checks the gates and the baseline, and writes the reports. Blocks.
 fn report(
     path: &Path,
     meta: &Meta,
@@ -394,7 +395,7 @@ fn report(
         .as_deref()
         .map(|dir| {
             let found = RunComparison::between(&ResultLines::open(&dir.join(RESULTS))?, &lines)?;
-            // A folder from elsewhere has no header.
+            // Result folders made by other tools have no header.
             let bench = |dir: &Path| RunFolder::header_of(dir).ok()?.judged_by;
             Ok::<_, ReportError>(found.under(bench(dir).as_ref(), bench(path).as_ref()))
         })
@@ -413,7 +414,7 @@ fn report(
     Ok((figures, gate_result, against, missed))
 }
 
-/// The first items that did not pass, each with its score or why it has none; those that lack theirs for one class of errors together.
+/// Lists the first items that did not pass, each with its score or error. Items with the same error class are grouped.
 fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
     let (mut missed, mut more) = (Vec::new(), 0);
     let mut unscored: BTreeMap<String, Unscored> = BTreeMap::new();
@@ -428,10 +429,10 @@ fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
                 alike.says = live::score(item);
             }
             alike.n += 1;
-            if alike.names.len() < NAMED {
+            if alike.names.len() < MAX_NAMES {
                 alike.names.push(item.name());
             }
-        } else if missed.len() < MISSED {
+        } else if missed.len() < MAX_MISSED {
             let why = live::obstacle(item).map_or_else(String::new, |why| format!(" · {why}"));
             missed.push(format!("{}  {}{why}", item.name(), live::score(item)));
         } else {
@@ -446,13 +447,10 @@ fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
     Ok(missed)
 }
 
-/// Items without a score for one class of errors.
 #[derive(Default)]
 struct Unscored {
     n: u64,
-    /// What is said of the first.
     says: String,
-    /// The first names.
     names: Vec<String>,
 }
 
@@ -471,12 +469,12 @@ impl Unscored {
     }
 }
 
-/// Whether the run was refused as it was asked for, such as with no judge that could be asked.
-fn is_refused(ended: &Result<(), CliError>) -> bool {
+/// Whether the run was rejected as requested, for example because no judge is available.
+fn was_rejected(ended: &Result<(), CliError>) -> bool {
     ended.as_ref().is_err_and(|error| error.exit == Exit::Usage)
 }
 
-/// Whether a real and a simulated run would be held against each other, and may not be.
+/// Whether this compares a real with a simulated run although that isn't allowed.
 fn is_mixed(against: &RunComparison, gates: &thresholds::Gates) -> bool {
     match gates.simulated() {
         Simulated::Allowed => false,

@@ -1,4 +1,4 @@
-//! What a run will be, before anything is opened: the suite checked, its header made or read back, its folder chosen.
+//! Prepares a run before any connection is opened: checks the suite, creates or reads the header, chooses the folder.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
@@ -19,25 +19,24 @@ use crate::suite::run::plan::{BadSuite, digest};
 use crate::suite::run::{Again, Plan, wanted};
 
 const RUNS: &str = "reports/evaluation-runs";
-/// How many of many names are told.
-const NAMED: usize = 5;
+/// Maximum number of names in a message.
+const MAX_NAMES: usize = 5;
 
-/// A run that is ready to start or to resume.
 pub(super) struct Prepared {
     pub(super) header: RunHeader,
     pub(super) again: Again,
     pub(super) baseline: Option<Baseline>,
-    /// The page of its batch, once there is one.
+    /// Address of the batch's page, once it exists.
     pub(super) page: OnceCell<String>,
     plan: Plan,
-    /// The folder that a new run is named to use; `None`: one below [`RUNS`], named by the start time.
+    /// Folder for a new run. `None`: a new one in [`RUNS`], named by the start time.
     output: Option<PathBuf>,
-    /// The folder of the run to resume, until [`Prepared::open`] takes it.
+    /// Folder of the resumed run, until [`Prepared::open`] takes it.
     resumed: RefCell<Option<RunFolder>>,
 }
 
 impl Evaluate {
-    /// Reads and checks everything that can be checked before the run is paid for.
+    /// Reads and checks everything possible before the run costs money.
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
         let (header, plan, resumed) = match &self.place.resume {
             Some(dir) => {
@@ -99,7 +98,7 @@ impl Evaluate {
                 path = path.display(),
             )));
         }
-        // Checked before the rows are read: every row of another suite may be invalid.
+        // Checked before the rows, because the rows of another suite may all be invalid.
         let sha256 = digest(&path).map_err(|bad| unreadable(&path, &bad.into()))?;
         if sha256 != header.suite.sha256 {
             return Err(CliError::usage(format!(
@@ -131,7 +130,7 @@ impl Evaluate {
 }
 
 impl Prepared {
-    /// Creates the folder of a new run, judged by `judged_by`, or returns the one of a resumed run.
+    /// Creates the folder of a new run, judged by `judged_by`, or returns that of a resumed run.
     pub(super) fn open(&self, judged_by: Option<&Bench>) -> Result<RunFolder, CliError> {
         let header = || RunHeader {
             judged_by: judged_by.cloned(),
@@ -153,7 +152,7 @@ impl Prepared {
         }
     }
 
-    /// The agents of the questions that are still to be answered.
+    /// Agents of the unanswered questions.
     pub(super) fn agents_needed(&self) -> BTreeSet<AgentName> {
         let folder = self.resumed.borrow();
         let folder = folder.as_ref();
@@ -162,14 +161,13 @@ impl Prepared {
             .agents(|item_no| self.is_wanted(folder, item_no) && !is_answered(item_no))
     }
 
-    /// Whether the judge of the criteria scores any remaining item, as far as is known before agents answer.
+    /// Whether the criteria's judge scores any remaining item, as far as known before the agents answer.
     pub(super) fn needs_judge(&self) -> bool {
         let folder = self.resumed.borrow();
         let mut judged = self.plan.judged.iter();
         judged.any(|item_no| self.is_wanted(folder.as_ref(), *item_no))
     }
 
-    /// Whether an item is still to run.
     fn is_wanted(&self, resumed: Option<&RunFolder>, item_no: u64) -> bool {
         match resumed {
             Some(folder) => wanted(folder, self.again, item_no),
@@ -180,7 +178,7 @@ impl Prepared {
         }
     }
 
-    /// Who judges the items, as far as they are judged: those that they name, and `judge` of the criteria where any names none.
+    /// Known judges of the items: those they name, and `judge` of the criteria if any item names none.
     pub(super) fn judges<'a>(&'a self, judge: Option<&'a str>) -> Vec<&'a str> {
         let named = self.plan.judges.iter().map(String::as_str);
         named
@@ -188,12 +186,12 @@ impl Prepared {
             .collect()
     }
 
-    /// What is to be said of answers that no item of the suite asks for; nothing where only its beginning is known.
+    /// Warning about answers that no item needs. `None` if only the first items are read.
     pub(super) fn unasked(&self, agents: &Agents) -> Option<String> {
         let is_whole = self.header.options.limit.is_none();
         let names = agents.unasked(|name| !is_whole || self.plan.names.contains_key(name));
-        let first = names.get(..NAMED).unwrap_or(&names).join(", ");
-        let more = if names.len() > NAMED { ", ..." } else { "" };
+        let first = names.get(..MAX_NAMES).unwrap_or(&names).join(", ");
+        let more = if names.len() > MAX_NAMES { ", ..." } else { "" };
         (!names.is_empty()).then(|| {
             format!(
                 "--agent-results: {} of its answers are to no question of this suite: {first}{more}",
@@ -209,7 +207,7 @@ impl Prepared {
     }
 }
 
-/// The baseline of a run, checked as far as is possible before the run.
+/// Reads the baseline and checks it as far as possible before the run.
 fn baseline(header: &RunHeader, plan: &Plan) -> Result<Option<Baseline>, CliError> {
     let gates = &header.gates;
     let Some(dir) = &gates.baseline else {
@@ -239,7 +237,7 @@ fn unreadable(path: &Path, bad: &BadSuite) -> CliError {
     CliError::usage(format!("{}: {bad}", path.display()))
 }
 
-/// The items that an earlier run of a suite was asked for and that did not pass in it.
+/// Items selected by an earlier run that did not pass in it.
 fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
     let earlier = RunFolder::header_of(dir)?;
     if earlier.suite.sha256 != plan.sha256 {
@@ -251,7 +249,7 @@ fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
         )));
     }
     let passed = passed_items(dir)?;
-    // What that run wasn't asked for it says nothing of: it may itself have been of some items alone.
+    // The earlier run may itself have been limited to some items.
     let asked = earlier
         .only
         .unwrap_or_else(|| (0..earlier.suite.items).collect());
@@ -263,7 +261,7 @@ fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
 
-/// The folder of a new run can't be made: that is how it was asked for, and nothing was run.
+/// A new run's folder that can't be created is a usage error, because no item has run.
 fn unwritable(error: FolderError) -> CliError {
     match error {
         FolderError::Unfit(message) => CliError::usage(message),

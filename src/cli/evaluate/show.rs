@@ -1,4 +1,4 @@
-//! How a run reads at its end.
+//! Text output of a finished run.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::suite::run::compare::RunComparison;
 use crate::suite::run::folder::RunHeader;
 use crate::wire::words;
 
-/// The files that a run's folder holds in the end, beside its own two.
+/// Report files in a run's folder, in addition to its two own files.
 const REPORTS: [&str; 5] = [
     "report.json",
     "report.xlsx",
@@ -28,9 +28,9 @@ pub(super) struct RunSummary<'a> {
     pub(super) figures: &'a Figures,
     pub(super) gate_result: &'a GateResult,
     pub(super) against: Option<&'a RunComparison>,
-    /// The first items that did not pass, a line each.
+    /// The first items that did not pass, one line each.
     pub(super) missed: &'a [String],
-    /// The page of its batch.
+    /// Address of the batch's page.
     pub(super) page: Option<&'a str>,
     pub(super) exit: Exit,
 }
@@ -95,7 +95,7 @@ impl Printable for RunSummary<'_> {
 }
 
 impl RunSummary<'_> {
-    /// Means of components, errors, cost, and what only suites of SQL have.
+    /// Prints the means of components, errors, cost, and the numbers of SQL suites.
     fn print_parts(&self, out: &mut Text) {
         let figures = self.figures;
         let means: Vec<String> = figures

@@ -1,4 +1,4 @@
-//! A file of ratings: read and checked whole, every fault by row and column, before anything is stored.
+//! A file of ratings. Read and checked completely, with all errors by row and column, before any rating is stored.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::score::{Field, FieldForm};
 use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, read};
 use crate::wire::RatingRequest;
 
-const NAMED: usize = 20;
+const MAX_NAMED_ERRORS: usize = 20;
 
 const COLUMNS: [Field; 8] = [
     column("session_id"),
@@ -42,17 +42,16 @@ pub(super) struct FileRating {
     pub(super) body: RatingRequest,
 }
 
-/// The ratings of a file, and what is wrong with it.
 pub(super) struct Ratings {
     pub(super) rows: Vec<FileRating>,
     faults: Vec<SuiteError>,
 }
 
 impl Ratings {
-    /// Reads a file, as of `now`. The faults of its rows are kept, to be told with those of what they rate.
+    /// Reads a file. `now` is the reference for times. Errors of rows are collected for the checks.
     ///
     /// # Errors
-    /// A file that can't be read.
+    /// The file can't be read.
     pub(super) fn read(path: &Path, now: DateTime<Utc>) -> Result<Self, CliError> {
         let format = Format::of_path(path).ok_or_else(|| {
             CliError::usage(format!(
@@ -72,7 +71,7 @@ impl Ratings {
         let (mut ratings, mut faults) = (Vec::new(), Vec::new());
         let rows = match read(file, &reading) {
             Ok(rows) => rows,
-            Err(fault) => return Err(refused(path, &[fault])),
+            Err(fault) => return Err(file_error(path, &[fault])),
         };
         for row in rows {
             match row
@@ -90,21 +89,21 @@ impl Ratings {
         })
     }
 
-    /// Whether its rows are as they should be.
+    /// Checks the rows.
     ///
     /// # Errors
-    /// All their faults, the first 20 in words.
+    /// All errors, the first 20 as text.
     pub(super) fn check(&self, path: &Path) -> Result<(), CliError> {
         match self.faults.as_slice() {
             [] => Ok(()),
-            faults => Err(refused(path, faults)),
+            faults => Err(file_error(path, faults)),
         }
     }
 
-    /// Whether its rows are as they should be, and everything that is rated is there.
+    /// Checks the rows, and that the rated sessions and scores exist.
     ///
     /// # Errors
-    /// All faults in the order of the rows, the first 20 in words.
+    /// All errors in row order, the first 20 as text.
     pub(super) async fn check_there(&self, path: &Path, client: &Client) -> Result<(), CliError> {
         let (mut seen, mut faults) = (HashSet::new(), self.faults.clone());
         for FileRating { line, rated, .. } in &self.rows {
@@ -129,12 +128,12 @@ impl Ratings {
         faults.sort_by_key(|fault| fault.line);
         match faults.as_slice() {
             [] => Ok(()),
-            faults => Err(refused(path, faults)),
+            faults => Err(file_error(path, faults)),
         }
     }
 }
 
-/// Rows that rate for a person what an earlier row of the file rates for the same person: which of them is meant, nobody knows.
+/// Errors for rows that rate the same subject for the same person as an earlier row, because it is ambiguous which one counts.
 fn repeated(ratings: &[FileRating]) -> Vec<SuiteError> {
     let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
     let repeated = ratings.iter().filter_map(|rating| {
@@ -153,14 +152,17 @@ fn repeated(ratings: &[FileRating]) -> Vec<SuiteError> {
     repeated.collect()
 }
 
-/// The faults of a file, the first 20 in words.
-fn refused(path: &Path, faults: &[SuiteError]) -> CliError {
-    let named = faults.iter().take(NAMED);
+/// Error with all errors of a file, the first 20 as text.
+fn file_error(path: &Path, faults: &[SuiteError]) -> CliError {
+    let named = faults.iter().take(MAX_NAMED_ERRORS);
     let mut lines: Vec<String> = named
         .map(|fault| format!("{}: {fault}", path.display()))
         .collect();
-    if faults.len() > NAMED {
-        lines.push(format!("and {} more faults", faults.len() - NAMED));
+    if faults.len() > MAX_NAMED_ERRORS {
+        lines.push(format!(
+            "and {} more faults",
+            faults.len() - MAX_NAMED_ERRORS
+        ));
     }
     lines.push("nothing is stored".to_owned());
     CliError::usage(lines.join("\n"))
@@ -174,7 +176,7 @@ fn fault(line: u64, column: &str, message: impl Into<String>) -> SuiteError {
     }
 }
 
-/// A row that is read, with what is wrong in it.
+/// A row while it is parsed, with its errors.
 struct Cells<'a> {
     row: &'a SuiteRow,
     faults: Vec<SuiteError>,
@@ -185,7 +187,7 @@ impl Cells<'_> {
         text(&self.row.fields, column)
     }
 
-    /// A cell that isn't empty; `None`, too, where it can't be read.
+    /// Parses a cell. `None` if it is empty or invalid.
     fn read<T>(&mut self, column: &str, read: fn(&str) -> Result<T, String>) -> Option<T> {
         let read = read(&self.text(column)?);
         read.map_err(|message| self.faults.push(fault(self.row.line, column, message)))
@@ -193,7 +195,6 @@ impl Cells<'_> {
     }
 }
 
-/// Reads one row; all its faults at once.
 fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteError>> {
     let line = row.line;
     let is_unknown = |name: &&String| COLUMNS.iter().all(|column| column.name != *name);
@@ -208,15 +209,15 @@ fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteErr
             let total = text.parse::<i64>();
             total.map_err(|_| format!("is {text:?}; a whole number of 0-100 is expected"))
         }),
-        rating: cells.read("rating", word_of),
-        quality: cells.read("quality", word_of),
+        rating: cells.read("rating", parse_label),
+        quality: cells.read("quality", parse_label),
         by: cells.text("by"),
         comment: cells.text("comment"),
         at: cells.read("at", |text| {
             read_time(text).map_err(|wrong| format!("{text:?} {wrong}"))
         }),
     };
-    // Of a row with a cell that can't be read nobody knows whether it gives nothing.
+    // If a cell is invalid, it is unknown whether the row has a rating, so that error is dropped.
     let mut faults = cells.faults;
     let all_read = faults.is_empty();
     let wrong = body.faults(now).into_iter();
@@ -231,7 +232,7 @@ fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteErr
     }
 }
 
-fn word_of<T: FromStr<Err = UnknownText>>(word: &str) -> Result<T, String> {
+fn parse_label<T: FromStr<Err = UnknownText>>(word: &str) -> Result<T, String> {
     word.parse().map_err(|error: UnknownText| error.to_string())
 }
 
@@ -253,7 +254,7 @@ fn rated(line: u64, session: Option<String>, score: Option<String>) -> Result<Ra
         .map_err(|_| fault(line, column, format!("is {text:?}; a UUID is expected")))
 }
 
-/// A cell as text, trimmed; `None` if it is empty or isn't there.
+/// A cell as trimmed text. `None` if it is empty or missing.
 fn text(fields: &Map<String, Value>, name: &str) -> Option<String> {
     let text = match fields.get(name)? {
         Value::Null => return None,

@@ -1,4 +1,4 @@
-//! `gavel ratings`: what people say of scores and sessions, and how far they and the judge agree.
+//! `gavel ratings`: user ratings of scores and sessions, and their agreement with the judge.
 
 mod file;
 
@@ -18,7 +18,7 @@ use crate::wire::words;
 use crate::wire::{Agreement, AgreementReport, HumanRating, Kappa, Strength};
 use file::{FileRating, Ratings as RatingsFile};
 
-/// Import and list people's ratings, and show how far they and the judge agree
+/// Import and list user ratings, and show their agreement with the judge
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel ratings import reviews.csv --dry-run\n  gavel ratings import reviews.csv\n  gavel ratings list 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel ratings agreement"
@@ -30,7 +30,7 @@ pub(super) struct Ratings {
 
 #[derive(Debug, Subcommand)]
 enum RatingsCommand {
-    /// Store ratings from a file: CSV, XLSX, JSON or JSONL
+    /// Store ratings from a CSV, XLSX, JSON or JSONL file
     #[command(
         long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns are session_id or score_id, and one of \
                       total (0-100), rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, \
@@ -44,16 +44,16 @@ enum RatingsCommand {
     Import(Import),
     /// List the ratings of a session and its scores, newest first
     List {
-        /// The session's id
+        /// Id of the session
         #[arg(required_unless_present = "score", conflicts_with = "score")]
         session: Option<Uuid>,
-        /// The ratings of this score alone
+        /// Only the ratings of this score
         #[arg(long, value_name = "ID")]
         score: Option<Uuid>,
         #[command(flatten)]
         list: Listing,
     },
-    /// Show how far people and the judge agree under one version of the criteria
+    /// Show the agreement between users and the judge under one version of the criteria
     #[command(
         long_about = "Show how far people and the judge agree under one version of the criteria. It shows the share \
                       of ratings where both say the same word, and which word met which. It also shows Cohen's kappa \
@@ -62,7 +62,7 @@ enum RatingsCommand {
                       no rating meets a score."
     )]
     Agreement {
-        /// The criteria: a hash, at least its first 8 digits, or current
+        /// Criteria: a hash (at least 8 digits), or current
         #[arg(long, default_value = "current", value_name = "HASH")]
         criteria: String,
         #[command(flatten)]
@@ -72,7 +72,7 @@ enum RatingsCommand {
 
 #[derive(Debug, Args)]
 struct Import {
-    /// The file; its name's ending says what it is written in
+    /// File; its extension determines the format
     file: PathBuf,
     /// Check the file, store nothing
     #[arg(long)]
@@ -141,7 +141,7 @@ impl Import {
         if let Err(error) = &ended
             && error.exit == Exit::Incomplete
         {
-            // What is wrong with the rows themselves is known even while nobody says whether there is what they rate.
+            // Errors of the rows are reported even if the service can't check that the rated subjects exist.
             ratings.check(&self.file)?;
         }
         ended

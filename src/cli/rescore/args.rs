@@ -1,4 +1,4 @@
-//! The flags of `gavel rescore`, and what is asked of the service with them.
+//! Flags of `gavel rescore`, and their conversion to a request.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,10 @@ use crate::clock::{Clock as _, SystemClock, is_taken};
 use crate::job::{Priority, Purpose};
 use crate::wire::{Rating, RescoreFilter, RescoreRequest, Sample, Scored, SessionStatus};
 
-/// ExecutionArgs many sessions a preview scores unless told otherwise.
-const PREVIEWED: u64 = 50;
+/// Default sample size of a preview.
+const PREVIEW_SAMPLE: u64 = 50;
 
-/// Score many stored sessions anew, by a filter
+/// Score many stored sessions again, selected by a filter
 #[derive(Debug, Args)]
 #[command(
     long_about = "Score many stored sessions anew: all that the filter finds, in one batch that the service runs. Nothing \
@@ -39,9 +39,9 @@ pub(in crate::cli) struct Rescore {
     #[command(flatten)]
     pub(super) purpose: PurposeArgs,
     #[command(flatten)]
-    pub(super) which: SelectionArgs,
+    pub(super) selection: SelectionArgs,
     #[command(flatten)]
-    pub(super) how: ExecutionArgs,
+    pub(super) execution: ExecutionArgs,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -49,118 +49,116 @@ pub(in crate::cli) struct Rescore {
     pub(super) connection: ConnectionArgs,
 }
 
-/// What for.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What for")]
 pub(super) struct PurposeArgs {
-    /// Judge by these stored criteria: a hash, at least its first 8 digits, or current [default: current]
+    /// Judge by these stored criteria: a hash (at least 8 digits), or current [default: current]
     #[arg(long, value_name = "HASH|current")]
     pub(super) criteria: Option<String>,
-    /// Try out a criteria file on a sample, without replacing any score. Stores the definition, even with --dry-run; its ${VARIABLES} are filled in here, even with --server
+    /// Try a criteria file on a sample without replacing scores. Stores the definition, even with --dry-run; its ${VARIABLES} are filled in
+    /// here, even with --server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["criteria", "repeat", "force"])]
     pub(super) preview: Option<PathBuf>,
-    /// Score each session so often (2-20), to see how steady the judge is; replaces no score
+    /// Score each session this many times (2-20), to measure judge consistency; replaces no score
     #[arg(long, value_name = "K", conflicts_with_all = ["judge", "force"], value_parser = value_parser!(u8).range(2..=20))]
     pub(super) repeat: Option<u8>,
-    /// Score each session by this judge, and by each other one that is named so (2-9). Compares them with each other, and with people's ratings; replaces no score
+    /// Score each session with this judge; repeat for 2-9 judges. Compares them with each other and with user ratings; replaces no score
     #[arg(long, value_name = "NAME", conflicts_with = "force")]
     pub(super) judge: Vec<String>,
 }
 
-/// Which sessions.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which sessions")]
 pub(super) struct SelectionArgs {
-    /// Sessions whose score is by these criteria: a hash, or current
+    /// Sessions scored with these criteria: a hash, or current
     #[arg(long, value_name = "HASH|current", conflicts_with = "not_current")]
     scored_with: Option<String>,
-    /// Sessions whose score is by other criteria than the current ones
+    /// Sessions scored with other criteria than the current ones
     #[arg(long)]
     not_current: bool,
-    /// By rating
+    /// Sessions with this rating
     #[arg(long, value_name = "RATING", value_parser = choice::<Rating>(Rating::ALL.iter().map(|it| it.as_str())))]
     rating: Option<Rating>,
-    /// Current score at least, 0-100
+    /// Minimum current score, 0-100
     #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
     min_score: Option<u8>,
-    /// Current score at most, 0-100
+    /// Maximum current score, 0-100
     #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
     max_score: Option<u8>,
-    /// Completed then or later: a time, a date (2026-01-31) or an age (30d, 12h)
+    /// Completed at or after: a time, a date (2026-01-31) or an age (30d, 12h)
     #[arg(long, value_name = "TIME", value_parser = time)]
     from: Option<DateTime<Utc>>,
     /// Completed before
     #[arg(long, value_name = "TIME", value_parser = time)]
     to: Option<DateTime<Utc>>,
-    /// Has this label
+    /// Has this tag
     #[arg(long, value_name = "TAG")]
     tag: Option<String>,
-    /// The agent's name
+    /// Name of the agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The alert type
+    /// Alert type
     #[arg(long, value_name = "TYPE")]
     alert_type: Option<String>,
-    /// Its score misses this tool, however it is spelled
+    /// Its score misses this tool, in any spelling
     #[arg(long, value_name = "NAME")]
     missing_tool: Option<String>,
-    /// Where the session stands
+    /// Status of the session
     #[arg(long, value_name = "STATUS", value_parser = choice::<SessionStatus>(SessionStatus::ALL.iter().map(|it| it.as_str())))]
     status: Option<SessionStatus>,
-    /// By score: no (without one) or failed (the newest job failed, whatever older score there is)
+    /// By score: no (without one) or failed (the newest job failed, even if there is an older score)
     #[arg(long, value_name = "no|failed", value_parser = choice::<Scored>([Scored::No, Scored::Failed].iter().map(|it| it.as_str())))]
     scored: Option<Scored>,
-    /// Only those that people rated, or a score of which they rated
+    /// Only sessions that users rated, directly or by one of their scores
     #[arg(long)]
     rated: bool,
-    /// Part of an alert type, agent or author, or what an id or an external id begins with
+    /// Part of an alert type, agent or author, or start of an id or an external id
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
-    /// Only the ids in this file, one a line; - is stdin, which at a terminal goes with --yes or --dry-run
+    /// Only the ids in this file, one per line; - is stdin, which on a terminal requires --yes or --dry-run
     #[arg(long, value_name = "FILE")]
     pub(super) ids_file: Option<PathBuf>,
-    /// Only this many of the sessions, chosen at random [default with --preview: 50]
+    /// Random sample of this size [default with --preview: 50]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     sample: Option<u64>,
-    /// Number of the sample: the same number chooses the same sessions
+    /// Seed of the sample: the same seed selects the same sessions
     #[arg(long, value_name = "S", default_value_t = 1, requires = "sampled")]
     seed: u64,
 }
 
-/// How it is done.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How")]
 pub(super) struct ExecutionArgs {
-    /// Score anew what has a score by the target criteria already. Ask the judge again where its reply is cached
+    /// Also score sessions that have a score by the target criteria. Call the judge even if its reply is cached
     #[arg(long)]
     force: bool,
-    /// Maximum number of sessions, the newest first
+    /// Maximum number of sessions, newest first
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Pause when so much is spent
+    /// Pause when the cost reaches this amount
     #[arg(long, value_name = "USD", value_parser = dollars)]
     budget: Option<f64>,
-    /// What you call it
+    /// Name of the batch
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Fetch the replies by the provider's batch endpoint: within a day, for about half the price
+    /// Use the provider's batch endpoint: within a day, for about half the price
     #[arg(long, conflicts_with_all = ["budget", "interactive", "judge"])]
     economy: bool,
     /// Run before bulk work
     #[arg(long)]
     interactive: bool,
-    /// Show the plan, and start nothing
+    /// Show the plan without starting
     #[arg(long, conflicts_with_all = ["yes", "watch"])]
     pub(super) dry_run: bool,
-    /// Start without asking
+    /// Start without confirmation
     #[arg(long, short)]
     pub(super) yes: bool,
-    /// Follow the batch until it ends
+    /// Watch the batch until it ends
     #[arg(long)]
     pub(super) watch: bool,
 }
 
-/// A time, a date at midnight UTC, or an age.
+/// Parses a time, a date at midnight UTC, or an age.
 pub(in crate::cli) fn time(text: &str) -> Result<DateTime<Utc>, String> {
     let text = text.trim();
     let date = || {
@@ -191,34 +189,37 @@ pub(in crate::cli) fn time(text: &str) -> Result<DateTime<Utc>, String> {
 }
 
 impl Rescore {
-    /// What is asked of the service, but for whether it is a dry run. `ids`: the sessions of --ids-file; `hash`: the criteria to judge by, the
-    /// current ones if none.
+    /// Builds the request without its dry-run flag. `ids`: the sessions of --ids-file; `hash`: the criteria to judge by, the current ones
+    /// if `None`.
     pub(super) fn request(&self, ids: Option<&[Uuid]>, hash: Option<&str>) -> RescoreRequest {
-        let (PurposeArgs { preview, judge, .. }, how) = (&self.purpose, &self.how);
+        let (PurposeArgs { preview, judge, .. }, execution) = (&self.purpose, &self.execution);
         let purpose = match (preview, self.purpose.repeat, judge.is_empty()) {
             (_, _, false) => Purpose::Jury,
             (Some(_), _, true) => Purpose::Preview,
             (None, Some(_), true) => Purpose::Repeat,
             (None, None, true) => Purpose::Score,
         };
-        let priority = match how.interactive {
+        let priority = match execution.interactive {
             true => Priority::Interactive,
             false => Priority::Bulk,
         };
-        let sampled = self.which.sample.or(preview.as_ref().map(|_| PREVIEWED));
-        let seed = self.which.seed;
+        let sampled = self
+            .selection
+            .sample
+            .or(preview.as_ref().map(|_| PREVIEW_SAMPLE));
+        let seed = self.selection.seed;
         RescoreRequest {
-            name: how.name.clone(),
-            filter: self.which.filter(ids, self.criteria_filter()),
+            name: execution.name.clone(),
+            filter: self.selection.filter(ids, self.criteria_filter()),
             criteria_hash: hash.map(str::to_owned),
-            force_rescore: how.force,
+            force_rescore: execution.force,
             dry_run: false,
-            max: how.limit,
-            budget_usd: how.budget,
+            max: execution.limit,
+            budget_usd: execution.budget,
             priority: Some(priority),
             purpose: Some(purpose),
             sample: sampled.map(|size| Sample { size, seed }),
-            economy: how.economy,
+            economy: execution.economy,
             repeats: self.purpose.repeat.map(u32::from),
             judges: (!judge.is_empty()).then(|| judge.clone()),
         }
@@ -226,21 +227,21 @@ impl Rescore {
 }
 
 impl Rescore {
-    /// Whether a preview is left to what can be compared: sessions with a score by the current criteria.
-    pub(super) fn takes_comparable(&self) -> bool {
-        let which = &self.which;
-        let is_chosen = which.scored_with.is_some()
-            || which.not_current
-            || which.scored.is_some()
-            || which.ids_file.is_some();
+    /// Whether a preview is limited to comparable sessions, those with a score by the current criteria.
+    pub(super) fn limits_to_comparable(&self) -> bool {
+        let selection = &self.selection;
+        let is_chosen = selection.scored_with.is_some()
+            || selection.not_current
+            || selection.scored.is_some()
+            || selection.ids_file.is_some();
         self.purpose.preview.is_some() && !is_chosen
     }
 
     fn criteria_filter(&self) -> Option<&str> {
-        match (self.which.not_current, self.takes_comparable()) {
+        match (self.selection.not_current, self.limits_to_comparable()) {
             (true, _) => Some("not_current"),
             (false, true) => Some("current"),
-            (false, false) => self.which.scored_with.as_deref(),
+            (false, false) => self.selection.scored_with.as_deref(),
         }
     }
 }
@@ -287,13 +288,12 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
-    /// The body that flags make.
     fn body(flags: &str, hash: Option<&str>) -> Value {
         serde_json::to_value(read(flags).unwrap().request(None, hash)).unwrap()
     }
 
     #[test]
-    fn without_flags_every_session_is_meant() {
+    fn no_flags_select_all_sessions() {
         assert_eq!(
             body("", None),
             json!({"filter": {}, "purpose": "score", "force_rescore": false, "priority": "bulk"})
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_criteria_to_judge_by_and_those_of_the_score_are_told_apart() {
+    fn target_criteria_differ_from_scored_with() {
         let flags = "--criteria abc --scored-with def --scored no --min-score 40";
         let scored = body(flags, Some("abc"));
         assert_eq!(scored["criteria_hash"], "abc");
@@ -317,14 +317,14 @@ mod tests {
     }
 
     #[test]
-    fn each_purpose_has_its_own_words() {
+    fn flags_of_each_purpose_build_its_request() {
         let of = |flags: &str| body(flags, None);
         let preview = of("--preview new.yaml --seed 7");
         assert_eq!(
             (&preview["purpose"], &preview["sample"]),
             (&json!("preview"), &json!({"size": 50, "seed": 7}))
         );
-        // What has no score by the current criteria can be compared with nothing.
+        // Sessions without a score by the current criteria can't be compared.
         for (flags, filter) in [
             ("--preview f", json!({"criteria": "current"})),
             (
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_a_moment_a_date_or_an_age() {
+    fn parses_times_dates_and_ages() {
         let at = |text: &str| time(text).unwrap().to_rfc3339();
         assert_eq!(at("2026-01-31"), "2026-01-31T00:00:00+00:00");
         assert_eq!(at("2026-01-31T08:00:00+02:00"), "2026-01-31T06:00:00+00:00");

@@ -1,4 +1,5 @@
-//! `gavel rescore`: many stored sessions scored anew. Shows the plan, asks, starts the batch, and follows it if that is wanted.
+//! `gavel rescore`: scores many stored sessions again. Shows the plan, asks for confirmation, starts the batch, and watches it if
+//! requested.
 
 mod args;
 mod plan;
@@ -20,21 +21,19 @@ use crate::wire::{Batch, Judge, RescorePlan};
 
 pub(super) use self::args::{Rescore, time};
 
-/// The most ids that the service takes at once.
+/// The service's limit of ids per request.
 const MOST_IDS: usize = 100_000;
 
-/// How it is settled whether a plan is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Consent {
-    /// Somebody sits at the terminal, and is asked.
+    /// The user is asked on the terminal.
     Asked,
-    /// It was given ahead by --yes, or nobody is there to be asked: a script means what it says.
+    /// Given by --yes, or implied because there is no terminal (script).
     Given,
-    /// Somebody sits at the terminal, and the answer can't be read: the ids come where it would.
+    /// There is a user, but stdin contains the ids, so that the answer can't be read.
     Lacking,
 }
 
-/// Which stream is a terminal.
 #[derive(Debug, Clone, Copy)]
 struct Terminals {
     stdin: bool,
@@ -48,18 +47,23 @@ impl Rescore {
             stderr: stderr().is_terminal(),
         };
         let consent = self.consent(terminals);
-        if consent == Consent::Lacking && !self.how.dry_run {
+        if consent == Consent::Lacking && !self.execution.dry_run {
             return Err(CliError::usage(
                 "--ids-file -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
                  --dry-run, then start it with --yes, or give the ids in a file",
             ));
         }
-        let ids = self.which.ids_file.as_deref().map(read_ids).transpose()?;
+        let ids = self
+            .selection
+            .ids_file
+            .as_deref()
+            .map(read_ids)
+            .transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
             output::note("nothing to score: --ids-file names no session");
             return Ok(Exit::Nothing);
         }
-        let needs = match self.how.watch {
+        let needs = match self.execution.watch {
             true => Needs::Worker,
             false => Needs::Existing,
         };
@@ -86,13 +90,13 @@ impl Rescore {
         let hash = self.target(connection).await?;
         let request = self.request(ids, hash.as_deref());
         let plan = client.plan_rescore(&request).await?;
-        if self.how.dry_run {
+        if self.execution.dry_run {
             output::print(&plan, self.json)?;
         } else {
             output::note(&plan::lines(&plan).join("\n"));
         }
         if plan.to_score == 0 {
-            output::note(match self.takes_comparable() {
+            output::note(match self.limits_to_comparable() {
                 true => {
                     "nothing to score: --preview takes sessions with a score by the current criteria, to compare with; \
                          --not-current or --scored no takes others"
@@ -101,7 +105,7 @@ impl Rescore {
             });
             return Ok(Exit::Nothing);
         }
-        if self.how.dry_run {
+        if self.execution.dry_run {
             return Ok(Exit::Done);
         }
         if consent != Consent::Given && !is_wanted(&plan).await? {
@@ -111,19 +115,19 @@ impl Rescore {
         let key = Uuid::now_v7().to_string();
         let mut batch = client.rescore(&request, &key).await?;
         let id = *started.get_or_init(|| batch.batch_id);
-        if self.how.watch {
+        if self.execution.watch {
             output::note(&format!("batch {id} is started"));
             batch = watch(client, id).await?;
         }
         output::print(&batch, self.json)?;
         self.print_next_steps(client, &batch).await?;
-        Ok(match self.how.watch {
+        Ok(match self.execution.watch {
             true => exit_of(&batch),
             false => Exit::Done,
         })
     }
 
-    /// The hash of the criteria to judge by; `None`: the current ones. A candidate's file is stored for that.
+    /// Hash of the criteria to judge by; `None` is current. Stores the criteria file of a preview.
     async fn target(&self, connection: &Connection<'_>) -> Result<Option<String>, CliError> {
         let Some(file) = &self.purpose.preview else {
             let named = self.purpose.criteria.as_deref();
@@ -145,10 +149,9 @@ impl Rescore {
         Ok(Some(stored.criteria_hash))
     }
 
-    /// How it is settled whether the plan is wanted.
     fn consent(&self, terminals: Terminals) -> Consent {
-        let takes_stdin = self.which.ids_file.as_deref() == Some(Path::new("-"));
-        match (self.how.yes, terminals.stderr, terminals.stdin) {
+        let takes_stdin = self.selection.ids_file.as_deref() == Some(Path::new("-"));
+        match (self.execution.yes, terminals.stderr, terminals.stdin) {
             (true, _, _) | (false, false, _) => Consent::Given,
             (false, true, _) if takes_stdin => Consent::Lacking,
             (false, true, true) => Consent::Asked,
@@ -156,14 +159,14 @@ impl Rescore {
         }
     }
 
-    /// Prints the commands that follow the batch, show its spread, compare a candidate and make it current.
+    /// Prints the commands that watch the batch, show its spread, compare a candidate and make it current.
     async fn print_next_steps(&self, client: &Client, batch: &Batch) -> Result<(), CliError> {
         let id = batch.batch_id;
-        if !self.how.watch {
+        if !self.execution.watch {
             output::note(&follow(id));
         }
         if self.purpose.repeat.is_some() || !self.purpose.judge.is_empty() {
-            if self.how.watch && !self.json {
+            if self.execution.watch && !self.json {
                 output::print(&client.spread(id, 0).await?, false)?;
             }
             output::note(&format!(
@@ -173,7 +176,7 @@ impl Rescore {
         let Some(file) = &self.purpose.preview else {
             return Ok(());
         };
-        if self.how.watch && batch.counts.succeeded == 0 {
+        if self.execution.watch && batch.counts.succeeded == 0 {
             output::note(&format!(
                 "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv"
             ));
@@ -190,18 +193,18 @@ impl Rescore {
     }
 }
 
-/// Whether to go on with a plan: asked of whoever sits at a terminal.
+/// Asks the user on the terminal whether to run the plan.
 async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     output::note(&format!(
         "Score {}? [y/N]",
         words::counted(plan.to_score, "session")
     ));
     let (answer, answered) = tokio::sync::oneshot::channel();
-    // A thread that nobody waits for: a read of a terminal can't be broken off, and Ctrl-C must end the command.
+    // In a detached thread, because reading a terminal can't be cancelled and Ctrl-C must end the command.
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = stdin().read_line(&mut line).map(|_| line);
-        let _ = answer.send(read); // interrupted meanwhile
+        let _ = answer.send(read); // receiver gone after Ctrl-C
     });
     let line = answered
         .await
@@ -212,7 +215,7 @@ async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     ))
 }
 
-/// Whether the service can ask a judge, of whom it lists the entries and their known models: what it can't ask isn't worth storing.
+/// Checks that the service can call the judge, by its list of entries and models. Otherwise the criteria aren't stored.
 fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     let entry = judge.split(':').next().unwrap_or(judge);
     let of = |name: &str| judges.iter().find(|known| known.name == name);
@@ -233,7 +236,7 @@ fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     }
 }
 
-/// The ids of a file, one a line; - is stdin. Empty lines and what follows a # are skipped.
+/// Reads the ids of a file, one per line; - is stdin. Empty lines and text after # are skipped.
 fn read_ids(path: &Path) -> Result<Vec<Uuid>, CliError> {
     let name = path.display();
     let text = match path.to_str() {
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sits_at_a_terminal_is_asked_or_must_have_said_yes() {
+    fn terminal_requires_confirmation() {
         let consent = |flags: &str, stdin: bool, stderr: bool| {
             let words = std::iter::once("rescore").chain(flags.split_whitespace());
             let line = Line::try_parse_from(words).unwrap();
@@ -296,11 +299,11 @@ mod tests {
             ("", true, true, Consent::Asked),
             ("--yes", true, true, Consent::Given),
             ("--ids-file ids.txt", true, true, Consent::Asked),
-            // The ids are piped in, and somebody watches.
+            // The ids are piped in, and stderr is a terminal.
             ("--ids-file -", false, true, Consent::Lacking),
             ("--ids-file -", true, true, Consent::Lacking),
             ("--ids-file - --yes", false, true, Consent::Given),
-            // A script, a timer, a pipeline: nobody is there.
+            // A script, a timer or a pipeline: no user.
             ("--ids-file -", false, false, Consent::Given),
             ("", false, false, Consent::Given),
             ("", false, true, Consent::Given),
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_stand_one_a_line_each_once() {
+    fn ids_file_has_unique_ids_one_per_line() {
         let (a, b) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let text = format!("{a}\r\n\n# old ones\n{b}  # the second\n{a}\n");
         assert_eq!(ids_of(&text), Ok(vec![a, b]));

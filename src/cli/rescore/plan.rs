@@ -1,4 +1,4 @@
-//! A rescore's plan as people read it: how many sessions, what it will cost, how long it takes.
+//! Text output of a rescore's plan: number of sessions, cost, duration.
 
 use crate::cli::batches::nonzero;
 use crate::cli::output::{Printable, Text, clean};
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_reads_as_counts_cost_and_time() {
+    fn plan_shows_counts_cost_and_duration() {
         assert_eq!(
             lines(&plan(&json!({}))),
             [
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_that_nobody_knows_is_not_nothing() {
+    fn unknown_plan_cost_is_not_zero() {
         let unpriced = json!({"cost_usd": null, "judges": [{"judge": "a", "priced": false}]});
         let lines = lines(&plan(&unpriced)).join("\n");
         assert!(lines.contains("by a (no price)"), "{lines}");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_score_needs_no_estimate() {
+    fn empty_plan_has_no_estimate() {
         let nothing = plan(&json!({"to_score": 0, "warnings": []}));
         assert_eq!(lines(&nothing).len(), 1);
     }

@@ -1,11 +1,11 @@
-// What hands do: questions before costly actions, forms that are sent once, and the keys.
+// Confirmation dialogs, single submission of forms, and keyboard shortcuts.
 (function () {
   "use strict";
-  // Questions before what costs money or loses data; without JavaScript such forms lead over a page that asks.
+  // Asks before a form that costs money or loses data. Without JavaScript, such forms lead to a confirmation page.
   document.addEventListener("submit", function (event) {
     var form = event.target, question = form.dataset.confirm;
     if (question && !window.confirm(question)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
-    // The server asks those that come without a yes.
+    // Without this field the server shows its confirmation page.
     if (question && !form.querySelector("input[name=sure]")) {
       var sure = document.createElement("input");
       sure.type = "hidden"; sure.name = "sure"; sure.value = "1";
@@ -16,12 +16,12 @@
       if (button) { setTimeout(function () { button.disabled = true; }, 0); }
     }
   }, true);
-  // A page that the browser kept has its buttons again.
+  // A page restored from the history gets its buttons back.
   window.addEventListener("pageshow", function (event) {
     if (event.persisted) { document.querySelectorAll("form[data-once] button:disabled").forEach(function (button) { button.disabled = false; }); }
   });
 
-  // The chosen row, by its id: what is drawn anew has it too.
+  // Id of the selected row. An id because a reload replaces the row's element.
   var chosen = null;
   function rows() { return Array.from(document.querySelectorAll("tr[data-open]")); }
   function mark() { rows().forEach(function (row) { row.classList.toggle("current", row.id === chosen); }); }
@@ -36,7 +36,7 @@
     if (link) { link.focus({ preventScroll: true }); }
     next.scrollIntoView({ block: "nearest" });
   }
-  // Where there are rows, one must be chosen: no key spends money on a row that nobody pointed at.
+  // On pages with rows, one must be selected, so that the key doesn't spend money on an arbitrary row.
   function score(current) {
     if (!current && rows().length) {
       document.dispatchEvent(new CustomEvent("gavel:say", { detail: "Choose a row with j or k first; then s scores its session." }));
@@ -45,7 +45,7 @@
     var button = (current || document).querySelector("form[data-score] button:not(:disabled)");
     if (button) { button.click(); }
   }
-  // Who dictates, or touches keys unawares, can turn off those that are a character: kept in this browser.
+  // Character keys can be turned off, for dictation and accidental key presses. Stored in this browser.
   var switched = document.getElementById("keys-switch");
   function off() {
     try { return localStorage.getItem("gavel-keys") === "off"; } catch (_) { return false; }
@@ -58,7 +58,7 @@
   if (switched) {
     showSwitch();
     switched.querySelector("button").addEventListener("click", function () {
-      try { localStorage.setItem("gavel-keys", off() ? "on" : "off"); } catch (_) { /* A browser may forbid it: then they stay as they are. */ }
+      try { localStorage.setItem("gavel-keys", off() ? "on" : "off"); } catch (_) { /* Storage may be disabled: then the setting is unchanged. */ }
       showSwitch();
     });
   }

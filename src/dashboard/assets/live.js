@@ -1,30 +1,30 @@
-// Keeps open pages in step: one stream of events per browser, shared between its tabs, and the pieces that an event is about asked
-// for again. Without a stream the pieces are asked for every ten seconds. A piece that can't be had stays as it was, and the page
-// says so. A tab that nobody sees asks for what its title says alone.
+// Live updates: shares one event stream between all tabs of a browser, and reloads the elements that an event affects. Without a
+// stream, elements are reloaded every ten seconds. If a reload fails, the old content stays and the page shows the error. A hidden
+// tab only reloads the elements that affect its title.
 (function () {
   "use strict";
-  var POLL_MS = 10000, BEAT_MS = 10000, GATHER_MS = 250, OPENING_MS = 1500, ANSWER_MS = 15000, RETRY_MS = 2000, RETRY_MOST_MS = 30000, SAID_MS = 8000;
+  var POLL_MS = 10000, BEAT_MS = 10000, GATHER_MS = 250, OPENING_MS = 1500, ANSWER_MS = 15000, RETRY_MS = 2000, MAX_RETRY_MS = 30000, MESSAGE_MS = 8000;
   var channel = "BroadcastChannel" in window ? new BroadcastChannel("gavel") : null, fields = "input,textarea,select";
-  var leader = false, streamed = false, opened = false, source = null, lastId = remembered();
-  // What to ask for, by its element's id; what an event was about since its last answer; who asks, since when; who was refused; who
-  // has an answer on its way, and about what.
-  var due = new Set(), newer = new Set(), asked = new Map(), failed = new Map(), busy = new Map(), timer = null, timerAt = 0;
+  var leader = false, streamed = false, opened = false, source = null, lastId = loadLastId();
+  // By element id: elements to reload; those changed by events since their last reload; times of the last requests; failures;
+  // active requests with the elements they reload.
+  var due = new Set(), changed = new Set(), requestedAt = new Map(), failed = new Map(), busy = new Map(), timer = null, timerAt = 0;
 
-  // The stream resumes behind what the page before this one in its tab has heard, so that nothing between the two is lost. A page
-  // that the browser kept may be older than that.
-  function remembered() {
+  // The stream resumes after the last event of the tab's previous page, so that no event is lost in between. A page restored from
+  // the history may be older than that event.
+  function loadLastId() {
     var entry = performance.getEntriesByType("navigation")[0];
     if (entry && entry.type === "back_forward") { return null; }
     try { return sessionStorage.getItem("gavel-last-event"); } catch (_) { return null; }
   }
-  function remember(id) {
+  function saveLastId(id) {
     if (!id) { return; }
     lastId = id;
-    try { sessionStorage.setItem("gavel-last-event", id); } catch (_) { /* A browser may forbid it: then the page is asked for anew. */ }
+    try { sessionStorage.setItem("gavel-last-event", id); } catch (_) { /* Storage may be disabled: then the page reloads. */ }
   }
 
-  // An element names what it shows in data-live: "any", "session:ID", "job:ID", "batch:ID", several with blanks between; and in
-  // data-on the only types of events that change it.
+  // data-live lists an element's subjects, separated by blanks: "any", "session:ID", "job:ID", "batch:ID". data-on limits the event
+  // types that affect it.
   function concerns(element, event) {
     if (event === null) { return true; }
     if (element.dataset.on && element.dataset.on.split(" ").indexOf(event.type) < 0) { return false; }
@@ -33,9 +33,9 @@
       return name === "any" || event[kind + "_id"] === id;
     });
   }
-  // Rows are asked for together, by their table.
-  function asker(element) { return element.closest("[data-rows]") || element; }
-  function typed(element) {
+  // A table requests all its rows at once.
+  function requester(element) { return element.closest("[data-rows]") || element; }
+  function hasInput(element) {
     return Array.from(element.querySelectorAll(fields)).some(function (field) {
       if (field.type === "hidden") { return false; }
       if (field.tagName === "SELECT") {
@@ -45,27 +45,27 @@
       return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
     });
   }
-  // How long an element must wait: what is being filled in waits until it is left, what costs the server more to draw as long as
-  // its data-least-ms says, what was refused longer each time.
-  function waits(element, now) {
-    var by = asker(element), field = document.activeElement && document.activeElement.closest(fields), refused = failed.get(by.id);
+  // Returns the delay until an element may reload, in milliseconds: unlimited while the user fills it in, at least data-least-ms
+  // for elements that are expensive to render, and with backoff after failures.
+  function delayOf(element, now) {
+    var by = requester(element), field = document.activeElement && document.activeElement.closest(fields), refused = failed.get(by.id);
     if (busy.has(by.id) || (field && by.contains(field))) { return Infinity; }
     if (document.hidden && element.dataset.title === undefined && !element.querySelector("[data-title]")) { return Infinity; }
-    if (by.dataset.untyped !== undefined && typed(by)) {
-      // Asked for on suspicion alone, it may be the same.
-      if (newer.has(by.id)) { news(by); }
+    if (by.dataset.untyped !== undefined && hasInput(by)) {
+      // Only after an event, because a periodic reload may have no changes.
+      if (changed.has(by.id)) { showNewer(by); }
       return Infinity;
     }
-    return Math.max((asked.get(by.id) || 0) + Number(by.dataset.leastMs || 0), refused ? refused.again : 0, now) - now;
+    return Math.max((requestedAt.get(by.id) || 0) + Number(by.dataset.leastMs || 0), refused ? refused.again : 0, now) - now;
   }
-  function news(element) {
+  function showNewer(element) {
     if (element.querySelector(".news")) { return; }
     var note = document.createElement("p");
     note.className = "note warn news";
     note.textContent = "There is a newer score. It shows here once what you have filled in is sent or cleared.";
     element.prepend(note);
   }
-  function plan(ms) {
+  function scheduleRefresh(ms) {
     var at = Date.now() + ms;
     if (!due.size || (timer !== null && timerAt <= at)) { return; }
     clearTimeout(timer);
@@ -78,63 +78,63 @@
     due.forEach(function (id) {
       var element = document.getElementById(id);
       if (!element || element.dataset.live === undefined) { due.delete(id); return; }
-      var wait = waits(element, now), by = asker(element);
+      var wait = delayOf(element, now), by = requester(element);
       if (wait > 0) { next = Math.min(next, wait); return; }
       ready.set(by, (ready.get(by) || []).concat(id));
     });
     ready.forEach(function (ids, by) {
       ids.forEach(function (id) { due.delete(id); });
-      asked.set(by.id, now);
+      requestedAt.set(by.id, now);
       busy.set(by.id, ids);
       by.dispatchEvent(new CustomEvent("gavel:refresh"));
     });
-    if (next < Infinity) { plan(Math.max(next, GATHER_MS)); }
+    if (next < Infinity) { scheduleRefresh(Math.max(next, GATHER_MS)); }
   }
-  function want(elements) {
+  function reload(elements) {
     elements.forEach(function (element) { due.add(element.id); });
-    plan(GATHER_MS);
+    scheduleRefresh(GATHER_MS);
   }
-  function every(css) { return Array.from(document.querySelectorAll(css)); }
-  function heard(event) {
-    var concerned = every("[data-live]").filter(function (element) { return concerns(element, event); });
-    if (event) { concerned.forEach(function (element) { newer.add(asker(element).id); }); }
-    want(concerned);
+  function queryAll(css) { return Array.from(document.querySelectorAll(css)); }
+  function handleEvent(event) {
+    var concerned = queryAll("[data-live]").filter(function (element) { return concerns(element, event); });
+    if (event) { concerned.forEach(function (element) { changed.add(requester(element).id); }); }
+    reload(concerned);
   }
-  // The server is there (again): what was refused needn't wait any longer.
-  function retry() {
+  // The server is available: retries failed elements at once.
+  function retryFailed() {
     failed.forEach(function (refused) { refused.again = 0; });
-    plan(GATHER_MS);
+    scheduleRefresh(GATHER_MS);
   }
-  function all() {
+  function reloadAll() {
     opened = true;
-    retry();
-    heard(null);
+    retryFailed();
+    handleEvent(null);
   }
 
-  // The pieces' answers. Nothing but a piece of ours takes a piece's place: neither an error nor another's page.
-  function foreign(detail) {
+  // Only a fragment of this server may replace an element, not an error or a proxy's page.
+  function isForeign(detail) {
     var main = detail.tasks[0], raw = detail.ctx.response.raw;
     if (raw.redirected || !raw.headers.has("gavel-page")) { return true; }
     return detail.ctx.select ? !(main && main.fragment.childElementCount) : /<html[\s>]/i.test(detail.ctx.text);
   }
   function isLive(ctx) { return ctx && ctx.sourceElement && busy.has(ctx.sourceElement.id); }
-  function refuse(ctx, why) {
+  function recordFailure(ctx, why) {
     var id = ctx.sourceElement.id, before = failed.get(id), tries = before ? before.tries + 1 : 1;
-    var again = Math.min(RETRY_MS * Math.pow(2, tries - 1), RETRY_MOST_MS);
+    var again = Math.min(RETRY_MS * Math.pow(2, tries - 1), MAX_RETRY_MS);
     failed.set(id, { since: before ? before.since : new Date(), why: why, tries: tries, again: Date.now() + again });
-    busy.get(id).forEach(function (asked) { due.add(asked); });
+    busy.get(id).forEach(function (element) { due.add(element); });
     ctx.sourceElement.dataset.old = "";
     showTrouble();
   }
-  function ours(ctx) {
+  function errorNote(ctx) {
     return new DOMParser().parseFromString(ctx.text || "", "text/html").querySelector("body > .note.alarm");
   }
-  function words(ctx) {
+  function failureText(ctx) {
     if (!ctx.response) { return "The server can't be reached"; }
     if (ctx.response.status === 401) { return "You are signed out"; }
     if (ctx.error) { return "The server's answer broke off"; }
     if (ctx.response.status < 400) { return "Something on the way to the server answers in its place; you may have to sign in there"; }
-    var note = ours(ctx), title = note && note.querySelector("strong");
+    var note = errorNote(ctx), title = note && note.querySelector("strong");
     return title ? title.textContent : "The server answers with " + ctx.response.status;
   }
   function signIn() {
@@ -148,47 +148,47 @@
     var place = document.getElementById("trouble"), first = failed.values().next().value;
     if (!place) { return; }
     if (!first) {
-      if (place.firstChild) { place.replaceChildren(); say("The page is up to date again."); }
+      if (place.firstChild) { place.replaceChildren(); notify("The page is up to date again."); }
       return;
     }
     var line = document.createElement("p"), strong = document.createElement("strong");
     line.className = "banner alarm";
     strong.textContent = first.why + ", since " + first.since.toISOString().slice(11, 19) + " UTC.";
     line.append(strong, " What has a frame here is from before. It is asked for again by itself. ");
-    if (first.why === words({ response: { status: 401 } })) { line.append(signIn()); }
+    if (first.why === failureText({ response: { status: 401 } })) { line.append(signIn()); }
     if (!place.firstChild || place.textContent !== line.textContent) { place.replaceChildren(line); }
   }
-  // A refused action is told beside its control, where it stays until the next try or until what it is about has ended.
-  function tellRefusal(ctx) {
-    var form = ctx.sourceElement, home = form.closest("[data-live]") || form.parentElement, place = home.querySelector(".refusal"), note = ours(ctx);
+  // Shows a failed action next to its control until the next attempt, or until its subject has finished.
+  function showActionError(ctx) {
+    var form = ctx.sourceElement, home = form.closest("[data-live]") || form.parentElement, place = home.querySelector(".refusal"), note = errorNote(ctx);
     var out = ctx.response && ctx.response.status === 401;
     if (!place) { return; }
     if (!note || out) {
       note = document.createElement("div");
       note.className = "note alarm";
       note.setAttribute("role", "alert");
-      note.textContent = words(ctx) + (out ? ": nothing was done. " : ": nothing is known to have been done. Try again.");
+      note.textContent = failureText(ctx) + (out ? ": nothing was done. " : ": nothing is known to have been done. Try again.");
       if (out) { note.append(signIn()); }
     }
     place.replaceChildren(document.importNode(note, true));
-    if (home.id) { want([home]); }
+    if (home.id) { reload([home]); }
   }
-  function settled(ctx) {
+  function recordSuccess(ctx) {
     var id = ctx.sourceElement.id;
     failed.delete(id);
-    newer.delete(id);
+    changed.delete(id);
     delete ctx.sourceElement.dataset.old;
     if (document.getElementById(id)) { delete document.getElementById(id).dataset.old; }
     showTrouble();
   }
   function isForm(ctx) { return ctx && ctx.sourceElement && ctx.sourceElement.tagName === "FORM"; }
-  function lost(event) {
+  function handleError(event) {
     var ctx = event.detail && event.detail.ctx;
     if (ctx && event.type === "htmx:error") { ctx.error = event.detail.error; }
-    if (isLive(ctx)) { refuse(ctx, words(ctx)); } else if (isForm(ctx)) { tellRefusal(ctx); }
+    if (isLive(ctx)) { recordFailure(ctx, failureText(ctx)); } else if (isForm(ctx)) { showActionError(ctx); }
   }
-  document.addEventListener("htmx:response:error", lost);
-  document.addEventListener("htmx:error", lost);
+  document.addEventListener("htmx:response:error", handleError);
+  document.addEventListener("htmx:error", handleError);
   document.addEventListener("htmx:config:request", function (event) {
     var ctx = event.detail.ctx, by = ctx.sourceElement;
     if (!isLive(ctx)) { return; }
@@ -201,15 +201,15 @@
   document.addEventListener("htmx:finally:request", function (event) {
     var ctx = event.detail.ctx;
     if (isForm(ctx)) { ctx.sourceElement.querySelectorAll("button:disabled").forEach(function (button) { button.disabled = false; }); }
-    if (ctx && ctx.sourceElement && busy.delete(ctx.sourceElement.id)) { plan(GATHER_MS); }
+    if (ctx && ctx.sourceElement && busy.delete(ctx.sourceElement.id)) { scheduleRefresh(GATHER_MS); }
   });
   document.addEventListener("submit", function (event) {
     var home = event.target.closest("[data-live]"), place = home && home.querySelector(".refusal");
     if (place) { place.replaceChildren(); }
   });
 
-  // What a swap must not lose: where the focus was. What it should tell: that something which moved has ended.
-  var kept = new WeakMap();
+  // Restores the focus after a swap, and reports subjects that have finished.
+  var beforeSwaps = new WeakMap();
   function parents(element) {
     var found = [];
     for (; element && element !== document.body; element = element.parentElement) { found.push(element); }
@@ -218,16 +218,16 @@
   document.addEventListener("htmx:before:swap", function (event) {
     var ctx = event.detail.ctx;
     if (ctx.response.status >= 400) { event.preventDefault(); return; }
-    if (foreign(event.detail)) { event.preventDefault(); lost(event); return; }
-    kept.set(ctx, {
+    if (isForeign(event.detail)) { event.preventDefault(); handleError(event); return; }
+    beforeSwaps.set(ctx, {
       focus: parents(isForm(ctx) ? ctx.sourceElement : document.activeElement),
-      moving: every("[data-live][data-moving]").map(function (element) { return element.id; })
+      moving: queryAll("[data-live][data-moving]").map(function (element) { return element.id; })
     });
   });
   document.addEventListener("htmx:after:swap", function (event) {
-    var ctx = event.detail.ctx, before = kept.get(ctx);
+    var ctx = event.detail.ctx, before = beforeSwaps.get(ctx);
     if (!before) { return; }
-    if (isLive(ctx)) { settled(ctx); }
+    if (isLive(ctx)) { recordSuccess(ctx); }
     if (before.focus.length && (!document.activeElement || document.activeElement === document.body)) {
       var near = before.focus.find(function (element) { return element.isConnected; });
       var target = near && (near.matches("a,button,summary") ? near : near.querySelector("a[href],button:not(:disabled),summary"));
@@ -238,39 +238,38 @@
       if (!element || element.dataset.moving !== undefined) { return; }
       var place = element.querySelector(".refusal");
       if (place) { place.replaceChildren(); }
-      if (element.dataset.said) { say(element.dataset.said); }
+      if (element.dataset.said) { notify(element.dataset.said); }
     });
     var title = document.querySelector("main [data-title]");
     if (title) { document.title = title.dataset.title; }
   });
 
-  // What is told in a corner for a while, and to those who listen: the newest three.
-  var saying = [], silence = null;
-  function say(text) {
+  // Shows the newest three messages for a while, in a corner that screen readers announce.
+  var messages = [], hideTimer = null;
+  function notify(text) {
     var place = document.getElementById("said");
     if (!place) { return; }
-    saying = saying.concat(text).slice(-3);
-    place.replaceChildren.apply(place, saying.map(function (text) {
+    messages = messages.concat(text).slice(-3);
+    place.replaceChildren.apply(place, messages.map(function (text) {
       var line = document.createElement("p");
       line.textContent = text;
       return line;
     }));
-    clearTimeout(silence);
-    silence = setTimeout(function () { saying = []; place.replaceChildren(); }, SAID_MS);
+    clearTimeout(hideTimer);
+    hideTimer = setTimeout(function () { messages = []; place.replaceChildren(); }, MESSAGE_MS);
   }
-  document.addEventListener("gavel:say", function (event) { say(event.detail); });
+  document.addEventListener("gavel:say", function (event) { notify(event.detail); });
 
-  // The stream.
-  function tell(message) {
+  function broadcast(message) {
     if (channel) { channel.postMessage(message); }
   }
-  function status(on) {
+  function setStreamed(on) {
     var place = document.getElementById("stream");
     streamed = on;
     document.documentElement.dataset.stream = on ? "live" : "polling";
     if (place) { place.textContent = on ? "Live" : "Not live: asks every ten seconds"; }
-    // What the head says may be what ended the stream.
-    if (!on) { want(every('[data-live="any"]')); }
+    // The status bar may show the cause.
+    if (!on) { reload(queryAll('[data-live="any"]')); }
   }
   function open() {
     if (source) { return; }
@@ -278,31 +277,31 @@
     var types = ["hello", "reset", "interrupted", "restored", "bye", "job.queued", "job.started", "job.waiting", "job.succeeded", "job.failed", "job.cancelled", "job.retried",
       "batch.created", "batch.paused", "batch.resumed", "batch.completed", "batch.cancelled",
       "judge.closed", "judge.opened", "queue.paused", "queue.resumed"];
-    function take(message) {
+    function onMessage(message) {
       var event = null;
       try { event = JSON.parse(message.data); } catch (_) { return; }
-      remember(message.lastEventId);
-      // A server that stops says so, and the stream that follows says what was missed.
+      saveLastId(message.lastEventId);
+      // A stopping server; the next stream replays missed events.
       if (message.type === "bye") { return; }
       if (message.type === "hello") {
-        status(true);
-        // A stream that doesn't resume has missed what happened before it.
-        // Nor does one that does: the page before this one may have heard of what happened after this one was drawn.
-        if (event.resumed && opened) { retry(); } else { all(); }
-        tell({ live: true, all: !event.resumed, id: lastId });
+        setStreamed(true);
+        // A stream that doesn't resume has missed earlier events. Even one that does may lack events between the rendering of this
+        // page and its start, because the tab's previous page may have received them.
+        if (event.resumed && opened) { retryFailed(); } else { reloadAll(); }
+        broadcast({ live: true, all: !event.resumed, id: lastId });
         return;
       }
-      // The stream stays, and hears nothing for a while.
-      if (message.type === "interrupted") { status(false); tell({ live: false }); return; }
-      if (message.type === "restored") { status(true); all(); tell({ live: true, all: true, id: lastId }); return; }
+      // The stream stays open without events.
+      if (message.type === "interrupted") { setStreamed(false); broadcast({ live: false }); return; }
+      if (message.type === "restored") { setStreamed(true); reloadAll(); broadcast({ live: true, all: true, id: lastId }); return; }
       if (message.type === "reset") { event = null; }
-      heard(event);
-      tell({ event: event, id: lastId });
+      handleEvent(event);
+      broadcast({ event: event, id: lastId });
     }
-    types.forEach(function (type) { source.addEventListener(type, take); });
-    source.onmessage = take;
+    types.forEach(function (type) { source.addEventListener(type, onMessage); });
+    source.onmessage = onMessage;
     source.onerror = function () {
-      if (streamed || !opened) { status(false); tell({ live: false }); }
+      if (streamed || !opened) { setStreamed(false); broadcast({ live: false }); }
       if (source && source.readyState === EventSource.CLOSED) {
         source = null;
         setTimeout(open, POLL_MS);
@@ -310,45 +309,44 @@
     };
   }
   function close() {
-    if (source) { source.close(); source = null; status(false); }
+    if (source) { source.close(); source = null; setStreamed(false); }
   }
   if (channel) {
     channel.onmessage = function (message) {
       var data = message.data || {};
       if (data.ask) {
-        if (leader && streamed) { tell({ live: true, all: false, id: lastId }); }
+        if (leader && streamed) { broadcast({ live: true, all: false, id: lastId }); }
         return;
       }
-      remember(data.id);
+      saveLastId(data.id);
       if ("live" in data) {
-        if (data.live !== streamed) { status(data.live); }
-        if (data.live) { retry(); }
-        if (data.live && (data.all || !opened)) { all(); }
+        if (data.live !== streamed) { setStreamed(data.live); }
+        if (data.live) { retryFailed(); }
+        if (data.live && (data.all || !opened)) { reloadAll(); }
       }
-      if ("event" in data) { heard(data.event); }
+      if ("event" in data) { handleEvent(data.event); }
     };
   }
   if (navigator.locks && channel) {
-    tell({ ask: true });
+    broadcast({ ask: true });
     navigator.locks.request("gavel-stream", function () {
       leader = true;
       open();
       return new Promise(function () {});
     });
   } else {
-    // Without locks a tab can't know of the others: only the one that is seen listens.
+    // Without locks tabs can't coordinate, so only the visible one has a stream.
     var seen = function () { if (document.hidden) { close(); } else { open(); } };
     document.addEventListener("visibilitychange", seen);
     seen();
   }
-  // What happened between the drawing of this page and its first listening was told to nobody here.
-  setTimeout(function () { if (!opened) { all(); } }, OPENING_MS);
-  setInterval(function () { if (!streamed && !document.hidden) { heard(null); } }, POLL_MS);
-  // A worker that dies tells nobody, nor does a judge's call that failed and is made again, nor a session that is stored: how
-  // the service does, and what moves, is asked for now and then.
-  setInterval(function () { if (streamed && !document.hidden) { want(every('[data-live="any"],[data-live][data-moving]')); } }, BEAT_MS);
-  document.addEventListener("visibilitychange", function () { if (!document.hidden) { want(every('[data-live="any"]')); } });
-  document.addEventListener("focusout", function () { plan(GATHER_MS); });
-  document.addEventListener("input", function () { plan(GATHER_MS); });
-  window.addEventListener("pageshow", function (event) { if (event.persisted) { all(); } });
+  // Catches up with events between the rendering of this page and its first connection.
+  setTimeout(function () { if (!opened) { reloadAll(); } }, OPENING_MS);
+  setInterval(function () { if (!streamed && !document.hidden) { handleEvent(null); } }, POLL_MS);
+  // Dead workers, retried judge calls and new sessions cause no event, so the status bar and moving elements reload periodically.
+  setInterval(function () { if (streamed && !document.hidden) { reload(queryAll('[data-live="any"],[data-live][data-moving]')); } }, BEAT_MS);
+  document.addEventListener("visibilitychange", function () { if (!document.hidden) { reload(queryAll('[data-live="any"]')); } });
+  document.addEventListener("focusout", function () { scheduleRefresh(GATHER_MS); });
+  document.addEventListener("input", function () { scheduleRefresh(GATHER_MS); });
+  window.addEventListener("pageshow", function (event) { if (event.persisted) { reloadAll(); } });
 })();

@@ -1,4 +1,4 @@
-//! What may be done about a batch, with a question before what costs money or loses work.
+//! Actions on a batch. Those that cost money or discard work need a confirmation.
 
 use askama::Template;
 use axum::Router;
@@ -7,14 +7,14 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use uuid::Uuid;
 
-use super::super::batches::{BatchWords as _, items};
+use super::super::batches::{BatchView as _, items};
 use super::super::form::Form;
 use super::super::frame::Frame;
 use super::super::links::segment;
-use super::super::page::{Page, html, is_mendable, refusal, with_status};
+use super::super::page::{Page, error_html, html, is_fixable, with_status};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::{BatchPage, BatchParams, Refused};
+use super::{BatchPage, BatchParams, RejectedBudget};
 use crate::api::batches;
 use crate::wire::{Batch, BudgetBody};
 
@@ -22,8 +22,8 @@ pub(super) fn routes() -> Router<PageState> {
     Router::new()
         .route("/batches/{id}/pause", post(pause))
         .route("/batches/{id}/resume", post(resume))
-        .route("/batches/{id}/cancel", get(ask_cancel).post(cancel))
-        .route("/batches/{id}/retry-errors", get(ask_retry).post(retry))
+        .route("/batches/{id}/cancel", get(confirm_cancel).post(cancel))
+        .route("/batches/{id}/retry-errors", get(confirm_retry).post(retry))
         .route("/batches/{id}/budget", post(budget))
 }
 
@@ -53,13 +53,13 @@ async fn retry(State(state): State<PageState>, Path(id): Path<String>, form: For
 
 async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     match set_budget(&state, &id, &form).await {
-        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
-            let refused = Refused {
+        Err(fault) if is_fixable(fault.problem()) && !form.user.fragment => {
+            let rejected = RejectedBudget {
                 typed: form.text("budget_usd").unwrap_or_default().to_owned(),
-                says: refusal(fault.problem()),
+                message: error_html(fault.problem()),
             };
             let mut page = BatchPage::read(&state, form.user, id, &BatchParams::default()).await?;
-            page.body.refused = Some(refused);
+            page.body.rejected = Some(rejected);
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         done => done,
@@ -78,10 +78,9 @@ fn home(id: &str) -> String {
     format!("/batches/{}", segment(id))
 }
 
-/// A question before what costs money or loses data.
 #[derive(Template)]
 #[template(path = "batch_ask.html")]
-struct Ask {
+struct ConfirmationPage {
     frame: Frame,
     batch: Batch,
     question: String,
@@ -89,31 +88,31 @@ struct Ask {
     verb: &'static str,
     button: &'static str,
     danger: bool,
-    /// Whether there is nothing that it would do.
+    /// Whether the action would have no effect.
     is_idle: bool,
     form_token: String,
     key: String,
 }
 
-async fn ask(
+async fn show_confirmation(
     state: &PageState,
     user: SessionUser,
     id: &str,
-    make: impl FnOnce(Batch, &SessionUser, Frame) -> Ask,
+    make: impl FnOnce(Batch, &SessionUser, Frame) -> ConfirmationPage,
 ) -> Page {
     let batch = batches::read(state.api(&user)?, id).await?;
     let frame = Frame::load(state, user.clone(), "Batches", batch.title()).await;
     html(&make(batch, &user, frame))
 }
 
-async fn ask_cancel(
+async fn confirm_cancel(
     State(state): State<PageState>,
     user: SessionUser,
     Path(id): Path<String>,
 ) -> Page {
-    ask(&state, user, &id, |batch, user, frame| {
+    show_confirmation(&state, user, &id, |batch, user, frame| {
         let open = batch.progress.total - batch.progress.done;
-        Ask {
+        ConfirmationPage {
             frame,
             question: format!("Cancel {}?", batch.title()),
             consequence: format!(
@@ -133,12 +132,12 @@ async fn ask_cancel(
     .await
 }
 
-async fn ask_retry(
+async fn confirm_retry(
     State(state): State<PageState>,
     user: SessionUser,
     Path(id): Path<String>,
 ) -> Page {
-    ask(&state, user, &id, |batch, user, frame| Ask {
+    show_confirmation(&state, user, &id, |batch, user, frame| ConfirmationPage {
         frame,
         question: format!("Queue the failed items of {} again?", batch.title()),
         consequence: format!(

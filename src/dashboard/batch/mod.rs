@@ -1,4 +1,4 @@
-//! `/batches/{id}`: how far a batch is, what it came to, its items by how they stand, and what may be done about it.
+//! `/batches/{id}`: progress, results, items by outcome, and actions of a batch.
 
 mod acts;
 mod spread;
@@ -16,21 +16,20 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::batch_items::{ItemsView, Section, Show};
-use super::batches::{BatchVerdict, BatchWords as _};
+use super::batches::{BatchVerdict, BatchView as _};
 use super::frame::Frame;
 use super::links::query;
 use super::page::{Page, PageError, html};
 use super::session_item::{name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api::Params;
 use crate::api::batches::{self, reports};
 use crate::api::ratings::panels;
 use crate::job::{Kind, Purpose};
 use crate::wire::{Batch, Spread};
 
-/// The forms of a report, with what each is for.
 const REPORTS: [(&str, &str); 7] = [
     ("report.xlsx", "XLSX"),
     ("report.csv", "CSV"),
@@ -40,8 +39,8 @@ const REPORTS: [(&str, &str); 7] = [
     ("report.junit.xml", "JUnit"),
     ("report.md", "Markdown"),
 ];
-/// How often a page asks for a batch again at most, milliseconds: counting the items of a large one takes its time.
-const LEAST_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
+/// Minimum refresh interval of the page, milliseconds, by number of items, because counting the items of a large batch is slow.
+const MIN_REFRESH_MS: [(i64, u32); 2] = [(10_000, 1_000), (i64::MAX, 10_000)];
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -50,12 +49,11 @@ pub(super) fn routes() -> Router<PageState> {
         .merge(acts::routes())
 }
 
-/// The route of reports, which take their time.
+/// Separate router for reports, which need a longer timeout.
 pub(super) fn reports() -> Router<PageState> {
     Router::new().route("/batches/{id}/{report}", get(report))
 }
 
-/// What the address asks of the page.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchParams {
@@ -63,34 +61,32 @@ struct BatchParams {
     cursor: String,
 }
 
-/// The page below its head: what is asked for again as things happen.
+/// Part of the page below the head, reloaded on events.
 #[derive(Template)]
 #[template(path = "batch_body.html")]
 struct Body {
     verdict: BatchVerdict,
     figures: Vec<(&'static str, String)>,
-    created: Moment,
-    finished: Option<Moment>,
+    created: Timestamp,
+    finished: Option<Timestamp>,
     pace: String,
     idle: String,
     filter: Vec<(String, String)>,
     sections: Vec<Section>,
     shows: Vec<(&'static str, String, bool)>,
     spread: Option<Spread>,
-    /// What the sessions of the spread are called.
-    names: HashMap<Uuid, (String, Moment)>,
+    names: HashMap<Uuid, (String, Timestamp)>,
     may: bool,
     form_token: String,
     back: String,
-    /// A budget that wasn't taken.
-    refused: Option<Refused>,
+    rejected: Option<RejectedBudget>,
     batch: Batch,
 }
 
-/// A budget as it was typed, and why it wasn't taken, HTML.
-struct Refused {
+/// A rejected budget as typed, with the error as HTML.
+struct RejectedBudget {
     typed: String,
-    says: String,
+    message: String,
 }
 
 impl Body {
@@ -123,11 +119,11 @@ impl Body {
         Ok(Self {
             verdict: batch.verdict(),
             figures: figures(&batch),
-            created: words::moment(batch.times.created_at, now),
-            finished: batch.times.finished_at.map(|at| words::moment(at, now)),
+            created: words::timestamp(batch.times.created_at, now),
+            finished: batch.times.finished_at.map(|at| words::timestamp(at, now)),
             pace: pace(&batch, status_bar.workers),
             idle: idle(&batch, status_bar.workers, now),
-            filter: batch.filter.as_ref().map(filter_words).unwrap_or_default(),
+            filter: batch.filter.as_ref().map(filter_labels).unwrap_or_default(),
             shows: show.choices(&batch),
             sections,
             spread,
@@ -135,7 +131,7 @@ impl Body {
             may: user.may_enqueue(),
             form_token: user.form_token.clone(),
             back: address(&batch.batch_id.to_string(), "", asked),
-            refused: None,
+            rejected: None,
             batch,
         })
     }
@@ -144,13 +140,12 @@ impl Body {
         REPORTS
     }
 
-    /// Whether a simulated judge made scores of it, which pass nothing.
+    /// Whether a simulated judge made scores of the batch. Such scores never pass.
     fn simulated(&self) -> bool {
         let verdict = self.batch.verdict.as_ref();
         verdict.is_some_and(|verdict| verdict.simulated)
     }
 
-    /// Whether there is anything to do about it.
     fn has_actions(&self) -> bool {
         let links = &self.batch.links;
         self.may && (self.batch.moves() || links.retry_errors.is_some())
@@ -193,7 +188,7 @@ fn figures(batch: &Batch) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// How fast it goes, and when it will have ended; empty while nothing runs.
+/// Throughput and estimated end. Empty unless the batch is running.
 fn pace(batch: &Batch, workers: usize) -> String {
     let runs = batch.moves() && batch.paused.is_none() && batch.stopped.is_none() && workers > 0;
     let rate = batch.progress.rate_per_s.filter(|rate| *rate > 0.0);
@@ -211,14 +206,14 @@ fn pace(batch: &Batch, workers: usize) -> String {
     }
 }
 
-/// Why no item begins, where nobody paused the batch itself.
+/// Reason why no item starts although the batch isn't paused.
 fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     if !batch.moves() || batch.paused.is_some() {
         return String::new();
     }
     match &batch.stopped {
         Some(stopped) => {
-            let until = stopped.until.map(|at| words::moment(at, now).ago);
+            let until = stopped.until.map(|at| words::timestamp(at, now).ago);
             let until = until.map_or_else(String::new, |at| format!("; it goes on {at}"));
             format!("Nothing of it begins: {}{until}.", stopped.message)
         }
@@ -227,8 +222,7 @@ fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     }
 }
 
-/// The filter that found a rescore's sessions, as names and values.
-fn filter_words(filter: &Value) -> Vec<(String, String)> {
+fn filter_labels(filter: &Value) -> Vec<(String, String)> {
     let Some(fields) = filter.as_object() else {
         return Vec::new();
     };
@@ -274,7 +268,7 @@ impl BatchPage {
         let body = Body::read(state, &user, &id, asked).await?;
         let title = format!("{} · {}", body.verdict.word, body.batch.title());
         let total = body.batch.progress.total;
-        let least = LEAST_MS.iter().find(|(most, _)| total <= *most);
+        let least = MIN_REFRESH_MS.iter().find(|(most, _)| total <= *most);
         let frame = Frame::load(state, user, "Batches", title).await;
         Ok(Self {
             frame: frame.moving(body.batch.moves()),
@@ -295,7 +289,6 @@ async fn body(
     html(&Body::read(&state, &user, &id, &asked).await?)
 }
 
-/// Hands a report on as it streams.
 async fn report(
     State(state): State<PageState>,
     user: SessionUser,
@@ -314,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_told_while_a_batch_moves() {
+    fn running_batch_shows_its_pace() {
         let moving = |rate: f64, eta: Option<f64>| {
             batch(
                 &json!({"times": {"created_at": "2026-11-22T12:00:00Z", "finished_at": null},
@@ -331,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_still_has_no_pace_and_says_why() {
+    fn idle_batch_shows_the_reason_instead_of_a_pace() {
         let now = "2026-11-22T12:00:00Z".parse().unwrap();
         let with = |name: &str, value: Value| {
             let mut fields = json!({"times": {"created_at": "2026-11-22T12:00:00Z", "finished_at": null},
@@ -366,9 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_reads_as_names_and_values() {
+    fn filter_is_shown_as_names_and_values() {
         let filter = json!({"status": "completed", "min_score": 10, "tag": null, "ids": 3});
-        let words = filter_words(&filter);
+        let words = filter_labels(&filter);
         let words: Vec<_> = words
             .iter()
             .map(|(a, b)| (a.as_str(), b.as_str()))

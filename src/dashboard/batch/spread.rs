@@ -1,9 +1,9 @@
-//! How far the scores of repeats or of a jury lie apart, and from what people gave.
+//! Spread of the scores of repeats or of a jury, and their distance from users' ratings.
 
 use super::super::figures::{ENOUGH, percent};
 use crate::wire::{Panel, PanelJudge};
 
-/// Each score of a panel with its judge, in the order of their names.
+/// Scores of a panel with their judges, ordered by judge name.
 pub(super) fn votes(panel: &Panel) -> String {
     let mut votes: Vec<_> = panel.scores.iter().collect();
     votes.sort_by(|a, b| a.judge.cmp(&b.judge));
@@ -14,12 +14,13 @@ pub(super) fn votes(panel: &Panel) -> String {
     votes.join(", ")
 }
 
-/// A judge beside people, a row for each scale: the scale, how many ratings, the same word, kappa, points above people's.
-pub(super) fn against_people(judge: &PanelJudge) -> Vec<[String; 5]> {
+/// Compares a judge with users' ratings, one row per scale: scale, number of ratings, share of equal ratings, kappa, mean difference in
+/// points.
+pub(super) fn agreement_rows(judge: &PanelJudge) -> Vec<[String; 5]> {
     let shown = |known: Option<String>| known.unwrap_or_else(|| "–".to_owned());
     let scales = judge.agreement.iter();
     let row = |found: &crate::wire::Agreement| {
-        // Fewer say nothing.
+        // Statistics on fewer ratings aren't meaningful.
         let enough = found.n >= ENOUGH;
         let kappa = found.kappa_quadratic.as_ref().filter(|_| enough);
         let above = found.mean_difference.filter(|_| enough);

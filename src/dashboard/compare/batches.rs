@@ -1,15 +1,15 @@
-//! Two batches side by side: what turned, then the means.
+//! Comparison of two batches: changed items, then means.
 
 use askama::Template;
 
-use super::super::batches::BatchWords as _;
+use super::super::batches::BatchView as _;
 use super::super::figures::percent;
 use super::super::frame::Frame;
 use super::super::page::{Page, html};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
-use super::{ComparedFigure, Pair, class};
+use super::{ComparedValue, Pair, class};
 use crate::api::batches;
 use crate::wire::{Batch, BatchComparison, TurnedItems};
 
@@ -20,12 +20,11 @@ struct BatchesPage {
     pair: Pair,
     a: Batch,
     b: Batch,
-    rows: Vec<ComparedFigure>,
+    rows: Vec<ComparedValue>,
     interval: String,
     found: BatchComparison,
 }
 
-/// Draws the page of two batches.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let api = state.api(&user)?;
     let (a, b, found) = tokio::try_join!(
@@ -42,7 +41,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
 }
 
 impl BatchesPage {
-    /// Items that turned, by the way in which they did: its words and its class.
+    /// Changed items by kind of change, with label and CSS class.
     fn groups(&self) -> [(&'static str, &'static str, &TurnedItems); 4] {
         let found = &self.found;
         [
@@ -54,7 +53,7 @@ impl BatchesPage {
     }
 
     fn new(frame: Frame, pair: Pair, (a, b): (Batch, Batch), found: BatchComparison) -> Self {
-        let mut rows = vec![ComparedFigure {
+        let mut rows = vec![ComparedValue {
             name: "Total".to_owned(),
             a: percent(found.mean_a),
             b: percent(found.mean_b),
@@ -64,7 +63,7 @@ impl BatchesPage {
             class: found.difference.map_or("", |d| class(100.0 * d)),
             n: words::grouped(found.n),
         }];
-        rows.extend(found.parts.iter().map(|part| ComparedFigure {
+        rows.extend(found.parts.iter().map(|part| ComparedValue {
             name: part.title.clone(),
             a: words::percent(part.mean_a),
             b: words::percent(part.mean_b),
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turned_stands_before_the_means() {
+    fn changed_items_precede_means() {
         let turned = |ids: &[&str]| -> Value {
             let items: Vec<Value> = ids
                 .iter()

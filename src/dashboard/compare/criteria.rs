@@ -1,4 +1,4 @@
-//! Two versions of the criteria side by side: how scores moved, and what was changed in the text.
+//! Comparison of two criteria versions: score changes and the text diff.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,17 @@ use super::super::page::{Page, html};
 use super::super::session_item::{name_of, named};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::Pair;
 use crate::api::criteria;
 use crate::wire::{CriteriaComparison, Mover, WordTable};
 
-/// What the page says of a session whose score moved.
-trait MoverWords {
-    /// Both totals with their words and colours.
+trait MoverView {
     fn sides(&self) -> [(u8, &'static str, &'static str); 2];
     fn points(&self) -> String;
 }
 
-impl MoverWords for Mover {
+impl MoverView for Mover {
     fn sides(&self) -> [(u8, &'static str, &'static str); 2] {
         [self.a, self.b].map(|total| {
             let (word, colour) = words::rating(total);
@@ -43,15 +41,14 @@ struct CriteriaPage {
     frame: Frame,
     pair: Pair,
     found: CriteriaComparison,
-    /// What the two are called, if they are stored.
+    /// Display names of both versions. A version that isn't stored has its hash.
     called: [String; 2],
-    /// What the sessions that moved are called.
-    names: HashMap<Uuid, (String, Moment)>,
+    names: HashMap<Uuid, (String, Timestamp)>,
     changes: Vec<ChangedPart>,
 }
 
 impl CriteriaPage {
-    /// A mean with a digit more than its difference has, so that the two don't seem to contradict each other.
+    /// Formats a mean with one digit more than its difference, so that rounding doesn't make the two contradict.
     fn mean(value: Option<f64>) -> String {
         value.map_or_else(|| "not yet".to_owned(), |value| format!("{value:.2}"))
     }
@@ -77,7 +74,7 @@ impl CriteriaPage {
         }
     }
 
-    /// Rows of the table of ratings, each with its word; those that stayed are marked, and those that moved.
+    /// Rows of the rating table with the cell's CSS class, which marks unchanged and changed ratings.
     fn ratings(&self) -> Vec<(String, Vec<(u64, &'static str)>)> {
         let WordTable { labels, table } = &self.found.ratings;
         let rows = labels.iter().zip(table).enumerate();
@@ -94,7 +91,6 @@ impl CriteriaPage {
     }
 }
 
-/// Draws the page of two versions of the criteria.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let api = state.api(&user)?;
     let (found, diff, versions) = tokio::try_join!(

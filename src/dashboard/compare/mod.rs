@@ -1,4 +1,4 @@
-//! `/compare?a=&b=`: two batches, two versions of the criteria, or two scores of a session side by side. What turned stands first.
+//! `/compare?a=&b=`: compares two batches, two criteria versions, or two scores of a session. Changes come first.
 
 mod batches;
 mod criteria;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::batches::BatchWords as _;
+use super::batches::BatchView as _;
 use super::criteria::called;
 use super::frame::Frame;
 use super::links::query;
@@ -26,7 +26,6 @@ use super::words;
 use crate::api::{self, Params, problem};
 use crate::wire::{Batch, CriteriaVersion};
 
-/// How many of the last batches can be chosen.
 const CHOICES: &str = "100";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -49,12 +48,11 @@ impl Pair {
         format!("/compare{}", query(&[("a", &self.b), ("b", &self.a)]))
     }
 
-    /// Whether both sides are the same, which says nothing.
     fn is_one(&self) -> bool {
         !self.a.is_empty() && self.a.trim().eq_ignore_ascii_case(self.b.trim())
     }
 
-    /// Ids of batches and of scores are UUIDs; hashes aren't.
+    /// Parses both sides as UUIDs (batches, scores). Criteria have hashes, which give `None`.
     fn ids(&self) -> Option<(Uuid, Uuid)> {
         let id = |text: &str| Uuid::try_parse(text.trim()).ok();
         Some((id(&self.a)?, id(&self.b)?))
@@ -83,18 +81,15 @@ async fn compare(
     }
 }
 
-/// Something that can be chosen for either side.
 struct Choice {
     value: String,
     text: String,
     group: String,
-    /// Whether it stands in the field of the earlier side.
     before: bool,
-    /// Whether it stands in that of the later one.
     after: bool,
 }
 
-/// Those that have another one of their group to stand beside.
+/// Keeps the choices whose group has at least two.
 fn paired(found: Vec<Choice>) -> Vec<Choice> {
     let mut groups: BTreeMap<String, usize> = BTreeMap::new();
     for choice in &found {
@@ -104,7 +99,7 @@ fn paired(found: Vec<Choice>) -> Vec<Choice> {
     found.into_iter().filter(has_pair).collect()
 }
 
-/// Fills the fields of two sides: with what the address names, else with the newest two of a group, newest first in `found`.
+/// Selects both sides: those in the address, otherwise the newest two of a group. `found` is ordered newest first.
 fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
     let named = |id: &str| found.iter().position(|choice| choice.value == id);
     let (a, b) = (named(&pair.a), named(&pair.b));
@@ -132,7 +127,6 @@ fn fill(mut found: Vec<Choice>, pair: &Pair) -> Vec<Choice> {
 #[template(path = "compare_choose.html")]
 struct ChoosePage {
     frame: Frame,
-    /// Whether the same was chosen for both sides.
     is_one: bool,
     batches: Vec<Choice>,
     criteria: Vec<Choice>,
@@ -153,9 +147,9 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
         text: format!(
             "{} · {} · {} · {} · {}",
             batch.title(),
-            batch.kind_word(),
+            batch.kind_label(),
             batch.done(),
-            words::moment(batch.times.created_at, now).ago,
+            words::timestamp(batch.times.created_at, now).ago,
             batch.times.created_at.format("%H:%M:%S UTC")
         ),
     };
@@ -167,7 +161,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
             "{}{}{}",
             called(&version),
             if version.is_current { " (current)" } else { "" },
-            // Previews aren't counted, and they are what a candidate has.
+            // Candidates have only previews, which aren't counted.
             match version.scores {
                 0 => String::new(),
                 scores => format!(" · {}", words::counted(scores, "score")),
@@ -185,8 +179,7 @@ async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     })
 }
 
-/// A figure of both sides.
-struct ComparedFigure {
+struct ComparedValue {
     name: String,
     a: String,
     b: String,
@@ -195,7 +188,7 @@ struct ComparedFigure {
     n: String,
 }
 
-/// Better is up, whatever the colour says.
+/// CSS class of a difference. Higher is better.
 fn class(difference: f64) -> &'static str {
     match words::points(difference).chars().next() {
         Some('+') => "up",
@@ -209,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_nothing_of_its_kind_beside_it_is_no_choice() {
+    fn choices_without_a_counterpart_are_omitted() {
         let choice = |group: &str| Choice {
             value: String::new(),
             text: String::new(),
@@ -226,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_are_filled_with_two_that_differ() {
+    fn preselects_two_different_sides() {
         let chosen = |a: &str, b: &str| {
             let choice = |name: &&str| Choice {
                 value: (*name).to_owned(),
@@ -265,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_on_both_sides_is_nothing_to_compare() {
+    fn detects_identical_sides() {
         let is_one = |a: &str, b: &str| {
             let (a, b) = (a.to_owned(), b.to_owned());
             Pair { a, b }.is_one()
@@ -275,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_two_ids_are_ids() {
+    fn ids_require_two_uuids() {
         let id = Uuid::nil().to_string();
         let pair = |a: &str, b: &str| Pair {
             a: a.to_owned(),

@@ -1,4 +1,4 @@
-//! Two scores of a session side by side.
+//! Comparison of two scores of a session.
 
 use std::collections::HashMap;
 
@@ -11,20 +11,19 @@ use super::super::score::ScoreDetail;
 use super::super::session_item::{Badge, name_of, named};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
-use super::{ComparedFigure, Pair, class};
+use super::super::words::{self, Timestamp};
+use super::{ComparedValue, Pair, class};
 use crate::api::scores;
 
 #[derive(Template)]
 #[template(path = "compare_scores.html")]
 struct ScoresPage {
     frame: Frame,
-    /// What the sessions are called.
-    names: HashMap<Uuid, (String, Moment)>,
+    names: HashMap<Uuid, (String, Timestamp)>,
     pair: Pair,
     a: ScoreDetail,
     b: ScoreDetail,
-    rows: Vec<ComparedFigure>,
+    rows: Vec<ComparedValue>,
 }
 
 impl ScoresPage {
@@ -36,7 +35,6 @@ impl ScoresPage {
     }
 }
 
-/// Draws the page of two scores.
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let now = state.about.clock.now();
     let read = async |id: &str| -> Result<ScoreDetail, PageError> {
@@ -57,12 +55,12 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
     })
 }
 
-/// The total, then every dimension that either has.
-fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<ComparedFigure> {
+/// Rows of the total and of each dimension that either score has.
+fn score_rows(a: &ScoreDetail, b: &ScoreDetail) -> Vec<ComparedValue> {
     let row = |name: &str, a: Option<f64>, b: Option<f64>| {
         let difference = a.zip(b).map(|(a, b)| b - a);
         let text = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| v.to_string());
-        ComparedFigure {
+        ComparedValue {
             name: name.replace('_', " "),
             a: text(a),
             b: text(b),
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_compared_by_each_dimension_that_either_has() {
+    fn compares_dimensions_of_both_scores() {
         let a = score(70, &json!({"flow": 20.0, "tools": 10.0}));
         let b = score(64, &json!({"flow": 22.5, "outcome": 9.0}));
         let rows = score_rows(&a, &b);

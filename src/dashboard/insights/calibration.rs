@@ -1,8 +1,9 @@
-//! Calibration: whether the confidence of a suite's cases says how often they are right. Too few cases are said, not drawn.
+//! Calibration: whether the stated confidence of a suite's cases matches the share of right ones. With too few cases there is a text
+//! instead of a chart.
 
 use chrono::{DateTime, Utc};
 
-use super::super::batches::BatchWords as _;
+use super::super::batches::BatchView as _;
 use super::super::chart::{Chart, Promise, reliability};
 use super::super::page::PageError;
 use super::super::state::PageState;
@@ -11,29 +12,25 @@ use super::super::words;
 use crate::api::{Params, batches};
 use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
 
-/// How many of the last suites can be chosen.
 const SUITES: &str = "20";
 
-/// A suite that can be chosen.
 pub(super) struct Suite {
     pub(super) id: String,
     pub(super) text: String,
     pub(super) chosen: bool,
 }
 
-/// The part of the page.
 pub(super) struct CalibrationSection {
-    /// The suites that have a confidence, newest first.
+    /// Suites with a confidence, newest first.
     pub(super) suites: Vec<Suite>,
-    /// What is drawn; `None`: too little.
+    /// `None` if there are too few cases.
     pub(super) chart: Option<Chart>,
-    /// What there is to say instead of, or beside, the drawing.
-    pub(super) says: String,
+    /// Text next to the chart or instead of it.
+    pub(super) summary: String,
     pub(super) warnings: Vec<String>,
 }
 
 impl CalibrationSection {
-    /// The calibration of the suite that the address names, else of the newest.
     pub(super) async fn read(
         state: &PageState,
         user: &SessionUser,
@@ -68,7 +65,7 @@ impl CalibrationSection {
         Self {
             suites,
             chart: None,
-            says: "No suite of SQL metrics is stored. Upload one whose cases have a confidence and an expected query."
+            summary: "No suite of SQL metrics is stored. Upload one whose cases have a confidence and an expected query."
                 .to_owned(),
             warnings: Vec::new(),
         }
@@ -85,14 +82,14 @@ impl CalibrationSection {
         let cases = words::counted(count(answer.n), "case");
         let levels: Vec<Promise> = answer.groups.iter().filter_map(promise).collect();
         let Some(score) = answer.score else {
-            let says = format!(
+            let summary = format!(
                 "{cases}, and {} without a confidence or a correctness that counts: fewer than 20 cases say nothing, so nothing is drawn.",
                 words::counted(count(answer.left_out), "item")
             );
             return Self {
                 suites,
                 chart: None,
-                says,
+                summary,
                 warnings: Vec::new(),
             };
         };
@@ -102,7 +99,7 @@ impl CalibrationSection {
         } else {
             ""
         };
-        let says = format!(
+        let summary = format!(
             "Score {score:.2}: {}{}. {cases}{graded}; the dashed line is where a promise is kept.",
             meaning.get(..1).unwrap_or_default().to_lowercase(),
             meaning.get(1..).unwrap_or_default(),
@@ -112,10 +109,10 @@ impl CalibrationSection {
             suites,
             chart: Some(reliability(
                 "Calibration: confidence and correctness",
-                says,
+                summary,
                 &levels,
             )),
-            says: format!(
+            summary: format!(
                 "{} of {} without a confidence or a correctness that counts. Expected calibration error {}, Brier score {}.",
                 words::count_of(answer.left_out),
                 words::counted(looked_at, "item"),
@@ -127,7 +124,7 @@ impl CalibrationSection {
     }
 }
 
-/// A level that has cases.
+/// Converts a level. `None` if it has no cases.
 fn promise(group: &CalibrationGroup) -> Option<Promise> {
     Some(Promise {
         name: group.confidence.as_str().to_owned(),
@@ -144,7 +141,7 @@ fn suites(newest: Batches, now: DateTime<Utc>) -> Vec<Suite> {
             "{} · {} · {}",
             batch.title(),
             batch.done(),
-            words::moment(batch.times.created_at, now).ago
+            words::timestamp(batch.times.created_at, now).ago
         ),
         id: batch.batch_id.to_string(),
         chosen: false,
@@ -173,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_without_cases_is_in_no_drawing_and_in_no_table() {
+    fn levels_without_cases_are_omitted() {
         let drawn = answer(Some(0.917), 45);
         let page = drawn.chart.unwrap().render().unwrap();
         for part in [
@@ -185,21 +182,21 @@ mod tests {
         }
         assert!(!page.contains("medium"), "{page}");
         assert!(
-            drawn.says.contains("error 0.04, Brier score 0.10"),
+            drawn.summary.contains("error 0.04, Brier score 0.10"),
             "{}",
-            drawn.says
+            drawn.summary
         );
         assert_eq!(drawn.warnings, ["w"]);
     }
 
     #[test]
-    fn too_few_cases_are_said_and_not_drawn() {
+    fn too_few_cases_give_text_instead_of_a_chart() {
         let few = answer(None, 19);
         assert!(few.chart.is_none());
         assert!(
-            few.says.starts_with("19 cases, and 3 items without"),
+            few.summary.starts_with("19 cases, and 3 items without"),
             "{}",
-            few.says
+            few.summary
         );
     }
 }

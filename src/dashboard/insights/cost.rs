@@ -1,4 +1,4 @@
-//! What judges and suites cost. What has no price is unknown, and never 0.
+//! Cost of judges and suites. A cost without a price is unknown, not 0.
 
 use chrono::NaiveDate;
 
@@ -7,7 +7,7 @@ use super::super::figures::{each_day, short_day};
 use super::super::words;
 use crate::wire::CostList;
 
-/// What was spent, a bar for every day from the first with a call to the last; nothing where nothing is priced.
+/// Chart of daily cost from the first day with a call to the last. `None` if no call has a price.
 pub(super) fn chart(costs: &CostList) -> Option<Chart> {
     let usd = |cost: f64| words::usd(Some(cost)).replace(" USD", "");
     let bar = |day: NaiveDate| {
@@ -34,13 +34,13 @@ pub(super) fn chart(costs: &CostList) -> Option<Chart> {
         return None;
     }
     let total = &costs.total;
-    let says = format!(
+    let summary = format!(
         "{} in all, by day.",
         words::usd_at_least(total.cost_usd, total.unpriced_calls)
     );
     Some(bars(
         "What judges cost, USD",
-        says,
+        summary,
         ("Day", "USD"),
         &days,
         usd,
@@ -53,7 +53,7 @@ mod tests {
     use crate::wire::{CostFigures, CostItem, UsageBy};
 
     #[test]
-    fn days_without_calls_keep_their_place_and_those_without_a_price_are_not_free() {
+    fn chart_includes_days_without_calls_or_prices() {
         let figures = |cost_usd, unpriced_calls| CostFigures {
             calls: 3,
             failed_calls: 0,

@@ -1,9 +1,9 @@
 //! Judge latency.
 
-/// Of fewer good replies nothing is shown.
-pub(super) const LEAST: i64 = 20;
+/// Minimum number of good replies to show latencies.
+pub(super) const MIN_REPLIES: i64 = 20;
 
-/// Two figures say enough: each is rounded up by a fifth at most.
+/// Formats a quantile with two to three digits, rounded up. More would be misleading because quantiles are exact only to a fifth.
 pub(super) fn took(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_at_a_glance() {
+    fn formats_latencies() {
         assert_eq!(took(707), "707 ms");
         assert_eq!(took(1_189), "1.2 s");
         assert_eq!(took(26_909), "27 s");

@@ -1,4 +1,4 @@
-//! `/insights`: what criteria and agents do over time. Too few scores are said, not drawn.
+//! `/insights`: criteria and agents over time. With too few scores there is a text instead of a chart.
 
 mod calibration;
 mod cost;
@@ -32,31 +32,27 @@ use crate::wire::{
 use calibration::CalibrationSection;
 pub(super) use trust::Trust;
 
-/// Over how many days the figures may be.
+/// Time ranges offered, days.
 const DAYS: [i64; 4] = [14, 30, 90, 365];
-/// How many names are shown.
 const NAMES: &str = "15";
-/// How many agents, alert types and tags are shown.
 const GROUPS: usize = 15;
-/// How many suites are shown by their cost.
+/// Maximum number of suites in the cost table.
 const SUITES: &str = "15";
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/insights", get(insights))
 }
 
-/// Of what time and criteria.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Choice {
     criteria: String,
     days: String,
-    /// The batch whose calibration is shown.
     suite: String,
 }
 
 impl Choice {
-    /// Whatever isn't chosen is any: all figures of the page are of the same scores.
+    /// Criteria filter of all numbers on the page. Defaults to any.
     fn criteria(&self) -> &str {
         match self.criteria.as_str() {
             "" => "any",
@@ -64,7 +60,7 @@ impl Choice {
         }
     }
 
-    /// The list of the sessions that a bar counts: what they have in common, and since when.
+    /// Address of the session list with the sessions that a bar counts.
     fn sessions(&self, filter: &str, value: &str, from: &str) -> String {
         let criteria = match self.criteria() {
             "any" => "",
@@ -75,7 +71,7 @@ impl Choice {
         format!("/sessions{}", query(&pairs))
     }
 
-    /// Over how many days; 90 where nothing is chosen, and there are scores enough in them.
+    /// Time range, days. Defaults to 90.
     fn days(&self) -> Result<i64, ApiError> {
         if self.days.is_empty() {
             return Ok(90);
@@ -88,7 +84,6 @@ impl Choice {
     }
 }
 
-/// Sessions with something in common, and how their scores came out.
 struct SessionGroup {
     name: String,
     scores: String,
@@ -111,7 +106,6 @@ impl SessionGroup {
     }
 }
 
-/// A name with how often it comes up.
 struct Frequent {
     name: String,
     sessions: String,
@@ -125,7 +119,6 @@ struct Frequent {
 struct Insights {
     frame: Frame,
     choice: Choice,
-    /// Every version of the criteria.
     stored: Vec<CriteriaVersion>,
     days: i64,
     scores: u64,
@@ -146,7 +139,7 @@ struct Insights {
 }
 
 impl Insights {
-    /// The criteria that can be chosen: what they are in the address, and what they are called.
+    /// Criteria offered for selection: value in the address, label.
     fn versions(&self) -> impl Iterator<Item = (&str, String)> {
         let all = [("any", "any".to_owned()), ("current", "current".to_owned())];
         let stored = self.stored.iter().filter(|version| !version.kind.is_case());
@@ -155,8 +148,7 @@ impl Insights {
     }
 }
 
-/// What the API answers about a time and criteria.
-struct Figures {
+struct Analytics {
     distribution: Distribution,
     trend: Trend,
     groups: ScoreGroups,
@@ -168,7 +160,7 @@ struct Figures {
     agreement: Option<AgreementReport>,
 }
 
-impl Figures {
+impl Analytics {
     async fn read(
         state: &PageState,
         user: &SessionUser,
@@ -234,8 +226,8 @@ async fn insights(
             "365".clone_into(&mut choice.days);
         }
     }
-    let figures = Box::pin(Figures::read(&state, &user, &choice)).await?;
-    let Figures {
+    let figures = Box::pin(Analytics::read(&state, &user, &choice)).await?;
+    let Analytics {
         distribution,
         trend,
         groups,
@@ -248,7 +240,7 @@ async fn insights(
     } = figures;
     let calibration = CalibrationSection::read(&state, &user, choice.suite.trim()).await?;
     let stored = criteria::list(state.api(&user)?).await?.items;
-    // What is told of the page as a whole isn't told again.
+    // Warnings of the whole page aren't repeated per section.
     let mut group_warnings = groups.warnings.clone();
     group_warnings.retain(|warning| !distribution.warnings.contains(warning));
     let total = &costs.total;
@@ -261,7 +253,7 @@ async fn insights(
         distribution: figures::histogram(&distribution),
         warnings: distribution.warnings,
         trend: figures::means(&trend),
-        groups: by_what(groups, |filter, name| choice.sessions(filter, name, &from)),
+        groups: by_kind(groups, |filter, name| choice.sessions(filter, name, &from)),
         group_warnings,
         missing: frequent(missing.items, |name| {
             choice.sessions("missing_tool", name, &from)
@@ -286,8 +278,8 @@ async fn insights(
     })
 }
 
-/// Groups of each kind that has some, the kinds as the page calls them.
-fn by_what(
+/// Groups by their kind, in page order. Kinds without groups are omitted.
+fn by_kind(
     found: ScoreGroups,
     to: impl Fn(&str, &str) -> String,
 ) -> Vec<(&'static str, Vec<SessionGroup>)> {
@@ -329,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_tool_leads_to_the_sessions_that_its_bar_counts() {
+    fn missing_tool_links_to_its_sessions() {
         let of = |criteria: &str| {
             let choice = Choice {
                 criteria: criteria.to_owned(),

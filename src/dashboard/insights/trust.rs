@@ -1,15 +1,14 @@
-//! Agreement with people: how far they agree.
+//! Agreement between users and the judge.
 
 use super::super::figures::{ENOUGH, percent};
 use super::super::words;
 use crate::wire::{Agreement, Scale};
 
-/// How far people and the judge agree, on one scale.
+/// Agreement on one scale.
 pub(in super::super) struct Trust {
-    /// Of which scale, for people.
     pub(in super::super) about: &'static str,
     pub(super) scale: String,
-    pub(in super::super) says: String,
+    pub(in super::super) summary: String,
     pub(super) labels: Vec<String>,
     pub(super) rows: Vec<(String, Vec<u64>)>,
     pub(super) warnings: Vec<String>,
@@ -33,27 +32,29 @@ impl Trust {
             return Self {
                 about: in_words(scale.scale),
                 scale: scale.scale.to_string(),
-                says: format!("{given}: fewer than {ENOUGH} say nothing, so no figure is shown."),
+                summary: format!(
+                    "{given}: fewer than {ENOUGH} say nothing, so no figure is shown."
+                ),
                 labels: Vec::new(),
                 rows: Vec::new(),
                 warnings: Vec::new(),
             };
         }
-        let mut says = format!("{given}: the same word in {}", percent(scale.raw));
+        let mut summary = format!("{given}: the same word in {}", percent(scale.raw));
         if let Some(kappa) = &scale.kappa_quadratic {
-            says.push_str(&format!(", kappa {:.2}", kappa.value));
+            summary.push_str(&format!(", kappa {:.2}", kappa.value));
             if let (Some(low), Some(high)) = (kappa.low, kappa.high) {
-                says.push_str(&format!(" (95%: {low:.2} to {high:.2})"));
+                summary.push_str(&format!(" (95%: {low:.2} to {high:.2})"));
             }
         }
         if let Some(strength) = scale.strength {
-            says.push_str(&format!(", {}", strength.in_words()));
+            summary.push_str(&format!(", {}", strength.in_words()));
         }
         let word = |label: &String| label.replace('_', " ");
         Self {
             about: in_words(scale.scale),
             scale: scale.scale.to_string(),
-            says: says + ".",
+            summary: summary + ".",
             rows: scale
                 .confusion
                 .labels
@@ -73,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn says(n: u64) -> Trust {
+    fn summary(n: u64) -> Trust {
         let scale = json!({
             "scale": "ratings", "n": n, "raters": 1, "scores": n, "raw": 0.5, "strength": "almost_perfect",
             "kappa_quadratic": {"value": 0.9, "low": 0.8, "high": 1.0},
@@ -83,16 +84,16 @@ mod tests {
     }
 
     #[test]
-    fn a_few_ratings_are_counted_and_nothing_else_is_said_of_them() {
-        let few = says(19);
+    fn few_ratings_show_only_their_count() {
+        let few = summary(19);
         assert_eq!(
-            few.says,
+            few.summary,
             "19 ratings by 1 person: fewer than 20 say nothing, so no figure is shown."
         );
         assert!(few.rows.is_empty() && few.warnings.is_empty());
-        let enough = says(20);
+        let enough = summary(20);
         assert_eq!(
-            enough.says,
+            enough.summary,
             "20 ratings by 1 person: the same word in 50%, kappa 0.90 (95%: 0.80 to 1.00), almost perfect."
         );
         assert_eq!(enough.rows, [("near perfect".to_owned(), vec![20])]);

@@ -1,4 +1,4 @@
-//! `/queue`: what waits and why, what runs, what failed for good, who works, how the judges do; with the holds.
+//! `/queue`: waiting, running and failed jobs, workers, judges, and their holds.
 
 mod rows;
 
@@ -28,9 +28,8 @@ use crate::api::judges::{self, queue};
 use crate::api::{Params, jobs};
 use crate::wire::{Jobs, Judge, PauseRequest, SessionItem};
 
-/// The heading of what workers have in hand.
 const RUNNING: &str = "Running";
-/// How many jobs of a state are shown.
+/// Maximum number of jobs shown per state.
 const SHOWN: &str = "20";
 
 pub(super) fn routes() -> Router<PageState> {
@@ -45,17 +44,15 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/jobs/{id}/cancel", post(cancel_job))
 }
 
-/// Jobs of one state.
 struct JobGroup {
     name: &'static str,
     empty: &'static str,
-    /// Whether its jobs have a reason to be told: what runs has none.
+    /// Whether to show a reason. Running jobs have none.
     has_why: bool,
     rows: Vec<JobRow>,
     more: bool,
 }
 
-/// The page below its head: what is asked for again as things happen.
 #[derive(Template)]
 #[template(path = "queue_body.html")]
 struct Body {
@@ -64,7 +61,7 @@ struct Body {
     groups: Vec<JobGroup>,
     workers: Vec<WorkerRow>,
     judges: Vec<JudgeRow>,
-    /// Judges that aren't set up and that nothing asks for.
+    /// Judges that aren't configured and that no job needs.
     unused: Vec<JudgeRow>,
     may_admin: bool,
     may_enqueue: bool,
@@ -106,7 +103,7 @@ impl Body {
         ))
     }
 
-    /// Draws what was read; the jobs are those that wait, are queued, run and failed, with the sessions that they are about.
+    /// Builds the page. `jobs` are the waiting, queued, running and failed ones; `sessions` those that the jobs belong to.
     fn new(
         Infrastructure {
             queue,
@@ -122,11 +119,11 @@ impl Body {
             .into_iter()
             .partition(|judge| judge.is_used() || judge.stop_reason().is_some());
         let counts = queue.counts;
-        // What is said to run and runs nowhere.
+        // Jobs in state running although all workers are gone.
         let left = workers
             .iter()
             .all(|worker| infrastructure::is_gone(worker, now));
-        // What to do about a wait is told by the first that waits for it.
+        // Only the first job with a wait shows its remedy.
         let mut known = BTreeSet::new();
         let mut group = |name, empty, jobs: Jobs| {
             let mut rows: Vec<JobRow> = Vec::new();
@@ -176,7 +173,6 @@ impl Body {
         }
     }
 
-    /// Whether anybody works, as far as was heard within a minute.
     fn has_worker(&self) -> bool {
         self.workers.iter().any(|worker| !worker.gone)
     }
@@ -203,7 +199,7 @@ async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
             stops: true,
             part: "Queue",
         };
-        return confirm::ask(&state, &form, "/queue/pause".to_owned(), confirmation).await;
+        return confirm::show(&state, &form, "/queue/pause".to_owned(), confirmation).await;
     }
     let request = pause_request(&form);
     form.post(&state, queue::PAUSE, request, queue::pause)
@@ -227,7 +223,7 @@ async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, f
             part: "Queue",
         };
         let action = format!("/judges/{}/pause", segment(&name));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     let request = (name, pause_request(&form));
     form.post(&state, judges::PAUSE, request, judges::pause)
@@ -267,7 +263,7 @@ async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form
             part: "Queue",
         };
         let action = format!("/jobs/{}/cancel", segment(&id));
-        return confirm::ask(&state, &form, action, confirmation).await;
+        return confirm::show(&state, &form, action, confirmation).await;
     }
     form.post(&state, jobs::CANCEL, id, jobs::cancel).await?;
     form.back_to("/queue")
@@ -309,13 +305,13 @@ mod tests {
         Body::new(
             infrastructure(hold),
             (groups.map(jobs), &HashMap::new()),
-            &SessionUser::anybody(),
+            &SessionUser::without_tokens(),
             now(),
         )
     }
 
     #[test]
-    fn an_empty_queue_says_so_and_how_to_start_a_worker() {
+    fn empty_queue_explains_how_to_start_a_worker() {
         let text = page(&Value::Null, [&[], &[], &[], &[]]).render().unwrap();
         for part in [
             "10,000+",
@@ -331,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_heartbeat_is_late_is_silent_before_it_is_gone() {
+    fn late_worker_is_silent_before_gone() {
         let worker = |state: &str, alive: bool, heard: &str| {
             let row = WorkerRow::new(fake::worker(state, alive, heard), now());
             (row.state, row.gone, row.in_hand)
@@ -360,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_queue_says_by_whom_and_whoever_may_can_resume_it() {
+    fn paused_queue_shows_user_and_resume_button() {
         let hold = fake::hold("paused", "until the <b>move</b>");
         let mut body = page(&hold, [&[], &[], &[], &[]]);
         body.may_admin = false;
@@ -379,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_have_what_can_be_done_about_them_and_a_reason_unless_they_run() {
+    fn jobs_show_actions_and_reasons() {
         let failed =
             job(&json!({"error": {"class": "too_large", "message": "m", "remedy": "trim it"}}));
         let running = [job(&json!({}))];
@@ -391,7 +387,7 @@ mod tests {
         let body = Body::new(
             infrastructure,
             (groups.map(jobs), &HashMap::new()),
-            &SessionUser::anybody(),
+            &SessionUser::without_tokens(),
             now(),
         );
         let text = body.render().unwrap();
@@ -412,13 +408,13 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("<script>"), "{text}");
-        // Nobody works: what is said to run doesn't.
+        // Without a live worker, no job is really running.
         let left = page(&Value::Null, groups).render().unwrap();
         assert_eq!(left.matches("begins again as soon as").count(), 1, "{left}");
     }
 
     #[test]
-    fn a_failure_whose_session_was_scored_since_asks_for_nothing() {
+    fn failure_scored_since_needs_no_action() {
         let shown = |scored_at: &str, batch: Value| {
             let score = json!({"score_id": uuid::Uuid::nil(), "total_score": 70, "rating": "adequate", "criteria_hash": "c", "is_current_criteria": true,
                 "simulated": false, "scored_at": scored_at, "scored_triggered_by": "ann"});
@@ -433,7 +429,7 @@ mod tests {
             let id = failed.items[0].subject_id.unwrap();
             let groups = [jobs(&[]), jobs(&[]), jobs(&[]), failed];
             let known = HashMap::from([(id, session)]);
-            let user = SessionUser::anybody();
+            let user = SessionUser::without_tokens();
             let body = Body::new(infrastructure(&Value::Null), (groups, &known), &user, now());
             body.render().unwrap()
         };
@@ -448,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_do_about_a_wait_is_told_once() {
+    fn wait_remedy_is_shown_once() {
         let waits = |reason: &str| {
             let wait = json!({"reason": reason, "target": "judge", "until": null, "remedy": format!("mend {reason}")});
             let waits = json!({"state": "queued", "wait": wait, "error": null});
@@ -466,7 +462,7 @@ mod tests {
         for remedy in ["mend paused", "mend misconfigured"] {
             assert_eq!(text.matches(remedy).count(), 1, "{text}");
         }
-        // How to start a worker stands above.
+        // Only the head of the page explains how to start a worker.
         assert_eq!(
             text.matches("<code>gavel worker</code>").count(),
             1,
@@ -476,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_offers_what_can_be_done_about_it() {
+    fn judge_row_shows_available_action() {
         let gate = |said: &str, hour: Option<u8>| {
             json!({"worker_id": uuid::Uuid::nil(), "updated_at": "2026-11-23T12:00:00Z", "breaker": "closed", "failures_in_row": 0, "reason": null, "until": null, "in_flight": 0, "pace": null,
                 "last_error": said, "last_error_at": hour.map(|hour| format!("2026-11-23T{hour:02}:00:00Z"))})
@@ -499,7 +495,7 @@ mod tests {
             let body = Body::new(
                 infrastructure,
                 (none.map(jobs), &HashMap::new()),
-                &SessionUser::anybody(),
+                &SessionUser::without_tokens(),
                 now(),
             );
             body.render().unwrap()
@@ -514,7 +510,7 @@ mod tests {
             let found = [">Pause<", ">Resume<"].map(|word| text.matches(word).count());
             assert_eq!(found, [pause, resume], "{reason:?}: {text}");
             assert!(text.contains("more than 6.50 USD"), "{text}");
-            // The newest error of any worker, and how long ago: the judge may have long outlived it.
+            // The newest error of all workers with its age, because the judge may have recovered since.
             assert_eq!(text.matches("new 503").count(), 2, "{text}");
             assert!(
                 text.contains("1 h ago") && !text.contains("old 502"),

@@ -1,4 +1,4 @@
-//! Jobs, workers and judges as rows of the queue's page.
+//! Rows of the queue page: jobs, workers, judges.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -7,7 +7,7 @@ use super::super::batch_items::session_page;
 use super::super::infrastructure;
 use super::super::links::segment;
 use super::super::session_item::called;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use crate::job::WaitReason;
 use crate::wire::{Job, Judge, SessionItem, Worker, WorkerState};
 
@@ -17,7 +17,7 @@ pub(super) struct JobRow {
     pub(super) to: String,
     pub(super) judge: String,
     pub(super) by: String,
-    pub(super) asked: Moment,
+    pub(super) asked: Timestamp,
     pub(super) why: String,
     pub(super) remedy: String,
     pub(super) retry: bool,
@@ -27,17 +27,16 @@ pub(super) struct JobRow {
 pub(super) struct WorkerRow {
     pub(super) name: String,
     pub(super) version: String,
-    pub(super) started: Moment,
-    pub(super) heard: Moment,
-    /// How many jobs it works on; what a worker had that is gone runs elsewhere.
+    pub(super) started: Timestamp,
+    pub(super) heard: Timestamp,
+    /// Number of active jobs, `–` for a gone worker because its jobs run elsewhere.
     pub(super) in_hand: String,
-    /// What it does, `silent` where its heartbeat is late, or `gone`.
+    /// The worker's state, `silent` if its heartbeat is late, or `gone`.
     pub(super) state: String,
     pub(super) colour: &'static str,
     pub(super) gone: bool,
 }
 
-/// What may be done to a judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     Pause,
@@ -54,16 +53,16 @@ pub(super) struct JudgeRow {
     pub(super) colour: &'static str,
     pub(super) control: Control,
     pub(super) detail: String,
-    /// What its newest failed call said; empty: none is known, or that it is stopped by it is told already.
+    /// Message of the newest failed call. Empty if there is none, or if it is already shown as the reason of the hold.
     pub(super) last_error: String,
-    pub(super) erred: Option<Moment>,
+    pub(super) erred: Option<Timestamp>,
     pub(super) in_flight: i32,
-    /// What the last minute used of what a minute may; empty: nobody has asked it.
+    /// Use of the rate limits in the last minute. Empty if there were no calls.
     pub(super) pace: String,
     pub(super) today: String,
 }
 
-/// What a job is about, and where that is shown.
+/// Label and address of a job's subject.
 fn place(job: &Job) -> (String, String) {
     let kind = job.kind.in_words();
     match (job.subject_id, job.batch_id) {
@@ -89,13 +88,13 @@ fn place(job: &Job) -> (String, String) {
 }
 
 impl JobRow {
-    /// A job's row. Its session, if it is about one, has its name, and maybe a score that is newer than its failure.
+    /// Builds a job's row. `session` provides the name, and the score if it is newer than the job's failure.
     pub(super) fn new(job: Job, session: Option<&SessionItem>, now: DateTime<Utc>) -> Self {
         let (what, to) = place(&job);
         let what = session.map_or(what, called);
         let failed = job.error.is_some();
         let score = session.and_then(|session| session.score.as_ref());
-        // An item of a batch may be a preview or a juror's, which no other score stands for.
+        // A batch item may be a preview or a jury score, which the session's score doesn't replace.
         let is_alone = failed && job.batch_id.is_none();
         let is_scored_since =
             is_alone && score.map(|score| score.scored_at) > job.times.finished_at;
@@ -110,12 +109,12 @@ impl JobRow {
             to,
             judge: job.judge.unwrap_or_else(|| "none".to_owned()),
             by: job.triggered_by,
-            asked: words::moment(job.times.created_at, now),
+            asked: words::timestamp(job.times.created_at, now),
             why,
             remedy: match (job.error, &job.wait) {
                 (Some(_), _) if is_scored_since => "Nothing: it was scored since.".to_owned(),
                 (Some(error), _) => error.remedy,
-                // The head of the page says how to start a worker.
+                // The head of the page explains how to start a worker.
                 (None, Some(wait)) if wait.reason != WaitReason::NoWorker => {
                     wait.remedy.clone().unwrap_or_default()
                 }
@@ -130,7 +129,7 @@ impl JobRow {
 impl WorkerRow {
     pub(super) fn new(worker: Worker, now: DateTime<Utc>) -> Self {
         let gone = infrastructure::is_gone(&worker, now);
-        let heard = infrastructure::is_heard(&worker, now);
+        let heard = infrastructure::has_recent_heartbeat(&worker, now);
         let (state, colour) = match (gone, heard) {
             (true, _) if worker.state == WorkerState::Stopped => {
                 (worker.state.to_string(), "waiting")
@@ -142,8 +141,8 @@ impl WorkerRow {
         Self {
             name: worker.name,
             version: worker.version,
-            started: words::moment(worker.started_at, now),
-            heard: words::moment(worker.heartbeat_at, now),
+            started: words::timestamp(worker.started_at, now),
+            heard: words::timestamp(worker.heartbeat_at, now),
             in_hand: match heard && !gone {
                 true => worker.in_hand.to_string(),
                 false => "–".to_owned(),
@@ -173,13 +172,13 @@ impl JudgeRow {
             colour,
             control: match &judge.hold {
                 None => Control::Pause,
-                // A cap ends with its day or month, or where it is raised: the API resumes nothing that is capped.
+                // A cap ends with its day or month or when it is raised. The API doesn't resume a capped judge.
                 Some(hold) if hold.reason == WaitReason::Budget => Control::None,
                 Some(_) => Control::Resume,
             },
             erred: error
                 .and_then(|(_, at)| at)
-                .map(|at| words::moment(at, now)),
+                .map(|at| words::timestamp(at, now)),
             last_error: error.map_or_else(String::new, |(text, _)| text.to_owned()),
             in_flight: judge.gates.iter().map(|gate| gate.in_flight).sum(),
             pace: judge.pace_text(),

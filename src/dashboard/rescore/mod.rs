@@ -1,5 +1,5 @@
-//! `/rescore`: score what a filter finds again, or under other criteria. Always plans first: how many, what it costs, how long; then
-//! asks, then does it. What was filled in wrongly is told in the form, with all that was filled in.
+//! `/rescore`: scores the sessions that a filter matches again, or under other criteria. Shows a plan first (number of sessions, cost,
+//! duration) and runs it after a confirmation. Validation errors are shown in the form, which keeps its input.
 
 mod plan;
 mod request;
@@ -15,15 +15,15 @@ use super::address::Address;
 use super::criteria::called_by_hash;
 use super::form::Form;
 use super::frame::Frame;
-use super::page::{Page, PageError, go, html, with_status};
+use super::page::{Page, PageError, html, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use crate::api::{problem, rescore};
 use crate::wire::{Batch, RescorePlan, RescoreRequest};
 use plan::PlanPage;
-use request::{FieldFault, body, faults, is_filter};
+use request::{FormError, body, form_errors, is_filter};
 
-/// The fields that show their own faults; those of others stand above the form.
+/// Fields that show their errors. Errors of other fields are shown above the form.
 const FIELDS: [&str; 9] = [
     "purpose",
     "repeats",
@@ -38,35 +38,33 @@ const FIELDS: [&str; 9] = [
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
-        .route("/rescore", get(ask).post(plan))
+        .route("/rescore", get(show_form).post(plan))
         .route("/rescore/go", post(start))
 }
 
-/// A judge that can sit in a jury.
 struct Juror {
     name: String,
     simulated: bool,
 }
 
-/// The form.
 #[derive(Template)]
 #[template(path = "rescore.html")]
-struct Ask {
+struct RescoreForm {
     frame: Frame,
-    /// What was filled in, or stands in the address.
+    /// Input of the form or parameters of the address.
     filled: Vec<(String, String)>,
     jurors: Vec<Juror>,
-    faults: Vec<FieldFault>,
-    /// What the criteria are called that the address names; empty: it names none.
+    form_errors: Vec<FormError>,
+    /// Display name of the criteria in the address. Empty if there are none.
     criteria: String,
 }
 
-impl Ask {
+impl RescoreForm {
     async fn read(
         state: &PageState,
         user: SessionUser,
         filled: Vec<(String, String)>,
-        faults: Vec<FieldFault>,
+        form_errors: Vec<FormError>,
     ) -> Result<Self, PageError> {
         let named = filled.iter().find(|(name, _)| name == "with");
         let named = named.map_or("", |(_, value)| value.as_str());
@@ -84,48 +82,46 @@ impl Ask {
             jurors: configured.map(juror).collect(),
             frame: Frame::load(state, user, "Rescore", "Score many sessions").await,
             filled,
-            faults,
+            form_errors,
             criteria,
         })
     }
 
-    /// What says which sessions.
     fn filters(&self) -> impl Iterator<Item = &(String, String)> {
         let filled = self.filled.iter();
         filled.filter(|(name, value)| is_filter(name) && !value.trim().is_empty())
     }
 
-    /// What was filled into a field; empty: nothing.
     fn value(&self, name: &str) -> &str {
         let mut filled = self.filled.iter();
         let found = filled.find(|(key, _)| key == name);
         found.map_or("", |(_, value)| value)
     }
 
-    /// Whether a field holds this, among others.
     fn holds(&self, name: &str, value: &str) -> bool {
         let mut filled = self.filled.iter();
         filled.any(|(key, held)| key == name && held == value)
     }
 
-    /// What is wrong with a field.
-    fn faults_of(&self, name: &str) -> impl Iterator<Item = &str> {
-        let found = self.faults.iter().filter(move |fault| fault.field == name);
+    fn errors_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        let found = self
+            .form_errors
+            .iter()
+            .filter(move |fault| fault.field == name);
         found.map(|fault| fault.message.as_str())
     }
 
-    /// Whether a field is to be mended.
     fn is_wrong(&self, name: &str) -> bool {
-        self.faults_of(name).next().is_some()
+        self.errors_of(name).next().is_some()
     }
 
-    /// What is wrong elsewhere.
-    fn other_faults(&self) -> impl Iterator<Item = &FieldFault> {
-        let faults = self.faults.iter();
-        faults.filter(|fault| !FIELDS.contains(&fault.field.as_str()))
+    /// Errors of fields that don't show them.
+    fn other_errors(&self) -> impl Iterator<Item = &FormError> {
+        let form_errors = self.form_errors.iter();
+        form_errors.filter(|fault| !FIELDS.contains(&fault.field.as_str()))
     }
 
-    /// The attributes by which a field that is wrong says so.
+    /// ARIA attributes of an invalid field.
     fn marks(&self, name: &str) -> String {
         if !self.is_wrong(name) {
             return String::new();
@@ -134,13 +130,12 @@ impl Ask {
     }
 }
 
-/// Asks what to score, starting from the list's filters.
-async fn ask(
+async fn show_form(
     State(state): State<PageState>,
     user: SessionUser,
     Address(filled): Address<Vec<(String, String)>>,
 ) -> Page {
-    // What is skipped here would be scored: everything, where a filter was meant.
+    // An unknown filter is an error, because ignoring it would score all sessions.
     let strange = filled.iter().map(|(name, _)| name.as_str());
     let strange =
         strange.filter(|name| !is_filter(name) && !FIELDS.contains(name) && *name != "with");
@@ -148,16 +143,16 @@ async fn ask(
         let message = "narrows nothing here: correct the address behind the question mark";
         return Err(problem::of_field(name, message).into());
     }
-    html(&Ask::read(&state, user, filled, Vec::new()).await?)
+    html(&RescoreForm::read(&state, user, filled, Vec::new()).await?)
 }
 
-/// The form once more, with what is wrong in it; another problem is a page of its own.
-async fn ask_again(state: &PageState, form: Form, fault: PageError) -> Page {
-    let Some(faults) = faults(fault.problem()) else {
+/// Renders the form again with its errors. Any other problem has its own page.
+async fn show_errors(state: &PageState, form: Form, fault: PageError) -> Page {
+    let Some(form_errors) = form_errors(fault.problem()) else {
         return Err(fault);
     };
     let filled = form.rest();
-    let page = Ask::read(state, form.user, filled, faults).await?;
+    let page = RescoreForm::read(state, form.user, filled, form_errors).await?;
     with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
@@ -170,7 +165,7 @@ async fn plan(State(state): State<PageState>, form: Form) -> Page {
             let criteria = called_by_hash(&state, &form.user, &plan.criteria_hash).await?;
             html(&PlanPage::new(frame, &form, (plan, criteria), key))
         }
-        Err(fault) => ask_again(&state, form, fault).await,
+        Err(fault) => show_errors(&state, form, fault).await,
     }
 }
 
@@ -185,8 +180,8 @@ async fn planned(state: &PageState, form: &Form) -> Result<RescorePlan, PageErro
 
 async fn start(State(state): State<PageState>, form: Form) -> Page {
     match started(&state, &form).await {
-        Ok(batch) => go(form.user.piece, &format!("/batches/{}", batch.batch_id)),
-        Err(fault) => ask_again(&state, form, fault).await,
+        Ok(batch) => redirect(form.user.fragment, &format!("/batches/{}", batch.batch_id)),
+        Err(fault) => show_errors(&state, form, fault).await,
     }
 }
 

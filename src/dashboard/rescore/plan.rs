@@ -1,4 +1,4 @@
-//! What a request would come to, as the API plans it: counts, tokens, money, time, and what each option does to them.
+//! Plan of a rescore, as calculated by the API: counts, tokens, cost, duration, and the effect of each option.
 
 use super::super::form::Form;
 use super::super::frame::Frame;
@@ -6,13 +6,11 @@ use super::super::words;
 use crate::wire::{CostRange, RescorePlan};
 use askama::Template;
 
-/// A plan, to be confirmed.
 #[derive(Template)]
 #[template(path = "rescore_plan.html")]
 pub(super) struct PlanPage {
     frame: Frame,
     fields: Vec<(String, String)>,
-    /// What they are called.
     criteria: String,
     matching: String,
     to_score: u64,
@@ -27,12 +25,10 @@ pub(super) struct PlanPage {
     key: String,
 }
 
-/// Why a preview may find no session.
 const NOTHING_TO_PREVIEW: &str = "A preview takes sessions with a score by the current criteria, to compare with, and none has one. \
     Score some by them first, or choose others: begin from the list of sessions with a filter, then Score many.";
 
 impl PlanPage {
-    /// The page of what a form would come to.
     pub(super) fn new(
         frame: Frame,
         form: &Form,
@@ -60,7 +56,7 @@ impl PlanPage {
             ),
             cost: plan.cost_usd.as_ref().map_or_else(
                 || "not known: a judge's model has no price".to_owned(),
-                says,
+                text,
             ),
             took: took(form, plan.duration_s),
             warnings: plan.warnings.into_iter().chain(nothing).collect(),
@@ -71,7 +67,7 @@ impl PlanPage {
     }
 }
 
-/// What was filled in, with the criteria and the count of the plan: what runs is what was shown, whatever has come since.
+/// Form fields plus the plan's criteria and count, so that the request runs exactly what was shown even if data has changed since.
 fn pinned(form: &Form, plan: &RescorePlan) -> Vec<(String, String)> {
     let mut fields = form.rest();
     fields.retain(|(name, _)| !matches!(name.as_str(), "with" | "max"));
@@ -80,13 +76,13 @@ fn pinned(form: &Form, plan: &RescorePlan) -> Vec<(String, String)> {
     fields
 }
 
-fn says(cost: &CostRange) -> String {
+fn text(cost: &CostRange) -> String {
     let [low, expected, high] =
         [cost.low, cost.expected, cost.high].map(|usd| words::usd(Some(usd)));
     format!("about {expected} ({low} to {high})")
 }
 
-/// What the options that were chosen do, a sentence each.
+/// One sentence per selected option.
 fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, String)> {
     let sessions = words::counted(sessions, "session");
     let purpose = match form.text("purpose") {
@@ -104,13 +100,13 @@ fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, Stri
     };
     let mut effects = vec![("What for", purpose)];
     if form.ticked("economy") {
-        let says = "the judge's batch endpoint answers within a day; its lower price is in the cost above. It can't be stopped by a budget";
-        effects.push(("Provider batch", says.to_owned()));
+        let text = "the judge's batch endpoint answers within a day; its lower price is in the cost above. It can't be stopped by a budget";
+        effects.push(("Provider batch", text.to_owned()));
     }
     effects
 }
 
-/// How long it takes, as far as that is known.
+/// Expected duration, or that it is unknown.
 fn took(form: &Form, seconds: Option<f64>) -> String {
     match (seconds, form.ticked("economy")) {
         (_, true) => "within a day, when the provider has answered".to_owned(),
@@ -119,7 +115,6 @@ fn took(form: &Form, seconds: Option<f64>) -> String {
     }
 }
 
-/// A duration for people.
 fn lasting(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => "less than a second".to_owned(),
@@ -132,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_in_their_own_units() {
+    fn formats_durations() {
         for (seconds, text) in [
             (0.3, "less than a second"),
             (12.0, "about 12 s"),

@@ -1,4 +1,4 @@
-//! What the form of `/rescore` asks of POST `/api/v1/rescore`, and where the API's faults stand in the form.
+//! Converts the form of `/rescore` to the body of POST `/api/v1/rescore`, and the API's field errors to fields of the form.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::super::form::Form;
 use crate::api::{ApiError, problem, typed};
 use crate::wire::{Problem, RescoreRequest};
 
-/// The filter's fields that are text to the API.
+/// Filter fields that the API takes as text.
 const TEXTS: [&str; 9] = [
     "q",
     "status",
@@ -19,16 +19,12 @@ const TEXTS: [&str; 9] = [
     "missing_tool",
 ];
 
-/// A fault of one field, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FieldFault {
-    /// The field's name in the form.
+pub(super) struct FormError {
     pub(super) field: String,
-    /// What is wrong, and what would be right.
     pub(super) message: String,
 }
 
-/// Whether a field says which sessions are meant.
 pub(super) fn is_filter(name: &str) -> bool {
     TEXTS.contains(&name)
         || matches!(
@@ -37,10 +33,10 @@ pub(super) fn is_filter(name: &str) -> bool {
         )
 }
 
-/// The body that the form asks for.
+/// Builds the request body from the form.
 ///
 /// # Errors
-/// The fields that can't be read.
+/// The fields that can't be parsed.
 pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
     let mut wrong = Wrong::default();
     let mut body = Map::new();
@@ -83,16 +79,15 @@ pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
     }
 }
 
-/// Fields that can't be read, each with its fault: all are told at once.
+/// Fields that can't be parsed, each with its error. Collected so that all are reported at once.
 #[derive(Default)]
 struct Wrong(Vec<(String, String)>);
 
 impl Wrong {
-    /// What was read; a fault is kept.
     fn or<T>(&mut self, read: Result<Option<T>, ApiError>) -> Option<T> {
         read.unwrap_or_else(|error| {
-            let faults = error.problem().errors.into_iter();
-            self.0.extend(faults.map(|fault| {
+            let form_errors = error.problem().errors.into_iter();
+            self.0.extend(form_errors.map(|fault| {
                 let name = fault.pointer.trim_start_matches('/').to_owned();
                 (name, fault.message)
             }));
@@ -101,7 +96,6 @@ impl Wrong {
     }
 }
 
-/// Which sessions.
 fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
     let mut filter = form.texts(&TEXTS);
     if let Some(rated) = wrong.or(form.read::<bool>("rated", "true or false")) {
@@ -129,19 +123,19 @@ fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
     filter
 }
 
-/// A problem's faults by the form's own fields; `None` where it is about something else than what was filled in.
-pub(super) fn faults(problem: &Problem) -> Option<Vec<FieldFault>> {
+/// Converts a problem's errors to fields of the form. `None` if the problem isn't a validation error.
+pub(super) fn form_errors(problem: &Problem) -> Option<Vec<FormError>> {
     if problem.status != 422 || problem.errors.is_empty() {
         return None;
     }
-    let faults = problem.errors.iter().map(|fault| FieldFault {
+    let form_errors = problem.errors.iter().map(|fault| FormError {
         field: field(&fault.pointer).to_owned(),
         message: fault.message.clone(),
     });
-    Some(faults.collect())
+    Some(form_errors.collect())
 }
 
-/// The form's field that a pointer into the body is about.
+/// The form field for a JSON pointer into the body.
 fn field(pointer: &str) -> &str {
     let path = pointer.trim_start_matches('/');
     match path.split_once('/').unwrap_or((path, "")) {
@@ -158,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_of_the_body_stands_at_the_field_that_it_came_from() {
+    fn body_errors_map_to_form_fields() {
         for (pointer, name) in [
             ("/repeats", "repeats"),
             ("/judges", "judge"),
@@ -174,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_filled_in_wrongly_is_told_in_the_form() {
+    fn only_validation_errors_are_shown_in_the_form() {
         let wrong = problem::of_field("economy", "is not for purpose jury");
-        let told = faults(&wrong.problem()).unwrap();
+        let told = form_errors(&wrong.problem()).unwrap();
         assert_eq!(told[0].field, "economy");
-        assert!(faults(&ApiError::StaleForm.problem()).is_none());
+        assert!(form_errors(&ApiError::StaleForm.problem()).is_none());
     }
 }

@@ -1,5 +1,4 @@
-//! `/scores/{id}/calls`, `/jobs/{id}/calls`: the judge's calls behind a score, or of a job that has none, each with the beginning of its raw
-//! reply.
+//! `/scores/{id}/calls`, `/jobs/{id}/calls`: judge calls of a score, or of a job without a score, with the start of each raw reply.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -14,10 +13,9 @@ use super::super::user::SessionUser;
 use crate::api::{jobs, scores};
 use crate::wire::{Call, JobError};
 
-/// HTML of all replies together, bytes: with its head the page stays below 150 KB.
-const TOGETHER: usize = 96 << 10;
+/// Limit of all replies, bytes of HTML. With its head the page stays below 150 KB.
+const MAX_PAGE_BYTES: usize = 96 << 10;
 
-/// A call with as much of its reply as the page holds.
 struct ShownCall {
     call: Call,
     reply: Option<Cut>,
@@ -27,10 +25,8 @@ struct ShownCall {
 #[template(path = "calls.html")]
 struct CallsPage {
     frame: Frame,
-    /// Where to go back to, and what that is.
     back: (String, &'static str),
     job_id: Uuid,
-    /// Why the job has no score.
     error: Option<JobError>,
     calls: Vec<ShownCall>,
 }
@@ -42,7 +38,7 @@ impl CallsPage {
         back: (String, &'static str),
         (job_id, calls): (Uuid, Vec<Call>),
     ) -> Self {
-        let share = TOGETHER / calls.len().max(1);
+        let share = MAX_PAGE_BYTES / calls.len().max(1);
         Self {
             frame: Frame::load(state, user, "Sessions", "Calls").await,
             back,
@@ -62,7 +58,7 @@ impl CallsPage {
     }
 }
 
-/// The calls behind a score with their raw replies: loaded when they are asked for.
+/// Page of a score's calls. Separate because the raw replies are large.
 pub(super) async fn calls(
     State(state): State<PageState>,
     user: SessionUser,
@@ -77,7 +73,6 @@ pub(super) async fn calls(
     html(&CallsPage::load(&state, user, back, (version.score.job_id, calls)).await)
 }
 
-/// The calls of a job, which may have failed and have no score.
 pub(super) async fn of_job(
     State(state): State<PageState>,
     user: SessionUser,

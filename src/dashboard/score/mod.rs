@@ -1,4 +1,4 @@
-//! `/scores/{id}`: what a judge said of a session and why, what it missed, where the score comes from, what people think of it.
+//! `/scores/{id}`: a score with its reasoning, missing tools, origin and ratings.
 
 mod calls;
 mod rating;
@@ -38,10 +38,9 @@ pub(super) fn routes() -> Router<PageState> {
 struct ScorePage {
     frame: Frame,
     score: ScoreDetail,
-    /// What the alert was and whose work it is, as far as known.
     about: Option<SessionItem>,
     case: Case,
-    /// The key of the form that asks for another one.
+    /// Idempotency key of the form that requests another score.
     again_key: Uuid,
 }
 
@@ -56,7 +55,7 @@ async fn page(
     typed: Typed,
 ) -> Result<ScorePage, PageError> {
     let version = scores::read(state.api(&user)?, id).await?;
-    let mut score = ScoreDetail::whole(state, &user, version).await?;
+    let mut score = ScoreDetail::load(state, &user, version).await?;
     score.typed = typed;
     let id = score.answer.session_id.to_string();
     let about = session_item::item(state, &user, &id).await?;

@@ -1,4 +1,4 @@
-//! Human ratings of a score, and their form.
+//! User ratings of a score, and their form.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -7,33 +7,30 @@ use futures::TryFutureExt as _;
 
 use super::super::form::Form;
 use super::super::links::segment;
-use super::super::page::{Page, PageError, go, is_mendable, refusal, with_status};
+use super::super::page::{Page, PageError, error_html, is_fixable, redirect, with_status};
 use super::super::state::PageState;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::page;
 use crate::api::{problem, ratings, typed};
 use crate::wire::{HumanRating, Problem, RatingRequest};
 
-/// What a person gave, in words.
 pub(in super::super) struct Opinion {
     pub(in super::super) given: String,
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
-    pub(in super::super) at: Moment,
-    /// Whether it is of the session as such, and not of this score.
+    pub(in super::super) at: Timestamp,
+    /// Whether it rates the session rather than this score.
     pub(in super::super) of_session: bool,
 }
 
-/// A rating that was filled in and not taken.
+/// A rejected rating as typed.
 #[derive(Debug, Default)]
 pub(in super::super) struct Typed {
     pub(in super::super) rating: String,
     pub(in super::super) total: String,
     pub(in super::super) comment: String,
     pub(in super::super) by: String,
-    /// Why it wasn't taken, HTML.
-    pub(in super::super) refused: String,
-    /// The fields that are to be mended.
+    pub(in super::super) error_html: String,
     wrong: Vec<String>,
 }
 
@@ -45,7 +42,7 @@ impl Typed {
             total: text("total"),
             comment: text("comment"),
             by: text("by"),
-            refused: refusal(problem),
+            error_html: error_html(problem),
             wrong: problem
                 .errors
                 .iter()
@@ -54,7 +51,7 @@ impl Typed {
         }
     }
 
-    /// The attribute by which a field that is wrong says so.
+    /// `aria-invalid` attribute of an invalid field. Empty if it is valid.
     pub(in super::super) fn mark(&self, field: &str) -> &'static str {
         match self.wrong.iter().any(|wrong| wrong == field) {
             true => r#" aria-invalid="true""#,
@@ -64,7 +61,7 @@ impl Typed {
 }
 
 impl Opinion {
-    pub(super) fn says(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         match self.comment.as_str() {
             "" => self.given.clone(),
             comment => format!("{}: {comment}", self.given),
@@ -85,19 +82,22 @@ pub(in super::super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opin
         comment: rating.comment.unwrap_or_default(),
         by: rating.by,
         of_session: rating.score_id.is_none(),
-        at: words::moment(rating.at, now),
+        at: words::timestamp(rating.at, now),
     }
 }
 
-/// Keeps what a person thinks of a score; what can't be read comes back with its form.
+/// Stores a rating. Shows the form again if it is invalid.
 pub(super) async fn rate(
     State(state): State<PageState>,
     Path(id): Path<String>,
     form: Form,
 ) -> Page {
     match keep(&state, &id, &form).await {
-        Ok(()) => go(form.user.piece, &format!("/scores/{}#people", segment(&id))),
-        Err(fault) if is_mendable(fault.problem()) && !form.user.piece => {
+        Ok(()) => redirect(
+            form.user.fragment,
+            &format!("/scores/{}#people", segment(&id)),
+        ),
+        Err(fault) if is_fixable(fault.problem()) && !form.user.fragment => {
             let typed = Typed::from_form(&form, fault.problem());
             let page = page(&state, form.user, &id, typed).await?;
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)

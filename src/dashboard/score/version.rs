@@ -1,4 +1,4 @@
-//! Every score that a session had, a line for each.
+//! Score history of a session.
 
 use uuid::Uuid;
 
@@ -7,20 +7,18 @@ use super::super::page::PageError;
 use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use crate::api::scores;
 use crate::wire::ScoreVersion;
 
-/// A line of a session's history of scores.
 pub(in super::super) struct Version {
     pub(in super::super) badge: Badge,
-    pub(in super::super) scored: Moment,
+    pub(in super::super) scored: Timestamp,
     pub(in super::super) answer: ScoreVersion,
     pub(in super::super) compare: Option<String>,
 }
 
 impl Version {
-    /// Every score of a session, newest first.
     pub(in super::super) async fn load_all(
         state: &PageState,
         user: &SessionUser,
@@ -38,7 +36,7 @@ impl Version {
             let pair = |newer| query(&[("a", id.as_str()), ("b", newer)]);
             Self {
                 badge: Badge::from(&answer.score),
-                scored: words::moment(answer.score.scored_at, now),
+                scored: words::timestamp(answer.score.scored_at, now),
                 compare: newer.map(|newer| format!("/compare{}", pair(newer))),
                 answer,
             }

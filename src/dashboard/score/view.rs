@@ -1,4 +1,4 @@
-//! A score as it is drawn, out of what the API answers about it, its criteria and its ratings.
+//! View of a score, built from the API's score, its criteria and its ratings.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -11,33 +11,32 @@ use super::super::page::found;
 use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::rating::{Opinion, Typed, opinion};
 use crate::api::{Params, criteria, jobs, ratings, scores};
 use crate::job::Kind;
 use crate::job::Purpose;
 use crate::wire::{AlternativeApproach, CriteriaDetail, Score, ScoreVersion};
 
-/// How many tools are listed.
-const TOOLS: usize = 40;
-/// How many approaches are told, and of each how many steps.
-const APPROACHES: usize = 10;
-const STEPS: usize = 20;
-/// Characters of a name, and of a sentence about it.
-const NAME: usize = 120;
-const SENTENCE: usize = 600;
+const MAX_TOOLS: usize = 40;
+const MAX_APPROACHES: usize = 10;
+const MAX_STEPS: usize = 20;
+/// Limits of a name and of a sentence, characters.
+const MAX_NAME_CHARS: usize = 120;
+const MAX_SENTENCE_CHARS: usize = 600;
 
-/// An approach with so many of its steps, each cut.
 fn clipped(approach: AlternativeApproach) -> AlternativeApproach {
-    let steps = approach.steps.iter().take(STEPS);
+    let steps = approach.steps.iter().take(MAX_STEPS);
     AlternativeApproach {
-        name: words::clip(&approach.name, NAME),
-        description: words::clip(&approach.description, SENTENCE),
-        steps: steps.map(|step| words::clip(step, SENTENCE)).collect(),
+        name: words::clip(&approach.name, MAX_NAME_CHARS),
+        description: words::clip(&approach.description, MAX_SENTENCE_CHARS),
+        steps: steps
+            .map(|step| words::clip(step, MAX_SENTENCE_CHARS))
+            .collect(),
     }
 }
 
-/// One dimension of a score: its points, of how many, and how wide its bar is of 100.
+/// Points of one dimension, their maximum, and the width of the bar in percent.
 pub(in super::super) struct DimensionBar {
     pub(in super::super) name: String,
     pub(in super::super) points: f64,
@@ -47,38 +46,35 @@ pub(in super::super) struct DimensionBar {
 
 pub(in super::super) struct ScoreDetail {
     pub(in super::super) badge: Badge,
-    /// The API's answer, but for what stands in the other fields.
+    /// The API's score without the parts moved to other fields.
     pub(in super::super) answer: Score,
     pub(in super::super) parts: Vec<DimensionBar>,
-    /// What its criteria are called.
     pub(in super::super) criteria: String,
     pub(in super::super) reasoning: String,
     pub(in super::super) missing_tools: Vec<ToolRow>,
     pub(in super::super) approaches: Vec<AlternativeApproach>,
-    /// How many tools and approaches there are besides.
+    /// Number of hidden tools and approaches.
     pub(in super::super) more: usize,
-    pub(in super::super) scored: Moment,
-    pub(in super::super) superseded: Option<Moment>,
-    /// What it is, if it never was its session's score.
+    pub(in super::super) scored: Timestamp,
+    pub(in super::super) superseded: Option<Timestamp>,
+    /// Kind of a score that never was its session's current one. Empty otherwise.
     pub(in super::super) aside: &'static str,
-    /// How many calls of the judge it took; `None`: none is kept.
+    /// Number of judge calls. `None` if none are stored.
     pub(in super::super) calls: Option<usize>,
     pub(in super::super) opinions: Vec<Opinion>,
     pub(in super::super) may_rate: bool,
-    /// What was said before by the person who looks: another rating takes its place.
+    /// The user's previous rating, which a new one replaces.
     pub(in super::super) own: Option<String>,
-    /// Whom ratings of that person are kept under.
     pub(in super::super) signs_as: String,
-    /// Whether that is a name of theirs, rather than everybody's.
+    /// Whether the name is the user's own rather than one shared by all users.
     pub(in super::super) has_name: bool,
-    /// What was filled in and not taken, with why.
     pub(in super::super) typed: Typed,
     pub(in super::super) form_token: String,
     pub(in super::super) key: String,
 }
 
 impl ScoreDetail {
-    /// A score without what only its own page shows.
+    /// Builds a view without the parts shown only on the score's page.
     pub(in super::super) fn from_version(version: ScoreVersion, now: DateTime<Utc>) -> Self {
         let ScoreVersion {
             score: mut answer,
@@ -91,7 +87,8 @@ impl ScoreDetail {
         Self {
             badge: Badge::from(&answer),
             criteria: words::short(&answer.criteria_hash).to_owned(),
-            more: tools.len().saturating_sub(TOOLS) + approaches.len().saturating_sub(APPROACHES),
+            more: tools.len().saturating_sub(MAX_TOOLS)
+                + approaches.len().saturating_sub(MAX_APPROACHES),
             calls: None,
             parts: parts
                 .filter_map(|(name, points)| {
@@ -106,22 +103,22 @@ impl ScoreDetail {
             reasoning: markdown::render(&answer.score_reasoning, Some(answer.session_id)),
             missing_tools: tools
                 .into_iter()
-                .take(TOOLS)
-                .map(|tool| ToolRow::new(tool, NAME, SENTENCE))
+                .take(MAX_TOOLS)
+                .map(|tool| ToolRow::new(tool, MAX_NAME_CHARS, MAX_SENTENCE_CHARS))
                 .collect(),
             approaches: approaches
                 .into_iter()
-                .take(APPROACHES)
+                .take(MAX_APPROACHES)
                 .map(clipped)
                 .collect(),
-            scored: words::moment(answer.scored_at, now),
+            scored: words::timestamp(answer.scored_at, now),
             aside: match purpose {
                 Purpose::Preview => "a preview of what other criteria would say",
                 Purpose::Repeat => "a repeat, asked to see how steady the judge is",
                 Purpose::Jury => "one vote of a jury",
                 Purpose::Score => "",
             },
-            superseded: superseded_at.map(|at| words::moment(at, now)),
+            superseded: superseded_at.map(|at| words::timestamp(at, now)),
             answer,
             opinions: Vec::new(),
             may_rate: false,
@@ -134,7 +131,6 @@ impl ScoreDetail {
         }
     }
 
-    /// A session's current score, with all that its page shows.
     pub(in super::super) async fn current_of(
         state: &PageState,
         user: &SessionUser,
@@ -148,14 +144,14 @@ impl ScoreDetail {
                     purpose: Purpose::Score,
                     superseded_at: None,
                 };
-                Ok(Some(Self::whole(state, user, version).await?))
+                Ok(Some(Self::load(state, user, version).await?))
             }
             None => Ok(None),
         }
     }
 
-    /// Adds what stands elsewhere: the maxima of its criteria, what people gave.
-    pub(super) async fn whole(
+    /// Loads the remaining parts: the criteria's maxima, the ratings and the calls.
+    pub(super) async fn load(
         state: &PageState,
         user: &SessionUser,
         version: ScoreVersion,
@@ -175,7 +171,7 @@ impl ScoreDetail {
         let mut score = Self::from_version(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());
         score.calls = calls.filter(|calls| *calls > 0);
-        missing_tools::tell(&mut score.missing_tools, &elsewhere);
+        missing_tools::set_elsewhere(&mut score.missing_tools, &elsewhere);
         if let Some(criteria) = &criteria {
             score.criteria = called(&criteria.version);
         }
@@ -191,13 +187,13 @@ impl ScoreDetail {
             .opinions
             .iter()
             .filter(|o| o.by == score.signs_as && !o.of_session);
-        score.own = earlier.next().map(Opinion::says);
+        score.own = earlier.next().map(Opinion::summary);
         score.form_token = user.form_token.clone();
         score.key = Uuid::new_v4().to_string();
         Ok(score)
     }
 
-    /// Gives the parts the maxima of the criteria, and puts first where most points were lost.
+    /// Sets the maxima of the dimensions, and sorts by lost points, most first.
     fn arrange(&mut self, dimensions: &[(&str, f64)]) {
         for part in &mut self.parts {
             let dimension = dimensions.iter().find(|(name, _)| *name == part.name);
@@ -212,7 +208,7 @@ impl ScoreDetail {
     }
 }
 
-/// What another score of its session does to a score, and what it may cost.
+/// Explains the effect and the possible cost of scoring the session again.
 pub(in super::super) fn again(score: &Score) -> String {
     format!(
         "The score it has stays in its history, and the judge is paid once more. What it was paid for this one: {}.",

@@ -1,4 +1,4 @@
-//! `/sessions/{id}`: the alert and what the agent concluded, then the conversation, its technical side, or the scores it had.
+//! `/sessions/{id}`: alert and final analysis, then the conversation, the technical details, or the score history.
 
 mod scoring_status;
 
@@ -10,29 +10,27 @@ use axum::routing::{get, post};
 use uuid::Uuid;
 
 use super::confirm::{self, Confirmation, is_sure};
-use super::conversation::{Case, LINES, PageRange, ShownMessage, Start, said};
+use super::conversation::{Case, PageRange, ShownMessage, Start, TABLE_PAGE_SIZE, shown_messages};
 use super::form::Form;
 use super::frame::Frame;
 use super::links::{MESSAGES, segment};
-use super::page::{Page, PageError, go, html};
+use super::page::{Page, PageError, html, redirect};
 use super::score::{ScoreDetail, Version};
 use super::state::PageState;
 use super::user::SessionUser;
-use super::words::{self, Moment};
+use super::words::{self, Timestamp};
 use crate::api;
 use crate::wire::Session;
 pub(super) use scoring_status::{LEFT, scoring_status};
 use scoring_status::{ScoringStatus, Subject, subject};
 
-/// What follows from deleting a session.
 const DELETED: &str =
     "Its messages, scores, ratings, jobs and judge calls go with it. It can't be undone.";
-/// How many scores the history lists, the newest.
-const SCORES: usize = 100;
-/// How many tags and tools are named.
-const NAMED: usize = 20;
-/// Characters of what stands in a cell.
-const CELL: usize = 40;
+const MAX_SCORES: usize = 100;
+/// Maximum number of tags and tools shown.
+const MAX_NAMES: usize = 20;
+/// Maximum length of a table cell, characters.
+const MAX_CELL_CHARS: usize = 40;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -63,7 +61,7 @@ impl Side {
     ];
 }
 
-/// The score that a session has, for pages that stay open.
+/// Current score of a session, for live updates.
 #[derive(Template)]
 #[template(path = "session_scored.html")]
 struct Scored {
@@ -84,13 +82,12 @@ impl Scored {
     }
 }
 
-/// Every score that a session had, for pages that stay open.
+/// Score history of a session, for live updates.
 #[derive(Template)]
 #[template(path = "session_history.html")]
 struct History {
     session_id: Uuid,
     versions: Vec<Version>,
-    /// How many there are besides.
     older: usize,
 }
 
@@ -101,8 +98,8 @@ impl History {
         session_id: Uuid,
     ) -> Result<Self, PageError> {
         let mut versions = Version::load_all(state, user, session_id).await?;
-        let older = versions.len().saturating_sub(SCORES);
-        versions.truncate(SCORES);
+        let older = versions.len().saturating_sub(MAX_SCORES);
+        versions.truncate(MAX_SCORES);
         Ok(Self {
             session_id,
             versions,
@@ -117,12 +114,12 @@ struct SessionPage {
     frame: Frame,
     session: Session,
     case: Case,
-    started: Option<Moment>,
-    finished: Option<Moment>,
+    started: Option<Timestamp>,
+    finished: Option<Timestamp>,
     scoring_status: ScoringStatus,
     side: Side,
     window: PageRange,
-    said: Vec<ShownMessage>,
+    shown_messages: Vec<ShownMessage>,
     scored: Option<Scored>,
     history: Option<History>,
 }
@@ -135,7 +132,6 @@ impl SessionPage {
             .map(move |(side, name, end)| (name, format!("/sessions/{id}{end}"), side == here))
     }
 
-    /// The messages before and behind those of the page.
     fn pages(&self) -> impl Iterator<Item = (&'static str, String)> {
         let here = self.sides().find(|(_, _, here)| *here);
         let here = here.map_or_else(String::new, |(_, to, _)| to);
@@ -145,9 +141,8 @@ impl SessionPage {
         around.into_iter().filter_map(link)
     }
 
-    /// The messages of the table, each with its number.
     fn lines(&self) -> impl Iterator<Item = (usize, [String; 3], usize)> {
-        let cell = |text: Option<&str>| words::clip(text.unwrap_or("–"), CELL);
+        let cell = |text: Option<&str>| words::clip(text.unwrap_or("–"), MAX_CELL_CHARS);
         let shown = self.window.first..self.window.behind;
         shown.filter_map(move |at| {
             let message = self.session.conversation.get(at)?;
@@ -160,14 +155,16 @@ impl SessionPage {
         })
     }
 
-    /// The first of so many names, and how many there are besides.
+    /// Truncates a list of names. Also returns the number of hidden ones.
     fn named(names: &[String]) -> (Vec<String>, usize) {
-        let shown = names.iter().take(NAMED).map(|name| words::clip(name, CELL));
-        (shown.collect(), names.len().saturating_sub(NAMED))
+        let shown = names
+            .iter()
+            .take(MAX_NAMES)
+            .map(|name| words::clip(name, MAX_CELL_CHARS));
+        (shown.collect(), names.len().saturating_sub(MAX_NAMES))
     }
 }
 
-/// Asks the API for a session.
 pub(super) async fn read(
     state: &PageState,
     user: &SessionUser,
@@ -206,7 +203,6 @@ async fn history(
     page(&state, user, &id, (Side::History, Start::default())).await
 }
 
-/// Where scoring stands, for pages that stay open.
 async fn current_status(
     State(state): State<PageState>,
     user: SessionUser,
@@ -225,7 +221,6 @@ async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Pat
     html(&History::read(&state, &user, subject.session_id).await?)
 }
 
-/// Deletes a session, after a question.
 async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let question = Confirmation {
@@ -236,12 +231,12 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
             part: "Sessions",
         };
         let action = format!("/sessions/{}/delete", segment(&id));
-        return confirm::ask(&state, &form, action, question).await;
+        return confirm::show(&state, &form, action, question).await;
     }
     let (caller, route) = (&form.user.caller, api::sessions::SESSION);
     let allowed = state.api.authorize(caller, &Method::DELETE, route)?;
     api::sessions::delete(allowed, id).await?;
-    go(form.user.piece, "/sessions")
+    redirect(form.user.fragment, "/sessions")
 }
 
 async fn page(
@@ -260,7 +255,7 @@ async fn page(
         Side::Conversation | Side::Technical => {}
     }
     let size = match side {
-        Side::Technical => LINES,
+        Side::Technical => TABLE_PAGE_SIZE,
         Side::Conversation | Side::Score | Side::History => MESSAGES,
     };
     let window = PageRange::at(start.place(), size, session.conversation.len());
@@ -269,10 +264,10 @@ async fn page(
             .await
             .moving(scoring_status.moves()),
         case: Case::from(&session),
-        started: session.started_at.map(|at| words::moment(at, now)),
-        finished: session.completed_at.map(|at| words::moment(at, now)),
-        said: match side {
-            Side::Conversation => said(&session, &window),
+        started: session.started_at.map(|at| words::timestamp(at, now)),
+        finished: session.completed_at.map(|at| words::timestamp(at, now)),
+        shown_messages: match side {
+            Side::Conversation => shown_messages(&session, &window),
             Side::Technical | Side::Score | Side::History => Vec::new(),
         },
         window,

@@ -1,4 +1,4 @@
-//! Where a session's scoring stands: its badge, the job that runs or failed, and the button that asks for a score.
+//! Scoring status of a session: badge, active or failed job, and the score button.
 
 use askama::Template;
 use uuid::Uuid;
@@ -8,24 +8,23 @@ use super::super::page::{Page, PageError, html};
 use super::super::session_item::{self, Badge, why_not};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use super::super::words::{self, Moment};
+use super::super::words::{self, Timestamp};
 use super::read;
 use crate::api::{Params, jobs, scores};
 use crate::job::JobState;
 use crate::wire::{JobDetail, Session, SessionItem, SessionStatus, Wait, WaitReason};
 
-/// What is told of a job that runs nowhere any more.
 pub(in super::super) const LEFT: &str =
     "its worker isn't heard any more, and no other is: it begins again as soon as one is";
 
-/// Which try is being made, from 1: a worker tries a call again by itself before the job is put back.
+/// Number of the current attempt, from 1. Workers retry calls before they requeue the job.
 fn attempt(detail: &JobDetail) -> usize {
     let calls = detail.calls.iter().flatten();
     let failed = calls.filter(|call| call.error.is_some()).count();
     failed.max(usize::try_from(detail.job.retries).unwrap_or(0)) + 1
 }
 
-/// What its scoring_status needs to know of a session: none of what was said in it.
+/// Fields of a session that its scoring status needs, without the conversation.
 pub(super) struct Subject {
     pub(super) session_id: Uuid,
     status: SessionStatus,
@@ -55,19 +54,17 @@ impl From<SessionItem> for Subject {
     }
 }
 
-/// Where a session's scoring stands, with the button that asks for it.
 #[derive(Template)]
 #[template(path = "session_state.html")]
 pub(super) struct ScoringStatus {
     session_id: Uuid,
     alert_type: Option<String>,
     badge: Badge,
-    /// What another score does to the one it has.
     again: String,
-    scored: Option<Moment>,
+    scored: Option<Timestamp>,
     outdated: bool,
     active: Option<(JobDetail, String)>,
-    /// Whether the head of the page says already what to do about it.
+    /// Whether the head of the page already explains the cause.
     shown_above: bool,
     failed: Option<JobDetail>,
     why_not: String,
@@ -87,7 +84,7 @@ impl ScoringStatus {
         let score = found(scores::current(api, &session_id).await)?;
         let newest = Params::from_pairs(&[("session_id", session_id.as_str()), ("limit", "1")]);
         let newest = jobs::list(api, newest).await?.items.into_iter().next();
-        // Only by itself a job has its place in line, and what came of the calls that it has made.
+        // Only the single-job route has the queue position and the results of the calls.
         let job = match newest {
             Some(job) if job.state == JobState::Queued => {
                 found(jobs::read(api, &job.job_id.to_string()).await)?
@@ -107,7 +104,7 @@ impl ScoringStatus {
                 let wait = job.job.wait.as_ref();
                 let why = wait.map(|wait| wait.text(job.job.judge.as_deref()));
                 let mut why = why.unwrap_or_default();
-                if away && !wait.is_some_and(lacks_worker) {
+                if away && !wait.is_some_and(waits_for_worker) {
                     why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
                 }
                 if deserted {
@@ -131,13 +128,13 @@ impl ScoringStatus {
                 .map_or_else(String::new, super::super::score::again),
             scored: score
                 .as_ref()
-                .map(|score| words::moment(score.scored_at, now)),
+                .map(|score| words::timestamp(score.scored_at, now)),
             outdated: score.is_some_and(|score| !score.is_current_criteria),
             shown_above: status_bar.deserted.is_some()
                 && active
                     .as_ref()
                     .and_then(|(job, _)| job.job.wait.as_ref())
-                    .is_some_and(lacks_worker),
+                    .is_some_and(waits_for_worker),
             active,
             failed,
             why_not: why_not(subject.scorable, subject.status),
@@ -152,7 +149,7 @@ impl ScoringStatus {
         self.active.is_some()
     }
 
-    /// The page's title, led by the verdict: what a tab shows of itself.
+    /// Page title. Starts with the verdict because a browser tab shows only the start.
     pub(super) fn title(&self) -> String {
         let alert = self.alert_type.as_deref().unwrap_or("session");
         words::straight(&format!("{} · {alert}", self.verdict()))
@@ -169,12 +166,12 @@ impl ScoringStatus {
     }
 }
 
-/// Whether the job waits only for a worker: the head of every page says how to start one.
-fn lacks_worker(wait: &Wait) -> bool {
+/// Whether the job only waits for a worker. The head of each page explains how to start one.
+fn waits_for_worker(wait: &Wait) -> bool {
     wait.reason == WaitReason::NoWorker
 }
 
-/// A session without its conversation: pages that stay open ask at every event.
+/// Reads a session without its conversation, because open pages reload it on each event.
 pub(super) async fn subject(
     state: &PageState,
     user: &SessionUser,
@@ -182,12 +179,11 @@ pub(super) async fn subject(
 ) -> Result<Subject, PageError> {
     match session_item::item(state, user, id).await? {
         Some(item) => Ok(item.into()),
-        // The API says what is wrong with it.
+        // `read` returns the API's error for an invalid id.
         None => Ok(Subject::from(&read(state, user, id).await?)),
     }
 }
 
-/// The piece that says where a session's scoring stands.
 pub(in super::super) async fn scoring_status(
     state: &PageState,
     user: &SessionUser,
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_words_its_title_and_its_button() {
+    fn each_status_has_text_title_and_button() {
         let failed = job(
             &json!({"state": "failed", "error": {"class": "too_large", "message": "<i>m</i>", "remedy": "trim it"}}),
         );
@@ -277,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_where_it_stands_and_no_button() {
+    fn reader_sees_status_without_button() {
         let reader = ScoringStatus {
             may_score: false,
             ..scoring_status()

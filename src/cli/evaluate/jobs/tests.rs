@@ -1,4 +1,4 @@
-//! Keys of requests, and what jobs make of cases; nobody is asked.
+//! Tests of idempotency keys and of items made from jobs, without a service.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn job(change: &Value) -> Job {
 }
 
 #[test]
-fn a_key_stands_for_one_try_of_one_request() {
+fn idempotency_key_differs_per_attempt_and_request() {
     let asking = |payload: i32| JobRequest::new(Kind::Query, json!(payload));
     let body = asking(1);
     let first = key("run", &case(Kind::Query), &body);
@@ -38,7 +38,7 @@ fn a_key_stands_for_one_try_of_one_request() {
 }
 
 #[test]
-fn a_job_becomes_an_item_by_what_its_kind_says() {
+fn item_reads_the_result_fields_of_its_kind() {
     for (kind, result, expected) in [
         (
             Kind::Query,
@@ -64,7 +64,7 @@ fn a_job_becomes_an_item_by_what_its_kind_says() {
 }
 
 #[test]
-fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
+fn failed_judge_gives_incomplete_item_and_failed_job_failed_one() {
     let error = json!({"class": "transient", "message": "503", "remedy": "retry"});
     let unjudged = job(&json!({
         "state": "failed", "error": error, "result": {"total_score": null, "is_successful": false, "status": "incomplete"},
@@ -83,7 +83,7 @@ fn a_failed_judge_leaves_an_incomplete_item_and_a_failed_job_a_failed_one() {
 }
 
 #[test]
-fn what_is_left_of_an_incomplete_case_is_no_score() {
+fn incomplete_item_has_no_score() {
     let result = json!({"total": 1.0, "passed": false, "status": "incomplete", "missing": ["table_accuracy"]});
     let job = job(&json!({"state": "succeeded", "result": result}));
     let incomplete = item(case(Kind::SqlMetrics), &job);
@@ -92,7 +92,7 @@ fn what_is_left_of_an_incomplete_case_is_no_score() {
 }
 
 #[test]
-fn only_faults_of_the_payload_are_of_the_case() {
+fn only_payload_errors_concern_the_case() {
     let problem = |name: &str, pointer: &str| -> Problem {
         serde_json::from_value(json!({
             "type": format!("urn:gavel:problem:{name}"), "title": "", "status": 422, "detail": "",
@@ -100,16 +100,10 @@ fn only_faults_of_the_payload_are_of_the_case() {
         }))
         .unwrap()
     };
-    assert!(is_of_the_case(&problem(
-        "invalid-request",
-        "/payload/model"
-    )));
-    assert!(!is_of_the_case(&problem(
+    assert!(concerns_case(&problem("invalid-request", "/payload/model")));
+    assert!(!concerns_case(&problem(
         "invalid-request",
         "/criteria_hash"
     )));
-    assert!(!is_of_the_case(&problem(
-        "judge-not-configured",
-        "/payload"
-    )));
+    assert!(!concerns_case(&problem("judge-not-configured", "/payload")));
 }
