@@ -1,8 +1,8 @@
-//! The durable path at speed: POST to recorded score over Postgres, Redis, an API and a worker, each a process of its own.
+//! Speed of the durable path: POST to recorded score over Postgres, Redis, an API and a worker, each a separate process.
 //!
-//! `cargo bench --profile dist --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its
-//! own are made there, and the database is dropped at the end). Prints a table and writes `benches/figures/durable_path.json`.
-//! `GAVEL_BENCH_RUNS` says how often each figure is taken (default 3), `GAVEL_BENCH_ONLY` which one
+//! `cargo bench --profile dist --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` set to servers (it creates a database and a
+//! queue there, and drops the database at the end). Prints a table and writes `benches/figures/durable_path.json`.
+//! `GAVEL_BENCH_RUNS` sets the number of runs (default 3), `GAVEL_BENCH_ONLY` selects one measurement
 //! (`throughput`, `rate`, `latency`, `memory`).
 #![expect(
     clippy::unwrap_used,
@@ -20,21 +20,21 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::{HeldJudge, SetUp, client, concurrently, cpu_of, memory_of};
 
-/// Sessions of the throughput figure, the judge's latency, and the slots of the worker.
+/// Sessions of the throughput measurement, the judge's latency, and the worker's slots.
 const SESSIONS: usize = 4_000;
 const JUDGE_LATENCY: Duration = Duration::from_millis(200);
 const SLOTS: usize = 200;
-/// Clients that post at once.
+/// Number of concurrent clients.
 const CLIENTS: usize = 32;
-/// Sessions and slots where the judge takes no time.
+/// Sessions and slots for a judge without latency.
 const QUICK_SESSIONS: usize = 8_000;
 const QUICK_SLOTS: usize = 64;
 /// Low load.
 const PER_SECOND: u32 = 40;
 const LOW_LOAD: Duration = Duration::from_secs(10);
-/// Judge calls in flight in the memory figure.
+/// Judge calls in flight in the memory measurement.
 const IN_FLIGHT: usize = 1_000;
-/// Characters of conversation of a session in each figure.
+/// Characters of conversation per session in each measurement.
 const SMALL: usize = 2_000;
 const MEDIUM: usize = 8_000;
 
@@ -81,7 +81,7 @@ async fn measure() {
     write(&figures);
 }
 
-/// Clients that post at once; `GAVEL_BENCH_CLIENTS` names another number.
+/// Number of concurrent clients; `GAVEL_BENCH_CLIENTS` overrides it.
 fn clients() -> usize {
     variable("GAVEL_BENCH_CLIENTS").map_or(CLIENTS, |text| text.parse().unwrap())
 }
@@ -90,7 +90,6 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// One measured thing.
 struct Figure {
     name: String,
     run: usize,
@@ -142,7 +141,7 @@ async fn throughput(servers: &support::Servers) -> Figure {
     });
     posting.await;
     let posted = begun.elapsed();
-    // Only now: looking costs the database as much as working.
+    // Read only at the end, because reading costs the database as much as the jobs.
     set_up.until_finished().await;
     let took = begun.elapsed();
     let cpu: serde_json::Map<String, Value> = processes
@@ -151,7 +150,7 @@ async fn throughput(servers: &support::Servers) -> Figure {
         .map(|((name, process), before)| ((*name).to_owned(), json!(cpu_of(process) - before)))
         .collect();
     let scored = set_up.number("select count(*) from session_scores").await;
-    // Whole microseconds; what is above the judge's latency was spent on the way, or waiting for a processor.
+    // Whole microseconds; time above the judge's latency is overhead, or waiting for a processor.
     let call_us = set_up
         .number("select percentile_disc(0.5) within group (order by latency_us) from judge_calls")
         .await;
@@ -168,19 +167,19 @@ async fn throughput(servers: &support::Servers) -> Figure {
     }
 }
 
-/// How work comes.
+/// How jobs are enqueued.
 #[derive(Debug, Clone, Copy)]
 enum Enqueued {
     OneByOne,
     AsBatch,
 }
 
-/// What many sessions took where the judge takes no time.
+/// Cost of many sessions with a judge without latency.
 struct Rate {
     took: Duration,
-    /// Processor time of `serve` and `worker`, milliseconds a job.
+    /// Processor time of `serve` and `worker`, milliseconds per job.
     cpu_ms: [f64; 2],
-    /// What they held at most, MB.
+    /// Their peak memory, MB.
     peak_mb: [f64; 2],
 }
 
@@ -196,12 +195,12 @@ impl Rate {
     }
 }
 
-/// A judge that answers at once: what is left is what the service costs itself.
+/// A judge without latency, so that the service's own cost remains.
 async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
     let mut set_up = SetUp::new(servers).await;
     let judge = HeldJudge::start().await;
     judge.release();
-    set_up.ask_with(&judge, "");
+    set_up.use_judge_with(&judge, "");
     let api = set_up.api().await;
     let sessions = set_up.put_sessions(QUICK_SESSIONS, SMALL, CLIENTS).await;
     let worker = set_up.worker(QUICK_SLOTS).await;
@@ -227,7 +226,7 @@ async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
             assert_eq!(posted.send().await.unwrap().status(), 202);
         }
     }
-    // Both are answered when all rows are there.
+    // Both return after all rows are committed.
     set_up.until_finished().await;
     let took = begun.elapsed();
     let scored = set_up.number("select count(*) from session_scores").await;
@@ -265,12 +264,12 @@ fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
     ]
 }
 
-/// 40 POSTs a second: from the POST that is sent to the judge's call that comes in.
+/// 40 POSTs a second: latency from sending the POST to the judge's call.
 async fn latency(servers: &support::Servers) -> Figure {
     let mut set_up = SetUp::new(servers).await;
     let judge = HeldJudge::start().await;
     judge.release();
-    set_up.ask(&judge);
+    set_up.use_judge(&judge);
     let _api = set_up.api().await;
     let _worker = set_up.worker(16).await;
     let posts = usize::try_from(PER_SECOND).unwrap() * usize::try_from(LOW_LOAD.as_secs()).unwrap();
@@ -312,7 +311,7 @@ async fn latency(servers: &support::Servers) -> Figure {
 async fn memory(servers: &support::Servers, characters: usize) -> Figure {
     let mut set_up = SetUp::new(servers).await;
     let judge = HeldJudge::start().await;
-    set_up.ask(&judge);
+    set_up.use_judge(&judge);
     let _api = set_up.api().await;
     let worker = set_up.worker(IN_FLIGHT).await;
     let idle = memory_of(&worker);

@@ -1,6 +1,6 @@
-//! Who may import whom, which crate may be named where, and a few habits of the source tree, read from the source text.
+//! Checks the allowed imports of modules, the allowed uses of crates, and conventions of the source tree, in the source text.
 //!
-//! The tables in `architecture/table.rs` are the rules; a change of the architecture changes them first. Test items inside `src/` are exempt.
+//! The rules are in `architecture/table.rs`; change them first. Test items inside `src/` are exempt.
 #![expect(clippy::expect_used, reason = "a test may fail loudly")]
 
 use std::collections::BTreeMap;
@@ -16,23 +16,24 @@ mod table;
 
 use table::May::{self, All, Only};
 use table::{
-    CRATES, EMPTY_NAMES, IMPORTS, IMPURE_PATHS, IMPURE_WORDS, PURE, PURE_FOLDERS, SHELL, WELL_KNOWN,
+    CRATES, GENERIC_NAMES, IMPORTS, IMPURE_PATHS, IMPURE_WORDS, PURE, PURE_FOLDERS, SHELL,
+    WELL_KNOWN,
 };
 
 /// A Rust file below the crate's root.
 struct File {
-    /// Its path from the crate's root, with `/`.
+    /// Relative to the crate's root, with `/`.
     path: String,
     text: String,
 }
 
 #[test]
-fn modules_import_only_what_their_line_allows() {
+fn modules_import_only_allowed_modules() {
     none(of_src(import_faults));
 }
 
 #[test]
-fn crates_are_named_only_where_their_line_allows() {
+fn crates_are_used_only_where_allowed() {
     none(of_src(crate_faults));
 }
 
@@ -47,7 +48,7 @@ fn scoring_is_pure() {
 }
 
 #[test]
-fn no_more_than_two_files_form_a_circle() {
+fn cycles_have_at_most_two_files() {
     let mut packages: BTreeMap<String, Vec<File>> = BTreeMap::new();
     for file in ["src", "crates"].into_iter().flat_map(files) {
         if let Some((package, _)) = file.path.split_once("src/")
@@ -58,16 +59,16 @@ fn no_more_than_two_files_form_a_circle() {
     }
     let faults = packages
         .values()
-        .flat_map(|files| circles::circle_faults(files));
+        .flat_map(|files| circles::cycle_faults(files));
     none(faults.collect());
 }
 
 #[test]
-fn the_root_holds_modules_and_nothing_else() {
+fn root_has_no_reexports() {
     let root = read("src/lib.rs");
     let tokens = source::tokens(&root);
     let pairs = tokens.iter().zip(tokens.iter().skip(1));
-    // A package of ours keeps its place among the modules.
+    // Our packages are re-exported as modules.
     let imports = pairs
         .filter(|(token, next)| token.text == "use" && !next.text.starts_with("gavel_"))
         .map(|(token, _)| {
@@ -80,7 +81,7 @@ fn the_root_holds_modules_and_nothing_else() {
 }
 
 #[test]
-fn every_file_says_what_it_does() {
+fn every_file_has_a_module_doc() {
     let files = ["src", "crates", "tests", "benches"]
         .into_iter()
         .flat_map(files);
@@ -98,13 +99,13 @@ fn every_file_says_what_it_does() {
 }
 
 #[test]
-fn no_file_is_named_for_nothing() {
+fn file_names_are_specific() {
     let files = ["src", "crates", "tests"].into_iter().flat_map(files);
     none(
         files
             .filter(|file| {
                 let stem = file.path.trim_end_matches(".rs");
-                stem.split('/').any(|part| EMPTY_NAMES.contains(&part))
+                stem.split('/').any(|part| GENERIC_NAMES.contains(&part))
             })
             .map(|file| {
                 format!(
@@ -117,7 +118,7 @@ fn no_file_is_named_for_nothing() {
 }
 
 #[test]
-fn a_dependency_earns_its_line() {
+fn dependencies_have_a_purpose_comment() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let packages = fs::read_dir(root.join("crates")).expect("there are packages");
     let packages = packages.map(|package| package.expect("the folder can be read").path());
@@ -130,7 +131,7 @@ fn a_dependency_earns_its_line() {
 }
 
 #[test]
-fn a_planted_import_is_found() {
+fn forbidden_import_is_detected() {
     let planted = |path: &str, text: &str| import_faults(path, text);
     for (path, text, line) in [
         ("src/queue/mod.rs", "//! x\n\nuse crate::store::Store;", 3),
@@ -174,7 +175,7 @@ fn a_planted_import_is_found() {
 }
 
 #[test]
-fn a_planted_crate_is_found() {
+fn forbidden_crate_is_detected() {
     for (path, text) in [
         ("src/api/mod.rs", "use sqlx::PgPool;"),
         ("src/api/mod.rs", "use {std::fs, sqlx};"),
@@ -197,7 +198,7 @@ fn a_planted_crate_is_found() {
 }
 
 #[test]
-fn what_is_allowed_passes() {
+fn allowed_imports_pass() {
     for (path, text) in [
         (
             "src/store/mod.rs",
@@ -239,7 +240,7 @@ fn what_is_allowed_passes() {
 }
 
 #[test]
-fn planted_impurity_is_found() {
+fn impurity_is_detected() {
     let faults = |text: &str| purity_faults("crates/gavel-rules/src/query/mod.rs", text).len();
     assert_eq!(faults("async fn f() {}"), 1);
     assert_eq!(faults("use std::time::Instant;"), 1);
@@ -249,7 +250,7 @@ fn planted_impurity_is_found() {
 }
 
 #[test]
-fn a_dependency_without_a_reason_is_found() {
+fn dependency_without_comment_is_detected() {
     let manifest = "[dependencies]\n# data\ntokio = \"1\"\nleft-pad = \"1\"\nsubtle = \"2\" # constant time\n\n[dev-dependencies]\nx = \"1\"\n";
     let faults = dependency_faults(manifest);
     assert_eq!(faults.len(), 1, "{faults:?}");
@@ -403,7 +404,7 @@ fn none(faults: Vec<String>) {
     );
 }
 
-/// What a file names; nothing for a file of tests.
+/// Paths named by a file; empty for test files.
 fn named(path: &str, text: &str, module: &[&str]) -> Vec<source::Named> {
     if is_test(path) {
         return Vec::new();
@@ -415,7 +416,7 @@ fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
 }
 
-/// The module that a file below `src/` is: `src/queue/redis/mod.rs` is `queue::redis`, `src/lib.rs` the root.
+/// Module of a file below `src/`: `src/queue/redis/mod.rs` is `queue::redis`, `src/lib.rs` the root.
 fn module(path: &str) -> Vec<&str> {
     let place = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut parts: Vec<&str> = place.split('/').collect();
