@@ -39,7 +39,7 @@ step() {
     "$@" || failed+=("$name")
 }
 
-# The short fault drill, on private servers. For the long one see README.md, "Working on gavel".
+# The short fault drill, on private servers. For the long one see CONTRIBUTING.md.
 drill() {
     local status=0
     if ! command -v python3 >/dev/null; then
