@@ -21,13 +21,10 @@ use serde_json::{Value, json};
 use support::{Process, Servers, Session, SetUp, client, cpu_of, memory_of};
 use uuid::Uuid;
 
-/// Sessions of the backlog.
 const SESSIONS: i64 = 100_000;
 /// Approximate characters of conversation per session.
 const CHARACTERS: usize = 2_000;
-/// Slots of the worker.
 const SLOTS: usize = 64;
-/// Timeout of the measurement.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 /// Interval between two progress checks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -60,7 +57,6 @@ async fn measure() {
     support::write_figures("backlog.json", &figures);
 }
 
-/// Measurements at a tenth of the backlog.
 struct Tenth {
     share: i64,
     since_s: f64,

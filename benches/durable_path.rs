@@ -29,7 +29,6 @@ const CLIENTS: usize = 32;
 /// Sessions and slots for a judge without latency.
 const QUICK_SESSIONS: usize = 8_000;
 const QUICK_SLOTS: usize = 64;
-/// Low load.
 const PER_SECOND: u32 = 40;
 const LOW_LOAD: Duration = Duration::from_secs(10);
 /// Judge calls in flight in the memory measurement.
@@ -167,7 +166,6 @@ async fn throughput(servers: &support::Servers) -> Figure {
     }
 }
 
-/// How jobs are enqueued.
 #[derive(Debug, Clone, Copy)]
 enum Enqueued {
     OneByOne,
@@ -307,7 +305,6 @@ async fn latency(servers: &support::Servers) -> Figure {
     }
 }
 
-/// A worker with 1,000 judge calls in flight.
 async fn memory(servers: &support::Servers, characters: usize) -> Figure {
     let mut set_up = SetUp::new(servers).await;
     let judge = HeldJudge::start().await;

@@ -161,7 +161,6 @@ async fn current_criteria(set_up: &SetUp) -> String {
     current["criteria_hash"].as_str().unwrap().to_owned()
 }
 
-/// Requests a page several times.
 async fn page(set_up: &SetUp, name: &str, path: &str) -> Value {
     let client = client();
     let (mut took, mut bytes) = (Vec::with_capacity(TIMES), 0);

@@ -12,7 +12,6 @@ if docker compose version >/dev/null 2>&1; then
     POSTGRES_PASSWORD=checked docker compose --file docker-compose.yml config --quiet
 fi
 
-# The tests' build has created the program; on a clean clone it is built here.
 target=$(cargo metadata --no-deps --locked --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 gavel=$target/debug/gavel
 [[ -x $gavel ]] || cargo build --quiet --locked --bin gavel

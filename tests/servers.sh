@@ -87,7 +87,6 @@ stop_servers() {
     fi
     stop_cluster
     if [[ -n $folder ]]; then
-        # pg_ctl stops the process whose id is in this data folder.
         if [[ -s $folder/postgres/data/postmaster.pid ]]; then
             as_postgres "$postgres_bin/pg_ctl" -D "$folder/postgres/data" -m fast -t 20 -w stop >/dev/null 2>&1 ||
                 as_postgres "$postgres_bin/pg_ctl" -D "$folder/postgres/data" -m immediate -w stop >/dev/null 2>&1 || true

@@ -59,7 +59,6 @@ impl HeldJudge {
         self.shared.open.send_replace(true);
     }
 
-    /// Mark and time of each call so far.
     pub(crate) fn calls(&self) -> Vec<(String, Instant)> {
         self.shared.calls.lock().unwrap().clone()
     }

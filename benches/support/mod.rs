@@ -16,12 +16,9 @@ use uuid::Uuid;
 
 pub(crate) use judge::HeldJudge;
 
-/// Timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Interval of checks for the end of the work.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Servers of the benchmark.
 pub(crate) struct Servers {
     database: String,
     redis: String,
@@ -38,7 +35,6 @@ pub(crate) fn servers() -> Option<Servers> {
     Some(Servers { database, redis })
 }
 
-/// A stored session.
 pub(crate) struct Session {
     pub(crate) id: Uuid,
     /// Start of its conversation.
@@ -225,12 +221,10 @@ impl SetUp {
         self.env["DATABASE_URL"].clone()
     }
 
-    /// URL of a route of the API.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.api)
     }
 
-    /// URL of a session's score.
     pub(crate) fn score_url(&self, session: &Session) -> String {
         format!(
             "http://{}/api/v1/scoring/sessions/{}/score",
@@ -251,7 +245,6 @@ impl SetUp {
         self.until("the jobs end", none_is_left, 1, patience).await;
     }
 
-    /// Number returned by a query.
     pub(crate) async fn number(&self, query: &'static str) -> i64 {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
@@ -261,7 +254,6 @@ impl SetUp {
         number
     }
 
-    /// Waits until all days are rolled up.
     pub(crate) async fn until_rolled_up(&self) {
         let none_is_left =
             "select count(*) from (select 1) as one where not exists (select from day_marks)";
@@ -270,7 +262,6 @@ impl SetUp {
             .await;
     }
 
-    /// Text returned by a query.
     pub(crate) async fn text(&self, query: &'static str) -> String {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
@@ -375,7 +366,6 @@ fn binary() -> PathBuf {
     )
 }
 
-/// Memory of a process, MB of 10^6 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
     pub(crate) resident_mb: f64,

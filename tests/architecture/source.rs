@@ -28,7 +28,6 @@ pub(crate) struct Links {
 struct Written {
     path: Vec<String>,
     line: usize,
-    /// The name that a `use` imports.
     name: Option<String>,
     offered: bool,
 }

@@ -4,9 +4,7 @@ use May::{All, Only};
 
 /// Allowed import of another module.
 pub(crate) enum May {
-    /// Any public item.
     All(&'static str),
-    /// Only these paths below the module.
     Only(&'static str, &'static [&'static str]),
 }
 
@@ -89,7 +87,6 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("job"),
             All("wire"),
             Only("history", &["examples"]),
-            // Descriptions of kinds.
             Only("score", &["about"]),
         ],
     ),
@@ -240,7 +237,6 @@ pub(crate) const IMPURE_PATHS: &[&str] = &[
 ];
 pub(crate) const IMPURE_WORDS: &[&str] = &["async", "await", "now", "now_v7", "new_v4"];
 
-/// File names that are too generic.
 pub(crate) const GENERIC_NAMES: &[&str] = &[
     "common", "helper", "helpers", "manager", "misc", "service", "types", "util", "utils",
 ];

@@ -40,7 +40,6 @@ WAIT = "wait=60"
 
 
 def session():
-    """Stores a session and reads it."""
     session_id = uuid4()
     body = SessionInput(
         status=SessionStatus.COMPLETED,
@@ -55,7 +54,6 @@ def session():
 
 
 def main_job():
-    """Requests a session's score, waits for it, reads and lists it."""
     session_id = session()
     asked = score_session.sync(session_id, client=client)
     assert isinstance(asked, JobRef), asked
@@ -73,7 +71,6 @@ def main_job():
 
 
 def cases():
-    """Scores one case synchronously, and one as a job."""
     query = ScoreQueryRequest(generated_kql="T | count", expected_kql="T | count", model="gpt-4o-mini")
     answer = score_query.sync(client=client, body=query)
     assert answer.success and answer.score.total_score == 1, answer
@@ -84,7 +81,6 @@ def cases():
 
 
 def batch():
-    """Runs a batch, with its items and its reports."""
     items = [{"id": f"q{n}", "generated_sql": f"select {n}", "expected_sql": f"SELECT {n}"} for n in range(3)]
     request = BatchRequest.from_dict({"kind": "sql_metrics", "items": items, "name": "walk"})
     made = post_batch.sync(client=client, body=request)

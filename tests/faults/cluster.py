@@ -22,14 +22,11 @@ PATIENCE = 90.0
 
 
 class Service:
-    """A process of gavel."""
-
     def __init__(self, cluster, name, command, env):
         self.cluster, self.name, self.command, self.env = cluster, name, command, env
         self.process = None
 
     def start(self, more=None, binary=None):
-        """Starts the process with additional environment variables."""
         env = self.cluster.env | self.env | {"DRILL_NAME": self.name} | (more or {})
         command = [binary or self.cluster.binary, *self.command]
         self.process = self.cluster.place.start(self.name, command, env=env)
@@ -94,7 +91,6 @@ class Cluster:
         return path
 
     def password(self, text):
-        """Writes the password of the role gavel to the password file of all processes."""
         with open(self.password_file, "w") as file:
             file.write(text + "\n")
 
@@ -121,7 +117,6 @@ class Cluster:
         await self.is_live()
 
     def migrate(self, binary, more=None):
-        """Runs the migrations of a binary."""
         done = self.place.start("migrate", [binary, "migrate"], env=self.env | (more or {}))
         if done.wait(120):
             raise RuntimeError("gavel migrate failed: see migrate.log")
@@ -167,7 +162,6 @@ class Cluster:
 
 
 def session(mark):
-    """A session with unique evidence."""
     return {
         "status": "completed",
         "alert_type": "PodCrashLooping",
@@ -222,7 +216,6 @@ class Load:
             await asyncio.wait(tasks)
 
     async def one(self):
-        """A client with one session."""
         try:
             key, mark = str(uuid.UUID(int=self.chance.getrandbits(128), version=4)), f"{self.chance.getrandbits(64):016x}"
             self.sessions[key] = mark
@@ -293,8 +286,6 @@ async def wait_for_end(rows, jobs, since, patience=None):
 
 
 class Verdict:
-    """The outcome of a load's sessions, read from the database."""
-
     def __init__(self):
         self.jobs = self.lost = self.twice = self.superseded = 0
         self.failed = collections.Counter()

@@ -36,7 +36,6 @@ MIX = [
 
 
 def head(method, path, more=""):
-    """The head of a request."""
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()
 
 
@@ -55,7 +54,6 @@ BODIES = ["half a body", "a body, a byte a second"]
 
 
 async def ask(http, due, request, found, more=""):
-    """Sends a request at its scheduled time and records its duration or error."""
     await servers.at(due)
     method, path, body = request
     try:
@@ -77,7 +75,6 @@ async def load(port, requests, rate, seconds, more=""):
 
 
 async def stream(port):
-    """An open event stream of one job."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head("GET", f"/api/v1/events?job_id={uuid.uuid4()}"))
     await asyncio.wait_for(reader.readuntil(b"event: hello"), 30)
@@ -85,13 +82,11 @@ async def stream(port):
 
 
 async def whether_it_lasts(reader):
-    """Reads until the stream ends."""
     while await reader.read(4096):
         pass
 
 
 async def beside_streams(port):
-    """The load during the streams."""
     began = time.monotonic()
     streams = [await stream(port) for _ in range(STREAMS)]
     opened = time.monotonic() - began
@@ -150,7 +145,6 @@ def beside_slow(port):
 
 
 def resident(processes, key):
-    """Memory of the processes, MiB."""
     return {name: memory.status_of(process.pid, key) // memory.MIB for name, process in processes.items()}
 
 
@@ -166,7 +160,6 @@ def slowed(port, processes):
 
 
 def fine(figures):
-    """Whether no request failed."""
     streams, slowly = figures["streams"], figures["slow"]
     errors = streams["errors"] + streams["streams_ended"] + slowly["before"]["errors"] + slowly["beside"]["errors"]
     return not errors and not slowly["held_too_long"]

@@ -36,13 +36,10 @@ COLUMNS = ["fault", "jobs", "lost", "twice", "calls/job", "most", "recovered s",
 
 
 def say(text):
-    """Prints a progress line."""
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 class Row:
-    """A row of the table."""
-
     def __init__(self, name, bound):
         self.name, self.bound = name, bound
         self.jobs = self.lost = self.twice = self.most = 0
@@ -58,13 +55,11 @@ class Row:
         return self.bound is not None and max(self.recovered, self.served) > self.bound
 
     def bad(self, bounds):
-        """Whether the drill fails because of this row."""
         shouted = any(note.isupper() or "PROBES" in note or "NOTHING" in note for note in self.notes)
         broken = self.internal or (self.once and self.most > 1)
         return bool(self.lost or self.twice or self.stuck or broken or (bounds and (self.late() or shouted or self.failed)))
 
     def cells(self):
-        """The texts of its columns."""
         return [
             self.name, str(self.jobs), str(self.lost), str(self.twice), f"{self.calls:.2f}", str(self.most),
             f"{self.recovered:.1f}", f"{self.served:.1f}", f"{self.rest:.1f}", "" if self.bound is None else str(self.bound),
@@ -73,12 +68,10 @@ class Row:
 
 
 def counted(counts):
-    """A counter as text."""
     return ", ".join(f"{what} x {n}" for what, n in counts.most_common(4))
 
 
 def table(rows):
-    """The table as Markdown."""
     cells = [COLUMNS, *[row.cells() for row in rows]]
     widths = [max(len(line[at]) for line in cells) for at in range(len(COLUMNS) - 1)]
     lines = ["| " + " | ".join([*[text.ljust(width) for text, width in zip(line, widths)], line[-1]]) + " |" for line in cells]
@@ -109,8 +102,6 @@ async def judged(row, run, judge, everything=False):
 
 
 class Drill:
-    """A run of the drill."""
-
     def __init__(self, args, place):
         self.args, self.place = args, place
         self.rows = []
@@ -122,7 +113,6 @@ class Drill:
         return cluster.Load(http, jobs, min(self.args.rate, jobs / (lasts + 4.0)), chance)
 
     def keep(self, row):
-        """Adds a row to the table."""
         self.rows.append(row)
         say("    " + " | ".join(f"{name} {cell}" for name, cell in zip(COLUMNS[1:], row.cells()[1:])))
 
@@ -143,7 +133,6 @@ class Drill:
         return chosen
 
     async def shared(self):
-        """The faults of an API and three workers."""
         chosen = self.wanted()
         if not chosen and not self.args.mixed:
             return
@@ -227,7 +216,6 @@ class Drill:
                 await service.end()
 
     async def embedded(self):
-        """The faults of `gavel up`."""
         words = self.args.only.lower()
         times = 5 if self.args.short else 50
         full = 5 if self.args.short else 15
@@ -301,7 +289,6 @@ def parsed():
 
 
 def missing(args):
-    """Names of missing requirements."""
     lacking = [] if os.access(args.binary, os.X_OK) else [f"{args.binary} (cargo build --release)"]
     if args.measure == "roll" and not (args.old and os.access(args.old, os.X_OK)):
         lacking.append("the older binary (--old)")

@@ -15,8 +15,6 @@ import wire
 
 
 class Embedded:
-    """`gavel up` in a folder."""
-
     def __init__(self, place, binary, data_dir, seed):
         self.place, self.binary, self.data_dir = place, binary, data_dir
         self.stub = stub.Stub(servers.free_port(), seed)
@@ -37,8 +35,6 @@ class Embedded:
         self.up = cluster.Service(self, "up", ["up"], {})
 
     async def is_live(self, seconds=60):
-        """Waits until it is ready."""
-
         async def live():
             try:
                 status, _, _ = await self.http.request("GET", "/livez", timeout=1.0)
@@ -86,7 +82,6 @@ async def kills(up, run, times):
 
 
 async def full_disk(up, run, seconds):
-    """Fills its disk, and frees it again."""
     up.up.start()
     await up.is_live()
     await run.loaded(0.25)

@@ -15,8 +15,6 @@ FAULTS = []
 
 
 class Fault:
-    """A fault with its limits."""
-
     def __init__(self, act, name, **more):
         self.act, self.name = act, name
         # Duration under load in seconds; the load lasts longer.
@@ -30,8 +28,6 @@ class Fault:
 
 
 def fault(name, **more):
-    """Registers a fault."""
-
     def register(act):
         FAULTS.append(Fault(act, name, **more))
         return act
@@ -90,7 +86,6 @@ class Run:
 
 
 async def done(value):
-    """A value as an awaitable."""
     return value
 
 
@@ -320,7 +315,6 @@ async def redis_shared(c, run):
 
 
 async def answers(http):
-    """Whether an API is live."""
     try:
         status, _, _ = await http.request("GET", "/livez")
         return status == 200
@@ -556,7 +550,6 @@ async def table_locked(c, run):
 
 
 async def skewed(service, offset, run):
-    """Shifts the clock of one host during the load."""
     await service.restart(servers.clock(offset))
     await run.cluster.is_live()
     run.afterwards = service.restart
@@ -727,7 +720,6 @@ async def judge_large(c, run):
     await judge_says(c, run, "large", 20.0)
 
 
-# Random sequences of faults.
 
 
 class Storm:
@@ -786,7 +778,6 @@ class Storm:
             self.busy.discard(what)
 
     async def end(self):
-        """Waits until active faults have ended."""
         self.ended.set()
         while self.tasks:
             await asyncio.wait(set(self.tasks), timeout=90)

@@ -23,7 +23,6 @@ def quantile(values, part):
 
 
 async def whole(c, load, patience=600.0):
-    """Waits for the end of a load, and counts."""
     await load.task
     began = time.monotonic()
     seconds, left = await cluster.wait_for_end(c.postgres.control.rows, load.accepted, began, patience)
@@ -121,7 +120,6 @@ class Balancer:
         self.turn = 0
 
     async def request(self, method, path, body=None, timeout=5.0):
-        """One request."""
         self.turn += 1
         return await self.behind[self.turn % len(self.behind)].request(method, path, body, timeout)
 
@@ -140,7 +138,6 @@ class Balancer:
         self.behind.append(http)
 
     def remove(self, port):
-        """Removes an API."""
         self.behind = [http for http in self.behind if http.port != port]
 
 
@@ -232,7 +229,6 @@ async def rest(c):
 
 
 async def opened(c):
-    """The number of connections of the processes."""
     count = "select count(*) from pg_stat_activity where usename = 'few' and backend_type = 'client backend'"
     return int((await c.postgres.control.rows(count))[0][0])
 
@@ -266,7 +262,6 @@ async def with_connections(args, c, say):
     _, left, found = await whole(c, load)
     ended = dict(await c.postgres.control.rows("select subject_id, extract(epoch from finished_at) from scoring_jobs"))
     times = [(float(ended[key]) - offset - at) * 1000 for key, at in load.posted_at.items() if ended.get(key)]
-    # The first ones open connections.
     p50, p99 = quantile(times[20:], 0.5), quantile(times[20:], 0.99)
     alive = await c.postgres.control.rows(
         "select count(*) from workers where state = 'running' and not swept and heartbeat_at > now() - interval '5 s'"

@@ -34,7 +34,6 @@ RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def workbook(texts, rows):
-    """A workbook of shared texts with rows that reference them."""
     package = "http://schemas.openxmlformats.org/package/2006"
     parts = {
         "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="xml" ContentType="application/xml"/></Types>',
@@ -55,7 +54,6 @@ def workbook(texts, rows):
 
 
 def row(*texts):
-    """A row of a sheet, by the indexes of its shared texts."""
     return "<row>" + "".join(f'<c t="s"><v>{text}</v></c>' for text in texts) + "</row>"
 
 
@@ -83,7 +81,6 @@ def status_of(pid, key):
 
 
 def ask(port, method, path, body=None, media_type=None, timeout=300):
-    """Sends one request on a new connection and returns the status."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(method, path, body, {"Content-Type": media_type} if media_type else {})
@@ -138,14 +135,12 @@ class Watch:
 
 
 def quantiles(times):
-    """Summary of times, in milliseconds."""
     cuts = statistics.quantiles(times, n=100)
     figures = {"p50_ms": statistics.median(times), "p99_ms": cuts[98], "max_ms": max(times)}
     return {"n": len(times)} | {name: round(time * 1000, 1) for name, time in figures.items()}
 
 
 def until_live(port, processes):
-    """Waits until it is ready."""
     for _ in range(600):
         if any(process.poll() is not None for process in processes.values()):
             sys.exit("gavel ended before it answered")
@@ -209,7 +204,6 @@ def sent(port, name, request, answers):
 
 
 def jobs_in(port, state):
-    """Whether there is a job in a state."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", f"/api/v1/jobs?state={state}&limit=1")

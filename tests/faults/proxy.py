@@ -15,8 +15,6 @@ import sys
 
 
 class Pair:
-    """A client's connection and the server's."""
-
     def __init__(self, proxy):
         self.proxy = proxy
         self.client = None
@@ -36,7 +34,6 @@ class Pair:
 
 
 def reset(transport):
-    """Closes with RST."""
     held = transport.get_extra_info("socket")
     if held:
         try:
@@ -101,8 +98,6 @@ class ServerSide(asyncio.Protocol):
 
 
 class Proxy:
-    """The proxy and its pairs."""
-
     def __init__(self, target):
         self.target = target
         self.pairs = set()

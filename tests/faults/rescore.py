@@ -19,7 +19,6 @@ class Backlog:
         self.batches = []
 
     async def start(self, say):
-        """Stores the sessions and starts the first backlog."""
         say(f"{self.size} sessions to rescore meanwhile")
         for _ in range(self.size):
             key = str(uuid.UUID(int=self.c.chance.getrandbits(128), version=4))
@@ -40,7 +39,6 @@ class Backlog:
         """Starts a backlog exactly once, even if the response is lost."""
         body = {"filter": {"ids": list(self.sessions)}, "force_rescore": True, "name": f"drill {len(self.batches)}"}
 
-        # A backlog with a lost response isn't created a second time.
         key = f"Idempotency-Key: drill-{self.c.chance.getrandbits(64):016x}\r\n"
 
         async def asked():
@@ -56,7 +54,6 @@ class Backlog:
             raise RuntimeError("POST /api/v1/rescore isn't answered")
 
     async def state(self):
-        """State of the last one."""
         found = await self.c.postgres.control.rows(f"select state from scoring_batches where batch_id = '{self.batches[-1]}'")
         return found[0][0] if found else "absent"
 

@@ -69,8 +69,6 @@ async def at(moment):
 
 
 class Place:
-    """A folder with its processes and mounts."""
-
     def __init__(self, keep):
         # Root passes a part of it to the user postgres, which can't access a private TMPDIR.
         self.folder = tempfile.mkdtemp(prefix="gavel-drill.", dir="/tmp" if ROOT else None)
@@ -102,16 +100,13 @@ class Place:
         return process
 
     def log(self, name):
-        """A process's log."""
         with open(os.path.join(self.folder, f"{name}.log"), errors="replace") as file:
             return file.read()
 
     def warnings(self, name):
-        """The number of warnings and errors in its log."""
         return sum(" WARN " in line or " ERROR " in line for line in self.log(name).splitlines())
 
     def forget(self, process):
-        """Forgets a process that has ended."""
         if process in self.processes:
             self.processes.remove(process)
 
@@ -126,7 +121,6 @@ class Place:
         return path
 
     def unmount(self, path):
-        """Unmounts it."""
         for _ in range(20):
             if subprocess.run(["umount", path], capture_output=True).returncode == 0:
                 self.mounts.remove(path)
@@ -160,7 +154,6 @@ class Place:
 
 
 def children(pid):
-    """The ids of its children."""
     found = []
     for task in glob.glob(f"/proc/{pid}/task/*/children"):
         try:
@@ -172,7 +165,6 @@ def children(pid):
 
 
 def signal_tree(pid, number):
-    """Signals a process and its children."""
     for each in [pid, *children(pid)]:
         try:
             os.kill(each, number)
@@ -254,7 +246,6 @@ class PostgresServer:
         self.place.forget(self.process)
 
     def tell_proxy(self, word):
-        """Sends a command to the proxy."""
         self.proxy.stdin.write(word.encode() + b"\n")
         self.proxy.stdin.flush()
         self.proxy.stdout.readline()
@@ -273,13 +264,10 @@ class PostgresServer:
         await self.control.rows(f"set password_encryption = 'md5'; alter role gavel password '{text}'")
 
     async def cut_role(self):
-        """Terminates the sessions of gavel's role."""
         await self.control.rows("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'gavel'")
 
 
 class RedisServer:
-    """A private Redis."""
-
     def __init__(self, place):
         self.place = place
         self.program = find("redis-server") or find("valkey-server")
@@ -295,14 +283,12 @@ class RedisServer:
             raise RuntimeError("Redis doesn't answer: see redis.log")
 
     async def answers(self):
-        """Whether it responds."""
         try:
             return await self.ask("ping", timeout=1) == "+PONG"
         except wire.Gone:
             return False
 
     async def ask(self, *words, timeout=5.0):
-        """Sends one command."""
         return await wire.redis(self.port, *words, timeout=timeout)
 
     def kill(self):

@@ -37,7 +37,6 @@ class Stub:
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", self.port, limit=1 << 22, backlog=1024)
 
     async def close_port(self):
-        """Closes the port."""
         self.server.close()
         self.server = None
 
@@ -58,7 +57,6 @@ class Stub:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass
         except asyncio.CancelledError:
-            # The drill ends.
             pass
         finally:
             writer.close()
@@ -90,7 +88,6 @@ class Stub:
             await changed.wait()
             mode = "good"
         if mode == "noisy":
-            # 15 % limits and 15 % errors, at random.
             dice = self.chance.random()
             if dice < 0.15:
                 return await send(writer, 429, error("rate_limit_exceeded"), "Retry-After: 1\r\n")

@@ -61,7 +61,6 @@ async def read_head(reader):
 
 
 async def read_response(reader):
-    """Reads a complete response."""
     first, headers = await read_head(reader)
     status = int(first.split(" ")[1])
     if "content-length" in headers:
@@ -102,7 +101,6 @@ class Postgres:
             raise
 
     def close(self):
-        """Drops the connection."""
         if self.writer:
             self.writer.close()
         self.reader = self.writer = None
@@ -143,7 +141,6 @@ class Postgres:
 
 
 def columns(body):
-    """The columns of a row."""
     found, at = [], 2
     for _ in range(struct.unpack("!h", body[:2])[0]):
         size = struct.unpack("!i", body[at : at + 4])[0]
