@@ -26,7 +26,6 @@ const SESSIONS: i64 = 100_000;
 const CHARACTERS: usize = 2_000;
 const SLOTS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(1_800);
-/// Interval between two progress checks.
 const LOOK: Duration = Duration::from_millis(200);
 
 fn main() {
@@ -198,7 +197,6 @@ async fn ended(set_up: &SetUp, batch_id: Uuid) -> bool {
 /// Sessions of the older backlog, and of the interactive users.
 const OLD: i64 = 20_000;
 const PEOPLE: usize = 20_000;
-/// More concurrent users than slots.
 const CROWD: usize = 64;
 const CROWDED_SLOTS: usize = 16;
 const CROWDED_FOR: Duration = Duration::from_secs(20);

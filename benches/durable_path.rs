@@ -24,14 +24,12 @@ use support::{HeldJudge, SetUp, client, concurrently, cpu_of, memory_of};
 const SESSIONS: usize = 4_000;
 const JUDGE_LATENCY: Duration = Duration::from_millis(200);
 const SLOTS: usize = 200;
-/// Number of concurrent clients.
 const CLIENTS: usize = 32;
 /// Sessions and slots for a judge without latency.
 const QUICK_SESSIONS: usize = 8_000;
 const QUICK_SLOTS: usize = 64;
 const PER_SECOND: u32 = 40;
 const LOW_LOAD: Duration = Duration::from_secs(10);
-/// Judge calls in flight in the memory measurement.
 const IN_FLIGHT: usize = 1_000;
 /// Characters of conversation per session in each measurement.
 const SMALL: usize = 2_000;
@@ -177,7 +175,6 @@ struct Rate {
     took: Duration,
     /// Processor time of `serve` and `worker`, milliseconds per job.
     cpu_ms: [f64; 2],
-    /// Their peak memory, MB.
     peak_mb: [f64; 2],
 }
 

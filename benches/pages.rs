@@ -21,9 +21,7 @@ use serde_json::{Value, json};
 use support::{SetUp, client};
 
 const SESSIONS: i64 = 1_000_000;
-/// Number of requests per page.
 const TIMES: usize = 15;
-/// Number of consecutive list pages.
 const DEEP: usize = 200;
 /// Characters of the conversation of the one session stored over the API.
 const CHARACTERS: usize = 2_000;

@@ -20,7 +20,6 @@ use table::{
     WELL_KNOWN,
 };
 
-/// A Rust file below the crate's root.
 struct File {
     /// Relative to the crate's root, with `/`.
     path: String,

@@ -58,7 +58,6 @@ def is_test(path):
 
 
 def without_tests(text):
-    """The lines outside of #[cfg(test)] modules."""
     kept, lines, at = [], text.splitlines(), 0
     while at < len(lines):
         if lines[at].strip() == "#[cfg(test)]" and at + 1 < len(lines):

@@ -41,7 +41,6 @@ pub(crate) struct Session {
     pub(crate) mark: String,
 }
 
-/// A running process; killed on drop.
 pub(crate) struct Process {
     child: Child,
 }
@@ -57,7 +56,6 @@ pub(crate) struct SetUp {
 }
 
 impl SetUp {
-    /// Creates a database and migrates it.
     pub(crate) async fn new(servers: &Servers) -> Self {
         let name = format!("gavel_bench_{}", Uuid::now_v7().simple());
         let mut admin = sqlx::PgConnection::connect(&servers.database)
@@ -271,7 +269,6 @@ impl SetUp {
         text
     }
 
-    /// Waits until this number of batch items is stored.
     pub(crate) async fn until_expanded(&self, items: i64) {
         let stored = "select count(*) from scoring_jobs where batch_id is not null";
         self.until("the batch is expanded", stored, items, PATIENCE)
@@ -301,7 +298,6 @@ impl SetUp {
         number
     }
 
-    /// Drops the database and terminates its connections.
     pub(crate) async fn remove(self) {
         let mut admin = sqlx::PgConnection::connect(&self.server).await.unwrap();
         let drop = format!("drop database {} with (force)", self.database);

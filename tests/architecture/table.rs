@@ -2,7 +2,6 @@
 
 use May::{All, Only};
 
-/// Allowed import of another module.
 pub(crate) enum May {
     All(&'static str),
     Only(&'static str, &'static [&'static str]),

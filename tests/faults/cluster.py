@@ -73,7 +73,6 @@ class Cluster:
         self.workers = [Service(self, f"worker-{n + 1}", ["worker"], {}) for n in range(workers)]
 
     def judges(self, name, port):
-        """A providers file with one judge at this port."""
         lines = [
             "judge:",
             "  type: openai",
@@ -139,7 +138,6 @@ class Cluster:
             raise RuntimeError("the API or its workers don't come up: see serve.log and worker-*.log")
 
     async def heal(self):
-        """Restores the initial state after a fault."""
         self.postgres.tell_proxy("pass")
         self.stub.say("good")
         if self.stub.server is None:

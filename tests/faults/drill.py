@@ -51,7 +51,6 @@ class Row:
         self.stuck = 0
 
     def late(self):
-        """Whether recovery took longer than its bound."""
         return self.bound is not None and max(self.recovered, self.served) > self.bound
 
     def bad(self, bounds):
@@ -108,7 +107,6 @@ class Drill:
         self.cluster = None
 
     def load(self, http, jobs, lasts):
-        """A load that lasts longer than the fault."""
         chance = self.cluster.chance if self.cluster else random.Random(self.args.seed)
         return cluster.Load(http, jobs, min(self.args.rate, jobs / (lasts + 4.0)), chance)
 

@@ -45,8 +45,6 @@ class Embedded:
         return await servers.until(live, seconds, 0.02)
 
     async def rows(self, sql):
-        """Reads its database directly."""
-
         def read():
             connection = sqlite3.connect(f"file:{self.data_dir}/gavel.db?mode=ro", uri=True, timeout=5)
             try:

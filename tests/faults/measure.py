@@ -52,7 +52,6 @@ async def skew(args, place, say):
             bad += len(left) + verdict.lost + verdict.twice
             times = [(c.stub.first_call[load.sessions[key]] - at) * 1000 for key, at in load.posted_at.items()
                      if load.sessions[key] in c.stub.first_call]
-            # The first ones open connections.
             found[name] += times[20:]
             say(f"    round {turn + 1}, {name}: p50 {quantile(times[20:], 0.5):.1f} ms, p99 {quantile(times[20:], 0.99):.1f} ms")
     plain = quantile(found["no skew"], 0.99)
@@ -223,7 +222,6 @@ async def scarce(args, folder, slots, workers):
 
 
 async def rest(c):
-    """The number of connections of the processes after some idle time."""
     await asyncio.sleep(25.0)
     return await opened(c)
 

@@ -58,7 +58,6 @@ class Backlog:
         return found[0][0] if found else "absent"
 
     async def again(self):
-        """Starts the next one if the last has ended."""
         try:
             if await self.state() == "completed":
                 await self.begin()

@@ -128,7 +128,6 @@ class Place:
             time.sleep(0.2)
 
     def clean(self):
-        """Stops every process, unmounts, and removes the folder."""
         for process in reversed(self.processes):
             if process.poll() is None:
                 signal_tree(process.pid, signal.SIGCONT)
@@ -228,7 +227,6 @@ class PostgresServer:
             raise RuntimeError("Postgres doesn't answer: see postgres.log")
 
     async def answers(self):
-        """Whether it accepts statements."""
         probe = wire.Postgres(self.port, "drill")
         try:
             await probe.rows("select 1", timeout=2)
