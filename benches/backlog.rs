@@ -53,7 +53,7 @@ async fn measure() {
     if wanted("shares") {
         figures["shares"] = shares(&servers).await;
     }
-    support::write_figures("backlog.json", &figures);
+    support::write_results("backlog.json", &figures);
 }
 
 struct Tenth {

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{HeldJudge, SetUp, client, concurrently, cpu_of, memory_of};
+use support::{DelayedJudge, SetUp, client, concurrently, cpu_of, memory_of};
 
 /// Sessions of the throughput measurement, the judge's latency, and the worker's slots.
 const SESSIONS: usize = 4_000;
@@ -63,7 +63,7 @@ async fn measure() {
         if wanted("rate") {
             let posted = rate(&servers, Enqueued::OneByOne).await;
             let batch = rate(&servers, Enqueued::AsBatch).await;
-            for figure in figures_of_rates(&posted, &batch) {
+            for figure in rate_measurements(&posted, &batch) {
                 figures.push(figure.of_run(run));
             }
         }
@@ -87,7 +87,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-struct Figure {
+struct Measurement {
     name: String,
     run: usize,
     value: f64,
@@ -96,7 +96,7 @@ struct Figure {
     details: Value,
 }
 
-impl Figure {
+impl Measurement {
     fn of_run(self, run: usize) -> Self {
         let figure = Self { run, ..self };
         println!("{}", figure.line());
@@ -117,7 +117,7 @@ impl Figure {
 }
 
 /// 4,000 sessions posted one by one, 200 ms a call, 200 slots: ideally 4 s from the first POST to the last row.
-async fn throughput(servers: &support::Servers) -> Figure {
+async fn throughput(servers: &support::Servers) -> Measurement {
     let set_up = SetUp::new(servers).await;
     let simulator = set_up.simulator(JUDGE_LATENCY).await;
     let api = set_up.api().await;
@@ -147,14 +147,14 @@ async fn throughput(servers: &support::Servers) -> Figure {
         .map(|((name, process), before)| ((*name).to_owned(), json!(cpu_of(process) - before)))
         .collect();
     let scored = set_up.number("select count(*) from session_scores").await;
-    // Whole microseconds; time above the judge's latency is overhead, or waiting for a processor.
+    // Integer microseconds; time above the judge's latency is overhead, or waiting for a processor.
     let call_us = set_up
         .number("select percentile_disc(0.5) within group (order by latency_us) from judge_calls")
         .await;
     assert_eq!(scored, i64::try_from(SESSIONS).unwrap());
     let ideal = JUDGE_LATENCY.mul_f64(SESSIONS as f64 / SLOTS as f64);
     set_up.remove().await;
-    Figure {
+    Measurement {
         name: "4,000 sessions, first POST to last row".to_owned(),
         run: 0,
         value: took.as_secs_f64() / ideal.as_secs_f64(),
@@ -193,7 +193,7 @@ impl Rate {
 /// A judge without latency, so that the service's own cost remains.
 async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
     let mut set_up = SetUp::new(servers).await;
-    let judge = HeldJudge::start().await;
+    let judge = DelayedJudge::start().await;
     judge.release();
     set_up.use_judge_with(&judge, "");
     let api = set_up.api().await;
@@ -238,9 +238,9 @@ async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
     }
 }
 
-fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
+fn rate_measurements(posted: &Rate, batch: &Rate) -> [Measurement; 2] {
     [
-        Figure {
+        Measurement {
             name: "8,000 sessions, judge 0 ms, one POST each".to_owned(),
             run: 0,
             value: posted.took.as_secs_f64() * 1_000.0 / QUICK_SESSIONS as f64,
@@ -248,7 +248,7 @@ fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
             target: 0.2,
             details: posted.details(),
         },
-        Figure {
+        Measurement {
             name: "the same as one batch, against single POSTs".to_owned(),
             run: 0,
             value: batch.took.as_secs_f64() / posted.took.as_secs_f64(),
@@ -260,9 +260,9 @@ fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
 }
 
 /// 40 POSTs a second: latency from sending the POST to the judge's call.
-async fn latency(servers: &support::Servers) -> Figure {
+async fn latency(servers: &support::Servers) -> Measurement {
     let mut set_up = SetUp::new(servers).await;
-    let judge = HeldJudge::start().await;
+    let judge = DelayedJudge::start().await;
     judge.release();
     set_up.use_judge(&judge);
     let _api = set_up.api().await;
@@ -292,7 +292,7 @@ async fn latency(servers: &support::Servers) -> Figure {
         .collect();
     took.sort_by(f64::total_cmp);
     set_up.remove().await;
-    Figure {
+    Measurement {
         name: "40 POST/s, POST sent to judge's call, median".to_owned(),
         run: 0,
         value: took[took.len() / 2],
@@ -302,9 +302,9 @@ async fn latency(servers: &support::Servers) -> Figure {
     }
 }
 
-async fn memory(servers: &support::Servers, characters: usize) -> Figure {
+async fn memory(servers: &support::Servers, characters: usize) -> Measurement {
     let mut set_up = SetUp::new(servers).await;
-    let judge = HeldJudge::start().await;
+    let judge = DelayedJudge::start().await;
     set_up.use_judge(&judge);
     let _api = set_up.api().await;
     let worker = set_up.worker(IN_FLIGHT).await;
@@ -322,7 +322,7 @@ async fn memory(servers: &support::Servers, characters: usize) -> Figure {
     set_up.until_finished().await;
     let after = memory_of(&worker);
     set_up.remove().await;
-    Figure {
+    Measurement {
         name: format!("worker's memory, 1,000 calls, {characters} characters each"),
         run: 0,
         value: in_flight.resident_mb,
@@ -332,7 +332,7 @@ async fn memory(servers: &support::Servers, characters: usize) -> Figure {
     }
 }
 
-fn write(figures: &[Figure]) {
+fn write(figures: &[Measurement]) {
     println!();
     for figure in figures {
         println!("{}", figure.line());
@@ -346,5 +346,5 @@ fn write(figures: &[Figure]) {
             })
         })
         .collect();
-    support::write_figures("durable_path.json", &Value::from(rows));
+    support::write_results("durable_path.json", &Value::from(rows));
 }

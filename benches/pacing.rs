@@ -18,7 +18,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{HeldJudge, SetUp, client, concurrently};
+use support::{DelayedJudge, SetUp, client, concurrently};
 
 const PER_MINUTE: usize = 300;
 const JOBS: usize = 900;
@@ -49,7 +49,7 @@ async fn measure() {
     let slots = variable("GAVEL_BENCH_SLOTS", SLOTS);
     let workers = variable("GAVEL_BENCH_WORKERS", WORKERS).max(1);
     let mut set_up = SetUp::new(&servers).await;
-    let judge = HeldJudge::start().await;
+    let judge = DelayedJudge::start().await;
     judge.release();
     set_up.use_judge_with(&judge, &format!("  requests_per_minute: {per_minute}\n"));
     let _api = set_up.api().await;

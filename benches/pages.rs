@@ -23,10 +23,10 @@ use support::{SetUp, client};
 const SESSIONS: i64 = 1_000_000;
 const TIMES: usize = 15;
 const DEEP: usize = 200;
-/// Characters of the conversation of the one session stored over the API.
+/// Characters of conversation of the session stored over the API.
 const CHARACTERS: usize = 2_000;
 
-/// The measured pages; `CURRENT` and `OLD` stand for criteria hashes.
+/// The measured pages; `CURRENT` and `OLD` are replaced by criteria hashes.
 const PAGES: &[(&str, &str)] = &[
     ("overview", "/"),
     ("insights, 14 days", "/insights?days=14"),
@@ -145,7 +145,7 @@ async fn measure() {
         json!({"sessions": sessions, "times": TIMES, "pages": figures, "page_after_page": deep});
     drop((api, worker));
     set_up.remove().await;
-    support::write_figures("pages.json", &figures);
+    support::write_results("pages.json", &figures);
 }
 
 async fn current_criteria(set_up: &SetUp) -> String {

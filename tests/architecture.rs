@@ -28,12 +28,12 @@ struct File {
 
 #[test]
 fn modules_import_only_allowed_modules() {
-    none(of_src(import_faults));
+    none(of_src(import_violations));
 }
 
 #[test]
 fn crates_are_used_only_where_allowed() {
-    none(of_src(crate_faults));
+    none(of_src(crate_violations));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn scoring_is_pure() {
     let files = ["src", "crates"].into_iter().flat_map(files);
     none(
         files
-            .flat_map(|file| purity_faults(&file.path, &file.text))
+            .flat_map(|file| purity_violations(&file.path, &file.text))
             .collect(),
     );
 }
@@ -58,7 +58,7 @@ fn cycles_have_at_most_two_files() {
     }
     let faults = packages
         .values()
-        .flat_map(|files| circles::cycle_faults(files));
+        .flat_map(|files| circles::cycle_violations(files));
     none(faults.collect());
 }
 
@@ -123,7 +123,7 @@ fn dependencies_have_a_purpose_comment() {
     let packages = packages.map(|package| package.expect("the folder can be read").path());
     for package in packages.chain([root.to_path_buf()]) {
         let manifest = package.join("Cargo.toml");
-        none(dependency_faults(
+        none(dependency_violations(
             &fs::read_to_string(&manifest).expect("a package has a manifest"),
         ));
     }
@@ -131,7 +131,7 @@ fn dependencies_have_a_purpose_comment() {
 
 #[test]
 fn forbidden_import_is_detected() {
-    let planted = |path: &str, text: &str| import_faults(path, text);
+    let planted = |path: &str, text: &str| import_violations(path, text);
     for (path, text, line) in [
         ("src/queue/mod.rs", "//! x\n\nuse crate::store::Store;", 3),
         (
@@ -191,7 +191,7 @@ fn forbidden_crate_is_detected() {
         ),
         ("src/store/mod.rs", "extern crate redis;"),
     ] {
-        let faults = crate_faults(path, text);
+        let faults = crate_violations(path, text);
         assert!(!faults.is_empty(), "{path}: {text:?} passed");
     }
 }
@@ -233,14 +233,14 @@ fn allowed_imports_pass() {
         ),
         ("src/job/state/tests.rs", "use crate::store::Store;"),
     ] {
-        assert_eq!(import_faults(path, text), [""; 0], "{path}: {text:?}");
-        assert_eq!(crate_faults(path, text), [""; 0], "{path}: {text:?}");
+        assert_eq!(import_violations(path, text), [""; 0], "{path}: {text:?}");
+        assert_eq!(crate_violations(path, text), [""; 0], "{path}: {text:?}");
     }
 }
 
 #[test]
 fn impurity_is_detected() {
-    let faults = |text: &str| purity_faults("crates/gavel-rules/src/query/mod.rs", text).len();
+    let faults = |text: &str| purity_violations("crates/gavel-rules/src/query/mod.rs", text).len();
     assert_eq!(faults("async fn f() {}"), 1);
     assert_eq!(faults("use std::time::Instant;"), 1);
     assert_eq!(faults("use std::{fs, time::Duration};"), 1);
@@ -251,12 +251,12 @@ fn impurity_is_detected() {
 #[test]
 fn dependency_without_comment_is_detected() {
     let manifest = "[dependencies]\n# data\ntokio = \"1\"\nleft-pad = \"1\"\nsubtle = \"2\" # constant time\n\n[dev-dependencies]\nx = \"1\"\n";
-    let faults = dependency_faults(manifest);
+    let faults = dependency_violations(manifest);
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].starts_with("Cargo.toml:4: "), "{}", faults[0]);
 }
 
-fn import_faults(path: &str, text: &str) -> Vec<String> {
+fn import_violations(path: &str, text: &str) -> Vec<String> {
     let module = module(path);
     let Some(own) = module.first().copied().filter(|_| !is_test(path)) else {
         return Vec::new();
@@ -317,7 +317,7 @@ fn may_import(own: &str, allowed: &[May]) -> String {
     format!("it may import {}", parts.join(", "))
 }
 
-fn crate_faults(path: &str, text: &str) -> Vec<String> {
+fn crate_violations(path: &str, text: &str) -> Vec<String> {
     let place = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut faults = Vec::new();
     for named in named(path, text, &module(path)) {
@@ -341,7 +341,7 @@ fn crate_faults(path: &str, text: &str) -> Vec<String> {
     faults
 }
 
-fn purity_faults(path: &str, text: &str) -> Vec<String> {
+fn purity_violations(path: &str, text: &str) -> Vec<String> {
     let pure = PURE_FOLDERS.iter().any(|folder| path.starts_with(folder));
     if !pure || is_test(path) {
         return Vec::new();
@@ -363,7 +363,7 @@ fn purity_faults(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-fn dependency_faults(manifest: &str) -> Vec<String> {
+fn dependency_violations(manifest: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut listed = false;
     for (at, line) in manifest.lines().enumerate() {

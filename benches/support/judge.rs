@@ -16,19 +16,19 @@ struct Shared {
     open: watch::Sender<bool>,
 }
 
-pub(crate) struct HeldJudge {
+pub(crate) struct DelayedJudge {
     address: std::net::SocketAddr,
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for HeldJudge {
+impl Drop for DelayedJudge {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl HeldJudge {
+impl DelayedJudge {
     /// Starts a judge that delays every call.
     pub(crate) async fn start() -> Self {
         let shared = Arc::new(Shared {

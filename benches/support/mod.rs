@@ -14,7 +14,7 @@ use sqlx::{Connection as _, Executor as _};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-pub(crate) use judge::HeldJudge;
+pub(crate) use judge::DelayedJudge;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(5);
@@ -100,13 +100,13 @@ impl SetUp {
     }
 
     /// Makes the processes use this judge instead of the simulator.
-    pub(crate) fn use_judge(&mut self, judge: &HeldJudge) {
+    pub(crate) fn use_judge(&mut self, judge: &DelayedJudge) {
         self.env
             .insert("GAVEL_SIMULATED_URL".to_owned(), judge.url());
     }
 
     /// Makes the processes use this judge, with additional lines in its entry.
-    pub(crate) fn use_judge_with(&mut self, judge: &HeldJudge, more: &str) {
+    pub(crate) fn use_judge_with(&mut self, judge: &DelayedJudge, more: &str) {
         let path = self.dir.path().join("llm_providers.yaml");
         let entry = format!(
             "simulated:\n  type: openai\n  base_url: {}\n  auth: none\n  model: simulated-bench\n  \
@@ -403,7 +403,7 @@ pub(crate) async fn redis_mb(servers: &Servers) -> f64 {
 }
 
 /// Writes results to the folder of all benchmarks, with the time and the machine.
-pub(crate) fn write_figures(file: &str, figures: &serde_json::Value) {
+pub(crate) fn write_results(file: &str, figures: &serde_json::Value) {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let measured_at = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
     let document = json!({

@@ -14,7 +14,7 @@ type Modules<'a> = BTreeMap<Module, (&'a str, Links)>;
 const HOPS: usize = 8;
 
 /// Describes each cycle of more than two files of a package, with its edges.
-pub(crate) fn cycle_faults(files: &[File]) -> Vec<String> {
+pub(crate) fn cycle_violations(files: &[File]) -> Vec<String> {
     let modules: Modules = files.iter().map(read).collect();
     let names: BTreeMap<&Module, BTreeSet<&Module>> = modules
         .iter()
@@ -90,7 +90,7 @@ fn cycle_is_detected() {
         text: text.to_owned(),
     };
     let faults = |last: &str| {
-        cycle_faults(&[
+        cycle_violations(&[
             file("lib.rs", "mod a;\nmod b;\nmod d;\npub use a::A;"),
             file("a.rs", "use crate::b::{self, B};\nuse super::d;"),
             // A parent and its child don't count for each other.

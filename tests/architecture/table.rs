@@ -27,7 +27,7 @@ const JUDGE_ROWS: May = Only(
     ],
 );
 
-/// Items from which history builds a stored session, and hints for misspelled keys.
+/// Types of stored sessions for history, and hints for misspelled keys.
 const SESSION: May = Only("score", &["hint", "session"]);
 
 /// Top-level modules in flow order, with their allowed imports in addition to [`SHELL`].
@@ -150,7 +150,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("clock", &[]),
 ];
 
-/// Allowed imports of the API: never a judge, a queue or a worker.
+/// Allowed imports of the API, which must not depend on a judge, a queue or a worker.
 const FRONT: &[May] = &[
     All("wire"),
     All("enqueue"),
@@ -217,7 +217,7 @@ pub(crate) const PURE_FOLDERS: &[&str] = &[
     "crates/row-match/",
 ];
 
-/// Forbidden names in pure folders: path prefixes, and single words.
+/// Forbidden names in pure folders: path prefixes, and single identifiers.
 pub(crate) const IMPURE_PATHS: &[&str] = &[
     "tokio",
     "futures",
