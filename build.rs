@@ -1,4 +1,4 @@
-//! The schema's versions are embedded by the names of their files, so a new file builds the program again.
+//! Rebuilds the program when a migration is added, because migrations are embedded by file name.
 #![allow(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 
 fn main() {

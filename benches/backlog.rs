@@ -1,10 +1,10 @@
-//! A backlog of 100,000 sessions rescored by force: throughput, memory and Redis at each tenth, and a person who asks for a
-//! score each second meanwhile. Then a backlog that is an hour old under more interactive work than there are slots: what
-//! either gets.
+//! A forced rescore of 100,000 sessions: throughput, memory and Redis at each tenth, while a user requests a score each
+//! second. Then a backlog that is an hour old during more interactive work than there are slots: the share of
+//! each.
 //!
-//! `cargo bench --profile dist --bench backlog`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
-//! made there, and the database is dropped at the end). Prints a table and writes `benches/figures/backlog.json`.
-//! `GAVEL_BENCH_SESSIONS` names another number of sessions, `GAVEL_BENCH_ONLY` one part (`rescore`, `shares`).
+//! `cargo bench --profile dist --bench backlog`, with `DATABASE_URL` and `REDIS_URL` set to servers (it creates a database and a queue
+//! there, and drops the database at the end). Prints a table and writes `benches/figures/backlog.json`.
+//! `GAVEL_BENCH_SESSIONS` sets the number of sessions, `GAVEL_BENCH_ONLY` selects one part (`rescore`, `shares`).
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,15 +21,11 @@ use serde_json::{Value, json};
 use support::{Process, Servers, Session, SetUp, client, cpu_of, memory_of};
 use uuid::Uuid;
 
-/// Sessions of the backlog.
 const SESSIONS: i64 = 100_000;
-/// Characters of conversation of a session, about.
+/// Approximate characters of conversation per session.
 const CHARACTERS: usize = 2_000;
-/// Slots of the worker.
 const SLOTS: usize = 64;
-/// How long the whole may take.
 const PATIENCE: Duration = Duration::from_secs(1_800);
-/// Between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(200);
 
 fn main() {
@@ -57,10 +53,9 @@ async fn measure() {
     if wanted("shares") {
         figures["shares"] = shares(&servers).await;
     }
-    support::write_figures("backlog.json", &figures);
+    support::write_results("backlog.json", &figures);
 }
 
-/// What a tenth of the way looked like.
 struct Tenth {
     share: i64,
     since_s: f64,
@@ -92,13 +87,13 @@ async fn backlog(servers: &Servers, sessions: i64) -> Value {
     let batch: Value = response.json().await.unwrap();
     let batch_id: Uuid = batch["batch_id"].as_str().unwrap().parse().unwrap();
 
-    let asking = ask_each_second(&set_up, &people, batch_id);
+    let asking = score_each_second(&set_up, &people, batch_id);
     let watching = async {
         let mut tenths: Vec<Tenth> = Vec::new();
         while tenths.len() < 10 {
             assert!(begun.elapsed() < PATIENCE, "the backlog takes too long");
             tokio::time::sleep(LOOK).await;
-            // Scores of people are among them: a few hundred of a hundred thousand.
+            // Includes interactive scores: a few hundred of a hundred thousand.
             let scored = set_up.number("select count(*) from session_scores").await;
             let next = i64::try_from(tenths.len()).unwrap() + 1;
             if scored >= sessions * next / 10 {
@@ -146,8 +141,8 @@ async fn backlog(servers: &Servers, sessions: i64) -> Value {
     figures
 }
 
-/// A person a second, until the batch has ended: what each waited for a score, ms.
-async fn ask_each_second(set_up: &SetUp, people: &[Session], batch_id: Uuid) -> Vec<f64> {
+/// One interactive request per second until the batch has ended; returns the latency of each, ms.
+async fn score_each_second(set_up: &SetUp, people: &[Session], batch_id: Uuid) -> Vec<f64> {
     let client = client();
     let mut took = Vec::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
@@ -170,7 +165,7 @@ async fn ask_each_second(set_up: &SetUp, people: &[Session], batch_id: Uuid) -> 
     took
 }
 
-/// Each session of the batch was scored, by one job, and has one current score.
+/// Each session of the batch was scored by one job and has one current score.
 async fn scored_once(set_up: &SetUp, sessions: i64) {
     let twice = set_up
         .number("select count(*) from (select 1 from session_scores where superseded_at is null group by session_id having count(*) > 1) t")
@@ -188,7 +183,7 @@ async fn scored_once(set_up: &SetUp, sessions: i64) {
     assert_eq!(jobs, sessions, "each by one job");
 }
 
-/// The row's state alone: reading the batch over the API counts its items.
+/// Reads only the row's state, because reading the batch over the API counts its items.
 async fn ended(set_up: &SetUp, batch_id: Uuid) -> bool {
     set_up
         .number_of(
@@ -199,16 +194,15 @@ async fn ended(set_up: &SetUp, batch_id: Uuid) -> bool {
         == 1
 }
 
-/// Sessions of the older backlog, and of the people who ask meanwhile.
+/// Sessions of the older backlog, and of the interactive users.
 const OLD: i64 = 20_000;
 const PEOPLE: usize = 20_000;
-/// More people at once than there are slots.
 const CROWD: usize = 64;
 const CROWDED_SLOTS: usize = 16;
 const CROWDED_FOR: Duration = Duration::from_secs(20);
 const CALL: Duration = Duration::from_millis(50);
 
-/// A crowd keeps all slots wanted, over a backlog that has waited for an hour.
+/// Interactive users keep all slots busy, over a backlog that has waited for an hour.
 async fn shares(servers: &Servers) -> Value {
     let set_up = SetUp::new(servers).await;
     let _simulator = set_up.simulator(CALL).await;
@@ -216,7 +210,7 @@ async fn shares(servers: &Servers) -> Value {
     set_up.seed_sessions(OLD, CHARACTERS).await;
     let people = set_up.put_sessions(PEOPLE, CHARACTERS, 16).await;
     let client = client();
-    // Workers expand; none of the items begins before all are there, and an hour old.
+    // Workers expand; items start only after all are stored and an hour old.
     let posted = async |path: &str, body: Value| {
         let post = client.post(set_up.url(path)).json(&body);
         let response = post.send().await.unwrap();
@@ -237,7 +231,7 @@ async fn shares(servers: &Servers) -> Value {
     let crowd = (0..CROWD).map(|_| async move {
         let mut took = Vec::new();
         while begun.elapsed() < CROWDED_FOR {
-            // Each is asked for once: a second time the score would be there.
+            // Each is requested once, because a second request would find the score.
             let person = &people[next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)];
             let asked = Instant::now();
             let response = client

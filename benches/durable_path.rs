@@ -1,8 +1,8 @@
-//! The durable path at speed: POST to recorded score over Postgres, Redis, an API and a worker, each a process of its own.
+//! Speed of the durable path: POST to recorded score over Postgres, Redis, an API and a worker, each a separate process.
 //!
-//! `cargo bench --profile dist --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its
-//! own are made there, and the database is dropped at the end). Prints a table and writes `benches/figures/durable_path.json`.
-//! `GAVEL_BENCH_RUNS` says how often each figure is taken (default 3), `GAVEL_BENCH_ONLY` which one
+//! `cargo bench --profile dist --bench durable_path`, with `DATABASE_URL` and `REDIS_URL` set to servers (it creates a database and a
+//! queue there, and drops the database at the end). Prints a table and writes `benches/figures/durable_path.json`.
+//! `GAVEL_BENCH_RUNS` sets the number of runs (default 3), `GAVEL_BENCH_ONLY` selects one measurement
 //! (`throughput`, `rate`, `latency`, `memory`).
 #![expect(
     clippy::unwrap_used,
@@ -18,23 +18,20 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{HeldJudge, SetUp, client, concurrently, cpu_of, memory_of};
+use support::{DelayedJudge, SetUp, client, concurrently, cpu_of, memory_of};
 
-/// Sessions of the throughput figure, the judge's latency, and the slots of the worker.
+/// Sessions of the throughput measurement, the judge's latency, and the worker's slots.
 const SESSIONS: usize = 4_000;
 const JUDGE_LATENCY: Duration = Duration::from_millis(200);
 const SLOTS: usize = 200;
-/// Clients that post at once.
 const CLIENTS: usize = 32;
-/// Sessions and slots where the judge takes no time.
+/// Sessions and slots for a judge without latency.
 const QUICK_SESSIONS: usize = 8_000;
 const QUICK_SLOTS: usize = 64;
-/// Low load.
 const PER_SECOND: u32 = 40;
 const LOW_LOAD: Duration = Duration::from_secs(10);
-/// Judge calls in flight in the memory figure.
 const IN_FLIGHT: usize = 1_000;
-/// Characters of conversation of a session in each figure.
+/// Characters of conversation per session in each measurement.
 const SMALL: usize = 2_000;
 const MEDIUM: usize = 8_000;
 
@@ -66,7 +63,7 @@ async fn measure() {
         if wanted("rate") {
             let posted = rate(&servers, Enqueued::OneByOne).await;
             let batch = rate(&servers, Enqueued::AsBatch).await;
-            for figure in figures_of_rates(&posted, &batch) {
+            for figure in rate_measurements(&posted, &batch) {
                 figures.push(figure.of_run(run));
             }
         }
@@ -81,7 +78,7 @@ async fn measure() {
     write(&figures);
 }
 
-/// Clients that post at once; `GAVEL_BENCH_CLIENTS` names another number.
+/// Number of concurrent clients; `GAVEL_BENCH_CLIENTS` overrides it.
 fn clients() -> usize {
     variable("GAVEL_BENCH_CLIENTS").map_or(CLIENTS, |text| text.parse().unwrap())
 }
@@ -90,8 +87,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// One measured thing.
-struct Figure {
+struct Measurement {
     name: String,
     run: usize,
     value: f64,
@@ -100,7 +96,7 @@ struct Figure {
     details: Value,
 }
 
-impl Figure {
+impl Measurement {
     fn of_run(self, run: usize) -> Self {
         let figure = Self { run, ..self };
         println!("{}", figure.line());
@@ -121,7 +117,7 @@ impl Figure {
 }
 
 /// 4,000 sessions posted one by one, 200 ms a call, 200 slots: ideally 4 s from the first POST to the last row.
-async fn throughput(servers: &support::Servers) -> Figure {
+async fn throughput(servers: &support::Servers) -> Measurement {
     let set_up = SetUp::new(servers).await;
     let simulator = set_up.simulator(JUDGE_LATENCY).await;
     let api = set_up.api().await;
@@ -142,7 +138,7 @@ async fn throughput(servers: &support::Servers) -> Figure {
     });
     posting.await;
     let posted = begun.elapsed();
-    // Only now: looking costs the database as much as working.
+    // Read only at the end, because reading costs the database as much as the jobs.
     set_up.until_finished().await;
     let took = begun.elapsed();
     let cpu: serde_json::Map<String, Value> = processes
@@ -151,14 +147,14 @@ async fn throughput(servers: &support::Servers) -> Figure {
         .map(|((name, process), before)| ((*name).to_owned(), json!(cpu_of(process) - before)))
         .collect();
     let scored = set_up.number("select count(*) from session_scores").await;
-    // Whole microseconds; what is above the judge's latency was spent on the way, or waiting for a processor.
+    // Integer microseconds; time above the judge's latency is overhead, or waiting for a processor.
     let call_us = set_up
         .number("select percentile_disc(0.5) within group (order by latency_us) from judge_calls")
         .await;
     assert_eq!(scored, i64::try_from(SESSIONS).unwrap());
     let ideal = JUDGE_LATENCY.mul_f64(SESSIONS as f64 / SLOTS as f64);
     set_up.remove().await;
-    Figure {
+    Measurement {
         name: "4,000 sessions, first POST to last row".to_owned(),
         run: 0,
         value: took.as_secs_f64() / ideal.as_secs_f64(),
@@ -168,19 +164,17 @@ async fn throughput(servers: &support::Servers) -> Figure {
     }
 }
 
-/// How work comes.
 #[derive(Debug, Clone, Copy)]
 enum Enqueued {
     OneByOne,
     AsBatch,
 }
 
-/// What many sessions took where the judge takes no time.
+/// Cost of many sessions with a judge without latency.
 struct Rate {
     took: Duration,
-    /// Processor time of `serve` and `worker`, milliseconds a job.
+    /// Processor time of `serve` and `worker`, milliseconds per job.
     cpu_ms: [f64; 2],
-    /// What they held at most, MB.
     peak_mb: [f64; 2],
 }
 
@@ -196,12 +190,12 @@ impl Rate {
     }
 }
 
-/// A judge that answers at once: what is left is what the service costs itself.
+/// A judge without latency, so that the service's own cost remains.
 async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
     let mut set_up = SetUp::new(servers).await;
-    let judge = HeldJudge::start().await;
+    let judge = DelayedJudge::start().await;
     judge.release();
-    set_up.ask_with(&judge, "");
+    set_up.use_judge_with(&judge, "");
     let api = set_up.api().await;
     let sessions = set_up.put_sessions(QUICK_SESSIONS, SMALL, CLIENTS).await;
     let worker = set_up.worker(QUICK_SLOTS).await;
@@ -227,7 +221,7 @@ async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
             assert_eq!(posted.send().await.unwrap().status(), 202);
         }
     }
-    // Both are answered when all rows are there.
+    // Both return after all rows are committed.
     set_up.until_finished().await;
     let took = begun.elapsed();
     let scored = set_up.number("select count(*) from session_scores").await;
@@ -244,9 +238,9 @@ async fn rate(servers: &support::Servers, enqueued: Enqueued) -> Rate {
     }
 }
 
-fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
+fn rate_measurements(posted: &Rate, batch: &Rate) -> [Measurement; 2] {
     [
-        Figure {
+        Measurement {
             name: "8,000 sessions, judge 0 ms, one POST each".to_owned(),
             run: 0,
             value: posted.took.as_secs_f64() * 1_000.0 / QUICK_SESSIONS as f64,
@@ -254,7 +248,7 @@ fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
             target: 0.2,
             details: posted.details(),
         },
-        Figure {
+        Measurement {
             name: "the same as one batch, against single POSTs".to_owned(),
             run: 0,
             value: batch.took.as_secs_f64() / posted.took.as_secs_f64(),
@@ -265,12 +259,12 @@ fn figures_of_rates(posted: &Rate, batch: &Rate) -> [Figure; 2] {
     ]
 }
 
-/// 40 POSTs a second: from the POST that is sent to the judge's call that comes in.
-async fn latency(servers: &support::Servers) -> Figure {
+/// 40 POSTs a second: latency from sending the POST to the judge's call.
+async fn latency(servers: &support::Servers) -> Measurement {
     let mut set_up = SetUp::new(servers).await;
-    let judge = HeldJudge::start().await;
+    let judge = DelayedJudge::start().await;
     judge.release();
-    set_up.ask(&judge);
+    set_up.use_judge(&judge);
     let _api = set_up.api().await;
     let _worker = set_up.worker(16).await;
     let posts = usize::try_from(PER_SECOND).unwrap() * usize::try_from(LOW_LOAD.as_secs()).unwrap();
@@ -298,7 +292,7 @@ async fn latency(servers: &support::Servers) -> Figure {
         .collect();
     took.sort_by(f64::total_cmp);
     set_up.remove().await;
-    Figure {
+    Measurement {
         name: "40 POST/s, POST sent to judge's call, median".to_owned(),
         run: 0,
         value: took[took.len() / 2],
@@ -308,11 +302,10 @@ async fn latency(servers: &support::Servers) -> Figure {
     }
 }
 
-/// A worker with 1,000 judge calls in flight.
-async fn memory(servers: &support::Servers, characters: usize) -> Figure {
+async fn memory(servers: &support::Servers, characters: usize) -> Measurement {
     let mut set_up = SetUp::new(servers).await;
-    let judge = HeldJudge::start().await;
-    set_up.ask(&judge);
+    let judge = DelayedJudge::start().await;
+    set_up.use_judge(&judge);
     let _api = set_up.api().await;
     let worker = set_up.worker(IN_FLIGHT).await;
     let idle = memory_of(&worker);
@@ -329,7 +322,7 @@ async fn memory(servers: &support::Servers, characters: usize) -> Figure {
     set_up.until_finished().await;
     let after = memory_of(&worker);
     set_up.remove().await;
-    Figure {
+    Measurement {
         name: format!("worker's memory, 1,000 calls, {characters} characters each"),
         run: 0,
         value: in_flight.resident_mb,
@@ -339,7 +332,7 @@ async fn memory(servers: &support::Servers, characters: usize) -> Figure {
     }
 }
 
-fn write(figures: &[Figure]) {
+fn write(figures: &[Measurement]) {
     println!();
     for figure in figures {
         println!("{}", figure.line());
@@ -353,5 +346,5 @@ fn write(figures: &[Figure]) {
             })
         })
         .collect();
-    support::write_figures("durable_path.json", &Value::from(rows));
+    support::write_results("durable_path.json", &Value::from(rows));
 }

@@ -1,10 +1,10 @@
-//! A judge with a limit a minute: how close to it the calls come, and whether they ever pass it, as the judge sees them.
+//! A judge with a limit per minute: use of the limit, and violations of it, as counted by the judge.
 //!
-//! `cargo bench --profile dist --bench pacing`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database and a queue of its own are
-//! made there, and the database is dropped at the end). An API and workers, each a process of its own. Prints a table and
+//! `cargo bench --profile dist --bench pacing`, with `DATABASE_URL` and `REDIS_URL` set to servers (it creates a database and a queue
+//! there, and drops the database at the end). An API and workers, each a separate process. Prints a table and
 //! writes `benches/figures/pacing.json`. `GAVEL_BENCH_PER_MINUTE` (default 300), `GAVEL_BENCH_JOBS` (default 900),
-//! `GAVEL_BENCH_SLOTS` (default 16) and `GAVEL_BENCH_WORKERS` (default 3) name other figures; at the default it takes three
-//! minutes. Where there are several workers, one is killed and one is added when a half is done.
+//! `GAVEL_BENCH_SLOTS` (default 16) and `GAVEL_BENCH_WORKERS` (default 3) override the parameters; the default takes three
+//! minutes. With several workers, one is killed and one is added after half of the jobs.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,17 +18,17 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{HeldJudge, SetUp, client, concurrently};
+use support::{DelayedJudge, SetUp, client, concurrently};
 
 const PER_MINUTE: usize = 300;
 const JOBS: usize = 900;
 const SLOTS: usize = 16;
 const WORKERS: usize = 3;
-/// Clients that post at once, and characters of conversation of a session.
+/// Number of concurrent clients, and characters of conversation per session.
 const CLIENTS: usize = 16;
 const CHARACTERS: usize = 2_000;
 const MINUTE: Duration = Duration::from_secs(60);
-/// What must be used of the limit, percent.
+/// Minimum use of the limit, percent.
 const LEAST_USED: f64 = 95.0;
 
 fn main() {
@@ -49,9 +49,9 @@ async fn measure() {
     let slots = variable("GAVEL_BENCH_SLOTS", SLOTS);
     let workers = variable("GAVEL_BENCH_WORKERS", WORKERS).max(1);
     let mut set_up = SetUp::new(&servers).await;
-    let judge = HeldJudge::start().await;
+    let judge = DelayedJudge::start().await;
     judge.release();
-    set_up.ask_with(&judge, &format!("  requests_per_minute: {per_minute}\n"));
+    set_up.use_judge_with(&judge, &format!("  requests_per_minute: {per_minute}\n"));
     let _api = set_up.api().await;
     let sessions = set_up.put_sessions(jobs, CHARACTERS, CLIENTS).await;
     let client = client();
@@ -67,7 +67,7 @@ async fn measure() {
     if workers > 1 {
         let half = MINUTE.mul_f64(jobs as f64 / per_minute as f64 / 2.0);
         tokio::time::sleep(half).await;
-        // Killed without a word.
+        // Killed without a shutdown.
         drop(running.remove(0));
         running.push(set_up.worker(slots).await);
     }
@@ -75,7 +75,7 @@ async fn measure() {
     set_up.until_finished_within(longest).await;
     let mut times: Vec<Instant> = judge.calls().into_iter().map(|(_, at)| at).collect();
     times.sort();
-    // What the killed worker had in hand is asked for again.
+    // The killed worker's active jobs are scored again.
     let again = if workers > 1 { slots * 2 } else { 0 };
     assert!(
         (jobs..=jobs + again).contains(&times.len()),
@@ -94,7 +94,7 @@ fn report(
     (workers, slots): (usize, usize),
     claimed_again: i64,
 ) {
-    let most = most_in_a_minute(times);
+    let most = max_per_minute(times);
     let took = *times.last().unwrap() - times[0];
     // The first call ends no interval.
     let used = (times.len() - 1) as f64 / took.as_secs_f64() * 60.0 / per_minute as f64 * 100.0;
@@ -123,8 +123,8 @@ fn report(
     }));
 }
 
-/// The most calls in any window of 60 s; `times` are in order.
-fn most_in_a_minute(times: &[Instant]) -> usize {
+/// Maximum number of calls in any window of 60 s; `times` are sorted.
+fn max_per_minute(times: &[Instant]) -> usize {
     let mut first = 0;
     let count = |(at, time): (usize, &Instant)| {
         while *time - times[first] >= MINUTE {

@@ -1,10 +1,10 @@
-//! Pages over 1,000,000 sessions of three years: the list and its filters, the same list page after page, overview, insights,
-//! criteria, a session, a batch of a million items. How long each takes, and how many bytes it has.
+//! Pages over 1,000,000 sessions of three years: the list and its filters, consecutive list pages, overview, insights,
+//! criteria, a session, a batch of a million items. Measures the time and the size of each.
 //!
-//! `cargo bench --profile dist --bench pages`, with `DATABASE_URL` and `REDIS_URL` naming servers (a database of its own is made there, filled,
-//! and dropped at the end; Postgres with `shared_buffers` of 2 GB is what the figures are from). Prints a table and writes
-//! `benches/figures/pages.json`. `GAVEL_BENCH_SESSIONS` names another number of sessions; with `GAVEL_BENCH_KEEP=1` the database
-//! stays and its address is printed, so that `gavel serve` can be looked at over it: this is the command that seeds.
+//! `cargo bench --profile dist --bench pages`, with `DATABASE_URL` and `REDIS_URL` set to servers (it creates a database there, fills
+//! it, and drops it at the end; published results use Postgres with `shared_buffers` of 2 GB). Prints a table and writes
+//! `benches/figures/pages.json`. `GAVEL_BENCH_SESSIONS` sets the number of sessions. `GAVEL_BENCH_KEEP=1` keeps the database
+//! and prints its address for use with `gavel serve`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,16 +20,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use support::{SetUp, client};
 
-/// Sessions that are stored.
 const SESSIONS: i64 = 1_000_000;
-/// How often each page is asked for.
 const TIMES: usize = 15;
-/// How many pages of the list follow each other.
 const DEEP: usize = 200;
-/// Characters of the conversation of the one session that is put.
+/// Characters of conversation of the session stored over the API.
 const CHARACTERS: usize = 2_000;
 
-/// What is asked for; of criteria `CURRENT` and `OLD`.
+/// The measured pages; `CURRENT` and `OLD` are replaced by criteria hashes.
 const PAGES: &[(&str, &str)] = &[
     ("overview", "/"),
     ("insights, 14 days", "/insights?days=14"),
@@ -100,7 +97,7 @@ async fn measure() {
         .map_or(SESSIONS, |text| text.parse().unwrap());
     let set_up = SetUp::new(&servers).await;
     let api = set_up.api().await;
-    // The criteria are stored with the first job; nothing runs it yet.
+    // The criteria are stored with the first job; no worker runs it yet.
     let one = set_up.put_sessions(1, CHARACTERS, 1).await.remove(0);
     let asked = client().post(set_up.score_url(&one)).send().await.unwrap();
     assert!(asked.status().is_success());
@@ -113,7 +110,7 @@ async fn measure() {
     );
     let begun = Instant::now();
     let worker = set_up.worker(2).await;
-    set_up.until_folded().await;
+    set_up.until_rolled_up().await;
     println!(
         "their days folded in {:.0} s",
         begun.elapsed().as_secs_f64()
@@ -148,7 +145,7 @@ async fn measure() {
         json!({"sessions": sessions, "times": TIMES, "pages": figures, "page_after_page": deep});
     drop((api, worker));
     set_up.remove().await;
-    support::write_figures("pages.json", &figures);
+    support::write_results("pages.json", &figures);
 }
 
 async fn current_criteria(set_up: &SetUp) -> String {
@@ -162,7 +159,6 @@ async fn current_criteria(set_up: &SetUp) -> String {
     current["criteria_hash"].as_str().unwrap().to_owned()
 }
 
-/// Asks for a page several times.
 async fn page(set_up: &SetUp, name: &str, path: &str) -> Value {
     let client = client();
     let (mut took, mut bytes) = (Vec::with_capacity(TIMES), 0);
@@ -171,7 +167,7 @@ async fn page(set_up: &SetUp, name: &str, path: &str) -> Value {
         took.push(time);
         bytes = text.len();
     }
-    let (median, most) = (middle(&mut took), took.iter().max().copied().unwrap());
+    let (median, most) = (median_of(&mut took), took.iter().max().copied().unwrap());
     let ms = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
     println!(
         "{name:28} {:8.1} ms, at most {:8.1}  {:6.1} KB",
@@ -182,7 +178,7 @@ async fn page(set_up: &SetUp, name: &str, path: &str) -> Value {
     json!({"page": name, "median_ms": ms(median), "max_ms": ms(most), "bytes": bytes})
 }
 
-/// Follows the list: the first ten pages against the last ten.
+/// Reads consecutive list pages: compares the first ten with the last ten.
 async fn deep(set_up: &SetUp) -> Value {
     let (client, mut path, mut took) = (client(), "/sessions".to_owned(), Vec::new());
     for _ in 0..DEEP {
@@ -197,7 +193,7 @@ async fn deep(set_up: &SetUp) -> Value {
     let pages = took.len();
     let (mut first, mut last) = (took[..10].to_vec(), took[pages - 10..].to_vec());
     let ms = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
-    let (first, last) = (ms(middle(&mut first)), ms(middle(&mut last)));
+    let (first, last) = (ms(median_of(&mut first)), ms(median_of(&mut last)));
     println!("page after page              first ten {first} ms, last ten of {pages} {last} ms");
     json!({"pages": pages, "first_ten_median_ms": first, "last_ten_median_ms": last})
 }
@@ -211,7 +207,7 @@ async fn get(client: &reqwest::Client, set_up: &SetUp, path: &str) -> (Duration,
     (begun.elapsed(), text)
 }
 
-fn middle(times: &mut [Duration]) -> Duration {
+fn median_of(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
 }

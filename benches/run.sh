@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Takes the figures that the other folder's measurements write, one after the other, and prints them as one table in Markdown.
+# Runs the benchmarks one after another and prints their results as one Markdown table.
 #
 #   benches/run.sh                 all of them, about an hour
-#   benches/run.sh durable_path    that one, or several
+#   benches/run.sh durable_path    one or several
 #
-# DATABASE_URL and REDIS_URL are used if they are set; else private servers are started, as tests/run.sh does. Figures stay in
-# benches/figures, a file each. GAVEL_BENCH_BINARY names another binary to measure: two builds in turn say more than either alone.
+# Uses DATABASE_URL and REDIS_URL if set; otherwise starts private servers like tests/run.sh. Results are stored in
+# benches/figures, a file each. GAVEL_BENCH_BINARY selects another binary: compare two builds in alternation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

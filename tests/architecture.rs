@@ -1,6 +1,6 @@
-//! Who may import whom, which crate may be named where, and a few habits of the source tree, read from the source text.
+//! Checks the allowed imports of modules, the allowed uses of crates, and conventions of the source tree, in the source text.
 //!
-//! The tables in `architecture/table.rs` are the rules; a change of the architecture changes them first. Test items inside `src/` are exempt.
+//! The rules are in `architecture/table.rs`; change them first. Test items inside `src/` are exempt.
 #![expect(clippy::expect_used, reason = "a test may fail loudly")]
 
 use std::collections::BTreeMap;
@@ -16,24 +16,24 @@ mod table;
 
 use table::May::{self, All, Only};
 use table::{
-    CRATES, EMPTY_NAMES, IMPORTS, IMPURE_PATHS, IMPURE_WORDS, PURE, PURE_FOLDERS, SHELL, WELL_KNOWN,
+    CRATES, GENERIC_NAMES, IMPORTS, IMPURE_PATHS, IMPURE_WORDS, PURE, PURE_FOLDERS, SHELL,
+    WELL_KNOWN,
 };
 
-/// A Rust file below the crate's root.
 struct File {
-    /// Its path from the crate's root, with `/`.
+    /// Relative to the crate's root, with `/`.
     path: String,
     text: String,
 }
 
 #[test]
-fn modules_import_only_what_their_line_allows() {
-    none(of_src(import_faults));
+fn modules_import_only_allowed_modules() {
+    none(of_src(import_violations));
 }
 
 #[test]
-fn crates_are_named_only_where_their_line_allows() {
-    none(of_src(crate_faults));
+fn crates_are_used_only_where_allowed() {
+    none(of_src(crate_violations));
 }
 
 #[test]
@@ -41,13 +41,13 @@ fn scoring_is_pure() {
     let files = ["src", "crates"].into_iter().flat_map(files);
     none(
         files
-            .flat_map(|file| purity_faults(&file.path, &file.text))
+            .flat_map(|file| purity_violations(&file.path, &file.text))
             .collect(),
     );
 }
 
 #[test]
-fn no_more_than_two_files_form_a_circle() {
+fn cycles_have_at_most_two_files() {
     let mut packages: BTreeMap<String, Vec<File>> = BTreeMap::new();
     for file in ["src", "crates"].into_iter().flat_map(files) {
         if let Some((package, _)) = file.path.split_once("src/")
@@ -58,16 +58,16 @@ fn no_more_than_two_files_form_a_circle() {
     }
     let faults = packages
         .values()
-        .flat_map(|files| circles::circle_faults(files));
+        .flat_map(|files| circles::cycle_violations(files));
     none(faults.collect());
 }
 
 #[test]
-fn the_root_holds_modules_and_nothing_else() {
+fn root_has_no_reexports() {
     let root = read("src/lib.rs");
     let tokens = source::tokens(&root);
     let pairs = tokens.iter().zip(tokens.iter().skip(1));
-    // A package of ours keeps its place among the modules.
+    // Our packages are re-exported as modules.
     let imports = pairs
         .filter(|(token, next)| token.text == "use" && !next.text.starts_with("gavel_"))
         .map(|(token, _)| {
@@ -80,7 +80,7 @@ fn the_root_holds_modules_and_nothing_else() {
 }
 
 #[test]
-fn every_file_says_what_it_does() {
+fn every_file_has_a_module_doc() {
     let files = ["src", "crates", "tests", "benches"]
         .into_iter()
         .flat_map(files);
@@ -98,13 +98,13 @@ fn every_file_says_what_it_does() {
 }
 
 #[test]
-fn no_file_is_named_for_nothing() {
+fn file_names_are_specific() {
     let files = ["src", "crates", "tests"].into_iter().flat_map(files);
     none(
         files
             .filter(|file| {
                 let stem = file.path.trim_end_matches(".rs");
-                stem.split('/').any(|part| EMPTY_NAMES.contains(&part))
+                stem.split('/').any(|part| GENERIC_NAMES.contains(&part))
             })
             .map(|file| {
                 format!(
@@ -117,21 +117,21 @@ fn no_file_is_named_for_nothing() {
 }
 
 #[test]
-fn a_dependency_earns_its_line() {
+fn dependencies_have_a_purpose_comment() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let packages = fs::read_dir(root.join("crates")).expect("there are packages");
     let packages = packages.map(|package| package.expect("the folder can be read").path());
     for package in packages.chain([root.to_path_buf()]) {
         let manifest = package.join("Cargo.toml");
-        none(dependency_faults(
+        none(dependency_violations(
             &fs::read_to_string(&manifest).expect("a package has a manifest"),
         ));
     }
 }
 
 #[test]
-fn a_planted_import_is_found() {
-    let planted = |path: &str, text: &str| import_faults(path, text);
+fn forbidden_import_is_detected() {
+    let planted = |path: &str, text: &str| import_violations(path, text);
     for (path, text, line) in [
         ("src/queue/mod.rs", "//! x\n\nuse crate::store::Store;", 3),
         (
@@ -174,7 +174,7 @@ fn a_planted_import_is_found() {
 }
 
 #[test]
-fn a_planted_crate_is_found() {
+fn forbidden_crate_is_detected() {
     for (path, text) in [
         ("src/api/mod.rs", "use sqlx::PgPool;"),
         ("src/api/mod.rs", "use {std::fs, sqlx};"),
@@ -191,13 +191,13 @@ fn a_planted_crate_is_found() {
         ),
         ("src/store/mod.rs", "extern crate redis;"),
     ] {
-        let faults = crate_faults(path, text);
+        let faults = crate_violations(path, text);
         assert!(!faults.is_empty(), "{path}: {text:?} passed");
     }
 }
 
 #[test]
-fn what_is_allowed_passes() {
+fn allowed_imports_pass() {
     for (path, text) in [
         (
             "src/store/mod.rs",
@@ -233,14 +233,14 @@ fn what_is_allowed_passes() {
         ),
         ("src/job/state/tests.rs", "use crate::store::Store;"),
     ] {
-        assert_eq!(import_faults(path, text), [""; 0], "{path}: {text:?}");
-        assert_eq!(crate_faults(path, text), [""; 0], "{path}: {text:?}");
+        assert_eq!(import_violations(path, text), [""; 0], "{path}: {text:?}");
+        assert_eq!(crate_violations(path, text), [""; 0], "{path}: {text:?}");
     }
 }
 
 #[test]
-fn planted_impurity_is_found() {
-    let faults = |text: &str| purity_faults("crates/gavel-rules/src/query/mod.rs", text).len();
+fn impurity_is_detected() {
+    let faults = |text: &str| purity_violations("crates/gavel-rules/src/query/mod.rs", text).len();
     assert_eq!(faults("async fn f() {}"), 1);
     assert_eq!(faults("use std::time::Instant;"), 1);
     assert_eq!(faults("use std::{fs, time::Duration};"), 1);
@@ -249,14 +249,14 @@ fn planted_impurity_is_found() {
 }
 
 #[test]
-fn a_dependency_without_a_reason_is_found() {
+fn dependency_without_comment_is_detected() {
     let manifest = "[dependencies]\n# data\ntokio = \"1\"\nleft-pad = \"1\"\nsubtle = \"2\" # constant time\n\n[dev-dependencies]\nx = \"1\"\n";
-    let faults = dependency_faults(manifest);
+    let faults = dependency_violations(manifest);
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].starts_with("Cargo.toml:4: "), "{}", faults[0]);
 }
 
-fn import_faults(path: &str, text: &str) -> Vec<String> {
+fn import_violations(path: &str, text: &str) -> Vec<String> {
     let module = module(path);
     let Some(own) = module.first().copied().filter(|_| !is_test(path)) else {
         return Vec::new();
@@ -317,7 +317,7 @@ fn may_import(own: &str, allowed: &[May]) -> String {
     format!("it may import {}", parts.join(", "))
 }
 
-fn crate_faults(path: &str, text: &str) -> Vec<String> {
+fn crate_violations(path: &str, text: &str) -> Vec<String> {
     let place = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut faults = Vec::new();
     for named in named(path, text, &module(path)) {
@@ -341,7 +341,7 @@ fn crate_faults(path: &str, text: &str) -> Vec<String> {
     faults
 }
 
-fn purity_faults(path: &str, text: &str) -> Vec<String> {
+fn purity_violations(path: &str, text: &str) -> Vec<String> {
     let pure = PURE_FOLDERS.iter().any(|folder| path.starts_with(folder));
     if !pure || is_test(path) {
         return Vec::new();
@@ -363,7 +363,7 @@ fn purity_faults(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-fn dependency_faults(manifest: &str) -> Vec<String> {
+fn dependency_violations(manifest: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut listed = false;
     for (at, line) in manifest.lines().enumerate() {
@@ -403,7 +403,7 @@ fn none(faults: Vec<String>) {
     );
 }
 
-/// What a file names; nothing for a file of tests.
+/// Paths named by a file; empty for test files.
 fn named(path: &str, text: &str, module: &[&str]) -> Vec<source::Named> {
     if is_test(path) {
         return Vec::new();
@@ -415,7 +415,7 @@ fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/")
 }
 
-/// The module that a file below `src/` is: `src/queue/redis/mod.rs` is `queue::redis`, `src/lib.rs` the root.
+/// Module of a file below `src/`: `src/queue/redis/mod.rs` is `queue::redis`, `src/lib.rs` the root.
 fn module(path: &str) -> Vec<&str> {
     let place = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut parts: Vec<&str> = place.split('/').collect();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Other people's programs: makes a Python client of the OpenAPI document with openapi-python-client, without a warning, and
-# walks a session's score, a job, a batch with its reports and a rescore with it (tests/client/walk.py), over `gavel demo`.
-# Exit codes: 0 walked, 1 the document or the service is wrong, 2 something is missing: Python 3, or its package registry.
+# Generates a Python client of the OpenAPI document with openapi-python-client, without warnings, and uses it for
+# a session's score, a job, a batch with its reports and a rescore (tests/client/walk.py), over `gavel demo`.
+# Exit codes: 0 passed, 1 error in the document or the service, 2 missing Python 3 or its package registry.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 gavel=${CARGO_TARGET_DIR:-target}/debug/gavel

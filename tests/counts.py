@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Counts what makes the house large: lines, wire types, JSON pointers, files that name a kind, old words, long functions.
+"""Measures code size: lines, wire types, JSON pointers, files that name a kind, discouraged words, long functions.
 
   tests/counts.py                    a table of this tree
-  tests/counts.py --against COMMIT   the same of that commit beside it
+  tests/counts.py --against COMMIT   compared with that commit
   tests/counts.py --files WHAT       the files behind one row, largest first: pointers, kinds, words, functions, files
 
-Tests don't count: files tests.rs, folders tests/, and modules under #[cfg(test)]. Reads text, knows no Rust beyond that.
+Excludes tests: files tests.rs, folders tests/, and modules under #[cfg(test)]. Reads text without parsing Rust.
 """
 
 import argparse
@@ -18,15 +18,15 @@ import tarfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FACES = ("api", "dashboard", "cli", "report", "suite", "client")
-# A variant; `Kind::ALL` names none.
+# A variant; excludes `Kind::ALL`.
 KIND = re.compile(r"\bKind::[A-Z][a-z]\w*")
 WIRE = re.compile(r"derive\([^)]*\b(?:Serialize|Deserialize|ToSchema)\b[^)]*\)")
 POINTER = re.compile(r"\.pointer(?:_mut)?\(|\.get\(\"(?!/)|\w\[\"|\)\[\"")
 FN = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)")
-# Words that have a better one, as parts of identifiers. Those of the pages mean something else elsewhere.
+# Discouraged words as parts of identifiers. Those of the pages have other meanings elsewhere.
 OLD = "turns brake brakes economy reach reached patience standing draw drawn fold folded folds marks twice ahead told".split()
 OLD_IN_PAGES = "door site visitor strip machinery troubles".split()
-# Names that others gave: the standard library, serde's trait, HTTP's words for where a request comes from.
+# External names: the standard library, serde's trait, HTTP's terms for the origin of a request.
 OF_OTHERS = "fold try_fold strip_prefix strip_suffix Visitor CrossSite check_site is_same_site same_site".split()
 TEXT = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"|\'(?:\\.|[^\'\\])\'', re.DOTALL)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -58,7 +58,6 @@ def is_test(path):
 
 
 def without_tests(text):
-    """The lines outside of #[cfg(test)] modules."""
     kept, lines, at = [], text.splitlines(), 0
     while at < len(lines):
         if lines[at].strip() == "#[cfg(test)]" and at + 1 < len(lines):
@@ -79,7 +78,7 @@ def without_tests(text):
 
 
 def code(lines):
-    """Lines without their comments and their texts, which may go over several lines."""
+    """Lines without comments and string literals, which may span several lines."""
     bare = TEXT.sub(lambda found: '""' + "\n" * found.group().count("\n"), "\n".join(lines))
     return bare.split("\n")
 
@@ -101,7 +100,7 @@ def long_functions(lines):
 
 
 def count(files):
-    """Everything of one tree: rows of the table, and the files behind some of them."""
+    """All numbers of one tree: rows of the table, and the files behind some of them."""
     rows, behind = [], collections.defaultdict(collections.Counter)
     lines_of, types, names = collections.Counter(), collections.Counter(), collections.Counter()
     for path, text in sorted(files.items()):
@@ -149,7 +148,7 @@ def count(files):
 
 
 def headed(rows):
-    """Rows under their heads: a module has one under several."""
+    """Rows with their headings, because a module appears under several."""
     head = ""
     for name, n in rows:
         head = head if name.startswith(" ") else name

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Line coverage of src/ and crates/ by all tests, the processes that they start included: for the whole workspace, for each
-# package and each top-level module of gavel, and the lines that no test reaches where a fault would cost most. Exits 1 below 80 % (or below $1).
+# Line coverage of src/ and crates/ by all tests, including the processes that they start: for the workspace, for each
+# package and each top-level module of gavel, and the uncovered lines of scoring and storage. Exits 1 below 80 % (or below $1).
 #
 #   tests/coverage.sh [percent]
 #
 # Needs cargo-tarpaulin (cargo install --locked --no-default-features cargo-tarpaulin) and python3. Servers: as run.sh.
-# Test code beside the code and a process ended by SIGKILL count for nothing.
+# Excludes test code next to the code, and processes ended by SIGKILL.
 set -euo pipefail
 exec 2>&1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,11 +24,11 @@ command -v python3 >/dev/null || {
 . tests/servers.sh
 find_servers
 
-# A target folder of its own: instrumented and plain builds would otherwise push each other out.
+# A separate target folder, because instrumented and plain builds would invalidate each other.
 report=target/coverage/report
 mkdir -p "$report"
 say "tests with coverage"
-# The timeout is for a whole test binary; tests that hang have limits of their own.
+# The timeout is for an entire test binary; hanging tests have their own limits.
 tests=0
 cargo tarpaulin --engine llvm --locked --workspace --tests --follow-exec --skip-clean --no-fail-fast --timeout 5400 \
     --include-files 'src/*' --include-files 'crates/*/src/*' --target-dir target/coverage --out Json --output-dir "$report" \

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Holds Dockerfile and docker-compose.yml against the program: that the commands, options and variables they name exist,
-# that services they refer to exist, that nothing but the API is published, and that only on loopback, that no password has a default,
-# and that no service has more rights than it needs. Builds no image.
+# Checks Dockerfile and docker-compose.yml: their commands, options, variables and referenced services exist, only the API
+# is published and only on loopback, no password has a default, and no service has unnecessary privileges. Builds no image.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +12,6 @@ if docker compose version >/dev/null 2>&1; then
     POSTGRES_PASSWORD=checked docker compose --file docker-compose.yml config --quiet
 fi
 
-# The tests' build has made the program; a clean clone makes it here.
 target=$(cargo metadata --no-deps --locked --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 gavel=$target/debug/gavel
 [[ -x $gavel ]] || cargo build --quiet --locked --bin gavel
@@ -124,7 +122,7 @@ if re.findall(r"^USER (\S+)", dockerfile, re.M)[-1:] in ([], ["root"], ["0"]):
 check_command("Dockerfile: HEALTHCHECK", json.loads(re.search(r"HEALTHCHECK .*CMD (\[.*\])", dockerfile).group(1))[1:])
 check_command("Dockerfile: CMD", json.loads(re.search(r"^CMD (\[.*\])", dockerfile, re.M).group(1)))
 
-# A variable that the program reads is named in its source or its configuration, or is a key of the settings: GAVEL_ and
+# Variables of the program appear in its source or its configuration, or are keys of the settings: GAVEL_ and
 # the key's path in capitals.
 keys = set()
 section = ""

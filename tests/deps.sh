@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the dependencies: advisories, licences, bans, sources. The script below holds Cargo.lock and the licences
-# against deny.toml. `cargo deny` is run too where it is installed: with its advisory database if that is there
-# (`cargo deny fetch`), since the script knows no advisories but those that deny.toml names. Changes nothing.
+# Checks advisories, licences, bans and sources of the dependencies. The script below compares Cargo.lock and the licences
+# with deny.toml. It also runs `cargo deny` if installed, with its advisory database if present
+# (`cargo deny fetch`), because the script knows only the advisories in deny.toml. Changes nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Says which indexes no statement of the tests needs, so that each one that is kept earns its writes.
+# Lists the indexes that no statement of the tests uses, because each index slows writes.
 #
-# Postgres notes the plan of every statement (auto_explain) and takes an index wherever one can serve (enable_seqscan off). An index that stands in no
-# plan serves no query; a unique one may guard all the same. About 20 minutes, and some GB for the plans meanwhile.
+# Postgres logs the plan of every statement (auto_explain) and uses an index wherever possible (enable_seqscan off). An index without
+# a plan serves no query; a unique one may still be a constraint. Takes about 20 minutes and some GB for the plans.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 unset DATABASE_URL
-# A scan's price without seqscan would have each statement compiled: no jit.
+# The high cost of scans without seqscan would trigger jit for each statement.
 postgres_options="-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c auto_explain.log_nested_statements=on \
     -c enable_seqscan=off -c jit=off"
 # shellcheck source=tests/servers.sh
@@ -15,7 +15,7 @@ source tests/servers.sh
 find_servers
 
 say "the tests on Postgres"
-# What a plan's estimates are about may fail here.
+# Tests of a plan's estimates may fail here.
 cargo nextest run --no-fail-fast -E 'binary(it)' || true
 
 plans=$folder/postgres/log

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Draws every page of the dashboard with demo data, as a desk and a phone show it, in light and dark, into target/pictures.
+# Takes screenshots of every dashboard page with demo data, for desktop and phone, light and dark, in target/pictures.
 #
 #   tests/pictures.sh
 #
-# Needs chromium and chromedriver; as root on a Debian they are installed if missing. Exit codes: 0 drawn, 1 a page couldn't
-# be drawn, 2 a program is missing.
+# Needs chromium and chromedriver; as root on Debian they are installed if missing. Exit codes: 0 done, 1 a page
+# failed, 2 a program is missing.
 set -euo pipefail
 exec 2>&1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs every check and every test of Gavel, from any folder, on a clean clone.
+# Runs every check and test of Gavel, from any folder, on a clean clone.
 #
 #   tests/run.sh [--quick] [--embedded] [arguments of the test runner]
 #
-#   --quick      the tests only: no format, lints, docs, dependency, deployment, client and schema checks, and no drill of faults
-#   --embedded   no servers: SQLite and the in-process queue only
+#   --quick      only the tests: no format, lint, docs, dependency, deployment, client and schema checks, and no fault drill
+#   --embedded   no servers: only SQLite and the in-process queue
 #
-# DATABASE_URL (postgres://..) and REDIS_URL name the servers to test on. What isn't named is started here: a private
-# Postgres and a private Redis on free loopback ports, in a folder that is removed at the end. Tests make databases and
-# queues of their own. Further arguments go to `cargo nextest run`, or to `cargo test` where nextest isn't installed.
-# Exit codes: 0 passed, 1 a check or a test failed, 2 something is missing that the tests need.
+# DATABASE_URL (postgres://..) and REDIS_URL name the servers to test with. For unset ones a private Postgres
+# and a private Redis are started on free loopback ports, in a folder that is removed at the end. Tests create their databases
+# and queues. Further arguments are passed to `cargo nextest run`, or to `cargo test` without nextest.
+# Exit codes: 0 passed, 1 a check or a test failed, 2 a requirement is missing.
 set -euo pipefail
 exec 2>&1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,7 +31,7 @@ failed=()
 
 . tests/servers.sh
 
-# Runs one step; a failure is kept for the verdict, and the next step still runs.
+# Runs one step. Remembers a failure and continues.
 step() {
     local name=$1
     shift
@@ -39,7 +39,7 @@ step() {
     "$@" || failed+=("$name")
 }
 
-# A short form of the drill of faults, on servers of its own. The long form: README.md, "Working on gavel".
+# The short fault drill, on private servers. For the long one see CONTRIBUTING.md.
 drill() {
     local status=0
     if ! command -v python3 >/dev/null; then
@@ -54,7 +54,6 @@ drill() {
     return "$status"
 }
 
-# A client that others would generate.
 client() {
     local status=0
     tests/client.sh || status=$?
@@ -65,7 +64,7 @@ client() {
     return "$status"
 }
 
-# Requests by the thousand, made of the document.
+# Thousands of requests generated from the document.
 schema() {
     local status=0
     tests/schema.sh || status=$?

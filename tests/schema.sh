@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Holds the API against its OpenAPI document: schemathesis makes thousands of requests of it, right and wrong ones, with every check and in
-# every phase, over `gavel up --simulate`, and where DATABASE_URL and REDIS_URL name servers over `serve` and `worker`, too. What it may find
-# stands in tests/schema/hooks.py, with the reason. SCHEMA_SEED chooses another walk; no two are quite alike, as the generator takes up ids
-# and times that the service made.
-# Exit codes: 0 nothing else was found, 1 something was, 2 something is missing: Python 3, its package registry, or psql beside DATABASE_URL.
+# Tests the API against its OpenAPI document: schemathesis generates thousands of valid and invalid requests, with every check and
+# phase, over `gavel up --simulate`, and if DATABASE_URL and REDIS_URL are set also over `serve` and `worker`. tests/schema/hooks.py
+# lists accepted findings with reasons. SCHEMA_SEED selects another sequence; runs differ slightly, because the generator uses ids
+# and times created by the service.
+# Exit codes: 0 no other findings, 1 findings, 2 missing Python 3, its package registry, or psql with DATABASE_URL.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 gavel=$(realpath "${GAVEL:-${CARGO_TARGET_DIR:-target}/debug/gavel}")
@@ -41,7 +41,7 @@ free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# In a folder of its own, as the generator keeps notes there.
+# In a separate folder, because the generator stores data there.
 walk() (
     local url=$1
     cd "$(mktemp -d "$folder/walk.XXXXXX")"
@@ -66,7 +66,7 @@ started+=("$first")
 if [[ -z ${DATABASE_URL:-} || -z ${REDIS_URL:-} ]]; then
     echo "schema.sh: SKIPPED: THE API IS NOT WALKED OVER POSTGRES AND REDIS: DATABASE_URL and REDIS_URL name none"
 else
-    # Beside the other walk: the generator takes one core.
+    # Runs parallel to the other, because the generator uses one core.
     echo "schema.sh: Postgres and Redis"
     database=gavel_schema_$$
     psql -q "$DATABASE_URL" -c "create database $database"

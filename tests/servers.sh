@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Sourced by run.sh, coverage.sh, indexes.sh and benches/run.sh: finds, or starts, the Postgres and the Redis that the tests run on.
+# Sourced by run.sh, coverage.sh, indexes.sh and benches/run.sh: finds or starts the Postgres and the Redis of the tests.
 #
-# `find_servers` exports DATABASE_URL and REDIS_URL, and REDIS_CLUSTER_URL for a Redis Cluster of three nodes. A server that the environment names is used as it is; else a private
-# one is started on a free loopback port. What was started here is ended when the script ends, by its process id, and its
-# folder is removed. As root on a Debian, servers that are missing are installed.
+# `find_servers` exports DATABASE_URL and REDIS_URL, and REDIS_CLUSTER_URL for a Redis Cluster of three nodes. It uses the servers of these variables,
+# otherwise starts private ones on free loopback ports. On exit the script stops these by process id and removes their
+# folder. As root on Debian, missing servers are installed.
 
 folder=""
 postgres_bin=""
@@ -36,7 +36,7 @@ missing() {
     exit 2
 }
 
-# The documents' transcripts are run with the real curl.
+# The transcripts in the documents use the real curl.
 find_curl() {
     command -v curl >/dev/null || apt_install curl || {
         echo "tests: curl is missing. Install it (Debian: apt install curl; macOS: brew install curl)."
@@ -44,7 +44,7 @@ find_curl() {
     }
 }
 
-# The pages are tried in a real browser. Without one those tests say that they are skipped.
+# Tests of pages use a real browser, and are skipped with a message without one.
 find_browser() {
     if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
         return
@@ -54,21 +54,21 @@ find_browser() {
     }
 }
 
-# Tests start it themselves. Without one they say that they are skipped.
+# Tests start PgBouncer themselves, and are skipped with a message without it.
 find_pooler() {
     PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null || apt_install pgbouncer || {
         echo "tests: SKIPPED: NOTHING IS TRIED BEHIND A POOLER: pgbouncer is missing (Debian: apt install pgbouncer)."
     }
 }
 
-# The same of the proxy that says who somebody is.
+# Tests of logins by proxy start nginx themselves, and are skipped with a message without it.
 find_nginx() {
     PATH=$PATH:/usr/sbin command -v nginx >/dev/null || apt_install nginx-light || {
         echo "tests: SKIPPED: NOTHING IS TRIED BEHIND A PROXY'S LOGIN: nginx is missing (Debian: apt install nginx-light)."
     }
 }
 
-# Postgres refuses to run as root, so that root hands it to the user `postgres`.
+# Postgres refuses to run as root, so root runs it as the user `postgres`.
 as_postgres() {
     if [[ $(id -u) -ne 0 ]]; then
         "$@"
@@ -87,7 +87,6 @@ stop_servers() {
     fi
     stop_cluster
     if [[ -n $folder ]]; then
-        # pg_ctl ends the one process whose id stands in this data folder.
         if [[ -s $folder/postgres/data/postmaster.pid ]]; then
             as_postgres "$postgres_bin/pg_ctl" -D "$folder/postgres/data" -m fast -t 20 -w stop >/dev/null 2>&1 ||
                 as_postgres "$postgres_bin/pg_ctl" -D "$folder/postgres/data" -m immediate -w stop >/dev/null 2>&1 || true
@@ -103,7 +102,7 @@ trap 'exit 143' TERM
 make_folder() {
     [[ -n $folder ]] && return
     local place=${TMPDIR:-/tmp}
-    # Root hands a part of it to another user, who may not reach a private TMPDIR.
+    # Root passes a part of it to another user, who can't access a private TMPDIR.
     [[ $(id -u) -ne 0 ]] || place=/tmp
     folder=$(mktemp -d "$place/gavel-tests.XXXXXX")
     chmod 711 "$folder"
@@ -120,7 +119,7 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 -qq install -y --no-install-recommends "$@"
 }
 
-# Prints the folder that holds initdb, postgres and pg_ctl; the newest where there are several.
+# Prints the folder of initdb, postgres and pg_ctl; the newest of several.
 find_postgres() {
     local places=() place
     if command -v pg_config >/dev/null; then
@@ -170,7 +169,7 @@ start_postgres() {
     local home=$folder/postgres port
     mkdir -m 700 "$home"
     [[ $(id -u) -ne 0 ]] || chown postgres "$home"
-    # Whoever reaches the loopback port may connect: it listens nowhere else and holds nothing but tests.
+    # Trust authentication is safe, because it listens only on loopback and contains only test data.
     as_postgres "$postgres_bin/initdb" -D "$home/data" -U gavel -E UTF8 --no-locale --auth=trust >"$folder/initdb.log" 2>&1 || {
         cat "$folder/initdb.log"
         echo "tests: initdb of $postgres_bin failed"
@@ -190,7 +189,6 @@ start_postgres() {
     exit 2
 }
 
-# Whether a Redis answers on the port.
 redis_answers() {
     (
         exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1
@@ -239,7 +237,7 @@ stop_cluster() {
     cluster_pids=()
 }
 
-# Without a Redis of one's own, or without redis-cli, the tests on a cluster say that they are skipped.
+# Without a local redis-server or redis-cli, the cluster tests are skipped with a message.
 start_cluster() {
     local server port node nodes=()
     server=$(find_redis) && command -v redis-cli >/dev/null || {
@@ -249,7 +247,7 @@ start_cluster() {
     make_folder
     for node in 1 2 3; do
         port=$(free_port)
-        # The nodes speak to each other on a port of their own.
+        # Cluster nodes use a second port for each other.
         until ((port < 55000)) && port_is_free $((port + 10000)); do port=$(free_port); done
         mkdir -m 700 "$folder/cluster-$node"
         "$server" --port "$port" --bind 127.0.0.1 --dir "$folder/cluster-$node" --save '' --appendonly no \

@@ -1,14 +1,14 @@
--- Three years of sessions, the newest a minute old, most of them with a score and the job that made it.
--- $N sessions; written out per run, so that each statement is one pass.
+-- Three years of sessions, the newest a minute old, most of them with a score and the job that created it.
+-- $N sessions; a literal per run, so that each statement is one pass.
 create temporary table numbered as
     select n, now() - interval '1 minute' - (n - 1) * (interval '1095 days' / $N) as at,
         md5('session ' || n)::uuid as session_id, md5('score ' || n)::uuid as score_id,
-        -- Ordered by time, as the program's own ids are.
+        -- Ordered by time, like the program's ids.
         (lpad(to_hex((extract(epoch from now() - (n - 1) * (interval '1095 days' / $N)) * 1000)::bigint), 12, '0')
             || '7' || substr(md5('job ' || n), 1, 19))::uuid as job_id,
         case when n % 50 = 7 then 'failed' when n % 97 = 3 then 'cancelled' when n % 500 = 11 then 'in_progress'
             else 'completed' end as status,
-        -- Six dice: most scores lie in the middle.
+        -- A sum of five hashes, so that most scores are near the middle.
         least(100, 20 + (abs(hashint4(n::int)) % 17) + (abs(hashint4(n::int * 3)) % 17) + (abs(hashint4(n::int * 7)) % 17)
             + (abs(hashint4(n::int * 11)) % 17) + (abs(hashint4(n::int * 13)) % 17)) as total,
         n % 20 <> 5 as scored, n > $N / 2 as old

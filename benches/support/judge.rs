@@ -1,4 +1,4 @@
-//! A judge that notes when each call came in, and answers when it is told to.
+//! A judge that records the time of each call and delays its replies until released.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,21 +16,20 @@ struct Shared {
     open: watch::Sender<bool>,
 }
 
-/// The running judge.
-pub(crate) struct HeldJudge {
+pub(crate) struct DelayedJudge {
     address: std::net::SocketAddr,
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for HeldJudge {
+impl Drop for DelayedJudge {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl HeldJudge {
-    /// Starts a judge that holds every call.
+impl DelayedJudge {
+    /// Starts a judge that delays every call.
     pub(crate) async fn start() -> Self {
         let shared = Arc::new(Shared {
             calls: Mutex::default(),
@@ -51,22 +50,20 @@ impl HeldJudge {
         }
     }
 
-    /// Its base address.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Answers every call, those to come included.
+    /// Replies to all pending and future calls.
     pub(crate) fn release(&self) {
         self.shared.open.send_replace(true);
     }
 
-    /// The mark and the time of each call so far.
     pub(crate) fn calls(&self) -> Vec<(String, Instant)> {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    /// Waits until so many calls are held.
+    /// Waits until this number of calls is pending.
     pub(crate) async fn until_in_flight(&self, calls: usize) {
         let begun = Instant::now();
         while self.shared.in_flight.load(Ordering::SeqCst) < calls {

@@ -1,4 +1,4 @@
-//! What a measurement stands on: processes over a database and a queue of their own, sessions, clients.
+//! Environment of a benchmark: processes over a private database and queue, sessions, clients.
 
 mod judge;
 
@@ -14,20 +14,17 @@ use sqlx::{Connection as _, Executor as _};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-pub(crate) use judge::HeldJudge;
+pub(crate) use judge::DelayedJudge;
 
-/// How long anything may take before the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often the end of the work is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The servers to measure on.
 pub(crate) struct Servers {
     database: String,
     redis: String,
 }
 
-/// The servers that the environment names; `None` unless it names both.
+/// The servers named by the environment; `None` unless both are set.
 pub(crate) fn servers() -> Option<Servers> {
     let database = std::env::var("DATABASE_URL")
         .ok()
@@ -38,14 +35,12 @@ pub(crate) fn servers() -> Option<Servers> {
     Some(Servers { database, redis })
 }
 
-/// A session that was put.
 pub(crate) struct Session {
     pub(crate) id: Uuid,
-    /// What its conversation begins with.
+    /// Start of its conversation.
     pub(crate) mark: String,
 }
 
-/// A running process; killed when this value goes.
 pub(crate) struct Process {
     child: Child,
 }
@@ -61,7 +56,6 @@ pub(crate) struct SetUp {
 }
 
 impl SetUp {
-    /// Makes a database and migrates it.
     pub(crate) async fn new(servers: &Servers) -> Self {
         let name = format!("gavel_bench_{}", Uuid::now_v7().simple());
         let mut admin = sqlx::PgConnection::connect(&servers.database)
@@ -105,14 +99,14 @@ impl SetUp {
         set_up
     }
 
-    /// Makes the processes ask this judge instead of the simulator.
-    pub(crate) fn ask(&mut self, judge: &HeldJudge) {
+    /// Makes the processes use this judge instead of the simulator.
+    pub(crate) fn use_judge(&mut self, judge: &DelayedJudge) {
         self.env
             .insert("GAVEL_SIMULATED_URL".to_owned(), judge.url());
     }
 
-    /// Makes the processes ask this judge, with these further lines in its entry.
-    pub(crate) fn ask_with(&mut self, judge: &HeldJudge, more: &str) {
+    /// Makes the processes use this judge, with additional lines in its entry.
+    pub(crate) fn use_judge_with(&mut self, judge: &DelayedJudge, more: &str) {
         let path = self.dir.path().join("llm_providers.yaml");
         let entry = format!(
             "simulated:\n  type: openai\n  base_url: {}\n  auth: none\n  model: simulated-bench\n  \
@@ -124,7 +118,6 @@ impl SetUp {
         self.env.insert("GAVEL_LLM_PROVIDERS".to_owned(), path);
     }
 
-    /// Starts the simulated judge.
     pub(crate) async fn simulator(&self, latency: Duration) -> Process {
         let port = self.simulator.port().to_string();
         let latency = format!("{}ms", latency.as_millis());
@@ -133,7 +126,6 @@ impl SetUp {
         process
     }
 
-    /// Starts the API.
     pub(crate) async fn api(&self) -> Process {
         let process = self.spawn(&["serve"]);
         answers(self.api).await;
@@ -149,7 +141,7 @@ impl SetUp {
         process
     }
 
-    /// Puts sessions of so many characters.
+    /// Stores sessions with this number of characters.
     pub(crate) async fn put_sessions(
         &self,
         count: usize,
@@ -179,7 +171,7 @@ impl SetUp {
         sessions
     }
 
-    /// Stores sessions without the API, labelled `backlog`: so many would take the API minutes.
+    /// Stores sessions labelled `backlog` without the API, which would take minutes.
     pub(crate) async fn seed_sessions(&self, count: i64, characters: usize) {
         let line = "10:04:11 kubelet: Liveness probe failed: Get http://10.1.2.3:8080/healthz: connection refused ";
         let output = line.repeat(characters / line.len() + 1);
@@ -209,7 +201,7 @@ impl SetUp {
     }
 
     /// Stores three years of sessions, scores and jobs without the API, most of the older half under earlier criteria, and
-    /// tells the database's statistics of them. The hash is that of the criteria that the API asks for.
+    /// updates the database's statistics. `criteria_hash` is the API's current one.
     pub(crate) async fn seed_history(&self, sessions: i64, criteria_hash: &str) {
         let text = include_str!("history.sql")
             .replace("$N", &sessions.to_string())
@@ -222,17 +214,15 @@ impl SetUp {
         db.close().await.unwrap();
     }
 
-    /// Keeps the database, and tells how to reach it.
+    /// Keeps the database and returns its address.
     pub(crate) fn keep(self) -> String {
         self.env["DATABASE_URL"].clone()
     }
 
-    /// A route of the API.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.api)
     }
 
-    /// Where a session's score is asked for.
     pub(crate) fn score_url(&self, session: &Session) -> String {
         format!(
             "http://{}/api/v1/scoring/sessions/{}/score",
@@ -240,20 +230,19 @@ impl SetUp {
         )
     }
 
-    /// Waits until all jobs that were posted are recorded as ended. One row is looked at each time, since
-    /// counting thousands of rows, 200 times a second, would take a fifth of a core from what is measured.
+    /// Waits until all posted jobs have ended. Reads one row at a time, because counting thousands of rows 200 times a
+    /// second would use a fifth of a core.
     pub(crate) async fn until_finished(&self) {
         self.until_finished_within(PATIENCE).await;
     }
 
-    /// The same, with patience for so long.
+    /// The same with this timeout.
     pub(crate) async fn until_finished_within(&self, patience: Duration) {
         let none_is_left = "select count(*) from (select 1) as one
              where not exists (select from scoring_jobs where finished_at is null)";
         self.until("the jobs end", none_is_left, 1, patience).await;
     }
 
-    /// One number of the database.
     pub(crate) async fn number(&self, query: &'static str) -> i64 {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
@@ -263,8 +252,7 @@ impl SetUp {
         number
     }
 
-    /// Waits until all days are folded.
-    pub(crate) async fn until_folded(&self) {
+    pub(crate) async fn until_rolled_up(&self) {
         let none_is_left =
             "select count(*) from (select 1) as one where not exists (select from dirty_days)";
         let patience = Duration::from_secs(1_800);
@@ -272,7 +260,6 @@ impl SetUp {
             .await;
     }
 
-    /// One text of the database.
     pub(crate) async fn text(&self, query: &'static str) -> String {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
@@ -282,14 +269,13 @@ impl SetUp {
         text
     }
 
-    /// Waits until so many items of batches are stored.
     pub(crate) async fn until_expanded(&self, items: i64) {
         let stored = "select count(*) from scoring_jobs where batch_id is not null";
         self.until("the batch is expanded", stored, items, PATIENCE)
             .await;
     }
 
-    /// Changes rows as no client can: to make them older.
+    /// Changes rows in ways that clients can't, for example their age.
     pub(crate) async fn execute(&self, statement: &'static str) {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
@@ -298,7 +284,7 @@ impl SetUp {
         db.close().await.unwrap();
     }
 
-    /// The same, of one row's id.
+    /// The same for one row's id.
     pub(crate) async fn number_of(&self, query: &'static str, id: Uuid) -> i64 {
         let mut db = sqlx::PgConnection::connect(&self.env["DATABASE_URL"])
             .await
@@ -312,7 +298,6 @@ impl SetUp {
         number
     }
 
-    /// Drops the database, and with it whoever is still connected.
     pub(crate) async fn remove(self) {
         let mut admin = sqlx::PgConnection::connect(&self.server).await.unwrap();
         let drop = format!("drop database {} with (force)", self.database);
@@ -348,7 +333,7 @@ impl SetUp {
             .envs(&self.env)
             .current_dir(self.dir.path());
         command.stdin(Stdio::null()).kill_on_drop(true);
-        // So that the allocator's settings can be compared.
+        // Allows comparing the allocator's settings.
         command.envs(std::env::vars().filter(|(name, _)| name.starts_with("MALLOC_")));
         command
     }
@@ -368,8 +353,8 @@ impl SetUp {
     }
 }
 
-/// The binary that is measured: this build's, or the one that `GAVEL_BENCH_BINARY` names, so that two builds can be
-/// compared in turn on a machine that is faster in one minute than in the next.
+/// The measured binary: this build's, or `GAVEL_BENCH_BINARY`, so that two builds can be compared in alternation on a
+/// machine with varying speed.
 fn binary() -> PathBuf {
     std::env::var_os("GAVEL_BENCH_BINARY").map_or_else(
         || Path::new(env!("CARGO_BIN_EXE_gavel")).to_owned(),
@@ -377,14 +362,13 @@ fn binary() -> PathBuf {
     )
 }
 
-/// Memory of a process, MB of 10^6 bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
     pub(crate) resident_mb: f64,
     pub(crate) peak_mb: f64,
 }
 
-/// Memory of a process now, and its peak so far.
+/// Current and peak memory of a process.
 pub(crate) fn memory_of(process: &Process) -> Memory {
     let pid = process.child.id().expect("it runs");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -402,7 +386,7 @@ pub(crate) fn memory_of(process: &Process) -> Memory {
     }
 }
 
-/// What Redis holds, of all its users, MB of 10^6 bytes.
+/// Memory of Redis for all its users, MB of 10^6 bytes.
 pub(crate) async fn redis_mb(servers: &Servers) -> f64 {
     let client = redis::Client::open(servers.redis.as_str()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -418,8 +402,8 @@ pub(crate) async fn redis_mb(servers: &Servers) -> f64 {
     used.trim().parse::<f64>().unwrap() / 1e6
 }
 
-/// Writes figures beside those of the other measurements, with when and on what they were taken.
-pub(crate) fn write_figures(file: &str, figures: &serde_json::Value) {
+/// Writes results to the folder of all benchmarks, with the time and the machine.
+pub(crate) fn write_results(file: &str, figures: &serde_json::Value) {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let measured_at = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
     let document = json!({
@@ -433,20 +417,19 @@ pub(crate) fn write_figures(file: &str, figures: &serde_json::Value) {
     println!("\nwritten to {}", path.display());
 }
 
-/// Processor time that a process has used so far, seconds: unlike elapsed time it says something on a busy machine too.
+/// Processor time used by a process, seconds. Unlike elapsed time it is meaningful on a busy machine.
 pub(crate) fn cpu_of(process: &Process) -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0;
     let pid = process.child.id().expect("it runs");
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
-    // utime and stime: fields 14 and 15 of the line, 12 and 13 behind the name.
+    // utime and stime: fields 14 and 15 of the line, 12 and 13 after the name.
     let ticks = fields.split_whitespace().skip(11).take(2);
     ticks.map(|text| text.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
 }
 
-/// An HTTP client.
 pub(crate) fn client() -> reqwest::Client {
-    // A second client of this process finds it set.
+    // Already set for a second client of this process.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .timeout(PATIENCE)
@@ -454,7 +437,7 @@ pub(crate) fn client() -> reqwest::Client {
         .unwrap()
 }
 
-/// Does something for each item, so many at once.
+/// Runs `act` for each item with this concurrency.
 pub(crate) async fn concurrently<'a, T, F, Fut>(clients: usize, items: &'a [T], act: F)
 where
     F: Fn(&'a T) -> Fut,

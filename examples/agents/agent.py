@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A small agent to run suites against: it knows the answers of answers.json, some of them wrong, and nothing else.
+"""A small example agent: it knows only the answers of answers.json, some of them wrong.
 
 As a server, for both agents of examples/qas/questions.json:
 
@@ -21,7 +21,7 @@ ANSWERS = json.loads((Path(__file__).parent / "answers.json").read_text(encoding
 
 
 def answer(question):
-    """What the agent says: SQL, results, and whether it went well."""
+    """The agent's answer: SQL, results, and success."""
     unknown = {"success": False, "error": "I don't know how to answer that."}
     return ANSWERS.get(question.strip(), unknown)
 

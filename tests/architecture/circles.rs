@@ -1,20 +1,20 @@
-//! Circles of files that name each other. A module and what lies below it don't count for it; what a file names by a
-//! re-export counts as named where it stands. Globs are not followed.
+//! Cycles of files that name each other. A module and its descendants don't count for each other. A file that uses a
+//! re-export depends on the original file. Globs aren't followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{self, Links};
 use super::{File, module, none};
 
-/// Its path from the package's root.
+/// Relative to the package's root.
 type Module = Vec<String>;
 type Modules<'a> = BTreeMap<Module, (&'a str, Links)>;
 
-/// How many re-exports of re-exports are followed.
+/// Maximum number of chained re-exports to follow.
 const HOPS: usize = 8;
 
-/// Says of each circle of more than two files of a package who names whom in it.
-pub(crate) fn circle_faults(files: &[File]) -> Vec<String> {
+/// Describes each cycle of more than two files of a package, with its edges.
+pub(crate) fn cycle_violations(files: &[File]) -> Vec<String> {
     let modules: Modules = files.iter().map(read).collect();
     let names: BTreeMap<&Module, BTreeSet<&Module>> = modules
         .iter()
@@ -56,7 +56,7 @@ fn read(file: &File) -> (Module, (&str, Links)) {
     )
 }
 
-/// The module in which what a path names stands.
+/// Module that defines the target of a path.
 fn target<'a>(modules: &'a Modules, path: &[String]) -> Option<&'a Module> {
     let mut path = path.to_vec();
     for _ in 0..HOPS {
@@ -84,16 +84,16 @@ fn reach<'a>(
 }
 
 #[test]
-fn a_planted_circle_is_found() {
+fn cycle_is_detected() {
     let file = |path: &str, text: &str| File {
         path: format!("crates/x/src/{path}"),
         text: text.to_owned(),
     };
     let faults = |last: &str| {
-        circle_faults(&[
+        cycle_violations(&[
             file("lib.rs", "mod a;\nmod b;\nmod d;\npub use a::A;"),
             file("a.rs", "use crate::b::{self, B};\nuse super::d;"),
-            // Neither the parent nor its child counts for the other.
+            // A parent and its child don't count for each other.
             file(
                 "b/mod.rs",
                 "mod c;\npub(crate) use c::C as B;\nfn f() { c::g() }",

@@ -1,39 +1,38 @@
-//! Reads Rust text far enough to see which modules and crates it names: comments, literals and test items are left out.
-//! It never resolves types or expands macros.
+//! Reads the modules and crates named in Rust text. Skips comments, literals and test items. It doesn't resolve types
+//! or expand macros.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A path that a file names: `crate::..` for our own modules, else it begins with an external crate's name.
+/// A path named by a file: `crate::..` for our modules, otherwise it starts with an external crate's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
 }
 
-/// A piece of Rust: an identifier, a number, `::`, or one character of punctuation.
+/// A token: an identifier, a number, `::`, or one character of punctuation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) text: String,
     pub(crate) line: usize,
 }
 
-/// What one file of a package says of the others, as paths from the package's root.
+/// Dependencies of one file of a package on the others, as paths from the package's root.
 pub(crate) struct Links {
     pub(crate) named: BTreeSet<Vec<String>>,
-    /// What `pub use` offers, by its name here.
+    /// Re-exports of `pub use`, by their name here.
     pub(crate) offered: BTreeMap<String, Vec<String>>,
 }
 
-/// A path as it is written.
+/// A path in the source, unresolved.
 struct Written {
     path: Vec<String>,
     line: usize,
-    /// The name that it brings in, if it is a `use`.
     name: Option<String>,
     offered: bool,
 }
 
-/// Everything that the text of module `module` names outside its test items, in order.
+/// All paths named by the text of module `module` outside its test items, in order.
 pub(crate) fn named(text: &str, module: &[&str]) -> Vec<Named> {
     let (written, mut ours) = written(text);
     for one in &written {
@@ -50,7 +49,7 @@ pub(crate) fn named(text: &str, module: &[&str]) -> Vec<Named> {
         .collect()
 }
 
-/// What the text of module `module` names and offers of its own package outside its test items.
+/// Paths of its package named and re-exported by the text of module `module` outside its test items.
 pub(crate) fn links(text: &str, module: &[&str]) -> Links {
     let (written, children) = written(text);
     let mut brought: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -58,7 +57,7 @@ pub(crate) fn links(text: &str, module: &[&str]) -> Links {
     for one in written {
         let first = &one.path[0];
         let mut path = match brought.get(first) {
-            // Before what is brought in: a function may have a module's name.
+            // Before imports, because a function may have a module's name.
             _ if children.contains(first) => [&["self".to_owned()], &one.path[..]].concat(),
             Some(brought) => [&["crate".to_owned()], &brought[..], &one.path[1..]].concat(),
             None => one.path,
@@ -84,7 +83,7 @@ pub(crate) fn links(text: &str, module: &[&str]) -> Links {
     Links { named, offered }
 }
 
-/// The paths of a text in order, and the modules that it declares.
+/// Paths of a text in order, and the modules that it declares.
 fn written(text: &str) -> (Vec<Written>, BTreeSet<String>) {
     let tokens = tokens(text);
     let (mut found, mut children) = (Vec::new(), BTreeSet::new());
@@ -121,7 +120,7 @@ fn written(text: &str) -> (Vec<Written>, BTreeSet<String>) {
     (found, children)
 }
 
-/// The tokens of a Rust text without comments, literals and items under `#[cfg(test)]`.
+/// Tokens of a Rust text without comments, literals and items under `#[cfg(test)]`.
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
     without_tests(lex(text))
 }
@@ -138,7 +137,7 @@ fn is_name(tokens: &[Token], at: usize) -> bool {
     })
 }
 
-/// Walks one use tree from `at` to the token after it; a leaf is (path, the name it brings in, line).
+/// Walks one use tree from `at` to the token after it; a leaf is (path, imported name, line).
 fn use_tree(
     tokens: &[Token],
     mut at: usize,
@@ -177,11 +176,11 @@ fn use_tree(
     if let Some(brought) = brought.cloned() {
         leaves.push((path, brought, line));
     }
-    // Every caller goes on at a separator; a `;` is eaten here so that the walk always moves.
+    // Callers continue at a separator; a `;` is consumed here so that the walk always advances.
     if is(tokens, at, ";") { at + 1 } else { at }
 }
 
-/// The path that begins at `at` outside a `use`, if one does, and where to go on.
+/// The path that starts at `at` outside a `use`, if any, and the index to continue at.
 fn inline_path(tokens: &[Token], at: usize) -> (Option<Named>, usize) {
     let line = tokens[at].line;
     let attribute = at >= 2 && is(tokens, at - 1, "[") && is(tokens, at - 2, "#");
@@ -199,7 +198,7 @@ fn inline_path(tokens: &[Token], at: usize) -> (Option<Named>, usize) {
     (Some(Named { path, line }), next)
 }
 
-/// Makes a path absolute; `None` for one that stays within the file or its own crate's root items.
+/// Makes a path absolute; `None` for a path within the file or to its own crate's root items.
 fn absolute(named: Named, module: &[&str], ours: &BTreeSet<String>) -> Option<Named> {
     let Named { path, line } = named;
     let supers = path
@@ -247,7 +246,7 @@ fn without_tests(tokens: Vec<Token>) -> Vec<Token> {
     kept
 }
 
-/// The index after the bracket that closes the one at `open`.
+/// Index after the closing bracket of the bracket at `open`.
 fn closing(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -263,7 +262,7 @@ fn closing(tokens: &[Token], open: usize) -> usize {
     tokens.len()
 }
 
-/// The index after the item that begins at `at`, its further attributes included.
+/// The index after the item that starts at `at`, including its further attributes.
 fn after_item(tokens: &[Token], mut at: usize) -> usize {
     while at < tokens.len() {
         match tokens[at].text.as_str() {

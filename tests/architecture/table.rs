@@ -1,16 +1,13 @@
-//! The tables of the architecture: who may import whom, which crate may be named where. Data only.
+//! Architecture rules: allowed imports of modules and allowed uses of crates. Only data.
 
 use May::{All, Only};
 
-/// What a module may name of another one.
 pub(crate) enum May {
-    /// Anything public.
     All(&'static str),
-    /// These paths below the module, by name.
     Only(&'static str, &'static [&'static str]),
 }
 
-/// What the store keeps for the judge: the trait it implements, its rows, and what a gate knows.
+/// Items of the judge used by the store: the trait it implements, its rows, and gate snapshots.
 const JUDGE_ROWS: May = Only(
     "judge",
     &[
@@ -30,10 +27,10 @@ const JUDGE_ROWS: May = Only(
     ],
 );
 
-/// What history builds a stored session of, and what a misspelled key meant.
+/// Types of stored sessions for history, and hints for misspelled keys.
 const SESSION: May = Only("score", &["hint", "session"]);
 
-/// Each top-level module in flow order, and what it may import besides [`SHELL`].
+/// Top-level modules in flow order, with their allowed imports in addition to [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("job", &[]),
     (
@@ -71,7 +68,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("job"),
             All("wire"),
             SESSION,
-            // JSON as other tools write it.
+            // JSON as written by other tools.
             Only("score", &["JsonError", "parse_json", "readable_json"]),
         ],
     ),
@@ -81,7 +78,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
         &[All("job"), All("score"), All("report"), All("wire")],
     ),
     ("api", FRONT),
-    // The pages call the API's functions and its in-process client, and read a job's nouns.
+    // Pages call the API's functions and its in-process client, and use the types of jobs.
     (
         "dashboard",
         &[
@@ -89,7 +86,6 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("job"),
             All("wire"),
             Only("history", &["examples"]),
-            // What a kind says of itself.
             Only("score", &["about"]),
         ],
     ),
@@ -144,7 +140,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("lifecycle", &[]),
     ("memory", &[]),
     ("telemetry", &[]),
-    // Packages below `crates/`, which the root names as modules. Cargo holds what they may import.
+    // Packages below `crates/`, re-exported by the root as modules. Cargo restricts their imports.
     ("wire", &[]),
     ("client", &[]),
     ("score", &[]),
@@ -154,7 +150,7 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
     ("clock", &[]),
 ];
 
-/// What the API may import: never a judge, a queue or a worker.
+/// Allowed imports of the API, which must not depend on a judge, a queue or a worker.
 const FRONT: &[May] = &[
     All("wire"),
     All("enqueue"),
@@ -167,7 +163,7 @@ const FRONT: &[May] = &[
     All("events"),
 ];
 
-/// The shell, which every module may import but those that are pure.
+/// Shell modules, which every module except pure ones may import.
 pub(crate) const SHELL: &[&str] = &[
     "clock",
     "config",
@@ -178,7 +174,7 @@ pub(crate) const SHELL: &[&str] = &[
 ];
 pub(crate) const PURE: &[&str] = &["job"];
 
-/// Crates that may be named in some places only; a place is a path below `src/`, without `.rs`.
+/// Crates with restricted use; a location is a path below `src/`, without `.rs`.
 pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     (
         &["axum", "utoipa_axum", "utoipa_swagger_ui"],
@@ -200,7 +196,7 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     ),
     (&["tracing_subscriber"], &["telemetry"]),
     (&["query_shape", "row_match"], &[]),
-    // Everybody else names them by their place at the root.
+    // Other modules use the root's re-exports.
     (&["gavel_wire"], &["lib", "job"]),
     (
         &[
@@ -215,14 +211,13 @@ pub(crate) const CRATES: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// What is pure.
 pub(crate) const PURE_FOLDERS: &[&str] = &[
     "crates/gavel-rules/",
     "crates/query-shape/",
     "crates/row-match/",
 ];
 
-/// What they may not name: the beginnings of paths, and single words.
+/// Forbidden names in pure folders: path prefixes, and single identifiers.
 pub(crate) const IMPURE_PATHS: &[&str] = &[
     "tokio",
     "futures",
@@ -241,12 +236,11 @@ pub(crate) const IMPURE_PATHS: &[&str] = &[
 ];
 pub(crate) const IMPURE_WORDS: &[&str] = &["async", "await", "now", "now_v7", "new_v4"];
 
-/// File names that say nothing.
-pub(crate) const EMPTY_NAMES: &[&str] = &[
+pub(crate) const GENERIC_NAMES: &[&str] = &[
     "common", "helper", "helpers", "manager", "misc", "service", "types", "util", "utils",
 ];
 
-/// Dependencies that every Rust reader knows; each other one says what it is for.
+/// Well-known dependencies; all others need a comment with their purpose.
 pub(crate) const WELL_KNOWN: &[&str] = &[
     "async-trait",
     "axum",

@@ -1,7 +1,7 @@
-"""Walks the main ways through the API with the client that a generator makes of the document.
+"""Uses the main routes of the API with the client generated from the document.
 
-walk.py CLIENT_FOLDER URL: the folder holds the package `gavel_client`; a service answers at URL, with a judge.
-Whatever the document says wrongly, the client can't read: it ends with a traceback then.
+walk.py CLIENT_FOLDER URL: the folder contains the package `gavel_client`; a service with a judge runs at URL.
+The client fails with a traceback if a response doesn't match the document.
 """
 
 import sys
@@ -40,7 +40,6 @@ WAIT = "wait=60"
 
 
 def session():
-    """Puts a session and reads it back."""
     session_id = uuid4()
     body = SessionInput(
         status=SessionStatus.COMPLETED,
@@ -55,7 +54,6 @@ def session():
 
 
 def main_job():
-    """A session's score: asked for, waited for, read, listed."""
     session_id = session()
     asked = score_session.sync(session_id, client=client)
     assert isinstance(asked, JobRef), asked
@@ -73,7 +71,6 @@ def main_job():
 
 
 def cases():
-    """One case at once, and one as a job."""
     query = ScoreQueryRequest(generated_kql="T | count", expected_kql="T | count", model="gpt-4o-mini")
     answer = score_query.sync(client=client, body=query)
     assert answer.success and answer.score.total_score == 1, answer
@@ -84,7 +81,6 @@ def cases():
 
 
 def batch():
-    """A batch to its end, with its items and its reports."""
     items = [{"id": f"q{n}", "generated_sql": f"select {n}", "expected_sql": f"SELECT {n}"} for n in range(3)]
     request = BatchRequest.from_dict({"kind": "sql_metrics", "items": items, "name": "walk"})
     made = post_batch.sync(client=client, body=request)
@@ -97,7 +93,7 @@ def batch():
 
 
 def rescore(session_id):
-    """The session's score anew: a plan, then its batch, then two scores."""
+    """Rescores the session: a plan, then its batch, then two scores."""
     plan = RescoreRequest.from_dict({"filter": {"ids": [str(session_id)]}, "force_rescore": True, "dry_run": True})
     assert post_rescore.sync(client=client, body=plan).to_score == 1
     plan.dry_run = False

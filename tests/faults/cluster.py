@@ -1,7 +1,7 @@
-"""The program under the drill as its operators run it: one API, three workers, a load, and the book of what was promised.
+"""The tested cluster: one API, three workers, a load, and a record of the accepted requests.
 
-The book is kept outside: which sessions were sent, which jobs were answered with 202. What became of them is read from
-the database by statements of the drill's own.
+The drill itself records the sessions sent and the jobs answered with 202. It reads their outcome from
+the database with its own SQL.
 """
 
 import asyncio
@@ -17,29 +17,25 @@ import servers
 import stub
 import wire
 
-# Far above every bound: what takes longer counts as lost.
+# Above every recovery bound: a job that takes longer counts as lost.
 PATIENCE = 90.0
 
 
 class Service:
-    """One process of gavel."""
-
     def __init__(self, cluster, name, command, env):
         self.cluster, self.name, self.command, self.env = cluster, name, command, env
         self.process = None
 
     def start(self, more=None, binary=None):
-        """Starts it, with further environment."""
         env = self.cluster.env | self.env | {"DRILL_NAME": self.name} | (more or {})
         command = [binary or self.cluster.binary, *self.command]
         self.process = self.cluster.place.start(self.name, command, env=env)
 
     def runs(self):
-        """Whether it runs."""
         return self.process is not None and self.process.poll() is None
 
     async def end(self, number=signal.SIGKILL, patience=60):
-        """Ends it by a signal, and answers how long that took."""
+        """Stops it by a signal and returns the duration in seconds."""
         began = time.monotonic()
         if self.runs():
             self.process.send_signal(number)
@@ -53,19 +49,15 @@ class Service:
         return time.monotonic() - began
 
     async def restart(self, more=None):
-        """Kills it and starts it again."""
         await self.end()
         self.start(more)
 
     def signal(self, number):
-        """Sends a signal."""
         if self.runs():
             self.process.send_signal(number)
 
 
 class Cluster:
-    """The servers, the judge, the API and its workers."""
-
     def __init__(self, place, binary, seed, judge_lines=(), workers=3):
         self.place, self.binary = place, binary
         self.chance = random.Random(seed)
@@ -81,7 +73,6 @@ class Cluster:
         self.workers = [Service(self, f"worker-{n + 1}", ["worker"], {}) for n in range(workers)]
 
     def judges(self, name, port):
-        """A file of judges with one at this port."""
         lines = [
             "judge:",
             "  type: openai",
@@ -89,7 +80,7 @@ class Cluster:
             "  auth: none",
             "  model: judge-1",
             "  headers: { x-drill: \"${DRILL_NAME:-}\" }",
-            # The default for sessions is 180 s; a judge that hangs would make the drill as slow.
+            # The default for sessions is 180 s, which would slow the drill if a judge hangs.
             "  timeout_s: 10",
             *[f"  {line}" for line in self.judge_lines],
         ]
@@ -99,12 +90,11 @@ class Cluster:
         return path
 
     def password(self, text):
-        """Writes the password of the role gavel to the file that every process reads."""
         with open(self.password_file, "w") as file:
             file.write(text + "\n")
 
     def settings(self, more=None):
-        """The environment of every process, and the judges' file."""
+        """The environment of every process, and the providers file."""
         self.password("first")
         self.env = {
             "DATABASE_URL": self.postgres.url,
@@ -115,7 +105,6 @@ class Cluster:
         } | (more or {})
 
     async def start(self, more=None):
-        """Starts everything."""
         await self.postgres.make()
         await self.redis.again()
         await self.stub.start()
@@ -127,14 +116,13 @@ class Cluster:
         await self.is_live()
 
     def migrate(self, binary, more=None):
-        """Runs the migrations of a binary."""
         done = self.place.start("migrate", [binary, "migrate"], env=self.env | (more or {}))
         if done.wait(120):
             raise RuntimeError("gavel migrate failed: see migrate.log")
         self.place.forget(done)
 
     async def is_live(self):
-        """Waits until the API answers and each worker's heartbeat has moved, whatever its clock says."""
+        """Waits until the API is ready and each worker's heartbeat has changed, whatever its clock."""
         seen = {}
 
         async def live():
@@ -150,7 +138,6 @@ class Cluster:
             raise RuntimeError("the API or its workers don't come up: see serve.log and worker-*.log")
 
     async def heal(self):
-        """Everything runs again as at the start, whatever a fault left behind."""
         self.postgres.tell_proxy("pass")
         self.stub.say("good")
         if self.stub.server is None:
@@ -161,7 +148,7 @@ class Cluster:
         await self.is_live()
 
     async def reset(self):
-        """Kills and starts every process of gavel: a fault left them in a state that they don't leave."""
+        """Kills and restarts every process of gavel, because a fault left them in a permanent state."""
         for service in [self.api, *self.workers]:
             service.signal(signal.SIGCONT)
             await service.end()
@@ -173,7 +160,6 @@ class Cluster:
 
 
 def session(mark):
-    """A session whose evidence equals that of no other."""
     return {
         "status": "completed",
         "alert_type": "PodCrashLooping",
@@ -189,35 +175,33 @@ def session(mark):
 
 
 class Load:
-    """Sessions that are put and asked for at a steady rate, and the book of what was answered.
+    """Puts sessions and requests their scores at a constant rate, and records the responses.
 
-    A client tries again until it has its 202, as clients do; every try that failed is counted with its time.
-    """
+    A client retries until it gets its 202; each failed attempt is recorded with its time.
+"""
 
     def __init__(self, http, jobs, rate, chance):
         self.http, self.jobs, self.rate = http, jobs, rate
-        # session id -> mark; job id -> (session id, when the 202 came)
+        # session id -> mark; job id -> (session id, time of the 202)
         self.sessions = {}
         self.accepted = {}
-        # Sessions whose POST was answered with a score: an earlier try, whose answer got lost, had made the job.
+        # Sessions whose POST returned a score, because an earlier attempt with a lost response had created the job.
         self.scored = set()
         self.posted_at = {}
-        # (start, end, what) of each try that failed
+        # (start, end, error) of each failed attempt
         self.refused = []
         self.given_up = 0
         self.give_up = 0.0
-        # Each PUT and POST that was answered well: (start, end)
+        # (start, end) of each successful PUT and POST
         self.served = []
         self.chance = chance
         self.slots = asyncio.Semaphore(64)
         self.task = None
 
     def start(self):
-        """Begins."""
         self.task = asyncio.create_task(self.run())
 
     async def run(self):
-        """Sends everything, at the rate."""
         begin, tasks = time.monotonic(), set()
         self.give_up = begin + self.jobs / self.rate + PATIENCE
         for number in range(self.jobs):
@@ -230,7 +214,6 @@ class Load:
             await asyncio.wait(tasks)
 
     async def one(self):
-        """One client with one session."""
         try:
             key, mark = str(uuid.UUID(int=self.chance.getrandbits(128), version=4)), f"{self.chance.getrandbits(64):016x}"
             self.sessions[key] = mark
@@ -245,7 +228,7 @@ class Load:
             self.slots.release()
 
     async def insist(self, method, path, body, key=None):
-        """Tries until it is done; None when it never is. All clients give up at one time, so that a load ends."""
+        """Retries until success and returns None on failure. All clients share one deadline, so that a load ends."""
         answers = []
 
         async def is_done():
@@ -271,12 +254,12 @@ class Load:
         return None
 
     def served_again(self, since):
-        """Seconds from then until the last try that began later and failed had failed; 0 if none did."""
+        """Seconds until the last failed attempt that started later had failed; 0 without one."""
         late = [end for begin, end, _ in self.refused if begin >= since]
         return max(late, default=since) - since
 
     def refusals(self):
-        """What was answered instead, counted."""
+        """Failed attempts by error, as text."""
         return collections.Counter(what for _, _, what in self.refused)
 
 
@@ -284,7 +267,7 @@ SQL_OPEN = "select job_id from scoring_jobs where finished_at is null"
 
 
 async def wait_for_end(rows, jobs, since, patience=None):
-    """Waits until these jobs have ended. Answers the seconds from `since`, and which never ended."""
+    """Waits until these jobs have ended. Returns the seconds from `since`, and the jobs that didn't end."""
     left, seen_at = set(jobs), [time.monotonic()]
 
     async def have_ended():
@@ -301,8 +284,6 @@ async def wait_for_end(rows, jobs, since, patience=None):
 
 
 class Verdict:
-    """What became of the sessions of a load, as the database has it."""
-
     def __init__(self):
         self.jobs = self.lost = self.twice = self.superseded = 0
         self.failed = collections.Counter()
@@ -310,12 +291,12 @@ class Verdict:
 
 
 def quoted(ids):
-    """Ids as a list for a statement; none as one that nothing has."""
+    """Ids as an SQL list; an empty list becomes an id that doesn't exist."""
     return ",".join(f"'{each}'" for each in ids) or "'00000000-0000-0000-0000-000000000000'"
 
 
 async def verdict(rows, load, everything=False):
-    """Counts what was lost, and what was scored twice. `everything`: of all rows rather than of the load's sessions."""
+    """Counts lost and duplicate scores. `everything`: of all rows rather than of the load's sessions."""
     found, keys = Verdict(), list(load.sessions)
     jobs, scores = {}, []
     step = len(keys) + 1 if everything else 1000
@@ -336,7 +317,7 @@ async def verdict(rows, load, everything=False):
         state = jobs.get(job, ("absent", None, None))[0]
         if state not in ("succeeded", "failed") or (state == "succeeded" and by_job[job] == 0):
             found.lost += 1
-    # Rows without a 202 must end as well: the client that asked didn't hear, but will look.
+    # Rows without a 202 must end as well, because the client may still look for them.
     unheard = [job for job, (state, _, _) in jobs.items() if job not in load.accepted and state not in ("succeeded", "failed")]
     if unheard:
         found.notes.append(f"{len(unheard)} rows without a 202 never ended")

@@ -1,10 +1,10 @@
-"""Many that hold a connection: 1,000 idle streams beside 200 requests a second, and 2,000 connections that are slow or silent.
+"""Connection limits: 1,000 idle streams with 200 requests a second, and 2,000 slow or silent connections.
 
 python3 tests/faults/connections.py --binary target/dist/gavel [--only up|apart] [--figures benches/figures/connections.json]
 
-First against `gavel up`, then against a `serve` and a `worker` over a Postgres and a Redis of its own. Times count from the moment when a
-request was due. Exits with 1 where a request failed, a stream ended, or a slow connection was held longer than its timeout. Times hang on
-the machine: beside those of /livez stand those of a server that does nothing.
+Tests `gavel up`, then a `serve` and a `worker` over a private Postgres and Redis. Times are measured from the scheduled time of a
+request. Exits with 1 if a request failed, a stream ended, or a slow connection stayed open longer than its timeout. Times depend on
+the machine: the output includes those of a server that does nothing.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import servers
 import wire
 
 STREAMS, SLOW, RATE, SECONDS = 1000, 2000, 200, 30
-# What a server may take beyond a timeout until the connection is closed.
+# Seconds after a timeout within which the server must close the connection.
 GRACE = 5.0
 CASE = {"generated_kql": "T | count", "expected_kql": "T | count", "generated_results": [[1]], "expected_results": [[1]]}
 MIX = [
@@ -36,11 +36,10 @@ MIX = [
 
 
 def head(method, path, more=""):
-    """The head of a request."""
     return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()
 
 
-# What is said at once, a byte that is said each second, and the seconds until the server must have closed: config/default.toml.
+# First bytes, a byte for each second, and the seconds until the server must have closed: config/default.toml.
 POST = head("POST", "/api/v1/jobs", "Content-Type: application/json\r\nContent-Length: 1000\r\n")
 KINDS = {
     "says nothing": (b"", b"", 20),
@@ -50,12 +49,11 @@ KINDS = {
     "a body, a byte a second": (POST + b"{", b" ", 60),
     "asks nothing more": (head("GET", "/livez"), b"", 75),
 }
-# Twice as many: half of all, which is more than may have a request under way.
+# These make up half of all, more than may be active requests.
 BODIES = ["half a body", "a body, a byte a second"]
 
 
 async def ask(http, due, request, found, more=""):
-    """Sends one when it is due; keeps its time or what went wrong."""
     await servers.at(due)
     method, path, body = request
     try:
@@ -69,7 +67,7 @@ async def ask(http, due, request, found, more=""):
 
 
 async def load(port, requests, rate, seconds, more=""):
-    """So many requests a second, whether the earlier ones were answered or not."""
+    """Sends this number of requests a second, without waiting for earlier ones."""
     http, began, found = wire.Http(port), time.monotonic(), {"times": [], "errors": []}
     requests = itertools.cycle(requests)
     await asyncio.gather(*(ask(http, began + n / rate, next(requests), found, more) for n in range(rate * seconds)))
@@ -77,7 +75,6 @@ async def load(port, requests, rate, seconds, more=""):
 
 
 async def stream(port):
-    """A stream of one job's events that has begun."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head("GET", f"/api/v1/events?job_id={uuid.uuid4()}"))
     await asyncio.wait_for(reader.readuntil(b"event: hello"), 30)
@@ -85,13 +82,11 @@ async def stream(port):
 
 
 async def whether_it_lasts(reader):
-    """Reads on; ends with the stream."""
     while await reader.read(4096):
         pass
 
 
 async def beside_streams(port):
-    """The load beside the streams."""
     began = time.monotonic()
     streams = [await stream(port) for _ in range(STREAMS)]
     opened = time.monotonic() - began
@@ -105,7 +100,7 @@ async def beside_streams(port):
 
 
 async def slow(port, kind, wait):
-    """One slow connection: for how long the server holds it."""
+    """A slow connection: measures how long the server keeps it open."""
     said, byte, timeout = KINDS[kind]
     await asyncio.sleep(wait)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -125,7 +120,7 @@ async def slow(port, kind, wait):
 
 
 def slow_ones(port):
-    """All of them, within two seconds: more at once the system would keep from the server for a while."""
+    """Opens all connections over two seconds, because the system would queue more at once."""
 
     async def together():
         kinds = itertools.islice(itertools.cycle([*KINDS, *BODIES]), SLOW)
@@ -135,10 +130,10 @@ def slow_ones(port):
 
 
 def beside_slow(port):
-    """The load before, and beside slow connections; how long each of these was held."""
+    """The load before and during slow connections, and how long each of these stayed open."""
     reading, fresh = [request for request in MIX if request[0] == "GET"], "Connection: close\r\n"
     before = asyncio.run(load(port, reading, 50, 10, fresh))
-    # In a process of their own, so that they hold up nobody here.
+    # In a separate process, so that they don't slow this one down.
     with concurrent.futures.ProcessPoolExecutor(1) as process:
         connections = process.submit(slow_ones, port)
         beside = asyncio.run(load(port, reading, 50, SECONDS, fresh))
@@ -150,24 +145,21 @@ def beside_slow(port):
 
 
 def resident(processes, key):
-    """What the processes take, MiB."""
     return {name: memory.status_of(process.pid, key) // memory.MIB for name, process in processes.items()}
 
 
 def streaming(port, processes):
-    """Beside streams."""
     before, watch = resident(processes, "VmRSS"), memory.Watch(port)
     streams = asyncio.run(beside_streams(port))
     return {"streams": streams | watch.figures(), "before_mib": before, "peak_with_streams_mib": resident(processes, "VmHWM")}
 
 
 def slowed(port, processes):
-    """Beside slow connections, which are more than the default limit, and so are those of them whose bodies are awaited."""
+    """Load during more slow connections than the default limit, also of those whose bodies are awaited."""
     return {"slow": beside_slow(port), "peak_with_slow_mib": resident(processes, "VmHWM")}
 
 
 def fine(figures):
-    """Whether nothing failed."""
     streams, slowly = figures["streams"], figures["slow"]
     errors = streams["errors"] + streams["streams_ended"] + slowly["before"]["errors"] + slowly["beside"]["errors"]
     return not errors and not slowly["held_too_long"]

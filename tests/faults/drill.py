@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The drill: proves from outside that nothing is lost, nothing is scored twice, and that service comes back.
+"""The fault drill: checks from outside that no job is lost or scored twice, and that the service recovers.
 
 It shares no code with the product. Private servers (Postgres behind a proxy, Redis, a judge), one API and three workers
-with default settings; faults are injected under load, one after another; a table at the end. Loopback only.
+with default settings; injects one fault after another under load and prints a table. Loopback only.
 
   drill.py --short --binary target/debug/gavel             a few faults, about a minute: lost and twice must be 0
-  drill.py --jobs 2000 --binary target/release/gavel       every fault; the bounds of recovery must hold, too
+  drill.py --jobs 2000 --binary target/release/gavel       every fault; recovery bounds must hold as well
   drill.py --mixed --jobs 20000 --seconds 300 --every 2    a random fault every 2 s
   drill.py --only redis,frozen                             faults whose name has one of these words
-  drill.py --measure skew|pace|roll|degraded|connections   figures; roll needs --old BINARY
+  drill.py --measure skew|pace|roll|degraded|connections   measurements; roll needs --old BINARY
 
-Exit codes: 0 passed, 1 something was lost, scored twice, or too late, 2 something is missing.
+Exit codes: 0 passed, 1 a job was lost, scored twice, or too late, 2 a requirement is missing.
 """
 
 import argparse
@@ -36,35 +36,29 @@ COLUMNS = ["fault", "jobs", "lost", "twice", "calls/job", "most", "recovered s",
 
 
 def say(text):
-    """A line of progress."""
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 class Row:
-    """A line of the table."""
-
     def __init__(self, name, bound):
         self.name, self.bound = name, bound
         self.jobs = self.lost = self.twice = self.most = 0
         self.calls = self.recovered = self.served = self.rest = 0.0
         self.failed, self.refused, self.notes = "", "", []
-        # Whether no answered call may be made again, and how often an answer was 500.
+        # Whether calls with a reply must not be repeated, and the number of 500 responses.
         self.once, self.internal = False, 0
-        # Jobs that hadn't ended, and clients that hadn't been served, when the drill's patience was over.
+        # Jobs that hadn't ended, and clients without a response, at the drill's timeout.
         self.stuck = 0
 
     def late(self):
-        """Whether it came back later than promised."""
         return self.bound is not None and max(self.recovered, self.served) > self.bound
 
     def bad(self, bounds):
-        """Whether the drill fails by it."""
         shouted = any(note.isupper() or "PROBES" in note or "NOTHING" in note for note in self.notes)
         broken = self.internal or (self.once and self.most > 1)
         return bool(self.lost or self.twice or self.stuck or broken or (bounds and (self.late() or shouted or self.failed)))
 
     def cells(self):
-        """The texts of its columns."""
         return [
             self.name, str(self.jobs), str(self.lost), str(self.twice), f"{self.calls:.2f}", str(self.most),
             f"{self.recovered:.1f}", f"{self.served:.1f}", f"{self.rest:.1f}", "" if self.bound is None else str(self.bound),
@@ -73,12 +67,10 @@ class Row:
 
 
 def counted(counts):
-    """A counter as text."""
     return ", ".join(f"{what} x {n}" for what, n in counts.most_common(4))
 
 
 def table(rows):
-    """The table as Markdown."""
     cells = [COLUMNS, *[row.cells() for row in rows]]
     widths = [max(len(line[at]) for line in cells) for at in range(len(COLUMNS) - 1)]
     lines = ["| " + " | ".join([*[text.ljust(width) for text, width in zip(line, widths)], line[-1]]) + " |" for line in cells]
@@ -87,7 +79,7 @@ def table(rows):
 
 
 async def judged(row, run, judge, everything=False):
-    """Waits for the end of everything, and fills the row in."""
+    """Waits until all jobs have ended, and fills in the row."""
     load, rows = run.load, run.rows
     if run.over_at is None:
         run.over()
@@ -109,25 +101,21 @@ async def judged(row, run, judge, everything=False):
 
 
 class Drill:
-    """One run of the drill over one place."""
-
     def __init__(self, args, place):
         self.args, self.place = args, place
         self.rows = []
         self.cluster = None
 
     def load(self, http, jobs, lasts):
-        """A load that lasts longer than the fault."""
         chance = self.cluster.chance if self.cluster else random.Random(self.args.seed)
         return cluster.Load(http, jobs, min(self.args.rate, jobs / (lasts + 4.0)), chance)
 
     def keep(self, row):
-        """Takes a row into the table."""
         self.rows.append(row)
         say("    " + " | ".join(f"{name} {cell}" for name, cell in zip(COLUMNS[1:], row.cells()[1:])))
 
     def wanted(self):
-        """The faults to run, and why others are not."""
+        """The faults to run, and reasons for skipping others."""
         words = [word.strip() for word in self.args.only.split(",") if word.strip()]
         chosen = []
         for fault in faults.FAULTS:
@@ -143,7 +131,6 @@ class Drill:
         return chosen
 
     async def shared(self):
-        """The faults of an API and three workers."""
         chosen = self.wanted()
         if not chosen and not self.args.mixed:
             return
@@ -167,7 +154,6 @@ class Drill:
         await self.postgres_is_quiet()
 
     async def one(self, fault):
-        """One fault under load."""
         c, row = self.cluster, Row(fault.name, fault.bound)
         row.once = fault.once
         run = faults.Run(c, self.load(c.http, self.args.jobs, fault.lasts), c.postgres.control.rows)
@@ -193,7 +179,7 @@ class Drill:
         return row
 
     async def storm(self, backlog):
-        """A random fault every few seconds, and what is left when they have ended."""
+        """A random fault every few seconds, and the result after all have ended."""
         c, args = self.cluster, self.args
         row = Row(f"a random fault every {args.every:g} s for {args.seconds:g} s", None)
         run = faults.Run(c, cluster.Load(c.http, args.jobs, args.jobs / args.seconds, c.chance), c.postgres.control.rows)
@@ -222,13 +208,12 @@ class Drill:
         return row
 
     async def postgres_is_quiet(self):
-        """Ends what belongs to the shared faults: the embedded ones need the machine."""
+        """Stops the shared processes, because the embedded faults need the machine."""
         for service in [self.cluster.api, *self.cluster.workers]:
             if service.runs():
                 await service.end()
 
     async def embedded(self):
-        """The faults of `gavel up`."""
         words = self.args.only.lower()
         times = 5 if self.args.short else 50
         full = 5 if self.args.short else 15
@@ -245,7 +230,6 @@ class Drill:
             await self.up(named[1], data, full + 3, lambda up, run: embedded.full_disk(up, run, full), 10)
 
     async def up(self, name, data_dir, lasts, act, bound):
-        """One fault of `gavel up`."""
         say(name)
         up = embedded.Embedded(self.place, self.args.binary, data_dir, self.args.seed)
         await up.stub.start()
@@ -258,7 +242,7 @@ class Drill:
         self.keep(row)
 
     async def run(self):
-        """Everything that was asked for; whether it passed."""
+        """Runs all selected parts and returns whether they passed."""
         if self.args.measure:
             return await measure.run(self.args, self.place, say)
         try:
@@ -278,7 +262,6 @@ class Drill:
 
 
 def parsed():
-    """The arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="target/release/gavel", help="the gavel to drill")
     parser.add_argument("--old", help="an older gavel, for --measure roll")
@@ -304,7 +287,6 @@ def parsed():
 
 
 def missing(args):
-    """What isn't there."""
     lacking = [] if os.access(args.binary, os.X_OK) else [f"{args.binary} (cargo build --release)"]
     if args.measure == "roll" and not (args.old and os.access(args.old, os.X_OK)):
         lacking.append("the older binary (--old)")
@@ -316,7 +298,7 @@ def missing(args):
 
 
 async def main(args, place):
-    """Runs the drill; Ctrl-C and SIGTERM end it in order."""
+    """Runs the drill; Ctrl-C and SIGTERM stop it cleanly."""
     task = asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -328,7 +310,7 @@ if __name__ == "__main__":
     if lacking := missing(arguments):
         print("drill: missing: " + ", ".join(lacking))
         sys.exit(2)
-    # Pauses of the collector would be seen as latencies.
+    # Pauses of the garbage collector would appear as latency.
     gc.freeze()
     if arguments.short:
         cluster.PATIENCE = 45.0

@@ -1,4 +1,4 @@
-"""Faults of `gavel up`: one process with SQLite and its own queue, killed again and again, or on a disk that fills up."""
+"""Faults of `gavel up`, a process with SQLite and an in-process queue: killed repeatedly, or on a full disk."""
 
 import asyncio
 import collections
@@ -15,8 +15,6 @@ import wire
 
 
 class Embedded:
-    """`gavel up` in a folder."""
-
     def __init__(self, place, binary, data_dir, seed):
         self.place, self.binary, self.data_dir = place, binary, data_dir
         self.stub = stub.Stub(servers.free_port(), seed)
@@ -37,8 +35,6 @@ class Embedded:
         self.up = cluster.Service(self, "up", ["up"], {})
 
     async def is_live(self, seconds=60):
-        """Waits until it answers."""
-
         async def live():
             try:
                 status, _, _ = await self.http.request("GET", "/livez", timeout=1.0)
@@ -49,8 +45,6 @@ class Embedded:
         return await servers.until(live, seconds, 0.02)
 
     async def rows(self, sql):
-        """Reads past the program."""
-
         def read():
             connection = sqlite3.connect(f"file:{self.data_dir}/gavel.db?mode=ro", uri=True, timeout=5)
             try:
@@ -65,14 +59,14 @@ class Embedded:
 
 
 def text(value):
-    """A value as Postgres would show it."""
+    """A value as Postgres would print it."""
     if isinstance(value, bytes) and len(value) == 16:
         return str(uuid.UUID(bytes=value))
     return value if value is None else str(value)
 
 
 async def kills(up, run, times):
-    """Kills it that often under load, and starts it again."""
+    """Kills and restarts it this many times under load."""
     up.up.start()
     await up.is_live()
     run.load.start()
@@ -86,14 +80,13 @@ async def kills(up, run, times):
 
 
 async def full_disk(up, run, seconds):
-    """Fills its disk up, and takes the filler away again."""
     up.up.start()
     await up.is_live()
     await run.loaded(0.25)
     filler, ready = os.path.join(up.data_dir, "filler"), collections.Counter()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        # Again and again: what the database gives back is taken too.
+        # Repeatedly, because the database releases space.
         try:
             with open(filler, "ab", buffering=0) as file:
                 while True:
@@ -115,6 +108,6 @@ async def full_disk(up, run, seconds):
     run.notes.append("full: readyz " + ", ".join(f"{what} x {n}" for what, n in ready.items()))
     if not refused:
         run.notes.append("NOTHING WAS REFUSED WHILE IT WAS FULL")
-    # It is told from the first write that is refused on.
+    # Counts from the first rejected write.
     if ready["full"] < sum(ready.values()) / 2:
         run.notes.append("READYZ DID NOT SAY THAT IT IS FULL")

@@ -1,4 +1,4 @@
-"""The faults: one function each. It brings the load up, does its harm, says when that is over, and leaves nothing behind."""
+"""The faults, one function each: it starts the load, injects the fault, marks its end, and restores the original state."""
 
 import asyncio
 import random
@@ -15,23 +15,19 @@ FAULTS = []
 
 
 class Fault:
-    """A fault, and what it must come to."""
-
     def __init__(self, act, name, **more):
         self.act, self.name = act, name
-        # How long it lasts under load, seconds; the load lasts longer.
+        # Duration under load in seconds; the load lasts longer.
         self.lasts = more.get("lasts", 2)
-        # Bound of seconds to recover; None: none is promised.
+        # Maximum seconds to recover; None: no limit.
         self.bound = more.get("bound", 10)
         self.short = more.get("short", False)
         self.needs = more.get("needs")
-        # Whether a call that was answered must not be made again: no process dies by it.
+        # Whether calls with a reply must not be repeated, because no process dies.
         self.once = more.get("once", False)
 
 
 def fault(name, **more):
-    """Registers a fault."""
-
     def register(act):
         FAULTS.append(Fault(act, name, **more))
         return act
@@ -40,19 +36,17 @@ def fault(name, **more):
 
 
 class Run:
-    """One fault under load."""
-
     def __init__(self, cluster, load, rows):
         self.cluster, self.load, self.rows = cluster, load, rows
         self.waiting = None
         self.over_at = None
         self.affected = []
         self.notes = []
-        # What puts everything back when the load has ended.
+        # Restores the original state after the load has ended.
         self.afterwards = None
 
     async def loaded(self, part=0.25):
-        """Waits until so much of the load has been accepted."""
+        """Waits until this part of the load has been accepted."""
         if self.load.task is None:
             self.load.start()
         load = self.load
@@ -61,13 +55,13 @@ class Run:
         )
 
     async def in_hand(self, worker, jobs=3):
-        """Waits until the judge is being asked by that worker."""
+        """Waits until that worker has calls in flight."""
         await self.loaded()
         if not await servers.until(lambda: done(self.cluster.stub.in_flight[worker.name] >= jobs), 10, 0.005):
             self.notes.append(f"{worker.name} had less than {jobs} jobs in hand")
 
     async def named(self, *parts, seconds=12.0):
-        """Waits until `/readyz` names all of these; notes it if it doesn't."""
+        """Waits until `/readyz` contains all these texts; notes it otherwise."""
 
         async def is_named():
             try:
@@ -83,7 +77,7 @@ class Run:
             self.notes.append("NOT NAMED BY /READYZ")
 
     def over(self):
-        """From now on everything could be well again: what was accepted by now is what the fault met."""
+        """Marks the end of the fault: recovery counts from now. The jobs accepted so far are affected."""
         self.over_at = time.monotonic()
         self.affected = list(self.load.accepted)
         if self.waiting:
@@ -92,12 +86,11 @@ class Run:
 
 
 async def done(value):
-    """A value as something to wait for."""
     return value
 
 
 def faketime_missing():
-    """What is missing for skewed clocks."""
+    """Missing requirements for skewed clocks."""
     return "" if servers.faketime() else "libfaketime (Debian: apt install faketime)"
 
 
@@ -322,7 +315,6 @@ async def redis_shared(c, run):
 
 
 async def answers(http):
-    """Whether an API is live."""
     try:
         status, _, _ = await http.request("GET", "/livez")
         return status == 200
@@ -331,7 +323,7 @@ async def answers(http):
 
 
 def pick_up(run):
-    """Notes how long jobs waited from POST to the judge's call."""
+    """Notes the time from POST to the judge's call."""
     stub, load = run.cluster.stub, run.load
     waits = sorted(stub.first_call[load.sessions[key]] - at for key, at in load.posted_at.items() if load.sessions[key] in stub.first_call)
     if waits:
@@ -414,7 +406,7 @@ async def postgres_read_only(c, run):
 
 
 async def role_set(c, run, setting, value, seconds):
-    """Sessions that begin meanwhile keep the setting until they are closed, as those to a demoted primary do."""
+    """Sessions that start during the fault keep the setting until they are closed, as those to a demoted primary do."""
     await run.loaded()
     await c.postgres.control.rows(f"alter role gavel set {setting} = '{value}'")
     await c.postgres.cut_role()
@@ -431,19 +423,19 @@ async def postgres_demoted(c, run):
 @fault("statement_timeout of 5 ms for 8 s", lasts=12, bound=10)
 async def postgres_hasty(c, run):
     await role_set(c, run, "statement_timeout", "5ms", 8.0)
-    # Whoever takes such a setting back ends the sessions that still have it.
+    # Resetting such a setting also ends the sessions that still have it.
     await c.postgres.cut_role()
     run.over()
 
 
 @fault("4 connections of Postgres left for 4 processes, 20 s", lasts=22, bound=10, short=True)
 async def postgres_scarce(c, run):
-    """Another application has all but four of the slots, so that each process has to work with one connection."""
+    """Another application uses all but four of the slots, so that each process has to work with one connection."""
     await run.loaded()
     rows, others = c.postgres.control.rows, []
     last = "select count(*) from pg_stat_activity where backend_type = 'client backend' and application_name <> 'gavel'"
     try:
-        # Gavel's connections end and come back meanwhile, until the others have theirs.
+        # Gavel's connections end and reopen until the other application has its slots.
         while int((await rows(last))[0][0]) < c.postgres.slots - 4:
             other = wire.Postgres(c.postgres.port, "drill")
             try:
@@ -466,7 +458,7 @@ async def postgres_scarce(c, run):
 
 @fault("queued rows locked for 72 s", lasts=10, bound=10)
 async def rows_locked(c, run):
-    # A pause, so that there is a queue and every slot is free: claims are what the lock meets, and those that are given up.
+    # A pause, so that there is a queue and every slot is free: the lock then meets claims and returned jobs.
     await c.http.request("POST", "/api/v1/judges/judge/pause")
     locker = wire.Postgres(c.postgres.port, "drill")
     try:
@@ -482,11 +474,11 @@ async def rows_locked(c, run):
     run.over()
 
 
-# A database that refuses. Results in hand wait, and no answered call is made again.
+# A database that rejects the role. Results wait, and no call with a reply is repeated.
 
 
 async def refused(c, run, refuse, accept, *named):
-    """Refuses the role gavel for 15 s."""
+    """Rejects the role gavel for 15 s."""
     await run.in_hand(c.workers[0])
     await refuse()
     end = time.monotonic() + 15.0
@@ -558,7 +550,6 @@ async def table_locked(c, run):
 
 
 async def skewed(service, offset, run):
-    """One host's clock is off for the whole of the load."""
     await service.restart(servers.clock(offset))
     await run.cluster.is_live()
     run.afterwards = service.restart
@@ -657,7 +648,7 @@ async def database_leaps(c, run):
     run.over()
 
 
-# The judge. A breaker stays open for 30 s, so that work goes on at most so long after it is well.
+# The judge. A breaker stays open for 30 s, so work resumes at most that long after recovery.
 
 
 async def judge_says(c, run, mode, seconds):
@@ -671,7 +662,7 @@ async def judge_says(c, run, mode, seconds):
 
 
 def probes(times, began, seconds, cooldown=30.0):
-    """Calls after the breaker had 10 s to open: how many, and the most within one cool-down."""
+    """Calls later than 10 s after the start, when the breaker must be open: their number, and the maximum within one cool-down."""
     late = sorted(at for at in times if began + 10.0 < at < began + seconds)
     most = max((sum(1 for at in late if first <= at < first + cooldown - 1.0) for first in late), default=0)
     return len(late), most
@@ -701,7 +692,7 @@ async def judge_resets(c, run):
 async def judge_closed(c, run):
     await run.loaded()
     await c.stub.close_port()
-    # Connections that are kept alive die with the process that had them.
+    # Kept-alive connections end with their process.
     c.stub.say("reset")
     await asyncio.sleep(20.0)
     c.stub.say("good")
@@ -729,11 +720,10 @@ async def judge_large(c, run):
     await judge_says(c, run, "large", 20.0)
 
 
-# A few of them one after another, at random.
 
 
 class Storm:
-    """Random faults, each within a few seconds; what is broken already isn't broken again."""
+    """Random faults, each a few seconds long; a component that is already faulty is skipped."""
 
     def __init__(self, cluster, seed):
         self.c, self.chance = cluster, random.Random(seed)
@@ -762,7 +752,7 @@ class Storm:
         }
 
     def strike(self):
-        """Begins a random fault; None when everything is broken already."""
+        """Starts a random fault; None if every component is faulty."""
         free = [name for name, (what, _) in self.kinds.items() if what not in self.busy]
         if "all" in self.busy:
             free = [name for name in free if self.kinds[name][0] != "worker"]
@@ -788,7 +778,6 @@ class Storm:
             self.busy.discard(what)
 
     async def end(self):
-        """Waits for the faults that are under way."""
         self.ended.set()
         while self.tasks:
             await asyncio.wait(set(self.tasks), timeout=90)
@@ -869,7 +858,7 @@ class Storm:
         self.c.stub.say(mode)
         await asyncio.sleep(3.0)
         self.c.stub.say("good")
-        # Its breaker is open for 30 s then: more often than once a minute, and nothing else would be tried.
+        # Its breaker is then open for 30 s. More than one fault a minute would leave no calls for the others.
         try:
             await asyncio.wait_for(self.ended.wait(), 60.0)
         except asyncio.TimeoutError:

@@ -1,4 +1,4 @@
-"""Figures rather than faults: what skewed clocks, a shared pace, a rolling release and a noisy judge come to."""
+"""Measurements: skewed clocks, a shared rate limit, a rolling release and a noisy judge."""
 
 import asyncio
 import collections
@@ -12,18 +12,17 @@ import wire
 
 
 async def run(args, place, say):
-    """Takes the figure that was asked for; whether it is as it must be."""
+    """Runs a measurement and returns whether it passed."""
     return await {"skew": skew, "pace": pace, "roll": roll, "degraded": degraded, "connections": connections}[args.measure](args, place, say)
 
 
 def quantile(values, part):
-    """A quantile of some figures, the nearest rank."""
+    """A quantile by the nearest rank."""
     values = sorted(values)
     return values[max(0, math.ceil(part * len(values)) - 1)] if values else float("nan")
 
 
 async def whole(c, load, patience=600.0):
-    """Waits for the end of a load, and counts."""
     await load.task
     began = time.monotonic()
     seconds, left = await cluster.wait_for_end(c.postgres.control.rows, load.accepted, began, patience)
@@ -31,7 +30,7 @@ async def whole(c, load, patience=600.0):
 
 
 async def skew(args, place, say):
-    """From POST to the judge's call, without and with skewed clocks, one after the other in several rounds."""
+    """Latency from POST to the judge's call, without and with skewed clocks, in alternating rounds."""
     if not servers.faketime():
         say("SKIPPED: SKEW: libfaketime is missing (Debian: apt install faketime)")
         return False
@@ -43,7 +42,7 @@ async def skew(args, place, say):
     found, jobs, bad = collections.defaultdict(list), 200, 0
     for turn in range(3):
         for name, service, offset in variants:
-            # All are started anew in every variant, so that they differ by the clock only.
+            # Every variant restarts all processes, so that they differ only by the clock.
             for each in [c.api, *c.workers]:
                 await each.restart(servers.clock(offset) if each is service else None)
             await c.is_live()
@@ -53,7 +52,6 @@ async def skew(args, place, say):
             bad += len(left) + verdict.lost + verdict.twice
             times = [(c.stub.first_call[load.sessions[key]] - at) * 1000 for key, at in load.posted_at.items()
                      if load.sessions[key] in c.stub.first_call]
-            # The first ones open connections.
             found[name] += times[20:]
             say(f"    round {turn + 1}, {name}: p50 {quantile(times[20:], 0.5):.1f} ms, p99 {quantile(times[20:], 0.99):.1f} ms")
     plain = quantile(found["no skew"], 0.99)
@@ -67,7 +65,7 @@ async def skew(args, place, say):
 
 
 def busiest(times, window=60.0):
-    """The most calls in any window."""
+    """The maximum number of calls in any window."""
     most, first = 0, 0
     for last, at in enumerate(times):
         while times[first] <= at - window:
@@ -77,13 +75,13 @@ def busiest(times, window=60.0):
 
 
 async def pace(args, place, say):
-    """300 requests a minute, as the judge counts them: three workers, then one of them killed and another one added."""
+    """300 requests a minute as counted by the judge: three workers, then one is killed and one added."""
     limit, minutes = 300, 2
     c = cluster.Cluster(place, args.binary, args.seed, [f"requests_per_minute: {limit}"], workers=4)
     spare = c.workers.pop()
     await c.start()
     c.workers.append(spare)
-    # More than three that each count for themselves could ask.
+    # More than three workers with separate limits could send.
     load = cluster.Load(c.http, 3 * limit * (2 * minutes + 1), 100.0, c.chance)
     load.start()
     if not await servers.until(lambda: asyncio.sleep(0, bool(c.stub.calls)), 30):
@@ -100,7 +98,7 @@ async def pace(args, place, say):
         else:
             await asyncio.sleep(minutes * 60.0)
         lasted = time.monotonic() - began
-        # Windows that began before this part count as well.
+        # Includes windows that started before this part.
         times = [at for at, _, _, _ in c.stub.calls if at >= began - 60.0]
         used = sum(1 for at in times if at >= began) / (limit * lasted / 60.0)
         most = busiest(times)
@@ -114,19 +112,18 @@ async def pace(args, place, say):
 
 
 class Balancer:
-    """What stands before several APIs: each request goes to the next one that is in service."""
+    """A load balancer over several APIs: each request goes to the next one in service."""
 
     def __init__(self, *ports):
         self.behind = [wire.Http(port) for port in ports]
         self.turn = 0
 
     async def request(self, method, path, body=None, timeout=5.0):
-        """One request."""
         self.turn += 1
         return await self.behind[self.turn % len(self.behind)].request(method, path, body, timeout)
 
     async def add(self, port):
-        """Takes one in, once it is ready."""
+        """Adds an API once it is ready."""
         http = wire.Http(port)
 
         async def ready():
@@ -140,12 +137,11 @@ class Balancer:
         self.behind.append(http)
 
     def remove(self, port):
-        """Takes one out."""
         self.behind = [http for http in self.behind if http.port != port]
 
 
 async def roll(args, place, say):
-    """An old release, the new migration, both side by side, then the new release alone, under load."""
+    """Under load: an old release, the new migration, both releases together, then only the new one."""
     c = cluster.Cluster(place, args.old, args.seed)
     await c.start()
     front = Balancer(c.port)
@@ -187,7 +183,7 @@ async def roll(args, place, say):
 
 
 async def degraded(args, place, say):
-    """1,000 jobs, 96 slots, a judge of 100 ms that answers 15 % with 429 (Retry-After: 1) and 15 % with 500, at random."""
+    """1,000 jobs, 96 slots, a judge of 100 ms that returns 429 (Retry-After: 1) for 15 % and 500 for 15 % of calls, at random."""
     c = cluster.Cluster(place, args.binary, args.seed)
     c.stub.delay = 0.1
     await c.start({"GAVEL_WORKER_CONCURRENCY": "32"})
@@ -207,7 +203,7 @@ async def degraded(args, place, say):
 
 
 async def scarce(args, folder, slots, workers):
-    """A cluster on a server with so many connections, by a role that gets none of those that are reserved for superusers."""
+    """A cluster on a server with this many connections, with a role that can't use those reserved for superusers."""
     c = cluster.Cluster(folder, args.binary, args.seed, workers=workers)
     c.postgres.slots = slots
     await c.postgres.make()
@@ -226,13 +222,11 @@ async def scarce(args, folder, slots, workers):
 
 
 async def rest(c):
-    """How many connections the processes have when they have had nothing to do for a while."""
     await asyncio.sleep(25.0)
     return await opened(c)
 
 
 async def opened(c):
-    """How many connections the processes have."""
     count = "select count(*) from pg_stat_activity where usename = 'few' and backend_type = 'client backend'"
     return int((await c.postgres.control.rows(count))[0][0])
 
@@ -256,7 +250,7 @@ async def connections(args, place, say):
 
 
 async def with_connections(args, c, say):
-    """One load: its p99 from POST to the job's end in ms, and what was lost, scored twice, failed or dead."""
+    """One load: its p99 from POST to the job's end in ms, and the numbers of lost, duplicate, failed and dead."""
     workers, offset, most = len(c.workers), time.time() - time.monotonic(), 0
     load = cluster.Load(c.http, args.jobs if workers == 3 else args.jobs // 4, 20.0, c.chance)
     load.start()
@@ -266,7 +260,6 @@ async def with_connections(args, c, say):
     _, left, found = await whole(c, load)
     ended = dict(await c.postgres.control.rows("select subject_id, extract(epoch from finished_at) from scoring_jobs"))
     times = [(float(ended[key]) - offset - at) * 1000 for key, at in load.posted_at.items() if ended.get(key)]
-    # The first ones open connections.
     p50, p99 = quantile(times[20:], 0.5), quantile(times[20:], 0.99)
     alive = await c.postgres.control.rows(
         "select count(*) from workers where state = 'running' and not declared_dead and heartbeat_at > now() - interval '5 s'"

@@ -1,11 +1,11 @@
-"""Memory under the worst that may be sent: 32 uploads and cases at once against a Gavel of its own, and what they take.
+"""Peak memory under the worst input: 32 concurrent uploads and cases.
 
 python3 tests/faults/memory.py --binary target/dist/gavel [--only up|apart] [--figures benches/figures/memory.json]
 
-First against `gavel up`, then against a `serve` and a `worker` over a Postgres and a Redis of its own. Sends workbooks of shared texts,
-files of heavy items and cases of 520,000 cells, all together, while it asks for /livez every 20 ms. Writes the peak of each process
-(VmHWM), what it holds a minute later (VmRSS), and the times of /livez; exits with 1 where one is beyond its bound. Times hang on the
-machine: the bound for them is one of a release build, and beside them stand those of a server that does nothing.
+Tests `gavel up`, then a `serve` and a `worker` over a private Postgres and Redis. Sends workbooks of shared texts,
+files of heavy items and cases of 520,000 cells, all together, while it requests /livez every 20 ms. Writes the peak of each process
+(VmHWM), its memory a minute later (VmRSS), and the times of /livez; exits with 1 if one exceeds its limit. Times depend on the
+machine: their limit is for a release build, and the output includes those of a server that does nothing.
 """
 
 import argparse
@@ -34,7 +34,6 @@ RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def workbook(texts, rows):
-    """A workbook of shared texts and of rows of cells that name them."""
     package = "http://schemas.openxmlformats.org/package/2006"
     parts = {
         "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="xml" ContentType="application/xml"/></Types>',
@@ -55,12 +54,11 @@ def workbook(texts, rows):
 
 
 def row(*texts):
-    """A row of a sheet, by the numbers of its shared texts."""
     return "<row>" + "".join(f'<c t="s"><v>{text}</v></c>' for text in texts) + "</row>"
 
 
 def requests():
-    """The worst of each form, by name: path, media type, body."""
+    """The worst input of each format, by name: path, media type, body."""
     columns = ["generated_kql", "expected_kql", "generated_results", "expected_results"]
     cells = [[1] * 500] * 520
     case = {"generated_kql": "T", "expected_kql": "T", "generated_results": cells, "expected_results": cells}
@@ -83,7 +81,6 @@ def status_of(pid, key):
 
 
 def ask(port, method, path, body=None, media_type=None, timeout=300):
-    """One request of its own connection: the status."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(method, path, body, {"Content-Type": media_type} if media_type else {})
@@ -95,19 +92,18 @@ def ask(port, method, path, body=None, media_type=None, timeout=300):
 
 
 class Nothing(http.server.BaseHTTPRequestHandler):
-    """A server that does nothing: how late it answers is how late the machine is."""
+    """A server that does nothing: its latency is that of the machine."""
 
     def do_GET(self):
-        """Answers."""
         self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_):
-        """Says nothing."""
+        """Disables the log."""
 
 
 class Watch:
-    """Asks for /livez every 20 ms, and a server that does nothing right after. Both have processes of their own."""
+    """Requests /livez every 20 ms, and then a server that does nothing. Both have separate processes."""
 
     def __init__(self, port):
         nothing = http.server.HTTPServer(("127.0.0.1", 0), Nothing)
@@ -121,7 +117,6 @@ class Watch:
             process.start()
 
     def run(self, ports, sender):
-        """What the process does."""
         times = [[], []]
         while not self.ended.is_set():
             for port, of_port in zip(ports, times):
@@ -132,7 +127,7 @@ class Watch:
         sender.send(times)
 
     def figures(self):
-        """Ends it: the times of both."""
+        """Stops it and returns both lists of times."""
         self.ended.set()
         live, nothing = self.times.recv()
         self.processes[0].terminate()
@@ -140,14 +135,12 @@ class Watch:
 
 
 def quantiles(times):
-    """What is told of times, in milliseconds."""
     cuts = statistics.quantiles(times, n=100)
     figures = {"p50_ms": statistics.median(times), "p99_ms": cuts[98], "max_ms": max(times)}
     return {"n": len(times)} | {name: round(time * 1000, 1) for name, time in figures.items()}
 
 
 def until_live(port, processes):
-    """Waits until it answers."""
     for _ in range(600):
         if any(process.poll() is not None for process in processes.values()):
             sys.exit("gavel ended before it answered")
@@ -161,7 +154,7 @@ def until_live(port, processes):
 
 
 def up(place, binary, settings):
-    """One process for all: its port, and it by name."""
+    """`gavel up`: its port, and the process by name."""
     port = servers.free_port()
     command = [binary, "up", "--simulate", "--bind", f"127.0.0.1:{port}", "--data-dir", os.path.join(place.folder, "data")]
     processes = {"up": place.start("up", command, settings)}
@@ -170,7 +163,7 @@ def up(place, binary, settings):
 
 
 def apart(place, binary, settings):
-    """An API and a worker: the port of the first, and both by name. None where Postgres or Redis is missing."""
+    """An API and a worker: the API's port, and both processes by name. None if Postgres or Redis is missing."""
     postgres, redis = servers.PostgresServer(place), servers.RedisServer(place)
     if not (postgres.program and redis.program):
         print("SKIPPED: SERVE AND WORKER APART: Postgres or Redis is missing (Debian: apt install postgresql redis-server)")
@@ -197,7 +190,7 @@ SET_UPS = {"up": up, "apart": apart}
 
 
 def sent(port, name, request, answers):
-    """Sends one, again as long as it is told to come again."""
+    """Sends a request, and retries as long as the response says so."""
     path, media_type, body = request
     while True:
         try:
@@ -211,7 +204,6 @@ def sent(port, name, request, answers):
 
 
 def jobs_in(port, state):
-    """Whether there is a job in a state."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", f"/api/v1/jobs?state={state}&limit=1")
@@ -221,7 +213,7 @@ def jobs_in(port, state):
 
 
 def measured(port, processes):
-    """Sends them all at once, and says what that took."""
+    """Sends all of them concurrently, and prints time and memory."""
     worst = requests()
     names = [list(worst)[n % len(worst)] for n in range(AT_ONCE)]
     answers = []
@@ -234,7 +226,7 @@ def measured(port, processes):
     for thread in threads:
         thread.join()
     took = time.monotonic() - began
-    # The worker goes on with what was taken.
+    # The worker still runs the accepted cases.
     while time.monotonic() - began < 1800 and any(jobs_in(port, state) for state in ("queued", "running")):
         time.sleep(1)
     worked = time.monotonic() - began
@@ -261,7 +253,7 @@ def measured(port, processes):
 
 
 def figures_of(description, *measures):
-    """Starts each set-up that is asked for, once for each measure with its settings, measures it, and ends it; writes the figures."""
+    """Starts each selected set-up once per measurement with its settings, measures it, and stops it; writes the figures."""
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--binary", required=True)
     arguments.add_argument("--only", choices=SET_UPS)

@@ -1,11 +1,11 @@
-"""A TCP proxy that misbehaves when told, as a process of its own: proxy.py LISTEN TARGET. Loopback only.
+"""A TCP proxy with faults by command, as a separate process: proxy.py LISTEN TARGET. Loopback only.
 
-Commands come on stdin, a line each, and are answered by a line on stdout:
-pass    everything goes through
-stall   nothing goes through, on old and new connections, until `pass`
-freeze  the connections that there are go silent for good (no RST, no FIN; the server's side ends); new ones work
-cut     the connections that there are are reset
-It ends when stdin does.
+Commands are lines on stdin; each gets a line on stdout:
+pass    forwards everything
+stall   forwards nothing, on old and new connections, until `pass`
+freeze  existing connections go silent permanently (no RST, no FIN; the server's side ends); new ones work
+cut     resets the existing connections
+It exits when stdin ends.
 """
 
 import asyncio
@@ -15,8 +15,6 @@ import sys
 
 
 class Pair:
-    """A client's connection and the server's."""
-
     def __init__(self, proxy):
         self.proxy = proxy
         self.client = None
@@ -36,7 +34,6 @@ class Pair:
 
 
 def reset(transport):
-    """Closes with RST."""
     held = transport.get_extra_info("socket")
     if held:
         try:
@@ -101,8 +98,6 @@ class ServerSide(asyncio.Protocol):
 
 
 class Proxy:
-    """The proxy and its pairs."""
-
     def __init__(self, target):
         self.target = target
         self.pairs = set()

@@ -1,4 +1,4 @@
-"""A forced rescore that goes on through the faults: one backlog after another, each of the same sessions."""
+"""A forced rescore during the faults: one backlog after another, each over the same sessions."""
 
 import asyncio
 import collections
@@ -11,7 +11,7 @@ import wire
 
 
 class Backlog:
-    """Sessions of its own, and the backlogs over them."""
+    """The rescored sessions, and the backlogs over them."""
 
     def __init__(self, c, size):
         self.c, self.size = c, size
@@ -19,7 +19,6 @@ class Backlog:
         self.batches = []
 
     async def start(self, say):
-        """Stores the sessions and starts the first backlog."""
         say(f"{self.size} sessions to rescore meanwhile")
         for _ in range(self.size):
             key = str(uuid.UUID(int=self.c.chance.getrandbits(128), version=4))
@@ -37,10 +36,9 @@ class Backlog:
         await self.begin()
 
     async def begin(self):
-        """Starts a backlog; once, whatever becomes of the answer."""
+        """Starts a backlog exactly once, even if the response is lost."""
         body = {"filter": {"ids": list(self.sessions)}, "force_rescore": True, "name": f"drill {len(self.batches)}"}
 
-        # A backlog whose answer got lost isn't made a second time.
         key = f"Idempotency-Key: drill-{self.c.chance.getrandbits(64):016x}\r\n"
 
         async def asked():
@@ -56,21 +54,19 @@ class Backlog:
             raise RuntimeError("POST /api/v1/rescore isn't answered")
 
     async def state(self):
-        """How the last one is."""
         found = await self.c.postgres.control.rows(f"select state from scoring_batches where batch_id = '{self.batches[-1]}'")
         return found[0][0] if found else "absent"
 
     async def again(self):
-        """Starts the next one if the last has ended."""
         try:
             if await self.state() == "completed":
                 await self.begin()
         except wire.Gone:
-            # Postgres is away: it is asked again after the next fault.
+            # Postgres is unavailable: retried after the next fault.
             pass
 
     async def verdict(self, row_type):
-        """Waits for the last one and counts: each backlog scores each session once."""
+        """Waits for the last one and checks that each backlog scored each session once."""
         row = row_type(f"forced rescore of {self.size}, {len(self.batches)} times", None)
         began = time.monotonic()
 
@@ -104,7 +100,7 @@ class Backlog:
         )
         row.twice += len(current)
         row.failed = ", ".join(f"{what} x {n}" for what, n in failed.items())
-        # Jobs of the judge's faults may fail here as they may there.
+        # Jobs may fail here during faults of the judge.
         row.may_fail = True
         row.calls, row.most = self.c.stub.calls_per_job(self.sessions.values())
         row.calls, row.most = row.calls / len(self.batches), row.most

@@ -1,6 +1,6 @@
-"""The private servers and processes of the drill: started, stopped, frozen and killed by their ids, all on loopback.
+"""The private servers and processes of the drill: started, stopped, frozen and killed by id, all on loopback.
 
-Whatever was started here is ended and removed by `Place.clean`, also after a failure or Ctrl-C.
+`Place.clean` stops and removes everything started here, also after a failure or Ctrl-C.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 def free_port():
-    """A loopback port that nobody listened on a moment ago. Below the range of outgoing connections."""
+    """A loopback port without a listener, below the range of outgoing connections."""
     for _ in range(200):
         port = 20000 + int.from_bytes(os.urandom(2), "big") % 12000
         with socket.socket() as taken:
@@ -36,7 +36,7 @@ def free_port():
 
 
 def clock(offset):
-    """The environment under which a process sees the wall clock so far off. Its monotonic clock is left alone."""
+    """The environment that shifts a process's wall clock by this offset. Its monotonic clock isn't affected."""
     return {
         "LD_PRELOAD": faketime(),
         "FAKETIME": offset,
@@ -47,13 +47,13 @@ def clock(offset):
 
 
 def faketime():
-    """Where libfaketime is; empty where it is missing."""
+    """Path of libfaketime; empty if it is missing."""
     found = [FAKETIME] + glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
     return next((path for path in found if os.path.exists(path)), "")
 
 
 async def until(check, seconds, every=0.1):
-    """Waits until the check is true; whether it became so in time."""
+    """Waits until the check is true and returns whether it became true in time."""
     end = time.monotonic() + seconds
     while True:
         if await check():
@@ -64,15 +64,13 @@ async def until(check, seconds, every=0.1):
 
 
 async def at(moment):
-    """Returns at a moment of the monotonic clock, at once if it has passed."""
+    """Sleeps until a time of the monotonic clock."""
     await asyncio.sleep(max(0.0, moment - time.monotonic()))
 
 
 class Place:
-    """A folder, the processes that were started for it, and the mounts in it."""
-
     def __init__(self, keep):
-        # Root hands a part of it to the user postgres, who may not reach a private TMPDIR.
+        # Root passes a part of it to the user postgres, which can't access a private TMPDIR.
         self.folder = tempfile.mkdtemp(prefix="gavel-drill.", dir="/tmp" if ROOT else None)
         os.chmod(self.folder, 0o711)
         self.keep = keep
@@ -80,7 +78,7 @@ class Place:
         self.mounts = []
 
     def start(self, name, command, env=None, user=None, **more):
-        """Starts a process whose output goes to NAME.log."""
+        """Starts a process with output to NAME.log."""
         log = open(os.path.join(self.folder, f"{name}.log"), "ab")
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
         process = subprocess.Popen(
@@ -93,7 +91,7 @@ class Place:
             user=user,
             group=user and pwd.getpwnam(user).pw_gid,
             extra_groups=[] if user else None,
-            # Ctrl-C is for the drill, which then ends them in order.
+            # Ctrl-C goes only to the drill, which then stops them in order.
             start_new_session=True,
             **more,
         )
@@ -102,21 +100,18 @@ class Place:
         return process
 
     def log(self, name):
-        """What a process wrote."""
         with open(os.path.join(self.folder, f"{name}.log"), errors="replace") as file:
             return file.read()
 
     def warnings(self, name):
-        """How many warnings and errors it wrote."""
         return sum(" WARN " in line or " ERROR " in line for line in self.log(name).splitlines())
 
     def forget(self, process):
-        """A process that has ended."""
         if process in self.processes:
             self.processes.remove(process)
 
     def mount_memory(self, name, megabytes):
-        """A file system of that size; empty where that isn't allowed."""
+        """Mounts a file system of that size; empty if that isn't allowed."""
         path = os.path.join(self.folder, name)
         os.makedirs(path)
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", path], capture_output=True)
@@ -126,7 +121,6 @@ class Place:
         return path
 
     def unmount(self, path):
-        """Takes it away again."""
         for _ in range(20):
             if subprocess.run(["umount", path], capture_output=True).returncode == 0:
                 self.mounts.remove(path)
@@ -134,13 +128,12 @@ class Place:
             time.sleep(0.2)
 
     def clean(self):
-        """Ends every process, unmounts, and removes the folder."""
         for process in reversed(self.processes):
             if process.poll() is None:
                 signal_tree(process.pid, signal.SIGCONT)
         for process in reversed(self.processes):
             if process.poll() is None:
-                # A postmaster that is killed leaves its children; asked to stop at once (SIGQUIT) it takes them along.
+                # A killed postmaster leaves its children; an immediate stop (SIGQUIT) ends them as well.
                 process.send_signal(signal.SIGQUIT if "postgres" in str(process.args[0]) else signal.SIGKILL)
         for process in self.processes:
             try:
@@ -151,7 +144,7 @@ class Place:
         for path in list(self.mounts):
             self.unmount(path)
         if self.keep:
-            # The logs: what the databases hold is large, and nobody reads it.
+            # Keeps only the logs, because the databases are large.
             for path in glob.glob(f"{self.folder}/postgres/data") + glob.glob(f"{self.folder}/data-*"):
                 shutil.rmtree(path, ignore_errors=True)
             print(f"kept: {self.folder}", flush=True)
@@ -160,7 +153,6 @@ class Place:
 
 
 def children(pid):
-    """The ids of its children."""
     found = []
     for task in glob.glob(f"/proc/{pid}/task/*/children"):
         try:
@@ -172,7 +164,6 @@ def children(pid):
 
 
 def signal_tree(pid, number):
-    """Signals a process and its children."""
     for each in [pid, *children(pid)]:
         try:
             os.kill(each, number)
@@ -190,7 +181,7 @@ def find(name, *folders):
 
 
 class PostgresServer:
-    """A Postgres of the drill's own, and the proxy that gavel reaches it through."""
+    """A private Postgres, behind the proxy that gavel uses."""
 
     def __init__(self, place):
         self.place = place
@@ -202,12 +193,12 @@ class PostgresServer:
         self.process = self.proxy = None
         # `max_connections` of the server.
         self.slots = 300
-        # The superuser. The role gavel owns the tables and may be refused.
+        # The superuser. The role gavel owns the tables and can be rejected.
         self.control = wire.Postgres(self.port, "drill")
         self.url = f"postgres://gavel@127.0.0.1:{self.proxy_port}/postgres"
 
     async def make(self):
-        """Makes the data folder, starts the server and the proxy."""
+        """Creates the data folder, starts the server and the proxy."""
         os.makedirs(self.home)
         if self.user:
             shutil.chown(self.home, self.user)
@@ -226,7 +217,7 @@ class PostgresServer:
         await asyncio.to_thread(self.proxy.stdout.readline)
 
     async def again(self, env=None):
-        """Starts the server on the data that is there."""
+        """Starts the server with its existing data."""
         settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", f"max_connections={self.slots}", "fsync=off", "autovacuum=on"]
         command = [self.program, "-D", f"{self.home}/data", "-p", str(self.port)]
         for setting in settings:
@@ -236,7 +227,6 @@ class PostgresServer:
             raise RuntimeError("Postgres doesn't answer: see postgres.log")
 
     async def answers(self):
-        """Whether it takes statements."""
         probe = wire.Postgres(self.port, "drill")
         try:
             await probe.rows("select 1", timeout=2)
@@ -254,13 +244,12 @@ class PostgresServer:
         self.place.forget(self.process)
 
     def tell_proxy(self, word):
-        """Has the proxy misbehave, or behave again (`pass`)."""
         self.proxy.stdin.write(word.encode() + b"\n")
         self.proxy.stdin.flush()
         self.proxy.stdout.readline()
 
     async def admit(self, line=""):
-        """Puts a line for the role gavel in front of `pg_hba.conf`, or takes it away."""
+        """Prepends a line for the role gavel to `pg_hba.conf`, or removes it."""
         path = f"{self.home}/data/pg_hba.conf"
         with open(path) as file:
             others = [line for line in file if not line.startswith("host all gavel")]
@@ -273,13 +262,10 @@ class PostgresServer:
         await self.control.rows(f"alter role gavel password '{text}'")
 
     async def cut_role(self):
-        """Ends the sessions of gavel's role."""
         await self.control.rows("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'gavel'")
 
 
 class RedisServer:
-    """A Redis of the drill's own."""
-
     def __init__(self, place):
         self.place = place
         self.program = find("redis-server") or find("valkey-server")
@@ -295,18 +281,16 @@ class RedisServer:
             raise RuntimeError("Redis doesn't answer: see redis.log")
 
     async def answers(self):
-        """Whether it answers."""
         try:
             return await self.ask("ping", timeout=1) == "+PONG"
         except wire.Gone:
             return False
 
     async def ask(self, *words, timeout=5.0):
-        """One command."""
         return await wire.redis(self.port, *words, timeout=timeout)
 
     def kill(self):
-        """Kills it; what it held is lost."""
+        """Kills it; its data is lost."""
         self.process.kill()
         self.process.wait()
         self.place.forget(self.process)

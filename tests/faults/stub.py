@@ -1,7 +1,7 @@
-"""A judge that speaks chat completions, counts its calls, and misbehaves when told. Loopback only.
+"""A judge with a chat completions API that counts its calls, with faults by command. Loopback only.
 
-Every session of the drill carries a mark, and the mark is found again in the prompt: so a second call for one session is
-seen whoever makes it.
+Every session of the drill has a mark in its prompt, so the judge detects a second call for a session
+by any process.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ MARK = re.compile(rb"drill-([0-9a-f]{16})")
 
 
 class Stub:
-    """The judge. `mode` says what it does with calls from now on."""
+    """The judge. `mode` is its behaviour for new calls."""
 
     def __init__(self, port, seed):
         self.port = port
         self.chance = random.Random(seed)
         self.mode = "good"
-        # Long enough that a worker which is killed has jobs in hand, short enough that three workers keep up with the load.
+        # Long enough that a killed worker has active jobs, short enough that three workers keep up with the load.
         self.delay = 0.3
-        # (time, mark, asker, what was answered)
+        # (time, mark, caller, response)
         self.calls = []
         self.by_mark = collections.Counter()
         self.first_call = {}
-        # Connections that were taken and reset while the port was to be as good as closed.
+        # Connections accepted and reset while the port counted as closed.
         self.resets = []
         self.in_flight = collections.Counter()
         self.changed = asyncio.Event()
@@ -37,12 +37,11 @@ class Stub:
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", self.port, limit=1 << 22, backlog=1024)
 
     async def close_port(self):
-        """Nobody listens any more."""
         self.server.close()
         self.server = None
 
     def say(self, mode):
-        """Changes what is answered; calls that hang are let go on."""
+        """Changes the mode; hanging calls resume."""
         self.mode = mode
         self.changed.set()
         self.changed = asyncio.Event()
@@ -58,7 +57,6 @@ class Stub:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass
         except asyncio.CancelledError:
-            # The drill ends.
             pass
         finally:
             writer.close()
@@ -90,7 +88,6 @@ class Stub:
             await changed.wait()
             mode = "good"
         if mode == "noisy":
-            # 15 % limits and 15 % errors, at random.
             dice = self.chance.random()
             if dice < 0.15:
                 return await send(writer, 429, error("rate_limit_exceeded"), "Retry-After: 1\r\n")
@@ -110,7 +107,7 @@ class Stub:
         return await send(writer, 200, reply)
 
     async def large(self, writer):
-        """50 MB of JSON that never gets to the point."""
+        """50 MB of JSON without a complete value."""
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 52428800\r\n\r\n")
         piece = b" " * 262144
         for _ in range(200):
@@ -119,7 +116,7 @@ class Stub:
         return True
 
     async def drip(self, writer, reply):
-        """One byte a second, until somebody has enough of it or the judge is well again."""
+        """One byte a second, until the client disconnects or the mode changes."""
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(reply))
         for at in range(len(reply)):
             writer.write(reply[at : at + 1])
@@ -129,7 +126,7 @@ class Stub:
         return True
 
     def calls_per_job(self, marks):
-        """How many calls each of these got, on average and at most."""
+        """Number of calls of each caller: average and maximum."""
         counts = [self.by_mark[mark] for mark in marks]
         return (sum(counts) / len(counts), max(counts)) if counts else (0.0, 0)
 
@@ -145,7 +142,7 @@ def error(code):
 
 
 def good(body):
-    """A reply over the dimensions that the request's schema asks for."""
+    """A reply over the dimensions of the request's schema."""
     request = json.loads(body)
     schema = request["response_format"]["json_schema"]["schema"]
     parts = schema["properties"]["score_breakdown"]["properties"]

@@ -1,4 +1,4 @@
-"""The protocols that the drill speaks: HTTP, Postgres and Redis, each as little of it as is needed. Never retries."""
+"""Minimal clients of HTTP, Postgres and Redis. They never retry."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import struct
 
 
 class Gone(Exception):
-    """The other side didn't answer: refused, cut, or too slow."""
+    """The peer didn't respond: refused, disconnected, or too slow."""
 
 
 class Http:
@@ -17,7 +17,7 @@ class Http:
         self.idle = []
 
     async def request(self, method, path, body=None, timeout=5.0, headers=""):
-        """Answers (status, headers, parsed body), or raises Gone. A body of bytes is sent as it is, any other as JSON."""
+        """Returns (status, headers, parsed body), or raises Gone. A body of bytes is sent unchanged, any other as JSON."""
         try:
             return await asyncio.wait_for(self._request(method, path, body, headers), timeout)
         except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, ValueError, IndexError) as error:
@@ -51,7 +51,7 @@ class Http:
 
 
 async def read_head(reader):
-    """Reads a head: the first line and the headers, whose names are in lower case."""
+    """Reads a head: the first line and the headers, with names in lower case."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = {}
     for line in lines[1:]:
@@ -61,7 +61,6 @@ async def read_head(reader):
 
 
 async def read_response(reader):
-    """Reads a whole response."""
     first, headers = await read_head(reader)
     status = int(first.split(" ")[1])
     if "content-length" in headers:
@@ -77,7 +76,7 @@ async def read_response(reader):
 
 
 class Postgres:
-    """One connection by trust, past every proxy; opened again when it was lost."""
+    """A connection with trust authentication that bypasses the proxies; reopened after a loss."""
 
     def __init__(self, port, user, database="postgres"):
         self.port = port
@@ -87,7 +86,7 @@ class Postgres:
         self.turn = asyncio.Lock()
 
     async def rows(self, sql, timeout=10.0):
-        """Runs statements and answers the rows of all of them as lists of texts; raises Gone."""
+        """Runs statements and returns the rows of all of them as lists of texts; raises Gone."""
         async with self.turn:
             return await self._bounded(sql, timeout)
 
@@ -102,7 +101,6 @@ class Postgres:
             raise
 
     def close(self):
-        """Forgets the connection."""
         if self.writer:
             self.writer.close()
         self.reader = self.writer = None
@@ -119,7 +117,7 @@ class Postgres:
         words = f"user\0{self.user}\0database\0{self.database}\0application_name\0drill\0\0".encode()
         self.writer.write(struct.pack("!ii", len(words) + 8, 196608) + words)
         await self._until_ready()
-        # What a fault sets for everybody isn't meant for the drill.
+        # Resets global settings of a fault for this session.
         text = b"set statement_timeout = 0; set default_transaction_read_only = off\0"
         self.writer.write(b"Q" + struct.pack("!i", len(text) + 4) + text)
         await self._until_ready()
@@ -143,7 +141,6 @@ class Postgres:
 
 
 def columns(body):
-    """The columns of a row."""
     found, at = [], 2
     for _ in range(struct.unpack("!h", body[:2])[0]):
         size = struct.unpack("!i", body[at : at + 4])[0]
@@ -154,7 +151,7 @@ def columns(body):
 
 
 async def redis(port, *words, timeout=5.0):
-    """Sends one command on a connection of its own and answers the first line of the reply."""
+    """Sends one command on a new connection and returns the first line of the reply."""
 
     async def ask():
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

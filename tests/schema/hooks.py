@@ -1,4 +1,4 @@
-"""What schemathesis may find in Gavel's API, each with its reason. All else fails tests/schema.sh."""
+"""Accepted findings of schemathesis in Gavel's API, with reasons. All others fail tests/schema.sh."""
 
 import ast
 import functools
@@ -8,19 +8,19 @@ import threading
 import requests
 import schemathesis
 
-# A request that the schema allows is refused (ST202). That is right where the schema says that anything may stand there, and by a rule that
-# JSON Schema has no words for: of two fields, of the clock, of what is stored, of a text with a form of its own. These are the words of rules
-# that it has words for: types, names, closed sets, bounds, lengths.
+# ST202: a request that the schema allows is rejected. This is correct if the schema allows any value there, and for rules that
+# JSON Schema can't express: about two fields, the clock, stored data, or a text with a special format. These are the messages of rules
+# that it can express: types, names, closed sets, bounds, lengths.
 HAS_WORDS = (
     r"(missing|unknown|duplicate) (field|variant)|invalid (type|value|length)|(number|one of|object|array|list|text)[^;]* is expected"
     r"|must be (at least|at most|more than|less than|between|from|\d)|is (empty|longer|shorter)|(more|fewer) than \d"
 )
-# All the same, each with its reason.
+# Exceptions, with reasons.
 BUT = [
     (r"invalid type: floating point `-?\d+\.0`", "8.0 is a whole number for JSON Schema"),
     (r"control character|printable|NUL", "no name and no message holds one: the document says so once, in its preface"),
 ]
-# Others: the code, the operation (empty: any), what the failure says, and why.
+# Others: code, operation (empty: any), text of the failure, and reason.
 OTHERS = [
     ("ST202", "POST /api/score-query", "", "the body is a payload, with the rules of its kind"),
     ("ST202", "GET /api/v1/batches/{batch_id}/{report}", "method-not-allowed", "405: `cancel` and its like stand where a report is named"),
@@ -35,7 +35,7 @@ OTHERS = [
     ("ST201", "POST /api/v1/metrics/calibration", "cases", "a case may be an array of its fields in order"),
 ]
 
-# Python 3.11 fails where two threads parse at once ("AST constructor recursion depth mismatch"), as the generator's do.
+# Python 3.11 fails if two threads parse concurrently ("AST constructor recursion depth mismatch"), as the generator's do.
 parse, parsing = ast.parse, threading.Lock()
 
 
@@ -49,14 +49,14 @@ ast.parse = parse_alone
 
 @schemathesis.hook
 def after_call(context, case, response):
-    """What was paused goes on: else whoever waits for a score waits for nothing from then on."""
+    """Resumes a judge or queue after a pause, because later requests would wait for scores in vain."""
     if case.operation.path.endswith("/pause") and response.status_code == 200:
         resume = response.request.url.split("?")[0].removesuffix("pause") + "resume"
         requests.post(resume, headers={"Authorization": response.request.headers["Authorization"]}, timeout=60)
 
 
 def anything(document, schema, path):
-    """Whether the schema says that anything may stand at this path of a value."""
+    """Whether the schema allows any value at this path of a value."""
     while "$ref" in schema:
         schema = functools.reduce(lambda part, key: part[key], schema["$ref"].split("/")[1:], document)
     choices = [choice for key in ("anyOf", "oneOf", "allOf") for choice in schema.get(key, [])]
@@ -70,7 +70,7 @@ def anything(document, schema, path):
 
 
 def is_right(fault, case):
-    """Whether a refusal says what a schema can't."""
+    """Whether the schema can't express the rule of a rejection."""
     text = "{pointer}: {message}".format(**fault)
     document, path = case.operation.schema.raw_schema, fault["pointer"].split("/")[1:]
     body = case.operation.definition.raw.get("requestBody", {}).get("content", {}).get(case.media_type, {})
