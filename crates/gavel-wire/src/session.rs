@@ -1,4 +1,4 @@
-//! Agents' sessions, as `/api/v1/sessions` tells of them.
+//! Types of `/api/v1/sessions`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -9,53 +9,53 @@ use super::Rating;
 use crate::{FailureClass, JobState, text_enum};
 
 text_enum! {
-    /// Where an agent's session stands, as TARSy names it.
+    /// Status of an agent's session, with TARSy's names.
     pub enum SessionStatus {
-        /// Not begun.
+        /// Not started.
         Pending = "pending",
-        /// Under way.
+        /// Running.
         InProgress = "in_progress",
-        /// Halted.
+        /// Paused.
         Paused = "paused",
-        /// Being cancelled (Go's spelling).
+        /// Being cancelled (Go spelling).
         Canceling = "canceling",
-        /// Being cancelled (Python's spelling).
+        /// Being cancelled (Python spelling).
         Cancelling = "cancelling",
-        /// Ended well.
+        /// Succeeded.
         Completed = "completed",
         /// Ended with an error.
         Failed = "failed",
-        /// Ended by somebody.
+        /// Cancelled by a user.
         Cancelled = "cancelled",
-        /// Ended by the clock.
+        /// Ended by a timeout.
         TimedOut = "timed_out",
     }
 }
 
 text_enum! {
-    /// Form of a session file that another tool wrote.
+    /// Format of a session file from another tool.
     pub enum SessionFormat {
         /// Conversations as lists of messages: model APIs (OpenAI, Anthropic, Gemini) and agent frameworks.
         Messages = "messages",
-        /// Spans of OpenTelemetry in JSON: OpenInference, the conventions for GenAI, OpenLLMetry.
+        /// OpenTelemetry spans in JSON: OpenInference, the GenAI conventions, OpenLLMetry.
         Spans = "spans",
-        /// Runs of LangSmith.
+        /// LangSmith runs.
         LangSmith = "langsmith",
-        /// Traces and observations of Langfuse.
+        /// Langfuse traces and observations.
         Langfuse = "langfuse",
-        /// Logs of Braintrust.
+        /// Braintrust logs.
         Braintrust = "braintrust",
-        /// A log of Inspect.
+        /// An Inspect log.
         Inspect = "inspect",
-        /// A session file of Claude Code.
+        /// A Claude Code session file.
         ClaudeCode = "claude_code",
-        /// A session file of Codex.
+        /// A Codex session file.
         Codex = "codex",
     }
 }
 
 impl SessionStatus {
-    /// Whether the session has ended; only such sessions are scored.
+    /// Returns whether the session has ended. Only ended sessions are scored.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,
@@ -69,13 +69,13 @@ impl SessionStatus {
 }
 
 text_enum! {
-    /// What a put did.
+    /// Result of a PUT.
     pub enum PutOutcome {
-        /// It was not there.
+        /// The session was created.
         New = "new",
-        /// It was there, and something differs.
+        /// A field changed.
         Updated = "updated",
-        /// It was there, the same.
+        /// It was identical to the stored session.
         Unchanged = "unchanged",
     }
 }
@@ -84,69 +84,67 @@ text_enum! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Session {
     pub session_id: Uuid,
-    /// Where it came from.
+    /// System that it was imported from.
     pub source: String,
-    /// What it is called where it came from, if that isn't our id.
+    /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Where it stands.
+    /// Status of the session.
     pub status: SessionStatus,
-    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    /// Whether it can be scored: it has ended, and completed if `scoring.score_only_completed` requires that.
     pub scorable: bool,
-    /// What kind of alert it was.
+    /// Type of its alert.
     pub alert_type: Option<String>,
     pub agent: Option<String>,
-    /// Who started it.
+    /// User who started it.
     pub author: Option<String>,
     /// The alert, an object or a string.
     pub alert_data: Value,
-    /// The investigation, message by message.
+    /// Messages of the investigation, in order.
     pub conversation: Vec<Message>,
-    /// What the agent concluded.
+    /// The agent's conclusion.
     pub final_analysis: Option<String>,
-    /// The tools that were at hand.
+    /// Tools available to the agent.
     pub tools: Vec<String>,
-    /// Labels.
     pub tags: Vec<String>,
-    /// When it began.
+    /// Start time.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
+    /// End time.
     pub completed_at: Option<DateTime<Utc>>,
-    /// Where to go from here.
+    /// Links to related resources.
     pub links: SessionLinks,
 }
 
-/// One line of the list of sessions.
+/// A session in the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionItem {
     pub session_id: Uuid,
-    /// Where it came from.
+    /// System that it was imported from.
     pub source: String,
-    /// What it is called where it came from, if that isn't our id.
+    /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Where it stands.
+    /// Status of the session.
     pub status: SessionStatus,
-    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    /// Whether it can be scored: it has ended, and completed if `scoring.score_only_completed` requires that.
     pub scorable: bool,
-    /// What kind of alert it was.
+    /// Type of its alert.
     pub alert_type: Option<String>,
     pub agent: Option<String>,
-    /// Who started it.
+    /// User who started it.
     pub author: Option<String>,
-    /// Labels.
     pub tags: Vec<String>,
-    /// When it began.
+    /// Start time.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
+    /// End time.
     pub completed_at: Option<DateTime<Utc>>,
-    /// When it was first seen here.
+    /// Time of its first import.
     pub created_at: DateTime<Utc>,
-    /// Its current score; null: it has none.
+    /// Its current score, or null.
     pub score: Option<SessionScoreSummary>,
-    /// The job that scores it now; null: none does.
+    /// Its active job, or null.
     pub active_job: Option<ActiveJob>,
-    /// Why its newest job failed; null: it has none, or that one didn't.
+    /// Failure class of its newest job. Null without a job, or if that job didn't fail.
     pub failed: Option<FailureClass>,
-    /// Where to go from here.
+    /// Links to related resources.
     pub links: SessionLinks,
 }
 
@@ -154,69 +152,69 @@ pub struct SessionItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Sessions {
     pub items: Vec<SessionItem>,
-    /// Where the next page begins; null on the last.
+    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// A session's current score in short.
+/// Summary of a session's current score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionScoreSummary {
     pub score_id: Uuid,
     /// 0-100.
     pub total_score: u8,
-    /// The total as a word.
+    /// Rating of the total.
     pub rating: Rating,
-    /// The criteria that it was made with.
+    /// Hash of its criteria.
     pub criteria_hash: String,
-    /// Whether its criteria are the ones that new requests get.
+    /// Whether new requests use these criteria.
     pub is_current_criteria: bool,
-    /// Whether a simulated judge made it.
+    /// Whether a simulated judge produced it.
     pub simulated: bool,
     pub scored_at: DateTime<Utc>,
-    /// Who asked for it.
+    /// User or token that requested it.
     pub scored_triggered_by: String,
 }
 
-/// A session's active job in short.
+/// Summary of a session's active job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ActiveJob {
     pub job_id: Uuid,
-    /// Where it stands.
+    /// State of the job.
     pub state: JobState,
-    /// Where GET reads the job.
+    /// Link to GET the job.
     pub href: String,
 }
 
-/// A session that was put, and what that did.
+/// A stored session and the result of the PUT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionPut {
     pub session_id: Uuid,
     pub outcome: PutOutcome,
-    /// Where it stands.
+    /// Status of the session.
     pub status: SessionStatus,
-    /// How many messages are stored.
+    /// Number of stored messages.
     pub messages: usize,
-    /// What it is called where it came from, if that isn't our id.
+    /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Where to go from here.
+    /// Links to related resources.
     pub links: SessionLinks,
 }
 
-/// What putting the sessions of a file did.
+/// Result of a PUT of a file of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionsPut {
-    /// Each session, in the order of their ids.
+    /// The sessions, sorted by id.
     pub items: Vec<SessionPut>,
 }
 
-/// Where to go from a session.
+/// Links of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionLinks {
     #[serde(rename = "self")]
     pub this: String,
-    /// Its score: GET reads it, POST asks for it.
+    /// Its score: GET reads it, POST requests it.
     pub score: String,
-    /// Every score it had.
+    /// All its scores.
     pub scores: String,
 }
 
@@ -224,35 +222,35 @@ pub struct SessionLinks {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// `system`, `user`, `assistant`, `tool`, or whatever the agent's framework calls it; 1-64 characters.
+    /// `system`, `user`, `assistant`, `tool`, or a role of the agent's framework; 1-64 characters.
     #[schema(min_length = 1, max_length = 64)]
     pub role: String,
     pub content: String,
-    /// The tool that was called or that answered.
+    /// The called or replying tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// The agent that spoke, where a session has several; at most 255 characters.
+    /// The speaking agent in a multi-agent session; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The stage of the work that it belongs to; at most 255 characters.
+    /// Stage of the work; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// When, RFC 3339.
+    /// Time in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<DateTime<Utc>>)]
     pub at: Option<String>,
 }
 
 text_enum! {
-    /// Which sessions by their score.
+    /// Filter of sessions by score.
     pub enum Scored {
-        /// Those with a current score.
+        /// With a current score.
         Yes = "yes",
-        /// Those without.
+        /// Without a current score.
         No = "no",
-        /// Those with an active job.
+        /// With an active job.
         Running = "running",
-        /// Those whose newest job failed.
+        /// With a failed newest job.
         Failed = "failed",
     }
 }
