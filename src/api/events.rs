@@ -1,4 +1,4 @@
-//! GET `/api/v1/events`: what happens, as Server-Sent Events. Reads along with the process's feed, never asks the store.
+//! GET `/api/v1/events`: Server-Sent Events from the process's feed, without store queries.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -25,22 +25,22 @@ use crate::events::{Event, EventType, Feed, Heard, Listener, Start, StoredEvent}
 use crate::job::JobId;
 use crate::wire::Problem;
 
-/// How long a client should stay away before it connects again, milliseconds.
+/// Reconnect delay of clients, milliseconds.
 const RETRY_MS: u64 = 2_000;
-/// How long a stream lasts. A token or sign-in that was revoked listens no longer than that.
+/// Maximum duration of a stream, so that a revoked token or sign-in loses access.
 const LONGEST: Duration = Duration::from_secs(600);
-/// How long a stream may be silent.
+/// Interval of keep-alive messages.
 const BEAT: Duration = Duration::from_secs(15);
-/// How many events go into one piece of the stream.
+/// Maximum number of events per chunk of the stream.
 const PAGE: usize = 64;
-/// How long a new stream waits for what there was before this process.
+/// Maximum wait of a new stream for events from before this process.
 const FILL: Duration = Duration::from_secs(3);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(events))
 }
 
-/// The streams of one process: how many there may be, what they tell, when they end.
+/// The event streams of a process.
 #[derive(Debug, Clone)]
 pub struct Streams {
     feed: Arc<Feed>,
@@ -50,7 +50,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// At most `max` streams of `feed` at once; each says `bye` and ends when `stopping` is cancelled.
+    /// Allows `max` concurrent streams of `feed`. Each sends `bye` and ends when `stopping` is cancelled.
     pub fn new(feed: Arc<Feed>, max: usize, stopping: CancellationToken) -> Self {
         Self {
             feed,
@@ -60,19 +60,19 @@ impl Streams {
         }
     }
 
-    /// Listens to what happens from now on, as long as the listener is held. It is no stream, and takes no slot.
+    /// Subscribes to events from now on, until the listener is dropped. Uses no stream slot.
     pub(crate) fn listen(&self) -> Listener {
         self.feed.attend().listen(None).0
     }
 }
 
-/// Tells what happens, as it happens.
+/// Streams events as they happen.
 ///
-/// Server-Sent Events: each has an `id`, its type as `event` and one line of JSON as `data`. The stream begins with
-/// `hello`. `Last-Event-ID` resumes behind an event without a gap or a repeat; `reset` says that events were lost or that
-/// the id is not known (any more): read again by GET what you show. `interrupted` says that the log of events is away
-/// (Redis) and nothing is heard until `restored`: ask by GET meanwhile. A process that stops says `bye`. An event is a
-/// hint, and what GET answers is the truth. A stream ends with `bye` after ten minutes, too: connect again.
+/// Server-Sent Events: each has an `id`, its type as `event` and one line of JSON as `data`. The first event is
+/// `hello`. `Last-Event-ID` resumes after an event, without gaps or repetitions. `reset` means that events were lost or
+/// the id is unknown or expired: read your data again by GET. `interrupted` means that the event log (Redis) is
+/// unavailable and no events arrive until `restored`: poll by GET until then. A stopping process sends `bye`. Events
+/// are hints; GET is authoritative. A stream also ends with `bye` after ten minutes: reconnect.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
@@ -107,7 +107,7 @@ async fn events(
     let slot = slot.map_err(|_| ApiError::TooManyStreams(streams.max))?;
     let attendance = streams.feed.attend();
     tokio::select! {
-        // A log that is away holds nobody up: an earlier id is unknown then.
+        // Starts even if the event log is unavailable. An earlier id is unknown then.
         _ = tokio::time::timeout(FILL, attendance.filled()) => {}
         () = streams.stopping.cancelled() => {}
     }
@@ -141,7 +141,7 @@ async fn events(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// Which events a client asked for.
+/// Event filter of a client.
 #[derive(Debug, Clone, Default)]
 struct EventFilter {
     types: Vec<EventType>,
@@ -193,17 +193,17 @@ struct EventStream {
     filter: EventFilter,
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
-    /// When silence has lasted long enough.
+    /// Time of the next keep-alive message.
     beat: Instant,
-    /// When it ends, and its client comes again: who may listen is asked then.
+    /// Time of the end. The client reconnects and is authorized again.
     ends: Instant,
-    /// How it began, until that is said.
+    /// Start of the stream, until sent.
     greeting: Option<Start>,
     _slot: OwnedSemaphorePermit,
     _counted: Counted,
 }
 
-/// One open stream in the metric.
+/// Counts an open stream in the metric.
 struct Counted;
 
 impl Counted {
@@ -220,7 +220,7 @@ impl Drop for Counted {
 }
 
 impl EventStream {
-    /// The next piece of the stream and the stream behind it; `None` behind the last one.
+    /// Returns the next chunk and the rest of the stream, or `None` after the last chunk.
     async fn piece(mut self) -> (String, Option<Self>) {
         if let Some(start) = self.greeting.take() {
             return (self.hello(start), Some(self));
@@ -239,7 +239,7 @@ impl EventStream {
                 }
                 () = tokio::time::sleep_until(self.beat) => {
                     self.beat = Instant::now() + BEAT;
-                    // An id without data moves the place to resume from, past what the filter left out.
+                    // An id without data advances the resume position past filtered events.
                     return (format!("id: {}\n: still here\n\n", self.listener.last_id()), Some(self));
                 }
             }
@@ -284,7 +284,7 @@ impl EventStream {
         text
     }
 
-    /// A word about the stream itself, which has no place of its own in it.
+    /// Adds an event about the stream itself. It has no id.
     fn push_own(&self, text: &mut String, event: &str) {
         let data = json!({ "type": event, "at": self.clock.now() });
         push(text, self.listener.last_id(), event, &data.to_string());
@@ -298,7 +298,7 @@ impl EventStream {
 }
 
 fn push(text: &mut String, id: &str, event: &str, data: &str) {
-    // Writing into a String can't fail.
+    // Writing to a String can't fail.
     let _ = write!(text, "id: {id}\nevent: {event}\ndata: {data}\n\n");
 }
 
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn every_condition_of_a_filter_must_hold_and_a_reset_passes_all() {
+    fn filter_conditions_are_combined_and_reset_always_passes() {
         let all = EventFilter::default();
         let other = |filter: EventFilter| {
             let reset = Event::new(EventType::Reset, DateTime::UNIX_EPOCH);

@@ -1,5 +1,4 @@
-//! Types of API bodies, shared by the server and its readers (pages, command line, client). No I/O, and no dependency
-//! on the store or HTTP.
+//! Types of API bodies, shared by the server and its readers (pages, command line, client). No I/O, and no dependency on the store or HTTP.
 
 mod agreement;
 mod analytics;

@@ -110,9 +110,8 @@ pub struct RescoreRequest {
     /// Random sample of the scorable sessions, determined by `seed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
-    /// Whether to fetch replies through the judge's batch endpoint before items run: within a day, at a reduced price.
-    /// The provider entry needs a `batch_price_factor`. Incompatible with `budget_usd`, priority `interactive` and
-    /// purpose `jury`.
+    /// Whether to fetch replies through the judge's batch endpoint before items run: within a day, at a reduced price. The provider entry
+    /// needs a `batch_price_factor`. Incompatible with `budget_usd`, priority `interactive` and purpose `jury`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub economy: bool,
     /// `repeat` only: number of runs per session, 2-20.

@@ -1,4 +1,4 @@
-//! Scores by what their sessions have in common: the agent, the alert type, the tags.
+//! Scores grouped by agent, alert type and tag.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::store::{ScoreOf, TotalCount};
 use crate::wire::words::counted as words_of;
 use crate::wire::{ScoreGroup, ScoreGroups};
 
-/// How many sessions are looked at, the newest: a look at years costs what one at a day does.
+/// Number of newest sessions considered, so that a long period costs no more than a day.
 const NEWEST: u32 = 4_000;
-/// How many groups are listed of a kind.
+/// Maximum number of groups per kind.
 const GROUPS: usize = 50;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(groups))
 }
 
-/// Tells how current scores came out by agent, alert type and tag, of the newest 4,000 sessions; default: whatever the criteria.
+/// Returns current scores by agent, alert type and tag, for the newest 4,000 sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/groups", tag = "analytics",
     params(Selection),
@@ -40,7 +40,7 @@ async fn groups(
     Ok(Json(read(&state, params).await?))
 }
 
-/// The groups of the scores that the parameters choose.
+/// Returns the groups of the selected scores.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGroups, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
     params.finish()?;
@@ -78,7 +78,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
     })
 }
 
-/// Scores by the names that each has, those of most scores first.
+/// Groups scores by name, those with most scores first.
 fn grouped(scores: &[ScoreOf], names: impl Fn(&ScoreOf) -> &[String]) -> Vec<ScoreGroup> {
     let mut totals: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     for score in scores {

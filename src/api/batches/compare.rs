@@ -1,4 +1,4 @@
-//! Two batches side by side: which items turned, and by how much the means moved. GET `/api/v1/batches/compare`.
+//! GET `/api/v1/batches/compare`: changed items and differences of means between two batches.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::suite::run::compare::{Change, PartChange, RunComparison};
 use crate::wire::words::counted;
 use crate::wire::{BatchComparison, PartDifference, RequestFault, TurnedItem, TurnedItems};
 
-/// How many items of a list are answered.
+/// Maximum number of items per list.
 const LISTED: usize = 200;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -48,9 +48,9 @@ impl From<PartChange> for PartDifference {
     }
 }
 
-/// Compares two batches: what turned, and by how much the means moved.
+/// Compares two batches: changed items and differences of means.
 ///
-/// Items are paired by what they call themselves, else by their places. Only what has ended counts.
+/// Items are paired by name, or by index if they have none. Only ended items count.
 #[utoipa::path(
     get, path = "/api/v1/batches/compare", tag = "batches",
     params(
@@ -70,7 +70,7 @@ async fn compare_batches(
     Ok(Json(compare(&state, params).await?))
 }
 
-/// The comparison of the two batches that the parameters name.
+/// Compares the two batches in the parameters.
 pub(crate) async fn compare(
     state: &ApiState,
     mut params: Params,

@@ -1,4 +1,4 @@
-//! How the texts of two versions of the criteria differ: GET `/api/v1/scoring/criteria/diff`.
+//! GET `/api/v1/scoring/criteria/diff`: text difference of two versions of the criteria.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use crate::api::http::problem::ApiError;
 use crate::memory::blocking;
 use crate::wire::{CriteriaDiff, DiffPart};
 
-/// How long a difference of texts is looked for; what is found by then is right, but may be longer than need be.
+/// Time limit of computing a diff. After that the diff is correct but may not be minimal.
 const DIFF_TIME: Duration = Duration::from_millis(500);
-/// Lines around a change.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(diff_criteria))
 }
 
-/// Shows how the texts of two versions of the criteria differ.
+/// Returns the text difference of two versions of the criteria.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/diff", tag = "criteria",
     params(
@@ -44,7 +44,7 @@ async fn diff_criteria(
     Ok(Json(diff(&state, params).await?))
 }
 
-/// What differs between the two versions that the parameters name.
+/// Returns the difference of the two versions in the parameters.
 pub(crate) async fn diff(state: &ApiState, mut params: Params) -> Result<CriteriaDiff, ApiError> {
     let names = names(&mut params);
     params.finish()?;
@@ -102,7 +102,7 @@ fn parts((a, b): (Value, Value), short: &(String, String)) -> Vec<DiffPart> {
         .collect()
 }
 
-/// The same value with the keys of its objects in order: databases keep another one.
+/// Sorts the keys of all objects, because databases change their order.
 fn in_order(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

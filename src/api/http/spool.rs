@@ -1,4 +1,4 @@
-//! Large bodies: written to a file without a name as they arrive, and counted and digested on the way. Never in memory whole.
+//! Large bodies: streamed to an anonymous file, with length and digest. Never entirely in memory.
 
 use std::fs::File;
 use std::io;
@@ -20,24 +20,24 @@ use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::memory::blocking;
 
-/// How long a large body may take to arrive.
+/// Timeout for receiving a large body.
 pub(crate) const LARGE_READ_TIMEOUT: Duration = Duration::from_secs(900);
-/// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
+/// Number of bytes of an oversized body that are read and discarded, so that its sender can read the response.
 const DISCARD_BYTES: usize = 32 << 20;
 
-/// A body in a file, which is gone with the last of its clones. All of them share one position.
+/// A body in a file, which is deleted with its last clone. All clones share one position.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Spooled {
     #[serde(skip)]
     pub(crate) file: Arc<File>,
-    /// SHA-256 of what is in it.
+    /// SHA-256 of the content.
     pub(crate) digest: [u8; 32],
 }
 
 impl FromRequest<ApiState> for Spooled {
     type Rejection = ApiError;
 
-    /// Takes the body that the layer of idempotency keys has read already, else reads it.
+    /// Uses the body that the idempotency layer has read, or reads it.
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         match parts.extensions.remove::<Self>() {
@@ -48,10 +48,10 @@ impl FromRequest<ApiState> for Spooled {
 }
 
 impl Spooled {
-    /// Reads a body of at most `max_batch_bytes`, after inflation.
+    /// Reads a body of at most `max_batch_bytes` after inflation.
     ///
     /// # Errors
-    /// One that is larger, breaks off, or takes longer than 15 minutes.
+    /// If it is larger, breaks off, or takes longer than 15 minutes.
     pub(crate) async fn read<E: std::error::Error + 'static>(
         chunks: impl Stream<Item = Result<Bytes, E>>,
         headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Delays the answer to a wrong token. A right one is never delayed, because behind a proxy all clients have one address.
+//! Delays the response to a wrong token. Valid tokens are never delayed, because behind a proxy all clients share one address.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,9 @@ use tokio::time::sleep;
 
 use super::problem::ApiError;
 
-/// How long the answer to a wrong token takes.
+/// Delay of the response to a wrong token.
 const DELAY: Duration = Duration::from_secs(1);
-/// The most answers that are delayed at once. Further wrong tokens are refused immediately.
+/// Maximum number of delayed responses. Beyond it, wrong tokens are rejected immediately.
 const MAX_DELAYED: usize = 32;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Default for TokenThrottle {
 }
 
 impl TokenThrottle {
-    /// Returns what was found for the token that an address sent; `None` is a wrong one.
+    /// Returns the result of a token lookup, delayed if it is `None` (a wrong token).
     pub(super) async fn check<T>(
         &self,
         peer: Option<IpAddr>,
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn wrong_tokens_are_delayed_in_bounds_and_right_ones_not_at_all() {
+    async fn delays_only_wrong_tokens_within_limits() {
         let throttle = TokenThrottle::default();
         let right = async {
             sleep(DELAY / 2).await;

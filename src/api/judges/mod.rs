@@ -1,4 +1,4 @@
-//! What is behind a wait: judges and workers, with pause and resume of a judge. Closes lanes in the store; workers obey.
+//! Judges and workers, with pause and resume of a judge. Sets holds in the store; workers follow them.
 
 pub(crate) mod provider_batch;
 pub(crate) mod queue;
@@ -26,7 +26,7 @@ use crate::job::WaitReason;
 use crate::store::{Hold, HoldTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
 use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
 
-/// The longest message of a pause, characters.
+/// Maximum length of a pause message, characters.
 const MAX_MESSAGE: usize = 500;
 
 pub(crate) const PAUSE: &str = "/api/v1/judges/{name}/pause";
@@ -109,7 +109,7 @@ fn worker((row, judges): (WorkerRow, Option<Vec<String>>)) -> wire::Worker {
     }
 }
 
-/// Lists judges: those configured here, those that live workers know, and those that are stopped.
+/// Lists judges: configured here, reported by live workers, or stopped.
 #[utoipa::path(
     get, path = "/api/v1/judges", tag = "judges",
     responses(
@@ -120,7 +120,7 @@ async fn list_judges(State(state): State<ApiState>, _: NoQuery) -> Result<Json<J
     Ok(Json(list(&state).await?))
 }
 
-/// Every judge that is set up, asked, or stopped.
+/// Returns all judges that are configured, reported or stopped.
 pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
     let holds = state.store.holds().list(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
@@ -136,7 +136,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
             let kinds = state.enqueue.kinds_of(&name);
             wire::Judge {
                 configured: problem.is_none(),
-                // Another default judge helps those whose criteria ask for this one.
+                // A different default judge doesn't help if criteria name this one.
                 remedy: problem.map(|problem| match kinds.is_empty() {
                     true => problem.named,
                     false => problem.remedy,
@@ -180,9 +180,9 @@ fn names<'a>(
         .collect()
 }
 
-/// The hold's target, if there is such a judge.
+/// Returns the hold target of an existing judge.
 async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> {
-    // Some providers take any model: what could be asked is known, listed or not.
+    // Accepts unlisted judges that could be called, because some providers allow any model.
     if state.enqueue.check_judge(&name).is_err() {
         let holds = state.store.holds().list(state.clock.now()).await?;
         let rows = rows_of_live_workers(state).await?;
@@ -229,7 +229,7 @@ async fn hold(
         since: now,
         until: request.until,
     };
-    // An operator's pause takes the place of whatever hold there was.
+    // An operator's pause replaces any other hold.
     api.store.holds().set(&hold).await?;
     let event = hold_event(&hold.target, Applied::Set, now);
     api.events.announce(Event {
@@ -243,7 +243,7 @@ async fn hold(
     })
 }
 
-/// What was done to a hold.
+/// Change of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Applied {
     Set,
@@ -263,7 +263,7 @@ fn hold_event(target: &HoldTarget, applied: Applied, now: DateTime<Utc>) -> Even
     }
 }
 
-/// Releases a hold, whoever set it.
+/// Releases a hold of any origin.
 async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiError> {
     let now = state.clock.now();
     let released = state.store.holds().release(target, now).await?;
@@ -276,8 +276,8 @@ async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiEr
     Ok(Resumed { released })
 }
 
-/// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on. Workers hear of it within a second:
-/// until then they may still take a job.
+/// Pauses a judge: its jobs stay queued until it is resumed. Running jobs continue. Workers see the hold within a
+/// second and may start a job until then.
 #[utoipa::path(
     post, path = PAUSE, tag = "judges",
     params(("name" = String, Path, description = "The judge")),
@@ -303,7 +303,7 @@ pub(crate) async fn pause(
     hold(&api, target, request).await
 }
 
-/// Resumes a judge, whoever stopped it; but for a cap, which ends with its day or month, or when it is raised.
+/// Resumes a judge, except after a spending limit, which ends with its day or month, or when it is raised.
 #[utoipa::path(
     post, path = RESUME, tag = "judges",
     params(("name" = String, Path, description = "The judge")),
@@ -339,7 +339,7 @@ fn why_capped(name: &str, hold: &Hold) -> String {
     )
 }
 
-/// Lists workers heard in the last 24 h, newest first.
+/// Lists workers with a heartbeat in the last 24 h, newest first.
 #[utoipa::path(
     get, path = "/api/v1/workers", tag = "judges",
     responses(
@@ -353,7 +353,7 @@ async fn list_workers(
     Ok(Json(workers(&state).await?))
 }
 
-/// Workers heard in the last 24 h.
+/// Returns workers with a heartbeat in the last 24 h.
 pub(crate) async fn workers(state: &ApiState) -> Result<Workers, ApiError> {
     let workers = state.store.workers().list(state.worker_stale_after).await?;
     let listed = with_judges(state, workers).await?;

@@ -1,4 +1,4 @@
-//! Which workers are alive, and which judges they can ask, as they published it.
+//! Live workers and the judges that they can call, as published by them.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,11 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::store::{StoreError, WorkerRow};
 
-/// What each live worker can ask; `None`: it published nothing, as older versions don't, and may be able to ask every judge.
+/// Callable judges of each live worker. `None`: not published by older versions, so that any judge may be callable.
 #[derive(Debug, Default)]
 pub(crate) struct LiveWorkers(Vec<Option<Vec<String>>>);
 
 impl LiveWorkers {
-    /// Reads them.
     pub(crate) async fn load(state: &ApiState) -> Result<Self, StoreError> {
         let workers = state.store.workers().list(state.worker_stale_after).await?;
         let alive = workers.into_iter().filter(|worker| worker.alive).collect();
@@ -20,12 +19,11 @@ impl LiveWorkers {
         Ok(Self(listed.into_iter().map(|(_, judges)| judges).collect()))
     }
 
-    /// Whether none is alive.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them can ask a judge. `None`: no judge is needed, which every worker can do without.
+    /// Returns whether a worker can call a judge. `None`: no judge is needed, so that any worker suffices.
     pub(crate) fn can_ask(&self, judge: Option<&str>) -> bool {
         let Some(judge) = judge else {
             return !self.is_empty();
@@ -40,7 +38,7 @@ impl LiveWorkers {
     }
 }
 
-/// Workers, each with the judges that it published.
+/// Returns workers with their published judges.
 pub(crate) async fn with_judges(
     state: &ApiState,
     workers: Vec<WorkerRow>,
@@ -61,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judge_can_be_asked_if_its_name_or_any_model_of_its_entry_was_published() {
+    fn can_ask_judge_by_name_or_any_model_of_entry() {
         let workers = |lists: &[Option<&[&str]>]| {
             let owned = |names: &&[&str]| names.iter().map(|name| (*name).to_owned()).collect();
             LiveWorkers(lists.iter().map(|list| list.as_ref().map(owned)).collect())

@@ -1,4 +1,4 @@
-//! What somebody is to rate next, without the judge's score, and how people who rated the same agree.
+//! Annotation queues without judge scores, and agreement among reviewers.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use crate::score::trust::{Given, RatersCompared, raters};
 use crate::store::{GivenBy, Unrated};
 use crate::wire::{AnnotationItem, AnnotationOrder, Annotations, RaterPair, RaterPairs};
 
-/// How many sessions are looked at, the newest.
+/// Number of newest sessions considered.
 const NEWEST: u32 = 2_000;
-/// How many ratings are held against each other, the newest.
+/// Number of newest ratings compared.
 const RATINGS: u32 = 20_000;
-/// How many pairs of people are listed.
+/// Maximum number of reviewer pairs.
 const PAIRS: usize = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -32,8 +32,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(get_raters))
 }
 
-/// Lists the sessions that somebody is to rate next: those with a score, of the newest 2,000, that this person hasn't rated. The scores are left
-/// out.
+/// Lists the sessions that a reviewer should rate next: scored sessions among the newest 2,000 without a rating by this
+/// reviewer. The scores are omitted.
 #[utoipa::path(
     get, path = "/api/v1/annotations", tag = "trust",
     params(
@@ -47,7 +47,7 @@ async fn get_annotations(api: Authorized, params: Params) -> Result<Json<Annotat
     Ok(Json(next(&api, &api.caller, params).await?))
 }
 
-/// What is to be rated next.
+/// Returns the sessions to rate next.
 pub(crate) async fn next(
     state: &ApiState,
     caller: &Caller,
@@ -87,7 +87,7 @@ pub(crate) async fn next(
     })
 }
 
-/// How far what people gave to a session lies apart.
+/// Returns the range of the human ratings of each session.
 fn ranges(given: Vec<GivenBy>) -> BTreeMap<Uuid, u8> {
     let mut ends: BTreeMap<Uuid, (u8, u8)> = BTreeMap::new();
     for (session, _, given) in given {
@@ -99,9 +99,9 @@ fn ranges(given: Vec<GivenBy>) -> BTreeMap<Uuid, u8> {
     ends.into_iter().map(range).collect()
 }
 
-/// Holds people against each other over the sessions that several of them rated, of the newest 20,000 ratings.
+/// Compares reviewers on sessions rated by several of them, among the newest 20,000 ratings.
 ///
-/// A person counts once for a session, with what they gave last, to the session or to a score of it.
+/// Per session and reviewer, only the last rating counts, of the session or of one of its scores.
 #[utoipa::path(
     get, path = "/api/v1/analytics/raters", tag = "trust",
     responses((status = 200, description = "The pairs", body = RaterPairs)),
@@ -113,7 +113,7 @@ async fn get_raters(
     Ok(Json(pairs(&state).await?))
 }
 
-/// How people agree with each other.
+/// Returns the agreement among reviewers.
 pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
     let shared = state.store.ratings().shared(RATINGS).await?;
     let pair = |RatersCompared { a, b, scales }| RaterPair {

@@ -1,4 +1,4 @@
-//! Whether confidence says how often a generator is right: POST `/api/v1/metrics/calibration`. Computed at once; stores nothing.
+//! POST `/api/v1/metrics/calibration`: how well confidence predicts correctness. Stores nothing.
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
@@ -13,9 +13,9 @@ use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
 
 const MOST_CASES: usize = 200_000;
-/// The most faults that one answer tells.
+/// Maximum number of reported errors.
 const MOST_FAULTS: usize = 20;
-/// The largest factor: a miss of a thousandth is worth nothing then.
+/// Maximum factor: a mean distance of a thousandth scores 0.
 const LARGEST_FACTOR: f64 = 1_000.0;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -24,7 +24,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 
 /// Measures whether a suite's confidence predicts its correctness.
 ///
-/// Answers at once and stores nothing. Cases without a confidence or a correctness are left out and counted. Below 20 cases there is no score.
+/// Responds immediately and stores nothing. Cases without a confidence or a correctness are excluded and counted. Below
+/// 20 cases there is no score.
 #[utoipa::path(
     post, path = "/api/v1/metrics/calibration", tag = "metrics",
     request_body(content = CalibrationRequest, example = json!({"cases": [
@@ -49,7 +50,7 @@ async fn post_calibration(
     Ok(Json(view(calibration, left_out)).into_response())
 }
 
-/// A calibration, and how many cases it leaves out.
+/// Converts a calibration. `left_out` is the number of excluded cases.
 pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> CalibrationResult {
     let strings = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
     CalibrationResult {
@@ -66,7 +67,7 @@ pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> Ca
     }
 }
 
-/// The promises asked for, if everything is in range.
+/// Validates the request and returns its targets.
 fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     if request.cases.len() > MOST_CASES {
         let message = format!(
