@@ -40,7 +40,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(events))
 }
 
-/// The event streams of a process.
 #[derive(Debug, Clone)]
 pub struct Streams {
     feed: Arc<Feed>,
@@ -141,7 +140,6 @@ async fn events(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// Event filter of a client.
 #[derive(Debug, Clone, Default)]
 struct EventFilter {
     types: Vec<EventType>,

@@ -67,7 +67,6 @@ pub trait Health: Send + Sync {
     /// Returns failed checks: the name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`, `clock`, `retention`, `workers`) and a
     /// sentence with the remedy. Examples: Redis unavailable, no judge configured, invalid criteria file at reload.
     async fn degraded(&self) -> Vec<(&'static str, String)>;
-    /// Whether the process is stopping.
     fn draining(&self) -> bool;
 }
 
@@ -141,9 +140,7 @@ pub struct ApiParts {
     /// Content of `/metrics`. `None`: 404.
     pub metrics: Option<Metrics>,
     pub judges: JudgeNames,
-    /// Configured fallbacks.
     pub fallback_of: FallbackOf,
-    /// Configured spending limits.
     pub caps: SpendingCaps,
     /// Workers with an older heartbeat count as dead.
     pub worker_stale_after: std::time::Duration,
@@ -156,15 +153,12 @@ pub struct ApiParts {
     pub keyed: TaskTracker,
     /// Memory budget of large bodies, batches and reports.
     pub memory: MemoryBudget,
-    /// The bound address.
     pub bind: std::net::SocketAddr,
 }
 
 /// Pages on top of the API, and their rendering of problems.
 pub struct Pages {
-    /// Creates the routes of the pages.
     pub(crate) routes: Box<dyn FnOnce(ApiAccess) -> Router + Send>,
-    /// Renders a problem for a browser.
     pub(crate) problem: PaintProblem,
 }
 
@@ -216,7 +210,6 @@ fn viewer() -> Router {
     SwaggerUi::new("/docs").config(config).into()
 }
 
-/// Returns the OpenAPI 3.1 document as pretty JSON.
 pub fn openapi_json() -> String {
     let (_, document) = openapi::documented().split_for_parts();
     document.to_pretty_json().unwrap_or_default()

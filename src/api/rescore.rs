@@ -250,7 +250,6 @@ fn text(word: Option<String>, name: &str, faults: &mut BodyFaults) -> Option<Str
     Some(word)
 }
 
-/// Returns the distinct ids.
 fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
     let Some(mut ids) = ids else {
         return Vec::new();
@@ -268,7 +267,6 @@ fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
     ids
 }
 
-/// Collects the errors of a body.
 struct BodyFaults(Vec<RequestFault>);
 
 impl BodyFaults {

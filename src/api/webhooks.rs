@@ -85,7 +85,6 @@ async fn list_webhooks(
     Ok(Json(list(&state).await?))
 }
 
-/// Returns all webhooks, by name.
 pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
     let endpoints = state.store.webhooks().endpoints().await?;
     Ok(Webhooks {
@@ -194,7 +193,6 @@ async fn list_deliveries(
     Ok(Json(deliveries(&state, params).await?))
 }
 
-/// Returns the deliveries that match the parameters.
 pub(crate) async fn deliveries(
     state: &ApiState,
     mut params: Params,

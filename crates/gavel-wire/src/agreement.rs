@@ -34,7 +34,6 @@ text_enum! {
 }
 
 impl Strength {
-    /// Returns the strength of a kappa.
     pub fn from_kappa(kappa: f64) -> Self {
         match kappa {
             k if k < 0.0 => Self::Poor,
@@ -58,14 +57,12 @@ pub struct Kappa {
     pub high: Option<f64>,
 }
 
-/// Agreement on one scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Agreement {
     /// `ratings`: reviewers gave totals or one of the five ratings; `quality`: one of the three qualities.
     pub scale: Scale,
     /// Number of ratings with a matching score. Ratings of the same score by several reviewers count separately.
     pub n: u64,
-    /// Number of reviewers.
     pub raters: u64,
     /// Number of rated scores.
     pub scores: u64,
@@ -73,7 +70,6 @@ pub struct Agreement {
     pub raw: Option<f64>,
     /// Cohen's kappa with quadratic weights. Null if undefined: fewer than two ratings, or a single category.
     pub kappa_quadratic: Option<Kappa>,
-    /// Landis and Koch (1977) strength of the kappa.
     pub strength: Option<Strength>,
     /// Confusion matrix of reviewer and judge ratings.
     pub confusion: WordTable,
@@ -81,14 +77,11 @@ pub struct Agreement {
     pub mean_absolute_difference: Option<f64>,
     /// Mean of judge total minus reviewer total, in points.
     pub mean_difference: Option<f64>,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
 }
 
-/// Agreement under one version of the criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgreementReport {
-    /// Hash of the scores' criteria: 64 hex digits.
     pub criteria_hash: String,
     /// Whether a simulated judge produced the scores. Only if no other scores are rated.
     pub simulated: bool,
@@ -99,7 +92,6 @@ pub struct AgreementReport {
     pub unmet: u64,
 }
 
-/// Agreement of two reviewers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RaterPair {
     /// Reviewer, as in `by` of a rating.

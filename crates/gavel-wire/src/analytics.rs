@@ -8,9 +8,7 @@ use super::Rating;
 use crate::text_enum;
 
 text_enum! {
-    /// Output format of a table.
     pub enum TableFormat {
-        /// CSV.
         Csv = "csv",
         /// Parquet: typed columns, for pandas or DuckDB.
         Parquet = "parquet",
@@ -18,7 +16,6 @@ text_enum! {
 }
 
 text_enum! {
-    /// Length of a period.
     pub enum Period {
         Day = "day",
         /// Starts on Monday.
@@ -54,17 +51,14 @@ impl Period {
     }
 }
 
-/// A histogram bucket of totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Bucket {
-    /// Lowest total.
     pub from: u8,
     /// Highest total, inclusive.
     pub to: u8,
     pub scores: u64,
 }
 
-/// Number of scores with a rating.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RatingShare {
     pub rating: Rating,
@@ -86,7 +80,6 @@ pub struct Coverage {
     pub share: Option<f64>,
 }
 
-/// Distribution of current scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Distribution {
     /// Hash of the scores' criteria. Null: any.
@@ -99,7 +92,6 @@ pub struct Distribution {
     pub sd: Option<f64>,
     /// First quartile, interpolated between totals.
     pub quartile_1: Option<f64>,
-    /// Third quartile.
     pub quartile_3: Option<f64>,
     pub min: Option<u8>,
     pub max: Option<u8>,
@@ -108,9 +100,7 @@ pub struct Distribution {
     /// Per rating, worst first.
     pub ratings: Vec<RatingShare>,
     pub coverage: Coverage,
-    /// Whether a simulated judge produced the scores.
     pub simulated: bool,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
 }
 
@@ -119,18 +109,15 @@ pub struct Distribution {
 pub struct TrendItem {
     /// First day of the period in UTC. `from` and `to` may cut the first and the last period.
     pub period: NaiveDate,
-    /// Hash of the scores' criteria: 64 hex digits.
     pub criteria_hash: String,
     /// Whether these are the criteria that sessions are scored with now.
     pub is_current: bool,
-    /// How many scores.
     pub scores: u64,
     /// The mean total, 0-100; null without scores, as the median.
     pub mean: Option<f64>,
     pub median: Option<f64>,
 }
 
-/// Trend of current scores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Trend {
     pub every: Period,
@@ -140,26 +127,20 @@ pub struct Trend {
     pub to: Option<DateTime<Utc>>,
     /// Sorted by period, then by criteria. Periods without scores are omitted.
     pub items: Vec<TrendItem>,
-    /// Total number of scores.
     pub scores: u64,
-    /// Whether a simulated judge produced the scores.
     pub simulated: bool,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
     /// Always null: a single page.
     pub next_cursor: Option<String>,
 }
 
-/// One spelling of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Spelling {
     /// As written by judges.
     pub name: String,
-    /// Number of occurrences.
     pub times: i64,
 }
 
-/// Links of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct NameLinks {
     /// Sessions with this name in their current score, for all criteria and times.
@@ -187,9 +168,7 @@ pub struct NameList {
     pub items: Vec<NameItem>,
     /// Number of included sessions, with one current score each.
     pub scores: u64,
-    /// Whether a simulated judge produced the scores.
     pub simulated: bool,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
     /// Always null: a single page.
     pub next_cursor: Option<String>,
@@ -198,7 +177,6 @@ pub struct NameList {
 /// Scores of sessions with a common agent, alert type or tag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScoreGroup {
-    /// Common agent, alert type or tag.
     pub name: String,
     pub scores: u64,
     /// Mean total, 0-100.
@@ -217,9 +195,7 @@ pub struct ScoreGroups {
     /// By tag. A session counts once per tag.
     pub tags: Vec<ScoreGroup>,
     pub scores: u64,
-    /// Whether a simulated judge produced the scores.
     pub simulated: bool,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
 }
 
@@ -261,7 +237,6 @@ pub struct LatencyItem {
     pub p99_ms: u64,
 }
 
-/// Latency of judges in a range of days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LatencyList {
     /// First day, UTC.

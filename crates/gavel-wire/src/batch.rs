@@ -8,7 +8,6 @@ use uuid::Uuid;
 use crate::{JobId, Kind, Priority, Purpose, text_enum};
 
 text_enum! {
-    /// State of a batch.
     pub enum BatchState {
         /// Its items are being inserted. Items of a rescore already run, others don't.
         Expanding = "expanding",
@@ -34,9 +33,7 @@ text_enum! {
 }
 
 text_enum! {
-    /// Cause of a batch's pause.
     pub enum PausedBy {
-        /// An operator.
         Operator = "operator",
         /// Its call costs reached its budget.
         Budget = "budget",
@@ -54,15 +51,12 @@ text_enum! {
 }
 
 text_enum! {
-    /// State of a chunk.
     pub enum ChunkState {
         /// It is being submitted.
         Making = "making",
         /// The provider accepted it.
         Submitted = "submitted",
-        /// Its replies are stored.
         Collected = "collected",
-        /// It failed.
         Failed = "failed",
     }
 }
@@ -71,14 +65,11 @@ text_enum! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Batch {
     pub batch_id: Uuid,
-    /// Display name.
     pub name: Option<String>,
     pub kind: Kind,
     /// `suite`: the client sent the items. `rescore`: a filter selected them.
     pub origin: BatchOrigin,
-    /// State of the batch.
     pub state: BatchState,
-    /// Number of items per state.
     pub counts: BatchCounts,
     /// Aggregate result of its cases so far. Null before the first case ends, and for kind `session`.
     pub verdict: Option<BatchVerdict>,
@@ -101,7 +92,6 @@ pub struct Batch {
     pub in_progress: Vec<InProgress>,
     /// Progress at the provider's batch endpoint. Null if the batch doesn't use it. Absent in lists.
     pub economy: Option<ProviderBatch>,
-    /// Progress of the batch.
     pub progress: BatchProgress,
     /// Budget in USD. The batch pauses once it has spent this, or after a call without a price. Null: no budget.
     pub budget_usd: Option<f64>,
@@ -109,28 +99,23 @@ pub struct Batch {
     pub spent_usd: f64,
     /// Number of item runs, not calls, with at least one unpriced call. If above 0, the real cost exceeds `spent_usd`.
     pub unpriced_calls: i64,
-    /// Tokens of its judge calls so far.
     pub tokens: BatchTokens,
     /// USD of its items' judge calls so far. Null if a model has no price.
     pub cost_usd: Option<f64>,
     /// Threshold of items without their own.
     pub threshold: Option<f64>,
     pub created_by: String,
-    /// Links to related resources.
     pub links: BatchLinks,
     pub times: BatchTimes,
 }
 
-/// Number of a batch's items per state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchCounts {
     /// All items. Rises while the batch is `expanding`.
     pub total: i64,
     /// Not started, or requeued.
     pub queued: i64,
-    /// Running on a worker.
     pub running: i64,
-    /// Waiting, with a reason.
     pub waiting: i64,
     /// Ended with a score.
     pub succeeded: i64,
@@ -139,10 +124,8 @@ pub struct BatchCounts {
     pub cancelled: i64,
 }
 
-/// Aggregate result of a batch's cases so far.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchVerdict {
-    /// Cases that passed.
     pub passed: i64,
     /// Cases that failed their threshold.
     pub failed: i64,
@@ -160,13 +143,11 @@ pub struct BatchVerdict {
     pub simulated: bool,
 }
 
-/// Reason of a batch's pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchPause {
     /// `operator`: resume the batch. `budget`: the budget is used up, or a call had no price and the budget can't be
     /// enforced. `reason` has the details and the fix.
     pub by: PausedBy,
-    /// Explanation for users.
     pub reason: String,
 }
 
@@ -179,18 +160,14 @@ pub struct InProgress {
     pub job_id: Option<JobId>,
 }
 
-/// Tokens of a batch's calls so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchTokens {
-    /// Prompt tokens.
     #[serde(rename = "in")]
     pub tokens_in: i64,
-    /// Completion tokens.
     #[serde(rename = "out")]
     pub tokens_out: i64,
 }
 
-/// Progress of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchProgress {
     /// Items that have ended.
@@ -203,7 +180,6 @@ pub struct BatchProgress {
     pub eta_s: Option<f64>,
 }
 
-/// Links of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchLinks {
     #[serde(rename = "self")]
@@ -231,7 +207,6 @@ pub struct BatchLinks {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchTimes {
-    /// Time of the request.
     pub created_at: DateTime<Utc>,
     /// Time of completion or cancellation. Null before.
     pub finished_at: Option<DateTime<Utc>>,
@@ -243,7 +218,6 @@ pub struct Stopped {
     /// `paused`, `budget` (a spending limit is reached), `breaker_open`, `exhausted`, `misconfigured` or
     /// `no_worker_for_judge`. With several judges, the reason of the first to resume.
     pub reason: String,
-    /// Explanation for users.
     pub message: String,
     /// Time at which it resumes automatically. Null if unknown, or if an operator must act first.
     pub until: Option<DateTime<Utc>>,
@@ -275,7 +249,6 @@ impl Skipped {
     }
 }
 
-/// Progress of a batch at its judge's batch endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProviderBatch {
     /// `asked`: replies are being fetched and no item runs. `collected`: replies are stored and items run.
@@ -293,17 +266,13 @@ pub struct ProviderBatch {
 /// One batch at the provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProviderChunk {
-    /// State of the chunk.
     pub state: ChunkState,
     /// The provider's id of it. Null until the provider confirmed it.
     pub provider_id: Option<String>,
-    /// Time of submission.
     pub submitted_at: Option<DateTime<Utc>>,
-    /// Number of items in it.
     pub requests: i64,
     /// Number of its ended items, as reported by the provider.
     pub done: i64,
-    /// Error if it failed.
     pub error: Option<String>,
 }
 
@@ -311,20 +280,15 @@ pub struct ProviderChunk {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Batches {
     pub items: Vec<Batch>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Result of retrying a batch's failed items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchRetried {
-    /// Number of requeued items.
     pub queued_again: u64,
-    /// The batch after the retry.
     pub batch: Batch,
 }
 
-/// New budget of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetBody {
@@ -338,7 +302,6 @@ pub struct BudgetBody {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest {
-    /// Kind of all items.
     pub kind: Kind,
     /// Display name, at most 200 characters.
     #[serde(default)]

@@ -26,12 +26,9 @@ pub struct TurnedItems {
     pub items: Vec<TurnedItem>,
 }
 
-/// Difference of the means of one part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PartDifference {
-    /// Name in results.
     pub name: String,
-    /// Display name.
     pub title: String,
     /// Items with this part in both batches.
     pub n: u64,
@@ -43,7 +40,6 @@ pub struct PartDifference {
     pub difference: f64,
 }
 
-/// Comparison of two batches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchComparison {
     /// The earlier batch.
@@ -76,8 +72,6 @@ pub struct BatchComparison {
     pub low: Option<f64>,
     /// Upper bound. Null if `low` is null.
     pub high: Option<f64>,
-    /// Difference per part of the scores.
     pub parts: Vec<PartDifference>,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
 }

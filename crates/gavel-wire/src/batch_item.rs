@@ -7,7 +7,6 @@ use super::Job;
 use crate::text_enum;
 
 text_enum! {
-    /// Outcome of an item.
     pub enum ItemOutcome {
         /// Scored at or above its threshold.
         Passed = "passed",
@@ -23,7 +22,6 @@ text_enum! {
     }
 }
 
-/// Summary of an item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchItem {
     /// Index among the batch's items, from 0.
@@ -47,18 +45,14 @@ pub struct BatchItem {
     pub missing: Vec<String>,
     /// Parts of its score, in the order of the kind's rules.
     pub parts: Vec<ItemPart>,
-    /// Reasoning text of the judge.
     pub reasoning: Option<String>,
     /// Its job. In lists, without the result of a case.
     pub job: Job,
 }
 
-/// A part of an item's score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ItemPart {
-    /// Name in the result.
     pub name: String,
-    /// Display name.
     pub title: String,
     /// 0-1, or 0-100 for a session. Null if it failed or wasn't run.
     pub score: Option<f64>,
@@ -70,11 +64,9 @@ pub struct ItemPart {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchItems {
     pub items: Vec<BatchItem>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// An item with its payload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchItemDetail {
     /// The item, with the result of its job.

@@ -55,7 +55,6 @@ impl TryFrom<String> for Confidence {
     }
 }
 
-/// One case of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationCase {
@@ -83,7 +82,6 @@ pub struct CalibrationTargets {
     pub low: f64,
 }
 
-/// Cases with confidence and correctness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CalibrationRequest {
@@ -98,7 +96,6 @@ pub struct CalibrationRequest {
     pub factor: Option<f64>,
 }
 
-/// One level of confidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CalibrationGroup {
     pub confidence: Confidence,
@@ -112,14 +109,12 @@ pub struct CalibrationGroup {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Result of a calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CalibrationResult {
     /// max(0, 1 - factor * the mean distance of a group's accuracy from its target, weighted by cases). Null for fewer than 20 cases.
     pub score: Option<f64>,
     /// Meaning of the score. Null without a score.
     pub interpretation: Option<String>,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
     /// In the order high, medium, low.
     pub groups: Vec<CalibrationGroup>,
@@ -137,11 +132,9 @@ pub struct CalibrationResult {
     pub factor: f64,
 }
 
-/// Calibration of a batch's cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchCalibration {
     pub batch_id: Uuid,
-    /// Number of items.
     pub items: i64,
     /// Number of items read, at most the first 10,000.
     pub looked_at: i64,

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::{Kind, text_enum};
 
 text_enum! {
-    /// Grouping of usage.
     pub enum UsageBy {
         /// UTC day on which the call was sent.
         Day = "day",
@@ -16,7 +15,6 @@ text_enum! {
     }
 }
 
-/// Totals of some calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostFigures {
     /// Calls, including retries and repairs.
@@ -27,7 +25,6 @@ pub struct CostFigures {
     pub tokens_in: i64,
     /// Prompt tokens that a provider read from its cache.
     pub tokens_in_cached: i64,
-    /// Completion tokens.
     pub tokens_out: i64,
     /// USD of the calls with a known price. Null if no call has one.
     pub cost_usd: Option<f64>,
@@ -35,7 +32,6 @@ pub struct CostFigures {
     pub unpriced_calls: i64,
 }
 
-/// One row of the costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostItem {
     /// UTC day; `by=day` only.
@@ -51,7 +47,6 @@ pub struct CostItem {
     pub figures: CostFigures,
 }
 
-/// Costs of a range of days.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostList {
     pub by: UsageBy,
@@ -61,7 +56,6 @@ pub struct CostList {
     pub to: NaiveDate,
     /// Sorted rows. Days without calls are omitted.
     pub items: Vec<CostItem>,
-    /// Total of all rows.
     pub total: CostFigures,
     /// Always null: a single page.
     pub next_cursor: Option<String>,
@@ -73,11 +67,8 @@ pub struct BatchCostItem {
     /// Display name of the batches, or null.
     pub name: Option<String>,
     pub kind: Kind,
-    /// Number of batches.
     pub batches: i64,
-    /// Prompt tokens.
     pub tokens_in: i64,
-    /// Completion tokens.
     pub tokens_out: i64,
     /// USD of the runs with a known price. Null if no run has one.
     pub cost_usd: Option<f64>,
@@ -85,7 +76,6 @@ pub struct BatchCostItem {
     pub unpriced_calls: i64,
 }
 
-/// Costs of batches by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchCostList {
     /// First day, UTC.
@@ -96,7 +86,6 @@ pub struct BatchCostList {
     pub items: Vec<BatchCostItem>,
     /// Number of included batches: the newest 10,000 requested on these days.
     pub batches: i64,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
     /// Always null: a single page.
     pub next_cursor: Option<String>,

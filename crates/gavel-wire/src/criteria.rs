@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use crate::{Kind, words};
 
-/// One version of the criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaVersion {
     /// Hash of the content: 64 hex digits.
@@ -20,7 +19,6 @@ pub struct CriteriaVersion {
     pub is_current: bool,
     /// Time of first storage. Null for current criteria without scores.
     pub created_at: Option<DateTime<Utc>>,
-    /// Number of scores by it.
     pub scores: i64,
     /// Number of scores not produced by a simulated judge.
     #[serde(default)]
@@ -29,10 +27,8 @@ pub struct CriteriaVersion {
     pub mean_total: Option<f64>,
     /// Time of its first score. Null without scores.
     pub first_scored_at: Option<DateTime<Utc>>,
-    /// Display name, or null.
     #[serde(default)]
     pub name: Option<String>,
-    /// Note, or null.
     #[serde(default)]
     pub note: Option<String>,
     /// Who named it, and when. Null if unnamed.
@@ -70,7 +66,6 @@ pub struct Signed {
     pub at: DateTime<Utc>,
 }
 
-/// A version with its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaDetail {
     #[serde(flatten)]
@@ -123,7 +118,6 @@ pub struct CriteriaAdded {
     pub judge: String,
 }
 
-/// Text difference of two versions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaDiff {
     /// Hash of the first version.
@@ -134,7 +128,6 @@ pub struct CriteriaDiff {
     pub parts: Vec<DiffPart>,
 }
 
-/// One differing part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DiffPart {
     /// `judge_prompt`, `answer_prompt`, or `settings`: all other keys, as sorted JSON.
@@ -152,7 +145,6 @@ pub struct MeanDifference {
     pub low: Option<f64>,
     /// Upper bound. Null if `low` is null.
     pub high: Option<f64>,
-    /// Confidence level.
     pub level: f64,
     /// Number of bootstrap resamples.
     pub resamples: usize,
@@ -210,11 +202,9 @@ pub struct CriteriaComparison {
     pub movers: Vec<Mover>,
     /// Whether a simulated judge produced the scores. Only if no other scores exist.
     pub simulated: bool,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
 }
 
-/// New name and note of a version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NameRequest {

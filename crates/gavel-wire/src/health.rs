@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::Judge;
 
-/// Health of a judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// No live worker has called it recently.
@@ -16,7 +15,6 @@ pub enum Health {
 }
 
 impl Judge {
-    /// Returns the health of the judge.
     pub fn health(&self) -> Health {
         health(self.gates.iter().map(|gate| gate.failures_in_row))
     }

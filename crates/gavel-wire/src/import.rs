@@ -8,7 +8,6 @@ use super::SessionStatus;
 use crate::text_enum;
 
 text_enum! {
-    /// State of an import.
     pub enum ImportState {
         /// Not finished. It may wait for a process to resume it.
         Running = "running",
@@ -16,7 +15,6 @@ text_enum! {
         Completed = "completed",
         /// Failed; see `last_error`.
         Failed = "failed",
-        /// Cancelled by a user.
         Cancelled = "cancelled",
     }
 }
@@ -53,11 +51,9 @@ pub struct ImportCounts {
     pub unchanged: u64,
     /// Not stored because of an error.
     pub failed: u64,
-    /// Total.
     pub total: u64,
 }
 
-/// Session filter of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportFilter {
     /// Statuses. Empty: all.
@@ -68,7 +64,6 @@ pub struct ImportFilter {
     pub until: DateTime<Utc>,
 }
 
-/// Links of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportLinks {
     #[serde(rename = "self")]
@@ -77,7 +72,6 @@ pub struct ImportLinks {
     pub cancel: String,
 }
 
-/// An import of sessions from TARSy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Import {
     pub import_id: Uuid,
@@ -95,7 +89,6 @@ pub struct Import {
     pub counts: ImportCounts,
     /// Number of listed sessions at the start. Null until known.
     pub expected: Option<u64>,
-    /// Error of a failed import.
     pub last_error: Option<String>,
     /// User or token that started it.
     pub started_by: String,
@@ -110,7 +103,6 @@ pub struct Import {
 /// A session that couldn't be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportFailure {
-    /// Id in TARSy's spelling.
     pub session_id: String,
     pub reason: String,
 }
@@ -126,7 +118,6 @@ pub struct Outdated {
     pub session_ids: Vec<Uuid>,
 }
 
-/// An import with its failures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportDetail {
     #[serde(flatten)]
@@ -141,6 +132,5 @@ pub struct ImportDetail {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportList {
     pub items: Vec<Import>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }

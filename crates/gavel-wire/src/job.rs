@@ -42,7 +42,6 @@ impl JobRequest {
     }
 }
 
-/// Options of scoring a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScoreRequest {
@@ -61,7 +60,6 @@ pub struct Job {
     pub kind: Kind,
     /// The session's id for kind `session`.
     pub subject_id: Option<Uuid>,
-    /// The batch that contains it.
     pub batch_id: Option<Uuid>,
     /// Index among the batch's items, from 0.
     pub item_no: Option<i64>,
@@ -80,7 +78,6 @@ pub struct Job {
     pub trimmed_tokens: Option<u64>,
     /// Whether a simulated judge produced the result.
     pub simulated: bool,
-    /// Usage of its judge calls so far.
     pub usage: Usage,
     pub priority: Priority,
     /// The required judge.
@@ -178,13 +175,11 @@ pub struct Wait {
     pub remedy: Option<String>,
 }
 
-/// Error of a failed job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobError {
     pub class: FailureClass,
     /// Message for users. Programs should use `class`.
     pub message: String,
-    /// Suggested fix.
     pub remedy: String,
 }
 
@@ -199,7 +194,6 @@ pub struct JobTimes {
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// Result of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum JobResult {
@@ -215,11 +209,9 @@ pub enum JobResult {
 pub struct Jobs {
     /// The jobs, without their queue positions.
     pub items: Vec<Job>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// One call to a judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Call {
     pub call_id: Uuid,
@@ -233,7 +225,6 @@ pub struct Call {
     pub latency_ms: u64,
     /// Error class. Null for a valid reply.
     pub error: Option<String>,
-    /// Error message.
     pub message: Option<String>,
     /// HTTP status, if a response arrived.
     pub status: Option<u16>,

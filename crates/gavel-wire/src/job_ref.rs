@@ -5,15 +5,12 @@ use uuid::Uuid;
 
 use crate::JobState;
 
-/// Links of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobLinks {
     #[serde(rename = "self")]
     pub this: String,
-    /// The scored session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The session's current score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<String>,
     /// POST cancels it. Present while the job is active.

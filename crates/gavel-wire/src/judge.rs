@@ -31,14 +31,11 @@ pub struct Gate {
     pub reason: Option<WaitReason>,
     /// Time at which calls pass again, if known.
     pub until: Option<DateTime<Utc>>,
-    /// Consecutive transient failures.
     pub failures_in_row: i32,
-    /// Calls in flight.
     pub in_flight: i32,
     /// Text of the last error. It isn't cleared when the judge recovers.
     pub last_error: Option<String>,
     pub last_error_at: Option<DateTime<Utc>>,
-    /// Current rate limits.
     pub pace: Option<JudgePace>,
     /// Time of the worker's report.
     pub updated_at: DateTime<Utc>,
@@ -48,11 +45,9 @@ pub struct Gate {
 pub struct Judge {
     /// A provider entry, or `entry:model`.
     pub name: String,
-    /// Whether it is configured.
     pub configured: bool,
     /// Fix if it isn't configured.
     pub remedy: Option<String>,
-    /// Whether its replies are simulated.
     pub simulated: bool,
     /// Kinds with current criteria that use it.
     pub kinds: Vec<Kind>,
@@ -71,7 +66,6 @@ pub struct Judges {
     pub items: Vec<Judge>,
     /// Hold on all lanes, or null.
     pub queue_hold: Option<Hold>,
-    /// Spending of all judges.
     pub spent: Spent,
     /// Spending limit over all judges, or null.
     pub cap: Option<Cap>,
@@ -90,14 +84,11 @@ pub struct PauseRequest {
     pub until: Option<DateTime<Utc>>,
 }
 
-/// Result of a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Paused {
-    /// The new hold.
     pub hold: Hold,
 }
 
-/// Result of resuming a judge or the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Resumed {
     /// Whether a hold was released. False if it wasn't paused.
@@ -134,7 +125,6 @@ pub struct Meter {
     pub configured: Option<u64>,
     /// Limit reported by the server. Null if it reported no limit, or none that can be per minute.
     pub learned: Option<u64>,
-    /// Usage in the last minute.
     pub used_last_minute: u64,
 }
 
@@ -164,7 +154,6 @@ pub struct Cap {
     pub spent: Spent,
 }
 
-/// Selects a meter of a pace.
 type MeterOf = fn(&JudgePace) -> &Meter;
 
 impl Hold {

@@ -95,7 +95,6 @@ text_enum! {
 text_enum! {
     /// Purpose of a run. Only `score` sets a current score.
     pub enum Purpose {
-        /// The subject's score.
         Score = "score",
         /// A trial of other criteria.
         Preview = "preview",

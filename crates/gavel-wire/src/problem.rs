@@ -25,18 +25,15 @@ pub struct Problem {
     /// `urn:gavel:problem:` and the type's name.
     #[serde(rename = "type")]
     pub type_uri: String,
-    /// Title of the type.
     pub title: String,
     pub status: u16,
     /// Message for users. Programs should use `type`.
     pub detail: String,
-    /// Path of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
     /// Request id, as in the header `x-request-id` and the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Invalid fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<RequestFault>,
     /// The affected job.
@@ -45,7 +42,6 @@ pub struct Problem {
     /// Failure class of the judge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// Suggested fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// Seconds until a retry makes sense, as in the header Retry-After.

@@ -15,7 +15,6 @@ const LONGEST_COMMENT: usize = 4_000;
 const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
 text_enum! {
-    /// Rating of a total.
     pub enum Rating {
         /// 0-44.
         Failed = "failed",
@@ -110,18 +109,15 @@ pub struct HumanRating {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RatingList {
     pub items: Vec<HumanRating>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }
 
 text_enum! {
-    /// Order of the annotation queue.
     pub enum AnnotationOrder {
         /// Random sample, the same for all reviewers.
         Sample = "sample",
         /// Largest disagreement between judges or reviewers first.
         Disagreement = "disagreement",
-        /// Lowest scores first.
         LowScore = "low_score",
     }
 }
@@ -131,7 +127,6 @@ text_enum! {
 pub struct AnnotationItem {
     pub session_id: Uuid,
     pub alert_type: Option<String>,
-    /// Agent of the session.
     pub agent: Option<String>,
 }
 
@@ -139,7 +134,6 @@ pub struct AnnotationItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Annotations {
     pub order: AnnotationOrder,
-    /// The reviewer.
     pub by: String,
     /// Sessions to rate next.
     pub items: Vec<AnnotationItem>,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::text_enum;
 
 text_enum! {
-    /// Readiness of a process for requests.
     pub enum ReadinessStatus {
         /// All checks pass.
         Ok = "ok",
@@ -16,21 +15,16 @@ text_enum! {
     }
 }
 
-/// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Check {
     pub name: String,
-    /// Whether it passed.
     pub ok: bool,
-    /// Error and remedy.
     pub detail: Option<String>,
 }
 
-/// Readiness of a process for requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Readiness {
     pub status: ReadinessStatus,
-    /// Reasons why it isn't `ok`.
     pub reasons: Vec<String>,
     /// Only with `verbose`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

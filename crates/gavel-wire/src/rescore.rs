@@ -14,13 +14,11 @@ pub struct RescoreFilter {
     /// Part of an alert type, agent or author, or a prefix of an id or `external_id`. Case-insensitive except for `external_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
-    /// Status of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SessionStatus>,
     /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scored: Option<Scored>,
-    /// Rating of the current score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rating: Option<Rating>,
     /// Minimum current score, 0-100.
@@ -38,7 +36,6 @@ pub struct RescoreFilter {
     /// Tool listed as missing by the current score, in any spelling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_tool: Option<String>,
-    /// Tag of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// Exact agent name.
@@ -143,7 +140,6 @@ pub struct RescorePlan {
     pub matching: u64,
     /// Sessions to score.
     pub to_score: u64,
-    /// Skipped sessions by reason.
     pub skipped: SkippedPlan,
     /// Number of jobs: the sessions to score times `repeats` or the number of `judges`.
     pub items: u64,
@@ -158,9 +154,7 @@ pub struct RescorePlan {
     pub duration_s: Option<f64>,
     /// Job rate of the slowest judge. Null if unknown.
     pub pace: Option<Pace>,
-    /// Hash of the criteria.
     pub criteria_hash: String,
-    /// Warnings to check before sending the request.
     pub warnings: Vec<String>,
 }
 
@@ -170,9 +164,7 @@ pub struct SkippedPlan {
     /// Skip reasons shared with batches.
     #[serde(flatten)]
     pub found: Skipped,
-    /// Not in the sample.
     pub not_sampled: u64,
-    /// Beyond `max`.
     pub beyond_max: u64,
 }
 
@@ -200,7 +192,6 @@ pub struct PlannedJudge {
     pub priced: bool,
 }
 
-/// Basis of a plan's estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Estimate {
     /// Sessions whose prompts were built to count tokens.
@@ -228,7 +219,6 @@ pub struct CostRange {
 /// Job completion rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pace {
-    /// Jobs per second.
     pub jobs_per_s: f64,
     pub of: PaceOf,
 }

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::Rating;
 use crate::{Purpose, Usage, text_enum};
 
-/// A judge's score of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Score {
     pub score_id: Uuid,
@@ -33,7 +32,6 @@ pub struct Score {
     /// Whether a simulated judge produced it.
     pub simulated: bool,
     pub flags: Vec<Flag>,
-    /// Usage of its job's calls.
     pub usage: Usage,
     pub job_id: Uuid,
 }
@@ -58,7 +56,6 @@ pub struct Scores {
     pub next_cursor: Option<String>,
 }
 
-/// The judge of a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JudgeRef {
     /// Provider entry, without a model.
@@ -68,7 +65,6 @@ pub struct JudgeRef {
 }
 
 text_enum! {
-    /// Flags of a score.
     pub enum Flag {
         /// The session ended without completing.
         NotCompleted = "not_completed",
@@ -86,7 +82,6 @@ text_enum! {
         ReplyRepaired = "reply_repaired",
         /// The reply is complete, but with an unusual finish reason such as `eos` or `length`.
         OddFinish = "odd_finish",
-        /// The fallback judge replied.
         FallbackJudge = "fallback_judge",
         /// A jury's members disagree.
         JuryDisagreement = "jury_disagreement",

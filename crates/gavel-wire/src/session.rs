@@ -11,17 +11,13 @@ use crate::{FailureClass, JobState, text_enum};
 text_enum! {
     /// Status of an agent's session, with TARSy's names.
     pub enum SessionStatus {
-        /// Not started.
         Pending = "pending",
-        /// Running.
         InProgress = "in_progress",
-        /// Paused.
         Paused = "paused",
         /// Being cancelled (Go spelling).
         Canceling = "canceling",
         /// Being cancelled (Python spelling).
         Cancelling = "cancelling",
-        /// Succeeded.
         Completed = "completed",
         /// Ended with an error.
         Failed = "failed",
@@ -39,17 +35,11 @@ text_enum! {
         Messages = "messages",
         /// OpenTelemetry spans in JSON: OpenInference, the GenAI conventions, OpenLLMetry.
         Spans = "spans",
-        /// LangSmith runs.
         LangSmith = "langsmith",
-        /// Langfuse traces and observations.
         Langfuse = "langfuse",
-        /// Braintrust logs.
         Braintrust = "braintrust",
-        /// An Inspect log.
         Inspect = "inspect",
-        /// A Claude Code session file.
         ClaudeCode = "claude_code",
-        /// A Codex session file.
         Codex = "codex",
     }
 }
@@ -88,11 +78,9 @@ pub struct Session {
     pub source: String,
     /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Status of the session.
     pub status: SessionStatus,
     /// Whether it can be scored: it has ended, and completed if `scoring.score_only_completed` requires that.
     pub scorable: bool,
-    /// Type of its alert.
     pub alert_type: Option<String>,
     pub agent: Option<String>,
     /// User who started it.
@@ -106,11 +94,8 @@ pub struct Session {
     /// Tools available to the agent.
     pub tools: Vec<String>,
     pub tags: Vec<String>,
-    /// Start time.
     pub started_at: Option<DateTime<Utc>>,
-    /// End time.
     pub completed_at: Option<DateTime<Utc>>,
-    /// Links to related resources.
     pub links: SessionLinks,
 }
 
@@ -122,19 +107,15 @@ pub struct SessionItem {
     pub source: String,
     /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Status of the session.
     pub status: SessionStatus,
     /// Whether it can be scored: it has ended, and completed if `scoring.score_only_completed` requires that.
     pub scorable: bool,
-    /// Type of its alert.
     pub alert_type: Option<String>,
     pub agent: Option<String>,
     /// User who started it.
     pub author: Option<String>,
     pub tags: Vec<String>,
-    /// Start time.
     pub started_at: Option<DateTime<Utc>>,
-    /// End time.
     pub completed_at: Option<DateTime<Utc>>,
     /// Time of its first import.
     pub created_at: DateTime<Utc>,
@@ -144,7 +125,6 @@ pub struct SessionItem {
     pub active_job: Option<ActiveJob>,
     /// Failure class of its newest job. Null without a job, or if that job didn't fail.
     pub failed: Option<FailureClass>,
-    /// Links to related resources.
     pub links: SessionLinks,
 }
 
@@ -152,19 +132,15 @@ pub struct SessionItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Sessions {
     pub items: Vec<SessionItem>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Summary of a session's current score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionScoreSummary {
     pub score_id: Uuid,
     /// 0-100.
     pub total_score: u8,
-    /// Rating of the total.
     pub rating: Rating,
-    /// Hash of its criteria.
     pub criteria_hash: String,
     /// Whether new requests use these criteria.
     pub is_current_criteria: bool,
@@ -175,13 +151,10 @@ pub struct SessionScoreSummary {
     pub scored_triggered_by: String,
 }
 
-/// Summary of a session's active job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ActiveJob {
     pub job_id: Uuid,
-    /// State of the job.
     pub state: JobState,
-    /// Link to GET the job.
     pub href: String,
 }
 
@@ -190,13 +163,10 @@ pub struct ActiveJob {
 pub struct SessionPut {
     pub session_id: Uuid,
     pub outcome: PutOutcome,
-    /// Status of the session.
     pub status: SessionStatus,
-    /// Number of stored messages.
     pub messages: usize,
     /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Links to related resources.
     pub links: SessionLinks,
 }
 
@@ -214,11 +184,9 @@ pub struct SessionLinks {
     pub this: String,
     /// Its score: GET reads it, POST requests it.
     pub score: String,
-    /// All its scores.
     pub scores: String,
 }
 
-/// One message of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
@@ -244,11 +212,8 @@ pub struct Message {
 text_enum! {
     /// Filter of sessions by score.
     pub enum Scored {
-        /// With a current score.
         Yes = "yes",
-        /// Without a current score.
         No = "no",
-        /// With an active job.
         Running = "running",
         /// With a failed newest job.
         Failed = "failed",

@@ -14,24 +14,18 @@ pub struct Spread {
     pub purpose: Option<Purpose>,
     /// Whether simulated judges produced the scores. Only if no other scores exist.
     pub simulated: bool,
-    /// Summary over all sessions.
     pub summary: PanelSummary,
-    /// Sessions of this page.
     pub items: Vec<Panel>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
-    /// Limitations of this data.
     pub warnings: Vec<String>,
 }
 
-/// Summary of a batch's panels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PanelSummary {
     /// Requested sessions.
     pub sessions: usize,
     /// Sessions with all requested scores.
     pub complete: usize,
-    /// Total number of scores.
     pub scores: usize,
     /// Mean of the sessions' standard deviations. Null if no session has two scores.
     pub mean_sd: Option<f64>,
@@ -43,7 +37,6 @@ pub struct PanelSummary {
     pub judges: Vec<PanelJudge>,
 }
 
-/// One judge of the batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PanelJudge {
     pub judge: String,
@@ -57,7 +50,6 @@ pub struct PanelJudge {
     pub agreement: Vec<Agreement>,
 }
 
-/// Scores of one session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Panel {
     pub session_id: Uuid,
@@ -67,7 +59,6 @@ pub struct Panel {
     pub scores: Vec<Vote>,
     /// Median. Null without scores.
     pub median: Option<f64>,
-    /// Rating of the median.
     pub rating: Option<Rating>,
     /// Standard deviation (n - 1). Null for fewer than two scores.
     pub sd: Option<f64>,
@@ -81,7 +72,6 @@ pub struct Panel {
     pub flags: Vec<Flag>,
 }
 
-/// One score of a panel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Vote {
     pub job_id: Uuid,

@@ -20,7 +20,6 @@
 use crate::text_enum;
 
 text_enum! {
-    /// State of a job, as stored and shown.
     pub enum JobState {
         /// Due, not claimed.
         Queued = "queued",
@@ -28,11 +27,9 @@ text_enum! {
         Running = "running",
         /// Was claimed, but met a closed gate or a long delay. Uses no worker.
         Waiting = "waiting",
-        /// Ended with a score.
         Succeeded = "succeeded",
         /// Ended with an error class and a message.
         Failed = "failed",
-        /// Cancelled by an operator.
         Cancelled = "cancelled",
     }
 }
@@ -46,7 +43,6 @@ impl JobState {
         }
     }
 
-    /// Returns the allowed next states.
     pub fn successors(self) -> &'static [JobState] {
         match self {
             Self::Queued => &[Self::Running, Self::Cancelled],
@@ -63,7 +59,6 @@ impl JobState {
         }
     }
 
-    /// Returns whether the transition to `next` is allowed.
     pub fn can_become(self, next: JobState) -> bool {
         self.successors().contains(&next)
     }

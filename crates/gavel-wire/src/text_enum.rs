@@ -4,7 +4,6 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not known; known: {known}")]
 pub struct UnknownText {
-    /// The unknown name.
     pub text: String,
     /// Known names, separated by commas.
     pub known: String,

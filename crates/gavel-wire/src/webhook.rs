@@ -10,9 +10,7 @@ use uuid::Uuid;
 use crate::text_enum;
 
 text_enum! {
-    /// Event types.
     pub enum WebhookEvent {
-        /// A job ended with a score.
         JobSucceeded = "job.succeeded",
         JobFailed = "job.failed",
         JobCancelled = "job.cancelled",
@@ -29,7 +27,6 @@ text_enum! {
 }
 
 text_enum! {
-    /// Payload format.
     pub enum WebhookFormat {
         /// Standard Webhooks specification: type, timestamp and data.
         Standard = "standard",
@@ -39,7 +36,6 @@ text_enum! {
 }
 
 text_enum! {
-    /// State of a delivery.
     pub enum DeliveryState {
         /// Waiting for its next attempt.
         Pending = "pending",
@@ -50,7 +46,6 @@ text_enum! {
     }
 }
 
-/// A new webhook endpoint.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewWebhook {
@@ -90,7 +85,6 @@ impl fmt::Debug for NewWebhook {
     }
 }
 
-/// A webhook endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Webhook {
     pub webhook_id: Uuid,
@@ -104,7 +98,6 @@ pub struct Webhook {
     pub created_at: DateTime<Utc>,
 }
 
-/// A created webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WebhookCreated {
     #[serde(flatten)]
@@ -128,11 +121,9 @@ pub struct WebhookDelivery {
     /// Value of the header `webhook-id`, the same in all attempts.
     pub delivery_id: Uuid,
     pub webhook_id: Uuid,
-    /// Name of the webhook.
     pub webhook: String,
     pub event: WebhookEvent,
     pub happened_at: DateTime<Utc>,
-    /// Payload data.
     #[schema(value_type = Object)]
     pub data: Value,
     pub state: DeliveryState,
@@ -143,7 +134,6 @@ pub struct WebhookDelivery {
     pub ended_at: Option<DateTime<Utc>>,
     /// HTTP status of the last response. Null without a response.
     pub status: Option<i32>,
-    /// Error of the last attempt.
     pub error: Option<String>,
 }
 
@@ -151,6 +141,5 @@ pub struct WebhookDelivery {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WebhookDeliveries {
     pub items: Vec<WebhookDelivery>,
-    /// Cursor of the next page. Null on the last page.
     pub next_cursor: Option<String>,
 }

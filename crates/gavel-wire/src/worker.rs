@@ -7,7 +7,6 @@ use uuid::Uuid;
 use crate::text_enum;
 
 text_enum! {
-    /// State of a worker.
     pub enum WorkerState {
         /// Claims jobs.
         Running = "running",
@@ -26,7 +25,6 @@ pub struct Worker {
     pub name: String,
     pub version: String,
     pub started_at: DateTime<Utc>,
-    /// Time of the last heartbeat.
     pub heartbeat_at: DateTime<Utc>,
     /// Number of active jobs.
     pub in_hand: i32,

@@ -58,7 +58,6 @@ async fn costs(State(state): State<ApiState>, params: Params) -> Result<Json<Cos
     Ok(Json(read(&state, params).await?))
 }
 
-/// Returns the costs of judge calls.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostList, ApiError> {
     let by = params.take::<UsageBy>("by").unwrap_or(UsageBy::Day);
     let (from, to) = days(state, &mut params);
@@ -106,7 +105,6 @@ async fn batch_costs(
     Ok(Json(of_batches(&state, params).await?))
 }
 
-/// Returns the costs of batches by name.
 pub(crate) async fn of_batches(
     state: &ApiState,
     mut params: Params,

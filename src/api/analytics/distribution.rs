@@ -32,7 +32,6 @@ async fn distribution(
     Ok(Json(read(&state, params).await?))
 }
 
-/// Returns the distribution of the selected scores.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distribution, ApiError> {
     let chosen = selection(&mut params, Unnamed::Current);
     let points = match params.text("points").as_deref() {

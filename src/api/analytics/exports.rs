@@ -29,7 +29,6 @@ use crate::wire::{Rating, Score, SessionStatus, TableFormat};
 
 /// Default minimum total.
 const MIN_SCORE: u8 = 85;
-/// Maximum `limit`.
 const MAX_LIMIT: u64 = 2_147_483_647;
 /// Number of scores read at once.
 const PAGE: u32 = 100;
@@ -56,16 +55,13 @@ enum LastLine {
     LeftOut,
 }
 
-/// Output of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExportForm {
     /// A session with its score, as JSON.
     Training(LastLine),
-    /// A score, as a row.
     Table(TableFormat),
 }
 
-/// Columns of the table of scores.
 const COLUMNS: [(&str, Holds); 23] = [
     ("session_id", Holds::Text),
     ("external_id", Holds::Text),
@@ -92,7 +88,6 @@ const COLUMNS: [(&str, Holds); 23] = [
     ("score_reasoning", Holds::Text),
 ];
 
-/// State of an export.
 struct Export {
     state: ApiState,
     good: GoodScores,
@@ -102,12 +97,10 @@ struct Export {
     page: VecDeque<SessionScoreRow>,
     /// Session of the last score read.
     after: Option<Uuid>,
-    /// Whether the last page is read.
     read: bool,
     form: ExportForm,
     /// Table header, until sent.
     head: Option<Bytes>,
-    /// Writer of a Parquet file.
     parquet: Option<Table<Vec<u8>>>,
 }
 
@@ -315,7 +308,6 @@ impl Export {
         Ok(Some(text.into()))
     }
 
-    /// Returns the next session with its score.
     async fn row(&mut self) -> std::io::Result<Option<TrainingLine>> {
         while self.left.is_none_or(|left| self.sent < left) {
             if self.page.is_empty() {

@@ -40,7 +40,6 @@ async fn groups(
     Ok(Json(read(&state, params).await?))
 }
 
-/// Returns the groups of the selected scores.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGroups, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
     params.finish()?;

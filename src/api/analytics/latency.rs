@@ -36,7 +36,6 @@ async fn latency(
     Ok(Json(read(&state, params).await?))
 }
 
-/// Returns the latency of judges.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<LatencyList, ApiError> {
     let (from, to) = days(state, &mut params);
     params.finish()?;

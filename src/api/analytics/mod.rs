@@ -55,7 +55,6 @@ pub(crate) enum Unnamed {
     Current,
 }
 
-/// Selected scores.
 pub(crate) struct Chosen {
     /// Criteria name. `None`: any.
     criteria: Option<String>,
@@ -103,7 +102,6 @@ struct Counted {
     scores: u64,
     /// Number of excluded simulated scores.
     left_out: u64,
-    /// Number of distinct criteria.
     criteria: usize,
 }
 
@@ -132,7 +130,6 @@ impl Counted {
         self.made_by == MadeBy::Simulated
     }
 
-    /// Returns limitations of the data.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.scores < FEW {

@@ -38,7 +38,6 @@ async fn missing_tools(
     Ok(Json(tools(&state, params).await?))
 }
 
-/// Returns the missing tools of the selected scores.
 pub(crate) async fn tools(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
     list(state, params, Named::MissingTools).await
 }
@@ -59,7 +58,6 @@ async fn approaches(
     Ok(Json(ways(&state, params).await?))
 }
 
-/// Returns the alternative approaches of the selected scores.
 pub(crate) async fn ways(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
     list(state, params, Named::Approaches).await
 }

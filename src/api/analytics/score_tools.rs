@@ -49,7 +49,6 @@ async fn tools_of_score(
     Ok(Json(of_score(&state, &score_id).await?))
 }
 
-/// Returns the missing tools of a score.
 pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTools, ApiError> {
     let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
     let row = state.store.scores().get(id).await?;

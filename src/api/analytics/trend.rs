@@ -38,7 +38,6 @@ async fn trend(State(state): State<ApiState>, params: Params) -> Result<Json<Tre
     Ok(Json(read(&state, params).await?))
 }
 
-/// Returns the trend of the selected scores.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, ApiError> {
     let every = params.take::<Period>("every").unwrap_or(Period::Day);
     let chosen = selection(&mut params, Unnamed::Any);

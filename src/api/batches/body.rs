@@ -158,7 +158,6 @@ pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
     }
 }
 
-/// Checks the name.
 pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
     let Some(name) = name else { return Ok(()) };
     let length = name.chars().count();
@@ -206,7 +205,6 @@ fn item_fault(error: SuiteError) -> ItemFault {
     }
 }
 
-/// Maps the reason of a rejected batch.
 pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     match error {
         BatchError::Items(faults) => item_faults(faults, format),

@@ -70,7 +70,6 @@ async fn compare_batches(
     Ok(Json(compare(&state, params).await?))
 }
 
-/// Compares the two batches in the parameters.
 pub(crate) async fn compare(
     state: &ApiState,
     mut params: Params,

@@ -48,7 +48,6 @@ async fn list_items(
     Ok(Json(list(&state, &batch_id, params).await?))
 }
 
-/// Returns the items of a batch that match the parameters.
 pub(crate) async fn list(
     state: &ApiState,
     batch_id: &str,
@@ -76,7 +75,6 @@ pub(crate) async fn list(
     })
 }
 
-/// Builds an item from its job.
 type Brief = Box<dyn FnOnce(Job) -> BatchItem + Send>;
 
 /// Returns a page of items, with jobs without their large fields, and whether more follow.
@@ -184,7 +182,6 @@ async fn get_item(
     Ok(Json(read(&state, &batch_id, &item_no).await?))
 }
 
-/// Returns an item of a batch with its payload and result.
 pub(crate) async fn read(
     state: &ApiState,
     batch_id: &str,

@@ -114,7 +114,6 @@ fn limits_of(state: &ApiState) -> Limits {
     }
 }
 
-/// Stores a batch from a file of items.
 pub(crate) async fn begin(
     api: Authorized,
     format: Format,
@@ -150,7 +149,6 @@ pub(crate) async fn begin(
     Ok(view::load(&api, batch).await?)
 }
 
-/// Returns the 202 response of a stored batch.
 pub(crate) fn accepted(batch: Batch) -> Response {
     let path = batch.links.this.clone();
     begun(StatusCode::ACCEPTED, &path, batch)
@@ -176,7 +174,6 @@ async fn list_batches(
     Ok(Json(list(&state, params).await?))
 }
 
-/// Returns the batches that match the parameters.
 pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches, ApiError> {
     let filter = BatchFilter {
         kind: params.take("kind"),
@@ -220,7 +217,6 @@ async fn get_batch(
     json_or_unchanged(&headers, &read(&state, &batch_id).await?)
 }
 
-/// Returns a batch with its progress and results.
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiError> {
     let id = id_of(batch_id)?;
     let batch = state.store.batches().get(id).await?;

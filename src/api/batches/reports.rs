@@ -94,7 +94,6 @@ pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alon
 )]
 pub(super) struct JsonReport {
     name: String,
-    /// Id of the batch.
     run: Option<String>,
     made_at: chrono::DateTime<chrono::Utc>,
     /// Number of items that have not ended.
@@ -103,9 +102,7 @@ pub(super) struct JsonReport {
     simulated: String,
     /// `asked` or `not_run`: whether a judge was called.
     judging: String,
-    /// Hash of the criteria.
     criteria_hash: Option<String>,
-    /// Aggregate result.
     #[schema(value_type = Object)]
     summary: (),
     /// Items with the columns of the tables, and `Result`.

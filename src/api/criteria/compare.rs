@@ -54,7 +54,6 @@ async fn compare_criteria(
     Ok(Json(comparison(&state, params).await?))
 }
 
-/// Compares the two versions in the parameters.
 pub(crate) async fn comparison(
     state: &ApiState,
     mut params: Params,

@@ -44,7 +44,6 @@ async fn diff_criteria(
     Ok(Json(diff(&state, params).await?))
 }
 
-/// Returns the difference of the two versions in the parameters.
 pub(crate) async fn diff(state: &ApiState, mut params: Params) -> Result<CriteriaDiff, ApiError> {
     let names = names(&mut params);
     params.finish()?;

@@ -108,7 +108,6 @@ async fn list_criteria(
     Ok(Json(list(&state).await?))
 }
 
-/// Returns all versions, newest first.
 pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
     let criteria = state.store.criteria();
     let (stored, chosen) = tokio::try_join!(criteria.list(), criteria.chosen())?;

@@ -10,7 +10,6 @@ use crate::score::Criteria;
 const SHORTEST: usize = 8;
 pub(crate) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
 
-/// A version named by a request.
 pub(crate) struct NamedCriteria {
     pub(crate) hash: String,
     pub(crate) kind: Kind,

@@ -30,7 +30,6 @@ impl ApiAccess {
         Self { state, guard }
     }
 
-    /// Returns whether authentication is required.
     pub(crate) fn is_guarded(&self) -> bool {
         self.guard.auth.is_guarded()
     }
@@ -47,7 +46,6 @@ impl ApiAccess {
         Ok(id)
     }
 
-    /// Signs out the browser with these headers.
     pub(crate) async fn sign_out(&self, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
         self.guard.auth.sign_out(headers, Some(peer)).await
     }

@@ -206,7 +206,6 @@ impl Auth {
         browsers.add(&token.name, &token.digest).await
     }
 
-    /// Signs out the browser with these headers.
     pub(crate) async fn sign_out(
         &self,
         headers: &HeaderMap,
@@ -218,7 +217,6 @@ impl Auth {
         }
     }
 
-    /// Returns the id in a browser's cookie.
     fn browser(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<(&Browsers, String)> {
         let name = self.transport(headers, peer).cookie(SIGN_IN_COOKIE);
         let id = cookie(headers, &name)?.to_owned();
@@ -293,7 +291,6 @@ impl Auth {
         }
     }
 
-    /// Returns whether an address is a trusted proxy.
     fn trusts(&self, peer: Option<IpAddr>) -> bool {
         let peer = peer.map(|peer| peer.to_canonical());
         peer.is_some_and(|peer| self.proxies.iter().any(|network| network.contains(&peer)))
@@ -339,7 +336,6 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Returns whether the scope is granted.
     pub(crate) fn may(&self, needed: Scope) -> bool {
         self.require(needed).is_ok()
     }

@@ -12,7 +12,6 @@ use super::body_memory::BodyMemory;
 use super::idempotency::IdempotentId;
 use crate::api::ApiState;
 
-/// An authorized request.
 #[derive(Clone)]
 pub(crate) struct Authorized {
     pub(super) state: ApiState,

@@ -56,7 +56,6 @@ impl BodyMemory {
         Ok(())
     }
 
-    /// Reserves memory.
     pub(crate) async fn take(&self, weight: u64) -> Result<(), ApiError> {
         if let Some(budget) = &self.budget {
             let taken = budget.take(weight).await?;

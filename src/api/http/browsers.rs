@@ -51,7 +51,6 @@ impl Browsers {
         Ok(found.await?)
     }
 
-    /// Signs a browser out.
     pub(super) async fn end(&self, id: &str) -> Result<(), ApiError> {
         let hashed = hash(&[id.as_bytes()]);
         Ok(self.store.sign_ins().end(&hashed).await?)

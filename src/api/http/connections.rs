@@ -57,7 +57,6 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum buffered bytes of a request head. The guard rejects shorter heads, with an explanation.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// Returns whether a path is a health probe.
 pub(super) fn is_probe(path: &str) -> bool {
     matches!(path, "/livez" | "/readyz")
 }
@@ -96,7 +95,6 @@ pub(crate) async fn answer(
     connections.wait().await;
 }
 
-/// Limits and timeouts of connections.
 #[derive(Debug)]
 struct ConnectionLimits {
     max: usize,

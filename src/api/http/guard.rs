@@ -31,7 +31,6 @@ const FORM_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// Tokens and proxies.
     pub(crate) auth: Auth,
     hosts: Hosts,
 }

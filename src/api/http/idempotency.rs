@@ -35,7 +35,6 @@ use crate::store::{Dialect, KeptAnswer, KeyReservation, KeyUse, Reserved};
 use crate::wire::Problem;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Header of a replayed response.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Maximum length of a key, characters.
 const MAX_KEY: usize = 255;
@@ -49,7 +48,6 @@ const MARGIN: Duration = Duration::from_millis(250);
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum size of a stored response, bytes; far above the responses of our handlers, which are built in memory.
 const MAX_ANSWER: usize = 64 << 20;
-/// Stored response headers.
 const KEPT_HEADERS: [HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::LOCATION,
@@ -66,7 +64,6 @@ const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 pub(crate) struct IdempotentId(Option<KeyReservation>);
 
 impl IdempotentId {
-    /// Returns the id of the job to create.
     pub(crate) fn new_id(self) -> NewId {
         match self.id() {
             None => NewId::Any,
@@ -229,7 +226,6 @@ struct HeldKeys {
     by_holder: HashMap<Uuid, String>,
     /// Start of the last successful renewal.
     renewed_at: Option<Instant>,
-    /// Whether the task runs.
     is_renewed: bool,
 }
 
@@ -365,7 +361,6 @@ async fn kept(response: Response) -> Result<KeptAnswer, (KeyDisposition, Respons
     })
 }
 
-/// Converts a stored response.
 fn response(kept: KeptAnswer) -> Result<Response, ApiError> {
     let mut response = Response::builder().status(kept.status);
     for (name, value) in kept.headers {

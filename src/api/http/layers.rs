@@ -22,12 +22,10 @@ use super::guard::{Guard, SentForm, guard};
 use super::problem::{ApiError, MEDIA_TYPE};
 use crate::wire::Problem;
 
-/// Header of request ids, in requests and responses.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum length of a client's request id.
 const MAX_REQUEST_ID: usize = 128;
 
-/// Adds the layers to a router, the outermost last.
 pub(crate) fn around(router: Router, guarded: Arc<Guard>, paint: PaintProblem) -> Router {
     router
         // The body's reader rejects unknown content codings, with a list of the supported ones.

@@ -33,7 +33,6 @@ pub(crate) fn score_path(session_id: Uuid) -> String {
     format!("/api/v1/scoring/sessions/{session_id}/score")
 }
 
-/// Returns the short form of a job.
 pub(crate) fn job_ref(job: &Job) -> JobRef {
     JobRef {
         job_id: job.job_id.0,

@@ -274,7 +274,6 @@ fn complete_queries(operation: &mut Operation) {
     }
 }
 
-/// Adds the headers of the layers.
 fn complete_headers(operation: &mut Operation, method: &Method) {
     let keyed = method == Method::POST;
     let parameters = operation.parameters.get_or_insert_default();

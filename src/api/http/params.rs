@@ -15,9 +15,7 @@ use crate::clock::read_time;
 use crate::store::Cursor;
 use crate::wire::RequestFault;
 
-/// Default number of items in a list.
 pub(crate) const DEFAULT_LIMIT: u32 = 50;
-/// Maximum number of items in a list.
 pub(crate) const MAX_LIMIT: u32 = 500;
 
 /// Query string of a request. Empty values count as absent, because forms send them.
@@ -38,7 +36,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
-    /// Creates parameters from pairs.
     pub(crate) fn from_pairs(pairs: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self::new(pairs.iter().map(owned).collect())
@@ -132,7 +129,6 @@ impl Params {
         self.whole("limit", 1..=MAX_LIMIT).unwrap_or(DEFAULT_LIMIT)
     }
 
-    /// Parses `cursor`.
     pub(crate) fn cursor(&mut self) -> Option<Cursor> {
         self.text("cursor").map(Cursor)
     }

@@ -76,7 +76,6 @@ async fn list_jobs(State(state): State<ApiState>, params: Params) -> Result<Json
     Ok(Json(list(&state, params).await?))
 }
 
-/// Returns the jobs that match the parameters.
 pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, ApiError> {
     let filter = JobFilter {
         state: params.take("state"),

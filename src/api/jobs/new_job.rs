@@ -23,7 +23,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_job))
 }
 
-/// Payload of kind `session`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SessionPayload {

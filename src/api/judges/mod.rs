@@ -120,7 +120,6 @@ async fn list_judges(State(state): State<ApiState>, _: NoQuery) -> Result<Json<J
     Ok(Json(list(&state).await?))
 }
 
-/// Returns all judges that are configured, reported or stopped.
 pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
     let holds = state.store.holds().list(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
@@ -197,7 +196,6 @@ async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> 
     Ok(HoldTarget::Judge(name))
 }
 
-/// Sets an operator's hold.
 async fn hold(
     api: &Authorized,
     target: HoldTarget,
@@ -243,7 +241,6 @@ async fn hold(
     })
 }
 
-/// Change of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Applied {
     Set,
@@ -353,7 +350,6 @@ async fn list_workers(
     Ok(Json(workers(&state).await?))
 }
 
-/// Returns workers with a heartbeat in the last 24 h.
 pub(crate) async fn workers(state: &ApiState) -> Result<Workers, ApiError> {
     let workers = state.store.workers().list(state.worker_stale_after).await?;
     let listed = with_judges(state, workers).await?;

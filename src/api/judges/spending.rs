@@ -23,7 +23,6 @@ pub struct SpendingCaps {
     pub entries: BTreeMap<String, SpendingCap>,
 }
 
-/// Spending by judge.
 #[derive(Debug)]
 pub(crate) struct Spending {
     caps: SpendingCaps,
@@ -77,7 +76,6 @@ impl Spending {
     }
 }
 
-/// Returns the provider entry of a judge's name.
 fn entry_of(judge: &str) -> &str {
     judge.split_once(':').map_or(judge, |(entry, _)| entry)
 }

@@ -38,7 +38,6 @@ impl LiveWorkers {
     }
 }
 
-/// Returns workers with their published judges.
 pub(crate) async fn with_judges(
     state: &ApiState,
     workers: Vec<WorkerRow>,

@@ -24,7 +24,6 @@ const MAX_LABEL_NAMES: usize = 100;
 /// Workers with an older heartbeat are omitted.
 const DEAD_WORKER_AGE: TimeDelta = TimeDelta::minutes(10);
 
-/// Cached metrics.
 #[derive(Default)]
 pub(crate) struct ClusterMetrics(Mutex<Option<CachedText>>);
 

@@ -19,7 +19,6 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Creates a metric without samples.
     pub(crate) fn new(name: &'static str, kind: MetricType, help: &'static str) -> Self {
         Self {
             name,

@@ -48,7 +48,6 @@ async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Res
     Ok(probed(readiness, verbose))
 }
 
-/// Returns the readiness of this process with all checks.
 pub(crate) async fn readiness(state: &ApiState) -> Readiness {
     let checks = vec![database(&state.store).await];
     ready(&*state.health, checks).await
@@ -121,7 +120,6 @@ pub(crate) async fn database(store: &Store) -> Check {
     }
 }
 
-/// Returns a passed check.
 pub(crate) fn passed(name: &'static str) -> Check {
     Check {
         name: name.to_owned(),
@@ -130,7 +128,6 @@ pub(crate) fn passed(name: &'static str) -> Check {
     }
 }
 
-/// Returns a failed check with its remedy.
 pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
     Check {
         name: name.to_owned(),

@@ -23,7 +23,6 @@ use crate::config::{AuthSettings, HttpSettings};
 use crate::store::Store;
 use crate::wire::Check;
 
-/// Dependencies of a worker's port.
 pub struct WorkerHealthParts {
     pub store: Arc<Store>,
     pub health: Arc<dyn Health>,

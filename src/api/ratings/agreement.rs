@@ -40,7 +40,6 @@ async fn get_agreement(
     Ok(Json(read(&state, params).await?))
 }
 
-/// Returns the agreement between reviewers and the judge.
 pub(crate) async fn read(
     state: &ApiState,
     mut params: Params,
@@ -59,7 +58,6 @@ pub(crate) async fn read(
     })
 }
 
-/// Returns the agreement on each used scale.
 pub(super) fn scales(met: &RatingsMet) -> Vec<Agreement> {
     agreement(&met.judged)
         .into_iter()

@@ -47,7 +47,6 @@ async fn get_annotations(api: Authorized, params: Params) -> Result<Json<Annotat
     Ok(Json(next(&api, &api.caller, params).await?))
 }
 
-/// Returns the sessions to rate next.
 pub(crate) async fn next(
     state: &ApiState,
     caller: &Caller,
@@ -113,7 +112,6 @@ async fn get_raters(
     Ok(Json(pairs(&state).await?))
 }
 
-/// Returns the agreement among reviewers.
 pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
     let shared = state.store.ratings().shared(RATINGS).await?;
     let pair = |RatersCompared { a, b, scales }| RaterPair {

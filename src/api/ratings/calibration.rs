@@ -67,7 +67,6 @@ pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> Ca
     }
 }
 
-/// Validates the request and returns its targets.
 fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     if request.cases.len() > MOST_CASES {
         let message = format!(

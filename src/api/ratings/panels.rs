@@ -54,7 +54,6 @@ async fn get_spread(
     Ok(Json(spread(&state, &batch_id, params).await?))
 }
 
-/// Returns the spread of the scores of repeats or of a jury.
 pub(crate) async fn spread(
     state: &ApiState,
     batch_id: &str,
@@ -107,7 +106,6 @@ struct Sessions<'s> {
     /// Session and job of the last item read.
     after: (Uuid, Uuid),
     items: VecDeque<AskedOfPanel>,
-    /// Whether all items are read.
     read: bool,
 }
 

@@ -168,7 +168,6 @@ fn score(state: &ApiState, row: SessionScoreRow) -> Score {
     view::score(row, &state.enqueue.current_criteria().hash.0)
 }
 
-/// Returns 202 with the short form of the job.
 pub(crate) fn accepted(job: &Job) -> Response {
     begun(StatusCode::ACCEPTED, &job_path(job.job_id), job_ref(job))
 }
@@ -230,7 +229,6 @@ async fn one_score(
     Ok(Json(read(&state, &score_id).await?))
 }
 
-/// Returns a score, current or not.
 pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersion, ApiError> {
     let score_id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
     let row = state.store.scores().get(score_id).await?;
@@ -258,7 +256,6 @@ async fn scores_of_session(
     Ok(Json(list(&state, &session_id).await?))
 }
 
-/// Returns all scores of a session, newest first.
 pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
     let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
     let rows = state.store.scores().of_session(session_id).await?;

@@ -19,7 +19,6 @@ const MAX_IDS: usize = 500;
 pub(crate) struct SessionQuery {
     /// Part of an alert type, agent or author, or a prefix of an id or `external_id`. Case-insensitive except for `external_id`.
     q: Option<String>,
-    /// Status of the session.
     status: Option<SessionStatus>,
     /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
     #[param(pattern = "^(yes|no|running|failed)$")]
@@ -36,7 +35,6 @@ pub(crate) struct SessionQuery {
     criteria: Option<String>,
     /// Tool listed as missing by the current score, in any spelling.
     missing_tool: Option<String>,
-    /// Tag of the session.
     tag: Option<String>,
     /// Exact agent name.
     agent: Option<String>,

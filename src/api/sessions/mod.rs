@@ -283,7 +283,6 @@ async fn get_session(
     json_or_unchanged(&headers, &read(&state, &session_id).await?)
 }
 
-/// Returns a session with its conversation.
 pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, ApiError> {
     let session_id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
     let session = state.store.sessions().get(session_id).await?;
@@ -357,7 +356,6 @@ async fn list_sessions(
     Ok(Json(list(&state, params).await?))
 }
 
-/// Returns the sessions that match the parameters.
 pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Sessions, ApiError> {
     let current = state.enqueue.current_criteria();
     let mut filter = session_filter(&mut params, &current.hash.0);

@@ -13,17 +13,14 @@ use tokio::sync::watch;
 /// that is passed on counts as sent.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
-/// Activity of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Activity {
     /// No active request.
     #[default]
     Idle,
-    /// A handler runs.
     Handled,
     /// Waiting for the client's body.
     Awaited,
-    /// Sending a response.
     Sent,
 }
 

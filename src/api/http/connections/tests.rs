@@ -1,5 +1,3 @@
-//! Tests of timeouts and evictions.
-
 use axum::body::{Bytes, HttpBody as _};
 use futures::TryStreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,6 +1,5 @@
 //! Problem types: one table, also used by `/openapi.json`.
 
-/// A problem type, as documented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProblemType {
     /// Last part of its `type`.

@@ -68,7 +68,6 @@ pub(crate) enum FaultStatus {
     Unprocessable,
 }
 
-/// Errors of a handler.
 #[derive(Debug)]
 pub(crate) enum ApiError {
     /// 400 or 422.
@@ -107,7 +106,6 @@ pub(crate) enum ApiError {
     CriteriaNotFound(String),
     JudgeNotFound {
         name: String,
-        /// Known names.
         known: Vec<String>,
     },
     ImportNotFound(Uuid),
@@ -134,7 +132,6 @@ pub(crate) enum ApiError {
     BatchState {
         batch_id: Uuid,
         state: BatchState,
-        /// The requested operation.
         verb: &'static str,
     },
     /// 409: resume of a batch with a used-up budget.
@@ -148,7 +145,6 @@ pub(crate) enum ApiError {
     TooLarge {
         /// JSON pointer: `/conversation`, or empty for the entire body.
         pointer: &'static str,
-        /// Maximum size, bytes.
         max: usize,
     },
     /// 413: maximum size of a batch, bytes.

@@ -67,7 +67,6 @@ impl ApiError {
         }
     }
 
-    /// Returns the message for the client.
     pub(crate) fn detail(&self) -> String {
         match self {
             Self::Invalid { faults, .. } => invalid(faults),
