@@ -28,13 +28,11 @@ use crate::wire::Problem;
 /// Reconnect delay of clients, milliseconds.
 const RETRY_MS: u64 = 2_000;
 /// Maximum duration of a stream, so that a revoked token or sign-in loses access.
-const LONGEST: Duration = Duration::from_secs(600);
-/// Interval of keep-alive messages.
-const BEAT: Duration = Duration::from_secs(15);
-/// Maximum number of events per chunk of the stream.
-const PAGE: usize = 64;
+const MAX_STREAM_DURATION: Duration = Duration::from_secs(600);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const MAX_EVENTS_PER_CHUNK: usize = 64;
 /// Maximum wait of a new stream for events from before this process.
-const FILL: Duration = Duration::from_secs(3);
+const FILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(events))
@@ -107,7 +105,7 @@ async fn events(
     let attendance = streams.feed.attend();
     tokio::select! {
         // Starts even if the event log is unavailable. An earlier id is unknown then.
-        _ = tokio::time::timeout(FILL, attendance.filled()) => {}
+        _ = tokio::time::timeout(FILL_TIMEOUT, attendance.filled()) => {}
         () = streams.stopping.cancelled() => {}
     }
     let (listener, start) = attendance.listen(last_id.as_deref());
@@ -116,8 +114,8 @@ async fn events(
         filter,
         clock: state.clock.clone(),
         stopping: streams.stopping.clone(),
-        beat: Instant::now() + BEAT,
-        ends: Instant::now() + LONGEST,
+        beat: Instant::now() + KEEP_ALIVE_INTERVAL,
+        ends: Instant::now() + MAX_STREAM_DURATION,
         greeting: Some(start),
         _slot: slot,
         _counted: Counted::new(),
@@ -228,15 +226,15 @@ impl EventStream {
                 biased;
                 () = self.stopping.cancelled() => return (self.bye(), None),
                 () = tokio::time::sleep_until(self.ends) => return (self.bye(), None),
-                heard = self.listener.next(PAGE) => {
+                heard = self.listener.next(MAX_EVENTS_PER_CHUNK) => {
                     let piece = self.written(heard);
                     if !piece.is_empty() {
-                        self.beat = Instant::now() + BEAT;
+                        self.beat = Instant::now() + KEEP_ALIVE_INTERVAL;
                         return (piece, Some(self));
                     }
                 }
                 () = tokio::time::sleep_until(self.beat) => {
-                    self.beat = Instant::now() + BEAT;
+                    self.beat = Instant::now() + KEEP_ALIVE_INTERVAL;
                     // An id without data advances the resume position past filtered events.
                     return (format!("id: {}\n: still here\n\n", self.listener.last_id()), Some(self));
                 }

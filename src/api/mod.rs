@@ -125,7 +125,6 @@ impl ApiState {
     }
 }
 
-/// Dependencies of the handlers.
 pub struct ApiParts {
     pub store: Arc<Store>,
     pub enqueue: Arc<Enqueue>,
@@ -146,12 +145,10 @@ pub struct ApiParts {
     pub worker_stale_after: std::time::Duration,
     /// `max_wait`: a job fails after this time in state waiting.
     pub max_wait: std::time::Duration,
-    /// Publishes changes made by handlers.
     pub events: Announcer,
     pub streams: Streams,
     /// Requests with an `Idempotency-Key`, which continue if their client disconnects. [`serve`] waits for them.
     pub keyed: TaskTracker,
-    /// Memory budget of large bodies, batches and reports.
     pub memory: MemoryBudget,
     pub bind: std::net::SocketAddr,
 }

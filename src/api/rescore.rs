@@ -21,13 +21,10 @@ use crate::job::{Force, Priority, Purpose};
 use crate::store::SessionFilter;
 use crate::wire::{Batch, RequestFault, RescoreFilter, RescorePlan, RescoreRequest};
 
-/// Maximum number of ids in a filter.
 const MAX_IDS: usize = 100_000;
 const MAX_SAMPLE: u64 = 100_000;
-/// Allowed runs per session with purpose `repeat`.
-const REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
-/// Allowed number of judges of a jury.
-const JURY: std::ops::RangeInclusive<usize> = 2..=9;
+const ALLOWED_REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
+const ALLOWED_JURY_SIZES: std::ops::RangeInclusive<usize> = 2..=9;
 
 pub(crate) const RESCORE: &str = "/api/v1/rescore";
 
@@ -141,7 +138,7 @@ fn check_batch_endpoint(
 fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u32 {
     match (repeats, purpose) {
         (Some(repeats), Purpose::Repeat) => {
-            let fits = REPEATS.contains(&repeats);
+            let fits = ALLOWED_REPEATS.contains(&repeats);
             faults.check(fits, "/repeats", "must be 2-20");
             repeats
         }
@@ -166,7 +163,7 @@ fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u
 fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) -> Vec<String> {
     match (judges, purpose) {
         (Some(judges), Purpose::Jury) => {
-            let fits = JURY.contains(&judges.len());
+            let fits = ALLOWED_JURY_SIZES.contains(&judges.len());
             faults.check(fits, "/judges", "must name 2-9 judges");
             let mut seen = BTreeSet::new();
             for (place, judge) in judges.iter().enumerate() {

@@ -64,7 +64,6 @@ pub struct Agreement {
     /// Number of ratings with a matching score. Ratings of the same score by several reviewers count separately.
     pub n: u64,
     pub raters: u64,
-    /// Number of rated scores.
     pub scores: u64,
     /// Share of equal ratings, 0-1.
     pub raw: Option<f64>,

@@ -67,7 +67,6 @@ pub struct RatingShare {
     pub share: Option<f64>,
 }
 
-/// Share of sessions that are included.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Coverage {
     /// All sessions in the period, in any state.
@@ -104,7 +103,6 @@ pub struct Distribution {
     pub warnings: Vec<String>,
 }
 
-/// Scores of one period under the same criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TrendItem {
     /// First day of the period in UTC. `from` and `to` may cut the first and the last period.
@@ -147,12 +145,10 @@ pub struct NameLinks {
     pub sessions: String,
 }
 
-/// A name and its number of sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct NameItem {
     /// Most frequent spelling.
     pub name: String,
-    /// Number of distinct sessions.
     pub sessions: i64,
     /// Share of the included sessions, 0-1.
     pub share: Option<f64>,
@@ -199,7 +195,6 @@ pub struct ScoreGroups {
     pub warnings: Vec<String>,
 }
 
-/// A tool that a score lists as missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScoreTool {
     /// Spelling in the score. With several spellings, the first.

@@ -11,11 +11,9 @@ text_enum! {
     pub enum BatchState {
         /// Its items are being inserted. Items of a rescore already run, others don't.
         Expanding = "expanding",
-        /// Its items run.
         Running = "running",
         /// Its items don't run until an operator resumes it.
         Paused = "paused",
-        /// All items have ended.
         Completed = "completed",
         /// Cancelled by an operator. Results so far remain valid.
         Cancelled = "cancelled",
@@ -52,9 +50,7 @@ text_enum! {
 
 text_enum! {
     pub enum ChunkState {
-        /// It is being submitted.
         Making = "making",
-        /// The provider accepted it.
         Submitted = "submitted",
         Collected = "collected",
         Failed = "failed",
@@ -117,7 +113,6 @@ pub struct BatchCounts {
     pub queued: i64,
     pub running: i64,
     pub waiting: i64,
-    /// Ended with a score.
     pub succeeded: i64,
     /// Ended without a score, or with only the part computed without a judge.
     pub failed: i64,
@@ -170,7 +165,6 @@ pub struct BatchTokens {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchProgress {
-    /// Items that have ended.
     pub done: i64,
     /// All items. Rises until the batch is `expanded`.
     pub total: i64,
@@ -198,7 +192,6 @@ pub struct BatchLinks {
     /// POST cancels it. Present while it runs or is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<String>,
-    /// POST sets another budget.
     pub budget: String,
     /// POST requeues its failed items. Present if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,7 +222,6 @@ pub struct Stopped {
 pub struct Skipped {
     /// Sessions with a current score by these criteria.
     pub already_current: i64,
-    /// Sessions with an active job.
     pub in_progress: i64,
     /// Sessions that haven't ended or have an empty conversation.
     pub not_scorable: i64,
@@ -255,7 +247,6 @@ pub struct ProviderBatch {
     pub state: ProviderBatchState,
     /// Blocking condition. Null while waiting for the provider's replies.
     pub waits_for: Option<String>,
-    /// Number of items with a fetched reply.
     pub replied: i64,
     /// Number of items that call the judge individually at full price, because the provider's reply was missing or unusable.
     pub failed: i64,
@@ -263,7 +254,6 @@ pub struct ProviderBatch {
     pub parts: Vec<ProviderChunk>,
 }
 
-/// One batch at the provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProviderChunk {
     pub state: ChunkState,

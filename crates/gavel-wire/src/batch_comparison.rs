@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// An item with a changed result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TurnedItem {
     /// Name of the item. `#3` is the third item of a batch without names.
@@ -18,7 +17,6 @@ pub struct TurnedItem {
     pub item_b: u64,
 }
 
-/// Items with the same change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TurnedItems {
     pub count: usize,
@@ -30,7 +28,6 @@ pub struct TurnedItems {
 pub struct PartDifference {
     pub name: String,
     pub title: String,
-    /// Items with this part in both batches.
     pub n: u64,
     /// Mean in `a`, 0-1.
     pub mean_a: f64,
@@ -46,7 +43,6 @@ pub struct BatchComparison {
     pub a: Uuid,
     /// The later batch.
     pub b: Uuid,
-    /// Items in both batches.
     pub common: u64,
     /// Passed in `a`, missed in `b`.
     pub pass_to_fail: TurnedItems,
@@ -56,9 +52,7 @@ pub struct BatchComparison {
     pub lost_score: TurnedItems,
     /// Scored only in `b`.
     pub gained_score: TurnedItems,
-    /// Number of items only in `a`.
     pub only_a: usize,
-    /// Number of items only in `b`.
     pub only_b: usize,
     /// Items with a score in both, the basis of the means.
     pub n: u64,

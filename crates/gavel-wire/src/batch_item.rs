@@ -17,7 +17,6 @@ text_enum! {
         /// Ended without a score: the judge failed or wasn't called, or a part couldn't be computed.
         Unscored = "unscored",
         Cancelled = "cancelled",
-        /// Not ended.
         Open = "open",
     }
 }
@@ -37,7 +36,6 @@ pub struct BatchItem {
     pub total: Option<f64>,
     /// Threshold of the total, 0-1.
     pub threshold: Option<f64>,
-    /// Error of executing the generated query.
     pub execution_error: Option<String>,
     /// Reason why the generated query can't be parsed, if no part reports it.
     pub unreadable: Option<String>,

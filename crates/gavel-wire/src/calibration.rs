@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Maximum length of a confidence quoted in an error, characters.
-const SHOWN: usize = 40;
+const MAX_QUOTED_CHARS: usize = 40;
 
 /// Confidence stated by the generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -41,7 +41,7 @@ impl FromStr for Confidence {
         let word = text.trim().to_ascii_lowercase();
         let level = Self::ALL.into_iter().find(|level| level.as_str() == word);
         level.ok_or_else(|| {
-            let text: String = text.chars().take(SHOWN).collect();
+            let text: String = text.chars().take(MAX_QUOTED_CHARS).collect();
             format!("is {text:?}; high, medium or low is expected")
         })
     }

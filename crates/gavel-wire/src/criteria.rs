@@ -59,7 +59,6 @@ impl CriteriaVersion {
     }
 }
 
-/// Author and time of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Signed {
     pub by: String,
@@ -111,7 +110,6 @@ pub struct CriteriaAdded {
     pub criteria_hash: String,
     /// Its `kind`. Default: `session`.
     pub kind: Kind,
-    /// Whether it wasn't stored before.
     pub is_new: bool,
     /// Whether new requests use it.
     pub is_current: bool,
@@ -136,7 +134,6 @@ pub struct DiffPart {
     pub diff: String,
 }
 
-/// Difference of means.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MeanDifference {
     /// Mean under `b` minus mean under `a`.
@@ -182,9 +179,7 @@ pub struct CriteriaComparison {
     pub b: String,
     /// Sessions with a score under both. The newest score of each version counts.
     pub n: u64,
-    /// Sessions with a score only under `a`.
     pub only_a: u64,
-    /// Sessions with a score only under `b`.
     pub only_b: u64,
     /// Mean of the `n` sessions under `a`. Null if `n` is 0.
     pub mean_a: Option<f64>,

@@ -7,7 +7,6 @@ text_enum! {
     pub enum FailureClass {
         /// The judge was unreachable or replied 5xx, also on retries.
         Transient = "transient",
-        /// The judge kept throttling.
         Throttled = "throttled",
         /// Quota or spending limit used up.
         Exhausted = "exhausted",

@@ -19,7 +19,6 @@ text_enum! {
     }
 }
 
-/// Source, filter and rate of an import.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImportBody {
@@ -40,16 +39,12 @@ pub struct ImportBody {
     pub refresh: bool,
 }
 
-/// Number of processed sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportCounts {
-    /// Newly stored.
     pub new: u64,
     /// Changed and stored.
     pub updated: u64,
-    /// Already stored, without changes.
     pub unchanged: u64,
-    /// Not stored because of an error.
     pub failed: u64,
     pub total: u64,
 }
@@ -58,7 +53,6 @@ pub struct ImportCounts {
 pub struct ImportFilter {
     /// Statuses. Empty: all.
     pub status: Vec<SessionStatus>,
-    /// Start of the window.
     pub since: Option<DateTime<Utc>>,
     /// End of the window, fixed at the start of the import.
     pub until: DateTime<Utc>,
@@ -85,7 +79,6 @@ pub struct Import {
     pub rps: f64,
     /// Whether unchanged sessions are fetched again.
     pub refresh: bool,
-    /// Number of processed sessions by result.
     pub counts: ImportCounts,
     /// Number of listed sessions at the start. Null until known.
     pub expected: Option<u64>,
@@ -100,7 +93,6 @@ pub struct Import {
     pub links: ImportLinks,
 }
 
-/// A session that couldn't be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ImportFailure {
     pub session_id: String,

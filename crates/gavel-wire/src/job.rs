@@ -9,7 +9,6 @@ use super::{JobLinks, Score};
 use crate::words::{grouped, time};
 use crate::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
 
-/// Request to score one subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
@@ -146,7 +145,6 @@ text_enum! {
     }
 }
 
-/// Reason why a job isn't running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Wait {
     pub reason: WaitReason,
@@ -235,7 +233,6 @@ pub struct Call {
     pub reply: Option<String>,
 }
 
-/// A job, with its calls if requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobDetail {
     #[serde(flatten)]
@@ -252,7 +249,6 @@ impl From<Job> for JobDetail {
 }
 
 impl Job {
-    /// Returns the score of a `session` job.
     pub fn score(&self) -> Option<&Score> {
         match &self.result {
             Some(JobResult::Session(score)) => Some(score),

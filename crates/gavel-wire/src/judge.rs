@@ -21,7 +21,6 @@ pub struct Hold {
     pub until: Option<DateTime<Utc>>,
 }
 
-/// One worker's gate for a judge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gate {
     pub worker_id: Uuid,
@@ -73,7 +72,6 @@ pub struct Judges {
     pub next_cursor: Option<String>,
 }
 
-/// Reason and end of a pause.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseRequest {
@@ -100,7 +98,6 @@ pub struct Resumed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JudgePace {
     pub requests: Meter,
-    /// Prompt and completion tokens.
     pub tokens: Meter,
     /// Prompt tokens, if the server limits them separately.
     pub input_tokens: Meter,
@@ -116,7 +113,6 @@ pub struct JudgePace {
     pub part_of: Option<u32>,
 }
 
-/// A quantity with a limit per minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Meter {
     /// Current limit per minute. Null: no limit.

@@ -9,7 +9,6 @@ use super::{FailureClass, JobRef};
 /// Prefix of each problem's `type`.
 pub const PROBLEM_PREFIX: &str = "urn:gavel:problem:";
 
-/// An invalid field of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = Fault)]
 pub struct RequestFault {
@@ -19,7 +18,6 @@ pub struct RequestFault {
     pub message: String,
 }
 
-/// An RFC 9457 problem document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// `urn:gavel:problem:` and the type's name.
@@ -36,10 +34,8 @@ pub struct Problem {
     pub request_id: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<RequestFault>,
-    /// The affected job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<JobRef>>,
-    /// Failure class of the judge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
     #[serde(skip_serializing_if = "Option::is_none")]

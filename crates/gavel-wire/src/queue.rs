@@ -7,7 +7,6 @@ use super::Hold;
 /// Number of jobs per state. Each count stops at 10,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct QueueCounts {
-    /// Not claimed.
     pub queued: i64,
     pub running: i64,
     /// Met a closed judge or a long delay.

@@ -100,7 +100,6 @@ pub struct HumanRating {
     /// One of the three qualities, or null.
     pub quality: Option<Quality>,
     pub by: String,
-    /// Reason, or null.
     pub comment: Option<String>,
     pub at: DateTime<Utc>,
 }
@@ -130,12 +129,10 @@ pub struct AnnotationItem {
     pub agent: Option<String>,
 }
 
-/// Sessions that a reviewer hasn't rated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Annotations {
     pub order: AnnotationOrder,
     pub by: String,
-    /// Sessions to rate next.
     pub items: Vec<AnnotationItem>,
     /// Number of unrated sessions among the newest 2,000.
     pub left: u64,

@@ -67,7 +67,6 @@ pub struct RescoreFilter {
     pub ids: Option<Vec<Uuid>>,
 }
 
-/// Request to score a backlog of sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RescoreRequest {
@@ -138,7 +137,6 @@ pub struct Sample {
 pub struct RescorePlan {
     /// Sessions matched by the filter.
     pub matching: u64,
-    /// Sessions to score.
     pub to_score: u64,
     pub skipped: SkippedPlan,
     /// Number of jobs: the sessions to score times `repeats` or the number of `judges`.
@@ -148,7 +146,6 @@ pub struct RescorePlan {
     pub tokens_out: TokenRange,
     /// USD. Null if a judge has no price.
     pub cost_usd: Option<CostRange>,
-    /// Basis of the estimate.
     pub estimate: Estimate,
     /// Estimated seconds at `pace`. Null without a pace.
     pub duration_s: Option<f64>,
@@ -184,7 +181,6 @@ impl SkippedPlan {
     }
 }
 
-/// A judge that would be called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PlannedJudge {
     pub judge: String,
@@ -216,7 +212,6 @@ pub struct CostRange {
     pub high: f64,
 }
 
-/// Job completion rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pace {
     pub jobs_per_s: f64,

@@ -36,7 +36,6 @@ pub struct Score {
     pub job_id: Uuid,
 }
 
-/// A score with its history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScoreVersion {
     #[serde(flatten)]
@@ -88,7 +87,6 @@ text_enum! {
     }
 }
 
-/// A tool that the agent didn't have or didn't use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MissingTool {
     /// At most 255 characters.

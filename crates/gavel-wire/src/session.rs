@@ -19,11 +19,8 @@ text_enum! {
         /// Being cancelled (Python spelling).
         Cancelling = "cancelling",
         Completed = "completed",
-        /// Ended with an error.
         Failed = "failed",
-        /// Cancelled by a user.
         Cancelled = "cancelled",
-        /// Ended by a timeout.
         TimedOut = "timed_out",
     }
 }
@@ -59,7 +56,6 @@ impl SessionStatus {
 }
 
 text_enum! {
-    /// Result of a PUT.
     pub enum PutOutcome {
         /// The session was created.
         New = "new",
@@ -70,7 +66,6 @@ text_enum! {
     }
 }
 
-/// A session with its conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Session {
     pub session_id: Uuid,
@@ -99,7 +94,6 @@ pub struct Session {
     pub links: SessionLinks,
 }
 
-/// A session in the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionItem {
     pub session_id: Uuid,
@@ -119,9 +113,7 @@ pub struct SessionItem {
     pub completed_at: Option<DateTime<Utc>>,
     /// Time of its first import.
     pub created_at: DateTime<Utc>,
-    /// Its current score, or null.
     pub score: Option<SessionScoreSummary>,
-    /// Its active job, or null.
     pub active_job: Option<ActiveJob>,
     /// Failure class of its newest job. Null without a job, or if that job didn't fail.
     pub failed: Option<FailureClass>,
@@ -158,7 +150,6 @@ pub struct ActiveJob {
     pub href: String,
 }
 
-/// A stored session and the result of the PUT.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionPut {
     pub session_id: Uuid,
@@ -170,14 +161,12 @@ pub struct SessionPut {
     pub links: SessionLinks,
 }
 
-/// Result of a PUT of a file of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionsPut {
     /// The sessions, sorted by id.
     pub items: Vec<SessionPut>,
 }
 
-/// Links of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionLinks {
     #[serde(rename = "self")]

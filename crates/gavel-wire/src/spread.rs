@@ -22,7 +22,6 @@ pub struct Spread {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PanelSummary {
-    /// Requested sessions.
     pub sessions: usize,
     /// Sessions with all requested scores.
     pub complete: usize,
@@ -53,7 +52,6 @@ pub struct PanelJudge {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Panel {
     pub session_id: Uuid,
-    /// Number of requested scores.
     pub asked: usize,
     /// Received scores, in order of their jobs.
     pub scores: Vec<Vote>,

@@ -23,7 +23,6 @@ text_enum! {
     pub enum JobState {
         /// Due, not claimed.
         Queued = "queued",
-        /// Claimed by a worker.
         Running = "running",
         /// Was claimed, but met a closed gate or a long delay. Uses no worker.
         Waiting = "waiting",

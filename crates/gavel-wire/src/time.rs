@@ -1,5 +1,3 @@
-//! Parsing of times in request bodies.
-
 use chrono::{DateTime, Utc};
 use gavel_clock::read_time;
 use serde::{Deserialize, Deserializer};

@@ -37,7 +37,6 @@ text_enum! {
 
 text_enum! {
     pub enum DeliveryState {
-        /// Waiting for its next attempt.
         Pending = "pending",
         /// The receiver accepted it.
         Delivered = "delivered",

@@ -12,7 +12,6 @@ text_enum! {
         Running = "running",
         /// Finishes its active jobs.
         Draining = "draining",
-        /// Stopped cleanly.
         Stopped = "stopped",
     }
 }

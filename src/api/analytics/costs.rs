@@ -14,9 +14,7 @@ use crate::wire::{BatchCostList, CostFigures, CostItem, CostList, UsageBy};
 
 /// Default number of days.
 const DAYS: u64 = 30;
-/// Maximum number of days.
 const MOST_DAYS: i64 = 3_660;
-/// Maximum number of batches.
 const MOST_BATCHES: u32 = 10_000;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {

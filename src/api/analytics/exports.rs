@@ -27,11 +27,9 @@ use crate::report::parquet::{Holds, Table};
 use crate::store::{GoodScores, SessionFilter, SessionRecord, SessionScoreRow, StoreError};
 use crate::wire::{Rating, Score, SessionStatus, TableFormat};
 
-/// Default minimum total.
-const MIN_SCORE: u8 = 85;
+const DEFAULT_MIN_SCORE: u8 = 85;
 const MAX_LIMIT: u64 = 2_147_483_647;
-/// Number of scores read at once.
-const PAGE: u32 = 100;
+const PAGE_SIZE: u32 = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -42,7 +40,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// One line: a session in the format of PUT, and its current score.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct TrainingLine {
-    /// The session as stored now.
     pub(crate) session: SessionInput,
     /// Current score at the start of the export.
     pub(crate) score: Score,
@@ -125,7 +122,9 @@ struct Export {
 )]
 async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
-    let min_score = params.whole("min_score", 0..=100).unwrap_or(MIN_SCORE);
+    let min_score = params
+        .whole("min_score", 0..=100)
+        .unwrap_or(DEFAULT_MIN_SCORE);
     let left = params.whole("limit", 1..=MAX_LIMIT);
     let last_line = match params.flag("end") {
         true => LastLine::Given,
@@ -339,9 +338,9 @@ impl Export {
             .state
             .store
             .scores()
-            .good(&self.good, self.after, PAGE)
+            .good(&self.good, self.after, PAGE_SIZE)
             .await?;
-        self.read = page.len() < PAGE as usize;
+        self.read = page.len() < PAGE_SIZE as usize;
         self.after = page.last().map(|row| row.session_id);
         self.page = page.into();
         Ok(())

@@ -16,9 +16,8 @@ use crate::wire::words::counted as words_of;
 use crate::wire::{ScoreGroup, ScoreGroups};
 
 /// Number of newest sessions considered, so that a long period costs no more than a day.
-const NEWEST: u32 = 4_000;
-/// Maximum number of groups per kind.
-const GROUPS: usize = 50;
+const MAX_SESSIONS: u32 = 4_000;
+const MAX_GROUPS: usize = 50;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(groups))
@@ -46,7 +45,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
     let filter = chosen.filter(state).await?;
     let analytics = state.store.analytics();
     let (mut scores, sessions) = tokio::try_join!(
-        analytics.newest(&filter, NEWEST),
+        analytics.newest(&filter, MAX_SESSIONS),
         analytics.sessions_in(&filter)
     )?;
     let each = |score: &ScoreOf| TotalCount {
@@ -60,10 +59,10 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
     scores.retain(|score| score.made_by == counted.made_by);
     let mut warnings = counted.warnings();
     warnings.extend(counted.warning_of_mixed());
-    if sessions > i64::from(NEWEST) {
+    if sessions > i64::from(MAX_SESSIONS) {
         warnings.push(format!(
             "looked at: the newest {}",
-            words_of(NEWEST, "session")
+            words_of(MAX_SESSIONS, "session")
         ));
     }
     Ok(ScoreGroups {
@@ -97,6 +96,6 @@ fn grouped(scores: &[ScoreOf], names: impl Fn(&ScoreOf) -> &[String]) -> Vec<Sco
     };
     let mut groups: Vec<ScoreGroup> = totals.into_iter().filter_map(group).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.scores));
-    groups.truncate(GROUPS);
+    groups.truncate(MAX_GROUPS);
     groups
 }

@@ -13,8 +13,7 @@ use crate::outbound::percent_encoded;
 use crate::store::{NameCount, Named};
 use crate::wire::{NameItem, NameLinks, NameList, Spelling};
 
-/// Maximum number of spellings per name.
-const SPELLINGS: usize = 20;
+const MAX_SPELLINGS: usize = 20;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -97,7 +96,7 @@ fn item(name: NameCount, named: Named, scores: u64) -> NameItem {
         spellings: name
             .spellings
             .into_iter()
-            .take(SPELLINGS)
+            .take(MAX_SPELLINGS)
             .map(spelling)
             .collect(),
         links: match named {

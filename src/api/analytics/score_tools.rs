@@ -13,7 +13,7 @@ use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
 
 /// Maximum number of sessions counted per tool, which limits the rows read.
-const COUNTED: u32 = 1_000;
+const MAX_COUNTED: u32 = 1_000;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(tools_of_score))
@@ -21,7 +21,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 
 impl From<ToolElsewhere> for ScoreTool {
     fn from(tool: ToolElsewhere) -> Self {
-        let counted = i64::from(COUNTED);
+        let counted = i64::from(MAX_COUNTED);
         Self {
             other_sessions: tool.sessions.min(counted),
             more: tool.sessions > counted,
@@ -62,7 +62,7 @@ pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTo
     let tools = state
         .store
         .analytics()
-        .tools_elsewhere(id, row.session_id, made_by, COUNTED + 1)
+        .tools_elsewhere(id, row.session_id, made_by, MAX_COUNTED + 1)
         .await?;
     Ok(ScoreTools {
         score_id: id,

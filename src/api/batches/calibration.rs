@@ -16,7 +16,7 @@ use crate::wire::words;
 use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
 
 /// Maximum number of items read, because a page waits for the result.
-const MOST_ITEMS: u32 = 10_000;
+const MAX_ITEMS: u32 = 10_000;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_batch_calibration))
@@ -63,9 +63,9 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
     let counts = state
         .store
         .batches()
-        .confidence_counts(id, MOST_ITEMS)
+        .confidence_counts(id, MAX_ITEMS)
         .await?;
-    let looked_at = batch.total.min(i64::from(MOST_ITEMS));
+    let looked_at = batch.total.min(i64::from(MAX_ITEMS));
     let made_by = whose_grades_count(&counts);
     let mut calibration = calibration(&counts, made_by, looked_at);
     if batch.total > looked_at {

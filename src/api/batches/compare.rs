@@ -15,8 +15,7 @@ use crate::suite::run::compare::{Change, PartChange, RunComparison};
 use crate::wire::words::counted;
 use crate::wire::{BatchComparison, PartDifference, RequestFault, TurnedItem, TurnedItems};
 
-/// Maximum number of items per list.
-const LISTED: usize = 200;
+const MAX_LISTED_ITEMS: usize = 200;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(compare_batches))
@@ -31,7 +30,11 @@ fn turned(changes: Vec<Change>) -> TurnedItems {
         item_a: change.item_a,
         item_b: change.item_b,
     };
-    let items = changes.into_iter().take(LISTED).map(item).collect();
+    let items = changes
+        .into_iter()
+        .take(MAX_LISTED_ITEMS)
+        .map(item)
+        .collect();
     TurnedItems { count, items }
 }
 

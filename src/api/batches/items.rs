@@ -18,7 +18,7 @@ use crate::wire::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, Job};
 /// List type in cursors.
 const LIST: char = 'i';
 /// Number of items in memory with their payloads, each up to some MiB.
-const AT_ONCE: u32 = 10;
+const MAX_ITEMS_IN_MEMORY: u32 = 10;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -86,7 +86,7 @@ async fn page(
 ) -> Result<(Vec<Brief>, Vec<job::Job>, bool), ApiError> {
     let (mut briefs, mut jobs) = (Vec::new(), Vec::new());
     loop {
-        let part = AT_ONCE.min(limit + 1 - u32::try_from(jobs.len()).unwrap_or(limit));
+        let part = MAX_ITEMS_IN_MEMORY.min(limit + 1 - u32::try_from(jobs.len()).unwrap_or(limit));
         let rows = state
             .store
             .batches()

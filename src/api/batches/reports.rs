@@ -22,14 +22,12 @@ use crate::memory::{MemoryBudget, Taken, blocking};
 use crate::report::{self, EndedItems, Format, Judging, Meta, ReportError, Simulated};
 use crate::wire::{ItemOutcome, Problem};
 
-/// Read buffer size, bytes.
-const CHUNK: usize = 64 * 1024;
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// Maximum number of concurrent reports. Each uses a CPU core and two temporary files of the batch's size.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_REPORTS: usize = 4;
 /// Memory of a report: the items of a page and a parsed item, bytes.
 const REPORT_BYTES: u64 = 96 << 20;
-/// Maximum wait for a permit.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(batch_report))
@@ -51,20 +49,21 @@ pub(crate) struct ReportPermit {
 impl ReportPermits {
     pub(crate) fn new(memory: MemoryBudget) -> Self {
         Self {
-            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            at_once: Arc::new(Semaphore::new(MAX_CONCURRENT_REPORTS)),
             memory,
         }
     }
 
     pub(crate) async fn take(&self) -> Result<ReportPermit, ApiError> {
-        let permit = tokio::time::timeout(TIMEOUT, self.at_once.clone().acquire_owned()).await;
+        let permit =
+            tokio::time::timeout(PERMIT_TIMEOUT, self.at_once.clone().acquire_owned()).await;
         match permit {
             Ok(Ok(permit)) => Ok(ReportPermit {
                 _at_once: permit,
                 _memory: self.memory.take(REPORT_BYTES).await?,
             }),
             // The semaphore is not closed.
-            Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(AT_ONCE)),
+            Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(MAX_CONCURRENT_REPORTS)),
         }
     }
 }
@@ -144,7 +143,6 @@ async fn batch_report(
     report(&state, (&batch_id, &name), params).await
 }
 
-/// Returns a streamed report of a batch.
 pub(crate) async fn report(
     state: &ApiState,
     (batch_id, name): (&str, &str),
@@ -217,7 +215,7 @@ fn answer(id: Uuid, format: Format, (file, length): (File, u64)) -> Response {
 fn chunks(file: File) -> Body {
     Body::from_stream(stream::try_unfold(file, async |mut file| {
         let read = blocking(move || {
-            let mut chunk = vec![0; CHUNK];
+            let mut chunk = vec![0; READ_BUFFER_BYTES];
             let length = file.read(&mut chunk)?;
             chunk.truncate(length);
             Ok::<_, std::io::Error>((Bytes::from(chunk), file))
@@ -235,11 +233,14 @@ mod tests {
     async fn report_waits_for_permit_until_timeout() {
         let permits = ReportPermits::new(MemoryBudget::new(1 << 30));
         let mut held = Vec::new();
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_CONCURRENT_REPORTS {
             held.push(permits.take().await.unwrap());
         }
         let error = permits.take().await.err().unwrap();
-        assert!(matches!(error, ApiError::TooManyReports(AT_ONCE)));
+        assert!(matches!(
+            error,
+            ApiError::TooManyReports(MAX_CONCURRENT_REPORTS)
+        ));
         let (next, ()) = tokio::join!(permits.take(), async { held.clear() });
         assert!(next.is_ok());
     }

@@ -17,12 +17,9 @@ use crate::store::CriteriaPairs;
 use crate::wire::words::counted;
 use crate::wire::{CriteriaComparison, MeanDifference, Mover, WordTable};
 
-/// Default random seed of the bootstrap.
-const SEED: u64 = 20_260_101;
-/// Default number of movers.
-const MOVERS: u32 = 20;
-/// Maximum number of movers.
-const MOST_MOVERS: u32 = 500;
+const DEFAULT_SEED: u64 = 20_260_101;
+const DEFAULT_MOVERS: u32 = 20;
+const MAX_MOVERS: u32 = 500;
 /// Below this number of sessions, statistics aren't reliable.
 const FEW: u64 = 20;
 
@@ -59,8 +56,10 @@ pub(crate) async fn comparison(
     mut params: Params,
 ) -> Result<CriteriaComparison, ApiError> {
     let names = names(&mut params);
-    let movers = params.whole("movers", 0..=MOST_MOVERS).unwrap_or(MOVERS);
-    let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(SEED);
+    let movers = params
+        .whole("movers", 0..=MAX_MOVERS)
+        .unwrap_or(DEFAULT_MOVERS);
+    let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED);
     params.finish()?;
     let (a, b) = both(state, names).await?;
     for (name, side) in [("/a", &a), ("/b", &b)] {

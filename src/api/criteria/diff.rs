@@ -17,9 +17,8 @@ use crate::memory::blocking;
 use crate::wire::{CriteriaDiff, DiffPart};
 
 /// Time limit of computing a diff. After that the diff is correct but may not be minimal.
-const DIFF_TIME: Duration = Duration::from_millis(500);
-/// Context lines around a change.
-const CONTEXT: usize = 3;
+const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
+const CONTEXT_LINES: usize = 3;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(diff_criteria))
@@ -86,11 +85,11 @@ fn parts((a, b): (Value, Value), short: &(String, String)) -> Vec<DiffPart> {
     differing
         .map(|(part, a, b)| {
             let mut config = TextDiff::configure();
-            let diff = config.timeout(DIFF_TIME).diff_lines(&a, &b);
+            let diff = config.timeout(DIFF_TIMEOUT).diff_lines(&a, &b);
             let heads = (format!("{} {part}", short.0), format!("{} {part}", short.1));
             let unified = diff
                 .unified_diff()
-                .context_radius(CONTEXT)
+                .context_radius(CONTEXT_LINES)
                 .header(&heads.0, &heads.1)
                 .to_string();
             DiffPart {

@@ -26,9 +26,8 @@ use crate::wire::{
     CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, NameRequest, RequestFault, Signed,
 };
 
-/// Maximum lengths of the name and of the note of a version, characters.
-const MOST_NAME: usize = 80;
-const MOST_NOTE: usize = 4_000;
+const MAX_NAME_CHARS: usize = 80;
+const MAX_NOTE_CHARS: usize = 4_000;
 
 pub(crate) const CRITERIA: &str = "/api/v1/scoring/criteria";
 pub(crate) const NAME: &str = "/api/v1/scoring/criteria/{criteria_hash}/name";
@@ -262,8 +261,8 @@ pub(crate) async fn name(
         Ok(text)
     };
     let new = CriteriaName {
-        name: text("/name", body.name, MOST_NAME)?,
-        note: text("/note", body.note, MOST_NOTE)?,
+        name: text("/name", body.name, MAX_NAME_CHARS)?,
+        note: text("/note", body.note, MAX_NOTE_CHARS)?,
         by: api.caller.name(FAULT_STATUS)?,
         at: api.clock.now(),
     };

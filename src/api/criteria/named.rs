@@ -6,8 +6,7 @@ use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::job::Kind;
 use crate::score::Criteria;
 
-/// Minimum length of a hash prefix.
-const SHORTEST: usize = 8;
+const MIN_HASH_PREFIX_CHARS: usize = 8;
 pub(crate) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
 
 pub(crate) struct NamedCriteria {
@@ -103,10 +102,9 @@ pub(crate) async fn beginning(
     }
 }
 
-/// Returns whether a text is a valid criteria name.
 pub(crate) fn is_name(text: &str) -> bool {
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    text == "current" || (hex && (SHORTEST..=64).contains(&text.len()))
+    text == "current" || (hex && (MIN_HASH_PREFIX_CHARS..=64).contains(&text.len()))
 }
 
 fn is_whole(text: &str) -> bool {

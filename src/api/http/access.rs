@@ -18,7 +18,6 @@ use crate::api::ApiState;
 use crate::memory::JsonShape;
 use crate::store::KeptAnswer;
 
-/// Access to the API's typed functions.
 #[derive(Clone)]
 pub(crate) struct ApiAccess {
     state: ApiState,

@@ -28,7 +28,6 @@ const USER_HEADERS: [&str; 3] = ["x-forwarded-user", "x-forwarded-email", "x-rem
 /// Scope of a token. Each scope includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// Read access.
     Read,
     /// Put sessions, request scores, cancel and retry.
     Enqueue,

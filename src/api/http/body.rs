@@ -24,7 +24,6 @@ use crate::score::{JsonError, parse_json};
 /// Description of optional request bodies.
 pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
 
-/// Timeout for receiving a body.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bodies up to this size are read without a memory reservation and on the request's thread.
 const SMALL_BYTES: usize = 64 << 10;

@@ -46,7 +46,6 @@ const STALLED_AFTER: Duration = Duration::from_secs(180);
 const SLOW_AFTER: Duration = Duration::from_secs(20);
 /// A client without a request for this long can be evicted. New or just served clients are about to send one.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-/// Time that a request waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of eviction requests meanwhile, because a notified client may have made progress.
 const PERMIT_RETRY_INTERVAL: Duration = Duration::from_millis(50);

@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 
 use super::problem::ApiError;
 
-/// Length of the digest in a tag, bytes.
 const TAG_BYTES: usize = 16;
 
 /// Returns a JSON body with an ETag of its content, or 304 if the client has it.

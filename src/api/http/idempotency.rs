@@ -36,19 +36,16 @@ use crate::wire::Problem;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// Maximum length of a key, characters.
-const MAX_KEY: usize = 255;
-/// Retention of a key.
-const KEPT: TimeDelta = TimeDelta::hours(24);
+const MAX_KEY_CHARS: usize = 255;
+const KEY_RETENTION: TimeDelta = TimeDelta::hours(24);
 /// Time that a key stays locked after its process died.
 const LEASE: Duration = Duration::from_millis(2_750);
 /// The holder stops this much before the lease ends for others.
-const MARGIN: Duration = Duration::from_millis(250);
-/// Interval of lease renewals during a request.
+const LEASE_MARGIN: Duration = Duration::from_millis(250);
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum size of a stored response, bytes; far above the responses of our handlers, which are built in memory.
-const MAX_ANSWER: usize = 64 << 20;
-const KEPT_HEADERS: [HeaderName; 4] = [
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
+const STORED_HEADERS: [HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::LOCATION,
     header::RETRY_AFTER,
@@ -86,7 +83,6 @@ impl IdempotentId {
     }
 }
 
-/// Executes a POST with a key once.
 pub(crate) async fn once(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let applies = request.method() == Method::POST
         && request.headers().contains_key(KEY)
@@ -156,7 +152,7 @@ where
         effect_id: JobId::at(now).0,
         now,
         locked_until: now + lease(state),
-        expires_at: now + KEPT,
+        expires_at: now + KEY_RETENTION,
     };
     match state.store.idempotency_keys().reserve(&wish).await? {
         Reserved::Kept(mut answer) => {
@@ -259,7 +255,7 @@ impl KeyLease {
             let renewed_at = self.state.key_leases().0.lock().renewed_at;
             // An earlier renewal didn't include this key.
             let renewed_at = renewed_at.filter(|at| *at > self.held_at);
-            let end = renewed_at.unwrap_or(self.reserved_at) + LEASE - MARGIN;
+            let end = renewed_at.unwrap_or(self.reserved_at) + LEASE - LEASE_MARGIN;
             if end <= Instant::now() {
                 return;
             }
@@ -340,14 +336,14 @@ async fn kept(response: Response) -> Result<KeptAnswer, (KeyDisposition, Respons
         return Err((fate, response));
     }
     let (parts, body) = response.into_parts();
-    let bytes = match axum::body::to_bytes(body, MAX_ANSWER).await {
+    let bytes = match axum::body::to_bytes(body, MAX_RESPONSE_BYTES).await {
         Ok(bytes) => bytes,
         Err(error) => {
             let error = ApiError::Internal(format!("reading an answer to keep it: {error}"));
             return Err((KeyDisposition::Open, error.into_response()));
         }
     };
-    let headers = KEPT_HEADERS
+    let headers = STORED_HEADERS
         .iter()
         .filter_map(|name| {
             let value = parts.headers.get(name)?.to_str().ok()?;
@@ -383,7 +379,7 @@ fn key_of(headers: &HeaderMap) -> Result<String, &'static str> {
         .and_then(|text| text.strip_suffix(b"\""))
         .unwrap_or(text);
     let printable = key.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    if key.is_empty() || key.len() > MAX_KEY || !printable {
+    if key.is_empty() || key.len() > MAX_KEY_CHARS || !printable {
         return Err("must be 1-255 printable ASCII characters, for example a UUID");
     }
     Ok(String::from_utf8_lossy(key).into_owned())
@@ -426,7 +422,7 @@ mod tests {
 
     #[test]
     fn parses_short_printable_keys_with_optional_quotes() {
-        let longest = "k".repeat(MAX_KEY);
+        let longest = "k".repeat(MAX_KEY_CHARS);
         assert_eq!(read_key(&[b"abc"]), Ok("abc".to_owned()));
         assert_eq!(read_key(&[b"\"abc\""]), Ok("abc".to_owned()));
         assert_eq!(read_key(&[longest.as_bytes()]), Ok(longest.clone()));

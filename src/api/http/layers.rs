@@ -37,7 +37,6 @@ pub(crate) fn around(router: Router, guarded: Arc<Guard>, paint: PaintProblem) -
         .layer(from_fn(observe))
 }
 
-/// Id of the request for the problem document.
 #[derive(Debug, Clone)]
 struct RequestId(String);
 
@@ -113,7 +112,7 @@ pub(crate) struct FailedRequest {
 }
 
 /// Default response headers. Pages load only our own files, and inline scripts are blocked.
-const USUAL: [(HeaderName, &str); 4] = [
+const DEFAULT_HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "same-origin"),
@@ -157,7 +156,7 @@ async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next)
         // Headers of the error (Retry-After, Allow ..) override those of `Json`.
         response.headers_mut().extend(headers);
     }
-    for (name, value) in USUAL {
+    for (name, value) in DEFAULT_HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);
     }

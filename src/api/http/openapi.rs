@@ -28,7 +28,7 @@ const REPLAYED: &str = "IdempotencyReplayed";
 const NO_CONTROLS: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
 /// Routes without parameters and body.
-const TAKES_NOTHING: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
+const ROUTES_WITHOUT_INPUT: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
 
 pub(crate) fn documented() -> OpenApiRouter<ApiState> {
     let mut routes = OpenApiRouter::with_openapi(frame())
@@ -147,7 +147,7 @@ fn complete(document: &mut OpenApi) {
         for (method, operation) in operations {
             if let Some(operation) = operation {
                 add_problem_bodies(operation);
-                if !TAKES_NOTHING.contains(&path.as_str()) {
+                if !ROUTES_WITHOUT_INPUT.contains(&path.as_str()) {
                     add_invalid_response(operation);
                 }
                 complete_queries(operation);
@@ -308,7 +308,6 @@ fn complete_headers(operation: &mut Operation, method: &Method) {
     }
 }
 
-/// Adds a problem type to the description of a status.
 fn add_problem_type(operation: &mut Operation, status: &str, slug: &str) {
     let responses = &mut operation.responses.responses;
     let response = responses.entry(status.to_owned()).or_insert_with(|| {

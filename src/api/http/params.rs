@@ -133,7 +133,6 @@ impl Params {
         self.text("cursor").map(Cursor)
     }
 
-    /// Returns whether a parameter has an error.
     pub(crate) fn is_faulty(&self, name: &str) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| fault.pointer.strip_prefix('/') == Some(name))
@@ -225,7 +224,6 @@ impl FromRequestParts<ApiState> for NoQuery {
     }
 }
 
-/// Parses an id from the path.
 pub(crate) fn uuid(text: &str, name: &str, fault_status: FaultStatus) -> Result<Uuid, ApiError> {
     // Only the hyphenated form, so that each session has one path.
     match Uuid::try_parse(text) {

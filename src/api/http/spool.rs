@@ -20,7 +20,6 @@ use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::memory::blocking;
 
-/// Timeout for receiving a large body.
 pub(crate) const LARGE_READ_TIMEOUT: Duration = Duration::from_secs(900);
 /// Number of bytes of an oversized body that are read and discarded, so that its sender can read the response.
 const DISCARD_BYTES: usize = 32 << 20;

@@ -9,8 +9,7 @@ use tokio::time::sleep;
 
 use super::problem::ApiError;
 
-/// Delay of the response to a wrong token.
-const DELAY: Duration = Duration::from_secs(1);
+const WRONG_TOKEN_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of delayed responses. Beyond it, wrong tokens are rejected immediately.
 const MAX_DELAYED: usize = 32;
 
@@ -48,7 +47,7 @@ impl TokenThrottle {
             .delayed
             .try_acquire()
             .map_err(|_| ApiError::TooManyAttempts)?;
-        sleep(DELAY).await;
+        sleep(WRONG_TOKEN_DELAY).await;
         Err(ApiError::Unauthorized(
             "the token is not one of those configured; of a line name:scopes:token only the last part is sent",
         ))
@@ -66,7 +65,7 @@ mod tests {
     async fn delays_only_wrong_tokens_within_limits() {
         let throttle = TokenThrottle::default();
         let right = async {
-            sleep(DELAY / 2).await;
+            sleep(WRONG_TOKEN_DELAY / 2).await;
             let begun = Instant::now();
             assert!(throttle.check(None, Some(())).await.is_ok());
             begun.elapsed()
@@ -79,6 +78,10 @@ mod tests {
         assert_eq!(right, Duration::ZERO);
         let begun = Instant::now();
         assert!(throttle.check(None, None::<()>).await.is_err());
-        assert_eq!(begun.elapsed(), DELAY, "the others have been answered");
+        assert_eq!(
+            begun.elapsed(),
+            WRONG_TOKEN_DELAY,
+            "the others have been answered"
+        );
     }
 }

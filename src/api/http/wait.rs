@@ -13,14 +13,13 @@ use crate::events::{EventType, Heard, Listener};
 use crate::job::{Job, JobId};
 
 /// Minimum poll interval. Jobs without a judge call end in a few milliseconds.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(1_500);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MIN_POLL_INTERVAL: Duration = Duration::from_micros(1_500);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval from which events are subscribed, because faster jobs don't need them.
-const LISTENING_FROM: Duration = Duration::from_millis(50);
+const SUBSCRIBE_FROM_INTERVAL: Duration = Duration::from_millis(50);
 /// The poll interval is this fraction of the elapsed time.
-const PART_OF_WAITED: u32 = 4;
-/// Number of events read at once.
-const PAGE: usize = 256;
+const POLL_INTERVAL_DIVISOR: u32 = 4;
+const MAX_EVENTS_PER_READ: usize = 256;
 
 /// Requested wait in seconds, limited by the settings. `None`: not requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,10 +93,11 @@ async fn watch<T, F: Future<Output = Option<Option<T>>>>(
         if now >= limit {
             return None;
         }
-        let pause = ((now - begun) / PART_OF_WAITED).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let pause =
+            ((now - begun) / POLL_INTERVAL_DIVISOR).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL);
         let next = limit.min(now + pause);
         match &mut listener {
-            None if pause < LISTENING_FROM => tokio::time::sleep_until(next).await,
+            None if pause < SUBSCRIBE_FROM_INTERVAL => tokio::time::sleep_until(next).await,
             // Another poll detects changes before the subscription.
             None => listener = Some(listen()),
             Some(listener) => {
@@ -111,7 +111,7 @@ async fn watch<T, F: Future<Output = Option<Option<T>>>>(
 /// Waits until an event of the job arrives, or may have been missed.
 async fn heard_of(listener: &mut Listener, id: JobId) {
     loop {
-        match listener.next(PAGE).await {
+        match listener.next(MAX_EVENTS_PER_READ).await {
             Heard::Lost(_) | Heard::Restored => return,
             Heard::Interrupted => {}
             Heard::Events(events) => {

@@ -137,7 +137,6 @@ async fn get_job(
     Ok(prefer.mark(json_or_unchanged(&headers, &detail)?))
 }
 
-/// Returns a job without its calls.
 pub(crate) async fn read(state: &ApiState, id: &str) -> Result<JobDetail, ApiError> {
     let job = find(state, job_id_of(id)?).await?;
     Ok(JobDetail {

@@ -25,7 +25,7 @@ use crate::score::query::QueryScore;
 use crate::wire::{JobRef, Problem, RequestFault};
 
 /// Timeout of the final poll after the wait, so that a hanging store doesn't delay the response.
-const LAST_LOOK: Duration = Duration::from_secs(1);
+const FINAL_POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(score_query))
@@ -86,7 +86,6 @@ pub(crate) struct AcceptedQuery {
     results: Option<Vec<Value>>,
 }
 
-/// A query's score.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub(crate) struct ScoreQueryReply {
     /// Always true. Failures return a problem document.
@@ -97,7 +96,6 @@ pub(crate) struct ScoreQueryReply {
     job_id: Uuid,
     /// Whether a simulated judge graded.
     simulated: bool,
-    /// Usage of the judge.
     usage: Usage,
 }
 
@@ -230,14 +228,15 @@ async fn last_seen(state: &ApiState, job: Job, limit: WaitLimit) -> Job {
     match wait.ended(state, job.job_id).await {
         Some(ended) => ended,
         // The job is accepted even if the store fails now.
-        None => match tokio::time::timeout(LAST_LOOK, state.store.jobs().get(job.job_id)).await {
+        None => match tokio::time::timeout(FINAL_POLL_TIMEOUT, state.store.jobs().get(job.job_id))
+            .await
+        {
             Ok(Ok(Some(now))) => now,
             Ok(Ok(None) | Err(_)) | Err(_) => job,
         },
     }
 }
 
-/// Returns the response for an ended job.
 fn outcome(job: Job) -> Result<Response, ApiError> {
     match (job.state, &job.result) {
         (JobState::Succeeded | JobState::Failed, Some(score)) => Ok(Json(ScoreQueryReply {

@@ -91,7 +91,6 @@ pub(crate) async fn load_all(state: &ApiState, jobs: &[Job]) -> Result<Vec<wire:
     Ok(jobs.iter().map(one).collect())
 }
 
-/// Returns the scores of these jobs.
 async fn scores(state: &ApiState, jobs: &[Job]) -> Result<HashMap<JobId, Score>, StoreError> {
     let made_one = |job: &&Job| !job.kind.is_case() && job.state == JobState::Succeeded;
     let ids: Vec<JobId> = jobs.iter().filter(made_one).map(|job| job.job_id).collect();

@@ -79,7 +79,6 @@ pub(crate) struct WaitContext {
     paused: Vec<(Uuid, PausedBy)>,
     /// Batches with replies being collected.
     collecting: Vec<Uuid>,
-    /// Time of reading.
     now: DateTime<Utc>,
 }
 

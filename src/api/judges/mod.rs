@@ -26,8 +26,7 @@ use crate::job::WaitReason;
 use crate::store::{Hold, HoldTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
 use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
 
-/// Maximum length of a pause message, characters.
-const MAX_MESSAGE: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 
 pub(crate) const PAUSE: &str = "/api/v1/judges/{name}/pause";
 pub(crate) const RESUME: &str = "/api/v1/judges/{name}/resume";
@@ -210,7 +209,7 @@ async fn hold(
         ))
     };
     let message = request.message.unwrap_or_default().trim().to_owned();
-    if message.chars().count() > MAX_MESSAGE || message.chars().any(char::is_control) {
+    if message.chars().count() > MAX_MESSAGE_CHARS || message.chars().any(char::is_control) {
         return refuse(
             "/message",
             "must be at most 500 characters, without control characters",

@@ -30,7 +30,6 @@ pub(crate) struct Spending {
 }
 
 impl Spending {
-    /// Reads the spending up to now.
     pub(crate) async fn load(state: &ApiState) -> Result<Self, StoreError> {
         let today = state.clock.now().date_naive();
         Ok(Self {

@@ -15,7 +15,6 @@ use crate::api::ApiState;
 use crate::store::{Aged, Expired, HoldTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
 use crate::wire::WorkerState;
 
-/// Minimum cache duration.
 const MIN_CACHE_TIME: Duration = Duration::from_secs(5);
 /// Timeout of reading. Scrapes time out after 10 s.
 const TIMEOUT: Duration = Duration::from_secs(8);

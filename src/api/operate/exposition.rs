@@ -28,7 +28,6 @@ impl Family {
         }
     }
 
-    /// Adds to the sample with these labels.
     pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
         *self.samples.entry(written(labels)).or_default() += value;
     }

@@ -19,12 +19,9 @@ use crate::score::trust::{Given, RatersCompared, raters};
 use crate::store::{GivenBy, Unrated};
 use crate::wire::{AnnotationItem, AnnotationOrder, Annotations, RaterPair, RaterPairs};
 
-/// Number of newest sessions considered.
-const NEWEST: u32 = 2_000;
-/// Number of newest ratings compared.
-const RATINGS: u32 = 20_000;
-/// Maximum number of reviewer pairs.
-const PAIRS: usize = 100;
+const MAX_SESSIONS: u32 = 2_000;
+const MAX_RATINGS: u32 = 20_000;
+const MAX_PAIRS: usize = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -60,12 +57,12 @@ pub(crate) async fn next(
         None => caller.name(FaultStatus::Unprocessable)?,
     };
     let ratings = state.store.ratings();
-    let mut found = ratings.unrated(&by, NEWEST).await?;
+    let mut found = ratings.unrated(&by, MAX_SESSIONS).await?;
     match order {
         AnnotationOrder::Sample => found.sort_by_cached_key(|it| Sha256::digest(it.session_id)),
         AnnotationOrder::LowScore => found.sort_by_key(|it| it.total),
         AnnotationOrder::Disagreement => {
-            let apart = ranges(ratings.shared(RATINGS).await?);
+            let apart = ranges(ratings.shared(MAX_RATINGS).await?);
             let range = |it: &Unrated| apart.get(&it.session_id).copied().max(Some(it.range));
             found.sort_by_key(|it| std::cmp::Reverse(range(it)));
         }
@@ -113,7 +110,7 @@ async fn get_raters(
 }
 
 pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
-    let shared = state.store.ratings().shared(RATINGS).await?;
+    let shared = state.store.ratings().shared(MAX_RATINGS).await?;
     let pair = |RatersCompared { a, b, scales }| RaterPair {
         a,
         b,
@@ -126,7 +123,11 @@ pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
             .collect(),
     };
     Ok(RaterPairs {
-        items: raters(shared).into_iter().take(PAIRS).map(pair).collect(),
+        items: raters(shared)
+            .into_iter()
+            .take(MAX_PAIRS)
+            .map(pair)
+            .collect(),
         next_cursor: None,
     })
 }

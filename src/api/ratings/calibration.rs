@@ -13,8 +13,7 @@ use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
 
 const MOST_CASES: usize = 200_000;
-/// Maximum number of reported errors.
-const MOST_FAULTS: usize = 20;
+const MAX_ERRORS: usize = 20;
 /// Maximum factor: a mean distance of a thousandth scores 0.
 const LARGEST_FACTOR: f64 = 1_000.0;
 
@@ -114,7 +113,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
 }
 
 fn check_share(faults: &mut Vec<RequestFault>, pointer: impl FnOnce() -> String, share: f64) {
-    if !(0.0..=1.0).contains(&share) && faults.len() < MOST_FAULTS {
+    if !(0.0..=1.0).contains(&share) && faults.len() < MAX_ERRORS {
         faults.push(fault(
             pointer(),
             format!("is {share}; a number from 0 to 1 is expected"),

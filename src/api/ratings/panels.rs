@@ -120,7 +120,6 @@ impl<'s> Sessions<'s> {
         }
     }
 
-    /// Returns all items of the next session.
     async fn next(&mut self) -> Result<Option<Vec<AskedOfPanel>>, StoreError> {
         let mut session: Vec<AskedOfPanel> = Vec::new();
         loop {

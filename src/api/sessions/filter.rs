@@ -9,7 +9,6 @@ use crate::score::session::Rating;
 use crate::store::{SessionFilter, SessionOrder};
 use crate::wire::{Scored, SessionStatus};
 
-/// Maximum number of ids in a filter.
 const MAX_IDS: usize = 500;
 
 /// Query parameters of the list of sessions, for the document.

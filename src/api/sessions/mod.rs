@@ -149,7 +149,6 @@ async fn put_session(
     Ok((status, location, Json(put)).into_response())
 }
 
-/// Stores a session from JSON.
 pub(crate) async fn put(
     api: Authorized,
     session_id: String,

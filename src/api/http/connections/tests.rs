@@ -39,7 +39,7 @@ async fn timeout_depends_on_activity() {
     );
     let sending = Sending::new(activity.clone());
     assert_eq!(ends_after(&limits, &activity).await, STALLED_AFTER);
-    let (record_progress, ended) = tokio::join!(
+    let (after_progress, ended) = tokio::join!(
         async {
             sleep(STALLED_AFTER / 2).await;
             sending.record_progress();
@@ -47,7 +47,7 @@ async fn timeout_depends_on_activity() {
         },
         ends_after(&limits, &activity)
     );
-    assert_eq!(ended, record_progress + STALLED_AFTER);
+    assert_eq!(ended, after_progress + STALLED_AFTER);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,11 +124,11 @@ async fn waiters_are_limited_by_slow_clients() {
     let limits = limits();
     let activity = [Activity::Sent, Activity::Handled].map(watch::Sender::new);
     let _leaves = [limits.leave().await.unwrap(), limits.leave().await.unwrap()];
-    let mut record_progress = Box::pin(ends_after(&limits, &activity[0]));
+    let mut ended = Box::pin(ends_after(&limits, &activity[0]));
     let mut works = Box::pin(ends_after(&limits, &activity[1]));
     tokio::select! {
         biased;
-        _ = &mut record_progress => panic!("its answer has just begun"),
+        _ = &mut ended => panic!("its answer has just begun"),
         _ = &mut works => panic!("its handler is at work"),
         leave = limits.leave() => assert!(leave.is_none()),
         () = sleep(Duration::ZERO) => panic!("it waited for nobody"),
@@ -136,7 +136,7 @@ async fn waiters_are_limited_by_slow_clients() {
     activity[1].send_replace(Activity::Awaited);
     tokio::select! {
         biased;
-        _ = &mut record_progress => panic!("its answer has just begun"),
+        _ = &mut ended => panic!("its answer has just begun"),
         _ = &mut works => panic!("it was silent for no second"),
         _ = limits.leave() => panic!("one may give way"),
         leave = limits.leave() => assert!(leave.is_none(), "that one alone"),

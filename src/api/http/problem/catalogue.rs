@@ -25,7 +25,6 @@ const fn row(
     }
 }
 
-/// All problem types of the API.
 #[rustfmt::skip]
 pub const ALL: &[ProblemType] = &[
     row("invalid-request", &[400, 422], "The request is not valid", "A body, path, query parameter or header has a fault; `errors` names each with a JSON pointer. 400 on the scoring routes of sessions, 422 elsewhere."),
@@ -80,7 +79,6 @@ pub const ALL: &[ProblemType] = &[
     row("storage-full", &[503], "The database's disk is full", "Make room on the disk of the database (of `gavel up`: the disk of its data folder), then try again; no restart is needed. Nothing of this request was written. Jobs that were accepted before are kept and go on by themselves."),
 ];
 
-/// Returns the row of [`ALL`] with that name.
 pub(crate) fn problem_type(slug: &str) -> ProblemType {
     const UNLISTED: ProblemType = row("internal", &[500], "A bug in gavel", "");
     ALL.iter()

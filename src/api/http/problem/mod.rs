@@ -196,7 +196,6 @@ impl ApiError {
         self.with_status(FaultStatus::Unprocessable)
     }
 
-    /// Sets the status of invalid input.
     pub(crate) fn with_status(self, fault_status: FaultStatus) -> Self {
         if let Self::Invalid { faults, .. } = self {
             return Self::Invalid {
@@ -221,7 +220,6 @@ impl ApiError {
         }
     }
 
-    /// Returns the delay before a retry, seconds.
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_)
         | Self::StorageFull(_)
@@ -350,7 +348,6 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Escapes a key for a JSON pointer.
 pub(crate) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

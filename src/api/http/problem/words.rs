@@ -198,8 +198,7 @@ const NO_HISTORY: &str = "set history.base_url (GAVEL_HISTORY_BASE_URL), or name
 const STALE_FORM: &str =
     "the form was made before this browser lost or changed its cookie, and nothing was done";
 
-/// Maximum number of reported errors of a file.
-const MOST_SHOWN: usize = crate::enqueue::FAULTS;
+const MAX_REPORTED_ERRORS: usize = crate::enqueue::FAULTS;
 
 fn media_type(declared: Option<&str>) -> String {
     match declared {
@@ -215,7 +214,7 @@ fn invalid(faults: &[RequestFault]) -> String {
         [one] if one.pointer.is_empty() => one.message.clone(),
         [one] => format!("{}: {}", one.pointer, one.message),
         // Reading a file stops after this number.
-        many if many.len() >= MOST_SHOWN => {
+        many if many.len() >= MAX_REPORTED_ERRORS => {
             format!("the first {} faults are told; see errors", many.len())
         }
         many => format!("{} faults; see errors", many.len()),
