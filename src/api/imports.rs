@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::api::ApiState;
 use crate::api::http::auth::Scope;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::links::begun;
 use crate::api::http::params::{NoQuery, Params, PathId, uuid};
@@ -69,7 +69,7 @@ impl From<ImportRow> for Import {
 /// Ended sessions without changes in the list are not fetched again. Ended imports are available for 90 days.
 #[utoipa::path(
     post, path = "/api/v1/sessions/import", tag = "sessions",
-    request_body(content = ImportBody, description = MAY_BE_LEFT_OUT, example = json!({
+    request_body(content = ImportBody, description = OPTIONAL_BODY, example = json!({
         "from": "https://tarsy.example.com", "status": ["completed", "failed"], "since": "30d"
     })),
     responses(

@@ -108,10 +108,10 @@ pub struct TrendItem {
     /// First day of the period in UTC. `from` and `to` may cut the first and the last period.
     pub period: NaiveDate,
     pub criteria_hash: String,
-    /// Whether these are the criteria that sessions are scored with now.
+    /// Whether new requests use these criteria.
     pub is_current: bool,
     pub scores: u64,
-    /// The mean total, 0-100; null without scores, as the median.
+    /// Mean total, 0-100. Mean and median are null without scores.
     pub mean: Option<f64>,
     pub median: Option<f64>,
 }

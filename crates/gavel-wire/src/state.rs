@@ -1,4 +1,4 @@
-//! Where a job stands, and where it may go from there.
+//! States of a job and the allowed transitions.
 //!
 //! ```text
 //!              claim                 record
@@ -24,7 +24,7 @@ text_enum! {
         /// Due, not claimed.
         Queued = "queued",
         Running = "running",
-        /// Was claimed, but met a closed gate or a long delay. Uses no worker.
+        /// Was claimed, then met a closed gate or a long delay. Makes no judge calls.
         Waiting = "waiting",
         Succeeded = "succeeded",
         /// Ended with an error class and a message.
@@ -72,8 +72,8 @@ text_enum! {
         NoWorker = "no_worker",
         /// No live worker can call its judge.
         NoWorkerForJudge = "no_worker_for_judge",
-        /// The batch's replies are being fetched through the judge's batch endpoint, within a day. POST to the
-        /// session's score calls the judge immediately.
+        /// The batch's replies are being fetched through the judge's batch endpoint, within a day. A POST to
+        /// the session's score endpoint scores it immediately.
         Economy = "economy",
         /// The judge failed too often in a row. A probe follows after the cool-down.
         BreakerOpen = "breaker_open",

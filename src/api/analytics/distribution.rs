@@ -55,7 +55,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distrib
         histogram.add(count.total, count.scores);
     }
     let mut warnings = counted.warnings();
-    warnings.extend(counted.warning_of_mixed());
+    warnings.extend(counted.mixed_criteria_warning());
     // Include sessions scored between the two queries.
     let sessions = u64::try_from(sessions).unwrap_or(0).max(counted.scores);
     let rating = |rating: Rating| RatingShare {

@@ -58,7 +58,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
     let counted = Counted::from_totals(&scores.iter().map(each).collect::<Vec<_>>());
     scores.retain(|score| score.made_by == counted.made_by);
     let mut warnings = counted.warnings();
-    warnings.extend(counted.warning_of_mixed());
+    warnings.extend(counted.mixed_criteria_warning());
     if sessions > i64::from(MAX_SESSIONS) {
         warnings.push(format!(
             "looked at: the newest {}",

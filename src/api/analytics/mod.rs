@@ -151,7 +151,7 @@ impl Counted {
     }
 
     /// Returns a warning if the scores have several criteria.
-    fn warning_of_mixed(&self) -> Option<String> {
+    fn mixed_criteria_warning(&self) -> Option<String> {
         (self.criteria > 1).then(|| {
             format!(
                 "scores of {} criteria are mixed; name one to compare like with like",
@@ -207,8 +207,13 @@ mod tests {
     #[test]
     fn warns_of_several_criteria() {
         let both = [count(MadeBy::Judge, "a", 25), count(MadeBy::Judge, "b", 25)];
-        let said = Counted::from_totals(&both).warning_of_mixed().unwrap();
+        let said = Counted::from_totals(&both)
+            .mixed_criteria_warning()
+            .unwrap();
         assert!(said.contains("2 criteria"), "{said}");
-        assert_eq!(Counted::from_totals(&both[..1]).warning_of_mixed(), None);
+        assert_eq!(
+            Counted::from_totals(&both[..1]).mixed_criteria_warning(),
+            None
+        );
     }
 }

@@ -99,7 +99,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
         scores: counted.scores,
         simulated: counted.is_simulated(),
         warnings: match (counted.scores, given) {
-            (0, None) => vec![nothing_lately(every, to)],
+            (0, None) => vec![no_recent_scores(every, to)],
             (0, Some(_)) | (1.., _) => counted.warnings(),
         },
         next_cursor: None,
@@ -107,7 +107,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
 }
 
 /// Returns the warning for a default range without scores, with a query for earlier ones.
-fn nothing_lately(every: Period, to: Option<DateTime<Utc>>) -> String {
+fn no_recent_scores(every: Period, to: Option<DateTime<Utc>>) -> String {
     let every = every.as_str();
     let looked_at = match to {
         None => format!("the last {PERIODS} {every}s"),

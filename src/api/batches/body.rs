@@ -41,7 +41,7 @@ pub(crate) fn format_named(media_type: Option<String>) -> Result<Format, ApiErro
 }
 
 /// Returns the fields other than `items`, at any position in the file.
-pub(crate) async fn head_of_json(
+pub(crate) async fn read_json_head(
     file: Arc<File>,
     limits: Limits,
 ) -> Result<BatchRequest, ApiError> {
@@ -72,14 +72,14 @@ const HEAD: [&str; 7] = [
 ];
 
 /// Rejects query parameters of a JSON batch that belong in its body.
-pub(crate) fn in_the_body(mut params: Params) -> Result<(), ApiError> {
+pub(crate) fn reject_body_fields(mut params: Params) -> Result<(), ApiError> {
     for name in HEAD {
         if params.is_given(name) {
             let message = "stands in the body of a batch in JSON, beside `items`: write it there";
             params.fault(name, message.to_owned());
         }
     }
-    params.drop_faulty();
+    params.drop_invalid();
     params.finish()
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError
         force_rescore: params.flag("force_rescore"),
         items: Vec::new(),
     };
-    if kind.is_none() && !params.is_faulty("kind") {
+    if kind.is_none() && !params.is_invalid("kind") {
         params.fault(
             "kind",
             "is missing: say in the query string what is scored, for example ?kind=query"

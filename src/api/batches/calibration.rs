@@ -66,7 +66,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
         .confidence_counts(id, MAX_ITEMS)
         .await?;
     let looked_at = batch.total.min(i64::from(MAX_ITEMS));
-    let made_by = whose_grades_count(&counts);
+    let made_by = included_grades(&counts);
     let mut calibration = calibration(&counts, made_by, looked_at);
     if batch.total > looked_at {
         let message = format!(
@@ -85,7 +85,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
 }
 
 /// Returns which grades count in addition to computed ones: those of real judges, or simulated ones if there are no others, as in reports.
-fn whose_grades_count(counts: &[ConfidenceCount]) -> MadeBy {
+fn included_grades(counts: &[ConfidenceCount]) -> MadeBy {
     let has = |made_by| counts.iter().any(|count| count.made_by == Some(made_by));
     if has(MadeBy::Simulated) && !has(MadeBy::Judge) {
         MadeBy::Simulated

@@ -79,7 +79,7 @@ pub(crate) async fn compare(
 ) -> Result<BatchComparison, ApiError> {
     let (a, b) = (params.take::<Uuid>("a"), params.take::<Uuid>("b"));
     for (name, given) in [("a", a), ("b", b)] {
-        if given.is_none() && !params.is_faulty(name) {
+        if given.is_none() && !params.is_invalid(name) {
             params.fault(name, "is missing: give the id of a batch".to_owned());
         }
     }

@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::body::{
-    check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener, refused,
-    weight,
+    check, check_budget, format_of, head_of_query, opener, read_json_head, refused,
+    reject_body_fields, weight,
 };
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
@@ -62,7 +62,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// All items are checked first. If one is invalid, no item is stored, and `errors` has the rows and columns of the
 /// first 20 errors. Duplicate item ids (`id`, `test_id`) are rejected, because comparisons couldn't distinguish them.
 /// JSON has `items` next to the other fields. For JSONL (`application/x-ndjson`), CSV (`text/csv`) and XLSX the other
-/// fields are in the query string. Table columns are payload fields, with lists and objects as JSON in the cell. 202
+/// fields are in the query string. Table columns are payload fields, with lists and objects as JSON in the cell. A 202
 /// means that all items are stored and will run. Sessions are scored again even if they have a score.
 #[utoipa::path(
     post, path = BATCHES, tag = "batches",
@@ -97,8 +97,8 @@ async fn post_batch(
     let format = format_of(&headers)?;
     let head = match format {
         Format::Json => {
-            in_the_body(params)?;
-            head_of_json(body.file.clone(), limits_of(&api)).await?
+            reject_body_fields(params)?;
+            read_json_head(body.file.clone(), limits_of(&api)).await?
         }
         Format::Jsonl | Format::Csv | Format::Xlsx => head_of_query(params)?,
     };

@@ -62,7 +62,7 @@ impl ReportPermits {
                 _at_once: permit,
                 _memory: self.memory.take(REPORT_BYTES).await?,
             }),
-            // The semaphore is not closed.
+            // The semaphore is never closed.
             Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(MAX_CONCURRENT_REPORTS)),
         }
     }

@@ -141,7 +141,7 @@ fn links(batch: &BatchRow, figures: &BatchFigures, usage: BatchUsage) -> BatchLi
     let failed = figures.count(JobState::Failed) > 0;
     BatchLinks {
         jobs: format!("/api/v1/jobs?batch_id={}", batch.batch_id),
-        spread: link(asks_again(batch.purpose), "spread"),
+        spread: link(is_repeated_scoring(batch.purpose), "spread"),
         pause: link(runs, "pause"),
         resume: link(paused && has_money, "resume"),
         cancel: link(runs || paused, "cancel"),
@@ -152,7 +152,7 @@ fn links(batch: &BatchRow, figures: &BatchFigures, usage: BatchUsage) -> BatchLi
 }
 
 /// Returns whether a session is scored several times for this purpose.
-fn asks_again(purpose: Purpose) -> bool {
+fn is_repeated_scoring(purpose: Purpose) -> bool {
     match purpose {
         Purpose::Repeat | Purpose::Jury => true,
         Purpose::Score | Purpose::Preview => false,

@@ -18,7 +18,7 @@ pub(crate) struct NamedCriteria {
 pub(crate) fn names(params: &mut Params) -> (String, String) {
     let mut one = |name: &'static str| {
         let text = params.text(name);
-        if text.is_none() && !params.is_faulty(name) {
+        if text.is_none() && !params.is_invalid(name) {
             params.fault(name, format!("is needed: {FORMS}"));
         }
         text.unwrap_or_default()

@@ -114,7 +114,7 @@ impl Groups {
 
     /// Returns the widest scope of the user's groups.
     fn scope(&self, headers: &HeaderMap) -> Result<Scope, ApiError> {
-        let named = sent_once(headers, self.header.as_str())?.map(HeaderValue::as_bytes);
+        let named = single_header(headers, self.header.as_str())?.map(HeaderValue::as_bytes);
         let named = String::from_utf8_lossy(named.unwrap_or_default());
         let groups = named.split(',').map(str::trim);
         let known = groups.flat_map(|group| {
@@ -285,7 +285,7 @@ impl Auth {
     /// Returns the transport between the client and the first proxy. Only a trusted proxy's headers count.
     pub(crate) fn transport(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Transport {
         match self.trusts(peer) {
-            true => Transport::said(headers),
+            true => Transport::from_headers(headers),
             false => Transport::Plain,
         }
     }
@@ -305,7 +305,7 @@ impl Auth {
             return Ok(None);
         }
         for name in USER_HEADERS {
-            let sent = sent_once(headers, name)?.map(|value| value.as_bytes().trim_ascii());
+            let sent = single_header(headers, name)?.map(|value| value.as_bytes().trim_ascii());
             if let Some(user) = sent.filter(|user| !user.is_empty()) {
                 return Ok(Some(user.to_vec()));
             }
@@ -315,7 +315,10 @@ impl Auth {
 }
 
 /// Returns a proxy header. Rejects a repeated one, because the client may have sent one of them.
-fn sent_once<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, ApiError> {
+fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: &str,
+) -> Result<Option<&'a HeaderValue>, ApiError> {
     let mut sent = headers.get_all(name).iter();
     let first = sent.next();
     match sent.next() {
@@ -341,8 +344,8 @@ impl Caller {
 
     /// Returns the display name. `None`: anonymous.
     pub(crate) fn who(&self) -> Option<String> {
-        let is_somebody = self.token.is_some() || self.forwarded.is_some();
-        is_somebody.then(|| self.signs_as())
+        let is_identified = self.token.is_some() || self.forwarded.is_some();
+        is_identified.then(|| self.signs_as())
     }
 
     /// Returns the default name for the caller's ratings.

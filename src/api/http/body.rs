@@ -22,7 +22,7 @@ use crate::memory::{JsonShape, blocking};
 use crate::score::{JsonError, parse_json};
 
 /// Description of optional request bodies.
-pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
+pub(crate) const OPTIONAL_BODY: &str = "May be left out";
 
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bodies up to this size are read without a memory reservation and on the request's thread.
@@ -173,7 +173,7 @@ pub(crate) async fn in_time<T>(
 }
 
 /// Maps a read error of a body: silence, disconnect or invalid compression.
-pub(crate) fn broken_off(error: &(dyn Error + 'static), fault_status: FaultStatus) -> ApiError {
+pub(crate) fn read_error(error: &(dyn Error + 'static), fault_status: FaultStatus) -> ApiError {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<TimeoutError>() {
@@ -207,11 +207,11 @@ pub(crate) async fn collect<E: Error + 'static>(
     let mut chunks = pin!(chunks);
     let reading = async {
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| broken_off(&error, fault_status))?;
+            let chunk = chunk.map_err(|error| read_error(&error, fault_status))?;
             if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
                 // Reserve memory for the entire body only after the client has sent the first part.
                 let whole = declared.unwrap_or(max).min(max);
-                memory.take_for_body(whole).await?;
+                memory.reserve_for_body(whole).await?;
                 bytes.reserve_exact(whole.saturating_sub(bytes.len()));
             }
             seen += chunk.len();

@@ -47,7 +47,7 @@ impl BodyMemory {
     }
 
     /// Reserves memory for a body, once: a layer may have read it already.
-    pub(crate) async fn take_for_body(&self, bytes: usize) -> Result<(), ApiError> {
+    pub(crate) async fn reserve_for_body(&self, bytes: usize) -> Result<(), ApiError> {
         let is_new = self.taken.lock().body.is_none();
         if let Some(budget) = self.budget.as_ref().filter(|_| is_new) {
             let taken = budget.take_for_reading(bytes as u64).await?;

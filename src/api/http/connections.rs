@@ -31,12 +31,12 @@ use tokio_util::task::TaskTracker;
 use tower::{ServiceExt as _, service_fn};
 use tower_http::timeout::TimeoutBody;
 
-use self::activity::{Activity, AwaitedBody, Sending, in_pieces};
+use self::activity::{Activity, AwaitedBody, Sending, split_body};
 use crate::config::HttpSettings;
 
 /// Returns the number of connections accepted beyond those with a request permit. Probes among them are served, other
 /// requests rejected. Lower if the descriptor limit allows only few requests.
-fn for_probes(max_requests: usize) -> usize {
+fn probe_connections(max_requests: usize) -> usize {
     max_requests.min(32)
 }
 
@@ -53,7 +53,7 @@ const PERMIT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Delay of accepting after a failure, such as no free descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Maximum buffered bytes of a request head. The guard rejects shorter heads, with an explanation.
+/// Maximum buffered bytes of a request head. Larger than the guard's limit, so that the guard can reject with an explanation.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 pub(super) fn is_probe(path: &str) -> bool {
@@ -76,7 +76,7 @@ pub(crate) async fn answer(
     loop {
         let taken = tokio::select! {
             () = stop.cancelled() => break,
-            taken = limits.take(&listener) => taken,
+            taken = limits.accept(&listener) => taken,
         };
         if let Some((stream, peer, place)) = taken {
             let serving = serve(
@@ -103,7 +103,7 @@ struct ConnectionLimits {
     /// Wakes the longest idle connection to close it.
     evict_idle: Notify,
     /// Number of new connections that need a place.
-    in_need: Arc<AtomicUsize>,
+    pending_connections: Arc<AtomicUsize>,
     /// Wakes the slowest client with a permit that reads or sends nothing, to close it.
     evict_slow: Notify,
     /// Number of such slow clients.
@@ -125,11 +125,11 @@ impl ConnectionLimits {
         Self {
             max: http.max_connections,
             places: Arc::new(Semaphore::new(
-                http.max_connections + for_probes(http.max_connections),
+                http.max_connections + probe_connections(http.max_connections),
             )),
             requests: Arc::new(Semaphore::new(http.max_connections)),
             evict_idle: Notify::new(),
-            in_need: Arc::default(),
+            pending_connections: Arc::default(),
             evict_slow: Notify::new(),
             slow: Arc::default(),
             waiting: Arc::default(),
@@ -139,12 +139,12 @@ impl ConnectionLimits {
         }
     }
 
-    async fn take(
+    async fn accept(
         &self,
         listener: &TcpListener,
     ) -> Option<(TcpStream, SocketAddr, ConnectionPermit)> {
         match listener.accept().await {
-            Ok((stream, peer)) => Some((stream, peer, self.place().await.ok()?)),
+            Ok((stream, peer)) => Some((stream, peer, self.connection_permit().await.ok()?)),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not taken");
                 let _need = EvictionRequest::new(self);
@@ -155,16 +155,16 @@ impl ConnectionLimits {
     }
 
     /// Returns a permit for a connection. At the limit, it evicts the longest idle connection. More connections than requests are allowed.
-    async fn place(&self) -> Result<ConnectionPermit, AcquireError> {
+    async fn connection_permit(&self) -> Result<ConnectionPermit, AcquireError> {
         let _need = (self.places.available_permits() == 0).then(|| EvictionRequest::new(self));
         self.places.clone().acquire_owned().await
     }
 
     /// Returns a request permit. Without a free one, it evicts the slowest client. Returns `None` immediately without
     /// slow clients, because the remaining connections are for probes.
-    async fn leave(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(leave) = self.requests.clone().try_acquire_owned() {
-            return Some(leave);
+    async fn request_permit(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = self.requests.clone().try_acquire_owned() {
+            return Some(permit);
         }
         let _waiting = CountGuard::new(&self.waiting);
         if self.waiting.load(Ordering::SeqCst) > self.slow.load(Ordering::SeqCst) {
@@ -176,23 +176,23 @@ impl ConnectionLimits {
                 sleep(PERMIT_RETRY_INTERVAL).await;
             }
         };
-        let leave = tokio::select! {
+        let permit = tokio::select! {
             biased;
-            leave = self.requests.clone().acquire_owned() => leave.ok(),
+            permit = self.requests.clone().acquire_owned() => permit.ok(),
             () = sleep(PERMIT_TIMEOUT) => None,
             never = asking => never,
         };
         // Consume an unused signal, otherwise the next slow client would be closed without need.
         let _ = self.evict_slow.notified().now_or_never();
-        leave
+        permit
     }
 
     /// Returns when a silent connection must be closed. Ignores outdated signals.
-    async fn needed(&self, keeps_leave: bool) {
+    async fn eviction_needed(&self, holds_permit: bool) {
         loop {
             let is_needed = tokio::select! {
-                () = self.evict_idle.notified() => self.in_need.load(Ordering::SeqCst) > 0,
-                () = self.evict_slow.notified(), if keeps_leave => self.requests.available_permits() == 0,
+                () = self.evict_idle.notified() => self.pending_connections.load(Ordering::SeqCst) > 0,
+                () = self.evict_slow.notified(), if holds_permit => self.requests.available_permits() == 0,
             };
             if is_needed {
                 return;
@@ -201,7 +201,7 @@ impl ConnectionLimits {
     }
 
     /// Returns when a connection has timed out or is evicted.
-    async fn silent(&self, mut activity: watch::Receiver<Activity>) {
+    async fn wait_until_closed(&self, mut activity: watch::Receiver<Activity>) {
         let mut until_request = self.header;
         loop {
             let now = *activity.borrow_and_update();
@@ -217,7 +217,7 @@ impl ConnectionLimits {
                     let _sends = (now == Activity::Awaited).then(|| CountGuard::new(&self.slow));
                     sleep(gives_way_after).await;
                     let _takes = (now == Activity::Sent).then(|| CountGuard::new(&self.slow));
-                    self.needed(now != Activity::Idle).await;
+                    self.eviction_needed(now != Activity::Idle).await;
                 };
                 tokio::select! {
                     () = sleep(longest) => {}
@@ -240,7 +240,7 @@ struct EvictionRequest {
 
 impl EvictionRequest {
     fn new(limits: &ConnectionLimits) -> Self {
-        let one = CountGuard::new(&limits.in_need);
+        let one = CountGuard::new(&limits.pending_connections);
         limits.evict_idle.notify_one();
         Self { _one: one }
     }
@@ -270,11 +270,11 @@ async fn handle(
     activity: Arc<watch::Sender<Activity>>,
 ) -> Response {
     let is_probe = is_probe(request.uri().path());
-    let leave = match is_probe {
+    let permit = match is_probe {
         true => limits.requests.clone().try_acquire_owned().ok(),
-        false => limits.leave().await,
+        false => limits.request_permit().await,
     };
-    let is_refused = leave.is_none() && !is_probe;
+    let is_refused = permit.is_none() && !is_probe;
     if is_refused {
         request.extensions_mut().insert(AtCapacity(limits.max));
     }
@@ -288,8 +288,8 @@ async fn handle(
     }
     let sending = Sending::new(activity);
     response.map(|body| {
-        Body::new(in_pieces(body).map_frame(move |frame| {
-            let _ = &leave;
+        Body::new(split_body(body).map_frame(move |frame| {
+            let _ = &permit;
             sending.record_progress();
             frame
         }))
@@ -325,7 +325,7 @@ async fn serve(
         biased;
         // Errors of the client are ignored.
         _ = serving.as_mut() => return,
-        () = limits.silent(activity.subscribe()) => return,
+        () = limits.wait_until_closed(activity.subscribe()) => return,
         () = stop.cancelled() => serving.as_mut().graceful_shutdown(),
     }
     let mut under_way = activity.subscribe();

@@ -36,7 +36,7 @@ pub(crate) fn or_unchanged(
     etag: &str,
     answer: impl FnOnce() -> Response,
 ) -> Response {
-    let mut response = if none_match_holds(headers, etag) {
+    let mut response = if matches_if_none_match(headers, etag) {
         // Same header as in a full response. The compression layer adds it only with a body.
         let vary = [(VARY, HeaderValue::from_static("accept-encoding"))];
         (StatusCode::NOT_MODIFIED, vary).into_response()
@@ -53,7 +53,7 @@ pub(crate) fn or_unchanged(
 }
 
 /// Returns whether `If-None-Match` matches: one of its tags, or `*`.
-fn none_match_holds(headers: &HeaderMap, etag: &str) -> bool {
+fn matches_if_none_match(headers: &HeaderMap, etag: &str) -> bool {
     let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     headers
         .get_all(IF_NONE_MATCH)
@@ -92,7 +92,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(IF_NONE_MATCH, HeaderValue::from_str(sent).unwrap());
-            assert_eq!(none_match_holds(&headers, "W/\"a\""), holds, "{sent}");
+            assert_eq!(matches_if_none_match(&headers, "W/\"a\""), holds, "{sent}");
         }
     }
 }

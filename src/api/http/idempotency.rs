@@ -167,7 +167,7 @@ where
             let work = work(IdempotentId(Some(reservation)));
             let lease = KeyLease::new(state, &wish, began);
             // Runs in a separate task, so that a client that disconnects can fetch the response later.
-            let work = settled(state.clone(), wish, lease, work).in_current_span();
+            let work = run_under_lease(state.clone(), wish, lease, work).in_current_span();
             let done = state.keyed.spawn(work).await;
             done.unwrap_or_else(|_| {
                 Err(ApiError::Internal(
@@ -330,7 +330,7 @@ impl KeyDisposition {
 }
 
 /// Reads a successful response for storage. `Err`: the response, with the disposition of its key.
-async fn kept(response: Response) -> Result<KeptAnswer, (KeyDisposition, Response)> {
+async fn to_stored(response: Response) -> Result<KeptAnswer, (KeyDisposition, Response)> {
     if !response.status().is_success() {
         let fate = KeyDisposition::of(response.status(), response.extensions().get());
         return Err((fate, response));

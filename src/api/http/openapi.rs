@@ -9,7 +9,7 @@ use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuild
 use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
-use super::body::MAY_BE_LEFT_OUT;
+use super::body::OPTIONAL_BODY;
 use super::problem::{ALL, MEDIA_TYPE};
 use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
@@ -344,7 +344,7 @@ fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
         operation.security = Some(vec![SecurityRequirement::new(BEARER, [scope.as_str()])]);
     }
     if let Some(RefOr::T(body)) = &mut operation.request_body {
-        let left_out = body.description.as_deref() == Some(MAY_BE_LEFT_OUT);
+        let left_out = body.description.as_deref() == Some(OPTIONAL_BODY);
         body.required = Some(if left_out {
             Required::False
         } else {

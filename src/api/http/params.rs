@@ -133,7 +133,7 @@ impl Params {
         self.text("cursor").map(Cursor)
     }
 
-    pub(crate) fn is_faulty(&self, name: &str) -> bool {
+    pub(crate) fn is_invalid(&self, name: &str) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| fault.pointer.strip_prefix('/') == Some(name))
     }
@@ -144,9 +144,9 @@ impl Params {
     }
 
     /// Removes parameters with an error, so that it isn't reported twice.
-    pub(crate) fn drop_faulty(&mut self) {
+    pub(crate) fn drop_invalid(&mut self) {
         let mut pairs = std::mem::take(&mut self.pairs);
-        pairs.retain(|(name, _)| !self.is_faulty(name));
+        pairs.retain(|(name, _)| !self.is_invalid(name));
         self.pairs = pairs;
     }
 

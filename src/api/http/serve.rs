@@ -35,7 +35,7 @@ pub async fn serve(
         answers_on,
     } = leaving;
     let router =
-        router(state, pages)?.layer(from_fn_with_state(draining.clone(), last_on_its_connection));
+        router(state, pages)?.layer(from_fn_with_state(draining.clone(), close_connections));
     let stop = CancellationToken::new();
     let stopping = async {
         draining.cancelled().await;
@@ -50,7 +50,7 @@ pub async fn serve(
 }
 
 /// Asks clients to close their connection, because closing it from here could break a request in transit.
-async fn last_on_its_connection(
+async fn close_connections(
     State(draining): State<CancellationToken>,
     request: Request,
     next: Next,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
-use super::body::{broken_off, in_time};
+use super::body::{in_time, read_error};
 use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::config::HttpSettings;
@@ -72,16 +72,16 @@ async fn spool<E: std::error::Error + 'static>(
     if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
         return Err(ApiError::BatchTooLarge(max));
     }
-    let file = blocking(tempfile::tempfile).await.map_err(no_room)?;
+    let file = blocking(tempfile::tempfile).await.map_err(file_error)?;
     let mut file = tokio::fs::File::from_std(file);
     let (mut seen, mut digest) = (0_usize, Sha256::new());
     let mut chunks = pin!(chunks);
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| broken_off(&error, FaultStatus::Unprocessable))?;
+        let chunk = chunk.map_err(|error| read_error(&error, FaultStatus::Unprocessable))?;
         seen = seen.saturating_add(chunk.len());
         if seen <= max {
             digest.update(&chunk);
-            file.write_all(&chunk).await.map_err(no_room)?;
+            file.write_all(&chunk).await.map_err(file_error)?;
         } else if seen > max.saturating_add(DISCARD_BYTES) {
             break;
         }
@@ -89,13 +89,13 @@ async fn spool<E: std::error::Error + 'static>(
     if seen > max {
         return Err(ApiError::BatchTooLarge(max));
     }
-    file.flush().await.map_err(no_room)?;
+    file.flush().await.map_err(file_error)?;
     Ok(Spooled {
         file: Arc::new(file.into_std().await),
         digest: digest.finalize().into(),
     })
 }
 
-fn no_room(error: io::Error) -> ApiError {
+fn file_error(error: io::Error) -> ApiError {
     ApiError::Internal(format!("keeping a large body in a temporary file: {error}"))
 }

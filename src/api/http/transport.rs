@@ -31,7 +31,7 @@ impl Transport {
 
     /// Parses the forwarded protocol, without checking the sender. With several proxies, the first value is from the
     /// one that met the client.
-    pub(super) fn said(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let protocol = headers.get("x-forwarded-proto");
         let protocol = protocol.and_then(|value| value.to_str().ok()?.split(',').next());
         match protocol {

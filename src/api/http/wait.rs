@@ -102,14 +102,14 @@ async fn watch<T, F: Future<Output = Option<Option<T>>>>(
             None => listener = Some(listen()),
             Some(listener) => {
                 // Without an event, the poll is due anyway.
-                let _ = tokio::time::timeout_at(next, heard_of(listener, id)).await;
+                let _ = tokio::time::timeout_at(next, wait_for_event(listener, id)).await;
             }
         }
     }
 }
 
 /// Waits until an event of the job arrives, or may have been missed.
-async fn heard_of(listener: &mut Listener, id: JobId) {
+async fn wait_for_event(listener: &mut Listener, id: JobId) {
     loop {
         match listener.next(MAX_EVENTS_PER_READ).await {
             Heard::Lost(_) | Heard::Restored => return,

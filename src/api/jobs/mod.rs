@@ -36,7 +36,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(retry_job))
 }
 
-fn shown_call(call: JudgeCallRow) -> Call {
+fn call_view(call: JudgeCallRow) -> Call {
     Call {
         call_id: call.call_id,
         judge: call.judge,
@@ -157,7 +157,7 @@ pub(crate) async fn read_with_calls(state: &ApiState, id: &str) -> Result<JobDet
 
 async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
     let rows = state.store.calls().of_job(id).await?;
-    Ok(rows.into_iter().map(shown_call).collect())
+    Ok(rows.into_iter().map(call_view).collect())
 }
 
 /// Cancels a job that has not ended. Later replies of its judge are dropped.

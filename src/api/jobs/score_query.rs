@@ -149,7 +149,7 @@ async fn score_query(
     let job = job.map_err(refused)?;
     api.memory.release();
     let limit = WaitLimit::from_headers(&headers, prefer);
-    let answer = match last_seen(&api, job, limit).await {
+    let answer = match poll_until_ended(&api, job, limit).await {
         job if job.state.is_terminal() => outcome(job)?,
         job => limit.over(job)?,
     };
@@ -219,7 +219,7 @@ impl WaitLimit {
 }
 
 /// Returns the job once it has ended or the wait is over. Reads the store, because another process may run the job.
-async fn last_seen(state: &ApiState, job: Job, limit: WaitLimit) -> Job {
+async fn poll_until_ended(state: &ApiState, job: Job, limit: WaitLimit) -> Job {
     // An earlier try of the same request may have created it.
     if job.state.is_terminal() {
         return job;

@@ -59,7 +59,7 @@ fn remedy(
 }
 
 /// Returns the wait stored in a row until it expires. After that, the state of the job's lane counts.
-fn own_wait(state: JobState, wait: Option<&Wait>, now: DateTime<Utc>) -> Option<&Wait> {
+fn stored_wait(state: JobState, wait: Option<&Wait>, now: DateTime<Utc>) -> Option<&Wait> {
     wait.filter(|wait| state == JobState::Waiting && wait.until.is_none_or(|until| until > now))
 }
 
@@ -130,7 +130,7 @@ impl WaitContext {
                 return None;
             }
         };
-        let wait = own_wait(job.state, job.wait.as_ref(), self.now);
+        let wait = stored_wait(job.state, job.wait.as_ref(), self.now);
         let mut target = held.map(|hold| match &hold.target {
             HoldTarget::Queue => WaitTarget::Queue,
             HoldTarget::Judge(_) => WaitTarget::Judge,
@@ -226,7 +226,7 @@ impl WaitContext {
     pub(crate) fn stopped(&self, judges: &BTreeSet<Option<String>>) -> Option<Stopped> {
         let mut stopped: Vec<Stopped> = Vec::with_capacity(judges.len());
         for judge in judges {
-            stopped.push(self.stop_of(judge.as_deref())?);
+            stopped.push(self.stop_for(judge.as_deref())?);
         }
         let others = stopped.len().saturating_sub(1);
         let first = stopped
@@ -244,7 +244,7 @@ impl WaitContext {
         })
     }
 
-    fn stop_of(&self, judge: Option<&str>) -> Option<Stopped> {
+    fn stop_for(&self, judge: Option<&str>) -> Option<Stopped> {
         let (target, why, until, said) = match self.hold_of(judge) {
             Some(hold) => {
                 let said = Some(hold.message.as_str()).filter(|said| !said.is_empty());
@@ -331,7 +331,7 @@ mod tests {
             (JobState::Queued, Some(30), false),
         ] {
             let wait = wait(until);
-            let held = own_wait(state, Some(&wait), at(10));
+            let held = stored_wait(state, Some(&wait), at(10));
             assert_eq!(held.is_some(), holds, "{state:?} until {until:?}");
         }
     }

@@ -17,7 +17,7 @@ use self::spending::Spending;
 use self::workers::with_judges;
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::params::{NoQuery, PathId};
 use crate::api::http::problem::{ApiError, FaultStatus};
@@ -122,7 +122,7 @@ async fn list_judges(State(state): State<ApiState>, _: NoQuery) -> Result<Json<J
 pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
     let holds = state.store.holds().list(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
-    for row in rows_of_live_workers(state).await? {
+    for row in live_gate_rows(state).await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
     }
     let spending = Spending::load(state).await?;
@@ -158,7 +158,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
     })
 }
 
-async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
+async fn live_gate_rows(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
     Ok(state.store.judges().list(state.worker_stale_after).await?)
 }
 
@@ -183,7 +183,7 @@ async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> 
     // Accepts unlisted judges that could be called, because some providers allow any model.
     if state.enqueue.check_judge(&name).is_err() {
         let holds = state.store.holds().list(state.clock.now()).await?;
-        let rows = rows_of_live_workers(state).await?;
+        let rows = live_gate_rows(state).await?;
         let known = names(state, &holds, rows.iter().map(|row| &row.name));
         if !known.contains(&name) {
             return Err(ApiError::JudgeNotFound {
@@ -277,7 +277,7 @@ async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiEr
 #[utoipa::path(
     post, path = PAUSE, tag = "judges",
     params(("name" = String, Path, description = "The judge")),
-    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the key is changed"})),
+    request_body(content = PauseRequest, description = OPTIONAL_BODY, example = json!({"message": "the key is changed"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
         (status = 404, description = "judge-not-found"),
@@ -319,12 +319,12 @@ pub(crate) async fn resume(api: Authorized, name: String) -> Result<Resumed, Api
     let holds = api.store.holds().list(now).await?;
     let capped = |hold: &&Hold| hold.target == target && hold.reason == WaitReason::Budget;
     if let Some(hold) = holds.iter().find(capped) {
-        return Err(ApiError::JudgeCapped(why_capped(&name, hold)));
+        return Err(ApiError::JudgeCapped(cap_message(&name, hold)));
     }
     release(&api, &target).await
 }
 
-fn why_capped(name: &str, hold: &Hold) -> String {
+fn cap_message(name: &str, hold: &Hold) -> String {
     let until = hold.until.map_or_else(String::new, |until| {
         let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
         format!(", and it goes on by itself at {until}")

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::{hold, release};
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::params::NoQuery;
 use crate::api::http::problem::ApiError;
@@ -69,7 +69,7 @@ pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
 /// Pauses the queue: no job starts until it is resumed. Workers see the hold within a second and may start a job until then.
 #[utoipa::path(
     post, path = PAUSE, tag = "judges",
-    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the database moves"})),
+    request_body(content = PauseRequest, description = OPTIONAL_BODY, example = json!({"message": "the database moves"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
     ),

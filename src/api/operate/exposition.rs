@@ -29,12 +29,12 @@ impl Family {
     }
 
     pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
-        *self.samples.entry(written(labels)).or_default() += value;
+        *self.samples.entry(format_labels(labels)).or_default() += value;
     }
 
     /// Raises the sample with these labels to at least `value`.
     pub(crate) fn raise(&mut self, labels: &[(&str, &str)], value: f64) {
-        let sample = self.samples.entry(written(labels)).or_insert(value);
+        let sample = self.samples.entry(format_labels(labels)).or_insert(value);
         *sample = sample.max(value);
     }
 
@@ -56,7 +56,7 @@ impl Family {
     }
 }
 
-fn written(labels: &[(&str, &str)]) -> String {
+fn format_labels(labels: &[(&str, &str)]) -> String {
     if labels.is_empty() {
         return String::new();
     }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
 use crate::api::http::links::{begun, job_path, job_ref};
@@ -46,7 +46,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         ("session_id" = Uuid, Path, description = "The session"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
     ),
-    request_body(content = ScoreRequest, description = MAY_BE_LEFT_OUT, example = json!({"force_rescore": false})),
+    request_body(content = ScoreRequest, description = OPTIONAL_BODY, example = json!({"force_rescore": false})),
     responses(
         (status = 200, description = "The score", body = Score),
         (status = 202, description = "The job that will make the score", body = JobRef, headers(

@@ -63,7 +63,7 @@ impl AwaitedBody {
         }
     }
 
-    fn tell(&self, before: Activity, now: Activity) {
+    fn set(&self, before: Activity, now: Activity) {
         // A response may start before its request is read.
         self.activity.send_if_modified(|activity| {
             let is_before = *activity == before;
@@ -85,15 +85,15 @@ impl http_body::Body for AwaitedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
-            Poll::Pending => self.tell(Activity::Handled, Activity::Awaited),
+            Poll::Pending => self.set(Activity::Handled, Activity::Awaited),
             Poll::Ready(Some(Ok(frame))) => {
                 self.came += frame.data_ref().map_or(0, Bytes::len);
                 if self.came >= PIECE_BYTES || self.body.is_end_stream() {
                     self.came = 0;
-                    self.tell(Activity::Awaited, Activity::Handled);
+                    self.set(Activity::Awaited, Activity::Handled);
                 }
             }
-            Poll::Ready(Some(Err(_)) | None) => self.tell(Activity::Awaited, Activity::Handled),
+            Poll::Ready(Some(Err(_)) | None) => self.set(Activity::Awaited, Activity::Handled),
         }
         polled
     }
@@ -108,7 +108,7 @@ impl http_body::Body for AwaitedBody {
 }
 
 /// Splits a body into pieces of at most [`PIECE_BYTES`]. Its length is already in the response head.
-pub(super) fn in_pieces(body: Body) -> Body {
+pub(super) fn split_body(body: Body) -> Body {
     let longest = body.size_hint().upper();
     let is_small = longest.is_some_and(|bytes| bytes <= PIECE_BYTES as u64);
     if is_small || body.is_end_stream() {

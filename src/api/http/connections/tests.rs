@@ -16,7 +16,7 @@ fn limits() -> Arc<ConnectionLimits> {
 /// Returns the time after which a connection without progress ends.
 async fn ends_after(limits: &ConnectionLimits, activity: &watch::Sender<Activity>) -> Duration {
     let begun = tokio::time::Instant::now();
-    limits.silent(activity.subscribe()).await;
+    limits.wait_until_closed(activity.subscribe()).await;
     begun.elapsed()
 }
 
@@ -57,12 +57,12 @@ async fn evicts_longest_idle() {
     let activity = activity.map(watch::Sender::new);
     let silent = activity.iter().map(|at| Box::pin(ends_after(&limits, at)));
     let mut ended = futures::future::select_all(silent);
-    for _ in 0..limits.max + for_probes(limits.max) {
-        limits.place().await.unwrap().forget();
+    for _ in 0..limits.max + probe_connections(limits.max) {
+        limits.connection_permit().await.unwrap().forget();
     }
     tokio::select! {
         _ = &mut ended => panic!("they have just come"),
-        _ = limits.place() => panic!("there was no room"),
+        _ = limits.connection_permit() => panic!("there was no room"),
         () = sleep(IDLE_AFTER / 2) => {}
     }
     tokio::select! {
@@ -71,7 +71,7 @@ async fn evicts_longest_idle() {
     }
     tokio::select! {
         (after, first, _) = ended => assert_eq!((after, first), (IDLE_AFTER * 3 / 2, 1)),
-        _ = limits.place() => panic!("nobody gave way"),
+        _ = limits.connection_permit() => panic!("nobody gave way"),
     }
 }
 
@@ -79,7 +79,10 @@ async fn evicts_longest_idle() {
 async fn evicts_client_that_reads_nothing() {
     let limits = limits();
     let activity = [Activity::Sent, Activity::Idle].map(watch::Sender::new);
-    let mut leaves = vec![limits.leave().await.unwrap(), limits.leave().await.unwrap()];
+    let mut permits = vec![
+        limits.request_permit().await.unwrap(),
+        limits.request_permit().await.unwrap(),
+    ];
     let mut slow = Box::pin(ends_after(&limits, &activity[0]));
     let mut idle = Box::pin(ends_after(&limits, &activity[1]));
     tokio::select! {
@@ -93,18 +96,21 @@ async fn evicts_client_that_reads_nothing() {
     }
     let evict_slow = async {
         let ended = slow.await;
-        leaves.pop();
+        permits.pop();
         ended
     };
-    let (leave, ended) = tokio::join!(limits.leave(), evict_slow);
-    assert!(leave.is_some());
+    let (permit, ended) = tokio::join!(limits.request_permit(), evict_slow);
+    assert!(permit.is_some());
     assert_eq!(ended, SLOW_AFTER + IDLE_AFTER);
 }
 
 #[tokio::test(start_paused = true)]
 async fn evicts_slow_sender_but_not_running_handler() {
     let limits = limits();
-    let _leaves = [limits.leave().await.unwrap(), limits.leave().await.unwrap()];
+    let _permits = [
+        limits.request_permit().await.unwrap(),
+        limits.request_permit().await.unwrap(),
+    ];
     let activity = [Activity::Awaited, Activity::Handled].map(watch::Sender::new);
     let mut slow = Box::pin(ends_after(&limits, &activity[0]));
     let mut works = Box::pin(ends_after(&limits, &activity[1]));
@@ -115,7 +121,7 @@ async fn evicts_slow_sender_but_not_running_handler() {
     tokio::select! {
         ended = &mut slow => assert_eq!(ended, 3 * IDLE_AFTER),
         _ = &mut works => panic!("its handler doesn't wait for it"),
-        _ = limits.leave() => panic!("nobody gave way"),
+        _ = limits.request_permit() => panic!("nobody gave way"),
     }
 }
 
@@ -123,14 +129,17 @@ async fn evicts_slow_sender_but_not_running_handler() {
 async fn waiters_are_limited_by_slow_clients() {
     let limits = limits();
     let activity = [Activity::Sent, Activity::Handled].map(watch::Sender::new);
-    let _leaves = [limits.leave().await.unwrap(), limits.leave().await.unwrap()];
+    let _permits = [
+        limits.request_permit().await.unwrap(),
+        limits.request_permit().await.unwrap(),
+    ];
     let mut ended = Box::pin(ends_after(&limits, &activity[0]));
     let mut works = Box::pin(ends_after(&limits, &activity[1]));
     tokio::select! {
         biased;
         _ = &mut ended => panic!("its answer has just begun"),
         _ = &mut works => panic!("its handler is at work"),
-        leave = limits.leave() => assert!(leave.is_none()),
+        permit = limits.request_permit() => assert!(permit.is_none()),
         () = sleep(Duration::ZERO) => panic!("it waited for nobody"),
     }
     activity[1].send_replace(Activity::Awaited);
@@ -138,8 +147,8 @@ async fn waiters_are_limited_by_slow_clients() {
         biased;
         _ = &mut ended => panic!("its answer has just begun"),
         _ = &mut works => panic!("it was silent for no second"),
-        _ = limits.leave() => panic!("one may give way"),
-        leave = limits.leave() => assert!(leave.is_none(), "that one alone"),
+        _ = limits.request_permit() => panic!("one may give way"),
+        permit = limits.request_permit() => assert!(permit.is_none(), "that one alone"),
         () = sleep(Duration::ZERO) => panic!("it waited for nobody"),
     }
 }
@@ -154,7 +163,7 @@ async fn bytewise_bodies_do_not_block_others() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let http = HttpSettings {
-        max_connections: 2 * for_probes(usize::MAX),
+        max_connections: 2 * probe_connections(usize::MAX),
         ..super::super::body::tests::limits()
     };
     let stop = CancellationToken::new();
@@ -191,7 +200,7 @@ async fn bytewise_bodies_do_not_block_others() {
 #[tokio::test]
 async fn splits_only_large_bodies() {
     let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(2 * PIECE_BYTES + 1).collect();
-    let pieces: Vec<Bytes> = in_pieces(Body::from(bytes.clone()))
+    let pieces: Vec<Bytes> = split_body(Body::from(bytes.clone()))
         .into_data_stream()
         .try_collect()
         .await
@@ -200,9 +209,9 @@ async fn splits_only_large_bodies() {
     assert_eq!(lengths, [PIECE_BYTES, PIECE_BYTES, 1]);
     let whole: Vec<u8> = pieces.iter().flatten().copied().collect();
     assert!(whole == bytes);
-    let small = in_pieces(Body::from("small"));
+    let small = split_body(Body::from("small"));
     assert_eq!(small.size_hint().exact(), Some(5));
-    assert!(in_pieces(Body::empty()).is_end_stream());
+    assert!(split_body(Body::empty()).is_end_stream());
 }
 
 #[tokio::test]
