@@ -1,9 +1,8 @@
 //! HTTP API: one folder per resource, common parts in `http`. Accesses judges, queue and workers only through the store.
 //!
 //! ```text
-//! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶
-//! handler ─▶ typed function ─▶ enqueue | store
-//! pages ─▶ access (scope, limits, idempotency) ─▶┘
+//! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ typed function ─▶ enqueue | store
+//!                                                                       pages ─▶ access (scope, limits, idempotency) ─▶┘
 //! ```
 //!
 //! [`problem::ALL`] lists all errors, `/openapi.json` the rest. [`serve`] adds the peer's address to each request.
@@ -65,7 +64,7 @@ pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 #[async_trait]
 pub trait Health: Send + Sync {
     /// Returns failed checks: the name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`, `clock`, `retention`, `workers`) and a
-    /// sentence with the remedy. Examples: Redis unavailable, no judge configured, invalid criteria file at reload.
+    /// sentence with the remedy. Empty if healthy. Examples: Redis unavailable, no judge configured, invalid criteria file at reload.
     async fn degraded(&self) -> Vec<(&'static str, String)>;
     fn draining(&self) -> bool;
 }
