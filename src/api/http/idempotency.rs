@@ -126,7 +126,7 @@ async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Respon
     let work = |keyed_id: IdempotentId| {
         parts.extensions.insert(keyed_id);
         let answered = next.run(Request::from_parts(parts, body));
-        async { kept(answered.await).await }
+        async { to_stored(answered.await).await }
     };
     do_once(state, key, asked, work)
         .await?
@@ -180,7 +180,7 @@ where
 
 /// Runs the work under its lease and stores the response. When the lease lapses the work is dropped, because another
 /// request may have acquired the key.
-async fn settled<E>(
+async fn run_under_lease<E>(
     state: ApiState,
     wish: KeyUse,
     lease: KeyLease,

@@ -228,7 +228,7 @@ async fn large_response_is_active_until_read() {
         stream.write_all(asked).await.unwrap();
         let mut read = vec![stream.read_u8().await.unwrap()];
         stop.cancel();
-        sleep(2 * CLOSING).await;
+        sleep(2 * CLOSE_TIMEOUT).await;
         stream.read_to_end(&mut read).await.unwrap();
         read
     };
