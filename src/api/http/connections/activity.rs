@@ -63,7 +63,7 @@ impl AwaitedBody {
         }
     }
 
-    fn set(&self, before: Activity, now: Activity) {
+    fn mark(&self, before: Activity, now: Activity) {
         // A response may start before its request is read.
         self.activity.send_if_modified(|activity| {
             let is_before = *activity == before;
@@ -85,15 +85,15 @@ impl http_body::Body for AwaitedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
-            Poll::Pending => self.set(Activity::Handled, Activity::Awaited),
+            Poll::Pending => self.mark(Activity::Handled, Activity::Awaited),
             Poll::Ready(Some(Ok(frame))) => {
                 self.came += frame.data_ref().map_or(0, Bytes::len);
                 if self.came >= PIECE_BYTES || self.body.is_end_stream() {
                     self.came = 0;
-                    self.set(Activity::Awaited, Activity::Handled);
+                    self.mark(Activity::Awaited, Activity::Handled);
                 }
             }
-            Poll::Ready(Some(Err(_)) | None) => self.set(Activity::Awaited, Activity::Handled),
+            Poll::Ready(Some(Err(_)) | None) => self.mark(Activity::Awaited, Activity::Handled),
         }
         polled
     }
