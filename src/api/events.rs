@@ -1,4 +1,4 @@
-//! GET `/api/v1/events`: what happens, as Server-Sent Events. Reads along with the process's feed, never asks the store.
+//! GET `/api/v1/events`: Server-Sent Events from the process's feed, without store queries.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -25,22 +25,19 @@ use crate::events::{Event, EventType, Feed, Heard, Listener, Start, StoredEvent}
 use crate::job::JobId;
 use crate::wire::Problem;
 
-/// How long a client should stay away before it connects again, milliseconds.
+/// Reconnect delay of clients, milliseconds.
 const RETRY_MS: u64 = 2_000;
-/// How long a stream lasts. A token or sign-in that was revoked listens no longer than that.
-const LONGEST: Duration = Duration::from_secs(600);
-/// How long a stream may be silent.
-const BEAT: Duration = Duration::from_secs(15);
-/// How many events go into one piece of the stream.
-const PAGE: usize = 64;
-/// How long a new stream waits for what there was before this process.
-const FILL: Duration = Duration::from_secs(3);
+/// Maximum duration of a stream, so that a revoked token or sign-in loses access.
+const MAX_STREAM_DURATION: Duration = Duration::from_secs(600);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const MAX_EVENTS_PER_CHUNK: usize = 64;
+/// Maximum wait of a new stream for events from before this process.
+const FILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(events))
 }
 
-/// The streams of one process: how many there may be, what they tell, when they end.
 #[derive(Debug, Clone)]
 pub struct Streams {
     feed: Arc<Feed>,
@@ -50,7 +47,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// At most `max` streams of `feed` at once; each says `bye` and ends when `stopping` is cancelled.
+    /// Allows `max` concurrent streams of `feed`. Each sends `bye` and ends when `stopping` is cancelled.
     pub fn new(feed: Arc<Feed>, max: usize, stopping: CancellationToken) -> Self {
         Self {
             feed,
@@ -60,19 +57,19 @@ impl Streams {
         }
     }
 
-    /// Listens to what happens from now on, as long as the listener is held. It is no stream, and takes no slot.
+    /// Subscribes to events from now on, until the listener is dropped. Uses no stream slot.
     pub(crate) fn listen(&self) -> Listener {
         self.feed.attend().listen(None).0
     }
 }
 
-/// Tells what happens, as it happens.
+/// Streams events as they happen.
 ///
-/// Server-Sent Events: each has an `id`, its type as `event` and one line of JSON as `data`. The stream begins with
-/// `hello`. `Last-Event-ID` resumes behind an event without a gap or a repeat; `reset` says that events were lost or that
-/// the id is not known (any more): read again by GET what you show. `interrupted` says that the log of events is away
-/// (Redis) and nothing is heard until `restored`: ask by GET meanwhile. A process that stops says `bye`. An event is a
-/// hint, and what GET answers is the truth. A stream ends with `bye` after ten minutes, too: connect again.
+/// Server-Sent Events: each has an `id`, its type as `event` and one line of JSON as `data`. The first event is
+/// `hello`. `Last-Event-ID` resumes after an event, without gaps or repetitions. `reset` means that events were lost or
+/// the id is unknown or expired: read your data again by GET. `interrupted` means that the event log (Redis) is
+/// unavailable and no events arrive until `restored`: poll by GET until then. A stopping process sends `bye`. Events
+/// are hints; GET is authoritative. A stream also ends with `bye` after ten minutes: reconnect.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
@@ -107,8 +104,8 @@ async fn events(
     let slot = slot.map_err(|_| ApiError::TooManyStreams(streams.max))?;
     let attendance = streams.feed.attend();
     tokio::select! {
-        // A log that is away holds nobody up: an earlier id is unknown then.
-        _ = tokio::time::timeout(FILL, attendance.filled()) => {}
+        // Starts even if the event log is unavailable. An earlier id is unknown then.
+        _ = tokio::time::timeout(FILL_TIMEOUT, attendance.filled()) => {}
         () = streams.stopping.cancelled() => {}
     }
     let (listener, start) = attendance.listen(last_id.as_deref());
@@ -117,8 +114,8 @@ async fn events(
         filter,
         clock: state.clock.clone(),
         stopping: streams.stopping.clone(),
-        beat: Instant::now() + BEAT,
-        ends: Instant::now() + LONGEST,
+        beat: Instant::now() + KEEP_ALIVE_INTERVAL,
+        ends: Instant::now() + MAX_STREAM_DURATION,
         greeting: Some(start),
         _slot: slot,
         _counted: Counted::new(),
@@ -141,7 +138,6 @@ async fn events(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// Which events a client asked for.
 #[derive(Debug, Clone, Default)]
 struct EventFilter {
     types: Vec<EventType>,
@@ -193,17 +189,17 @@ struct EventStream {
     filter: EventFilter,
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
-    /// When silence has lasted long enough.
+    /// Time of the next keep-alive message.
     beat: Instant,
-    /// When it ends, and its client comes again: who may listen is asked then.
+    /// Time of the end. The client reconnects and is authorized again.
     ends: Instant,
-    /// How it began, until that is said.
+    /// Start of the stream, until sent.
     greeting: Option<Start>,
     _slot: OwnedSemaphorePermit,
     _counted: Counted,
 }
 
-/// One open stream in the metric.
+/// Counts an open stream in the metric.
 struct Counted;
 
 impl Counted {
@@ -220,7 +216,7 @@ impl Drop for Counted {
 }
 
 impl EventStream {
-    /// The next piece of the stream and the stream behind it; `None` behind the last one.
+    /// Returns the next chunk and the rest of the stream, or `None` after the last chunk.
     async fn piece(mut self) -> (String, Option<Self>) {
         if let Some(start) = self.greeting.take() {
             return (self.hello(start), Some(self));
@@ -230,16 +226,16 @@ impl EventStream {
                 biased;
                 () = self.stopping.cancelled() => return (self.bye(), None),
                 () = tokio::time::sleep_until(self.ends) => return (self.bye(), None),
-                heard = self.listener.next(PAGE) => {
+                heard = self.listener.next(MAX_EVENTS_PER_CHUNK) => {
                     let piece = self.written(heard);
                     if !piece.is_empty() {
-                        self.beat = Instant::now() + BEAT;
+                        self.beat = Instant::now() + KEEP_ALIVE_INTERVAL;
                         return (piece, Some(self));
                     }
                 }
                 () = tokio::time::sleep_until(self.beat) => {
-                    self.beat = Instant::now() + BEAT;
-                    // An id without data moves the place to resume from, past what the filter left out.
+                    self.beat = Instant::now() + KEEP_ALIVE_INTERVAL;
+                    // An id without data advances the resume position past filtered events.
                     return (format!("id: {}\n: still here\n\n", self.listener.last_id()), Some(self));
                 }
             }
@@ -284,7 +280,7 @@ impl EventStream {
         text
     }
 
-    /// A word about the stream itself, which has no place of its own in it.
+    /// Adds an event about the stream itself. It has no id.
     fn push_own(&self, text: &mut String, event: &str) {
         let data = json!({ "type": event, "at": self.clock.now() });
         push(text, self.listener.last_id(), event, &data.to_string());
@@ -298,7 +294,7 @@ impl EventStream {
 }
 
 fn push(text: &mut String, id: &str, event: &str, data: &str) {
-    // Writing into a String can't fail.
+    // Writing to a String can't fail.
     let _ = write!(text, "id: {id}\nevent: {event}\ndata: {data}\n\n");
 }
 
@@ -318,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn every_condition_of_a_filter_must_hold_and_a_reset_passes_all() {
+    fn filter_conditions_are_combined_and_reset_always_passes() {
         let all = EventFilter::default();
         let other = |filter: EventFilter| {
             let reset = Event::new(EventType::Reset, DateTime::UNIX_EPOCH);

@@ -1,7 +1,7 @@
-//! Imports from a TARSy: begin one, look at it, list them, cancel one. An import stores sessions and scores nothing.
+//! Imports from TARSy: start, read, list, cancel. An import stores sessions without scoring them.
 //!
-//! Any client with the scope enqueue may import from the configured TARSy at its configured pace. Another address, or a
-//! faster pace, needs the scope admin: this server would send requests where and as fast as the client says.
+//! The scope enqueue allows imports from the configured TARSy at its configured rate. Another URL or a higher rate
+//! requires the scope admin, because the client determines the target and the rate of this server's requests.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::api::ApiState;
 use crate::api::http::auth::Scope;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::links::begun;
 use crate::api::http::params::{NoQuery, Params, PathId, uuid};
@@ -63,13 +63,13 @@ impl From<ImportRow> for Import {
     }
 }
 
-/// Begins an import from a TARSy. Sessions are stored, and nothing is scored.
+/// Starts an import from TARSy. Sessions are stored, but not scored.
 ///
-/// Of equal requests one runs at a time: another one is answered with it, and gives it its `rps`, if it names one. Sessions that
-/// have ended and are listed as they are stored are not fetched again. Imports that have ended are known for 90 days.
+/// Of equal requests only one runs at a time. Another request returns the running import and sets its `rps`, if given.
+/// Ended sessions without changes in the list are not fetched again. Ended imports are available for 90 days.
 #[utoipa::path(
     post, path = "/api/v1/sessions/import", tag = "sessions",
-    request_body(content = ImportBody, description = MAY_BE_LEFT_OUT, example = json!({
+    request_body(content = ImportBody, description = OPTIONAL_BODY, example = json!({
         "from": "https://tarsy.example.com", "status": ["completed", "failed"], "since": "30d"
     })),
     responses(
@@ -150,7 +150,7 @@ async fn list_imports(
     }))
 }
 
-/// Reads an import: how far it is, and what it couldn't store.
+/// Reads an import with its progress and failures.
 #[utoipa::path(
     get, path = "/api/v1/sessions/imports/{import_id}", tag = "sessions",
     params(("import_id" = Uuid, Path, description = "The import")),
@@ -183,7 +183,7 @@ async fn get_import(
     }))
 }
 
-/// Cancels an import; what it has stored stays. Cancelling twice is well.
+/// Cancels an import. Its stored sessions are preserved. Cancelling twice has no effect.
 #[utoipa::path(
     post, path = "/api/v1/sessions/imports/{import_id}/cancel", tag = "sessions",
     params(("import_id" = Uuid, Path, description = "The import")),

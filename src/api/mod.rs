@@ -1,13 +1,12 @@
-//! HTTP for programs: a folder per noun, and the shell of HTTP in `http`. Never sees a judge, a queue or a worker: what it shows
-//! of them it reads from the store.
+//! HTTP API: one folder per resource, common parts in `http`. Accesses judges, queue and workers only through the store.
 //!
 //! ```text
 //! request ─▶ layers (id, span, gzip, problems, panics) ─▶ guard (headers, host, origin, token) ─▶ idempotency ─▶ handler ─▶ typed function ─▶ enqueue | store
 //!                                                                       pages ─▶ access (scope, limits, idempotency) ─▶┘
 //! ```
 //!
-//! [`problem::ALL`] lists what can go wrong; `/openapi.json` the rest. [`serve`] tells each request its peer's address:
-//! without it no proxy is believed.
+//! [`problem::ALL`] lists all errors, `/openapi.json` the rest. [`serve`] adds the peer's address to each request.
+//! Without it no proxy is trusted.
 
 pub(crate) mod analytics;
 pub(crate) mod batches;
@@ -61,29 +60,28 @@ pub(crate) use http::transport::Transport;
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 
-/// What the process knows of its own health beside the store; `app` implements it.
+/// Health of the process apart from the store; implemented by `app`.
 #[async_trait]
 pub trait Health: Send + Sync {
-    /// What is degraded: the check's name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`, `clock`, `retention`, `workers`) and a sentence with its remedy; empty when all is
-    /// well (Redis away, no judge configured, bad criteria file at reload ..).
+    /// Returns failed checks: the name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`, `clock`, `retention`, `workers`) and a
+    /// sentence with the remedy. Empty if healthy. Examples: Redis unavailable, no judge configured, invalid criteria file at reload.
     async fn degraded(&self) -> Vec<(&'static str, String)>;
-    /// Whether the process is stopping.
     fn draining(&self) -> bool;
 }
 
-/// The check that tells of a judge that nobody asks until somebody mends that.
+/// The check of judges that are stopped until an operator acts.
 pub const HOLD: &str = "hold";
 
-/// Renders what the process counts, in Prometheus' text format.
+/// Renders the process metrics in Prometheus text format.
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// The names of the judges that the process's files list.
+/// Returns the names of the configured judges.
 pub type JudgeNames = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// The name of the judge that stands in for the judge of a name; `None` where there is none.
+/// Returns the name of a judge's fallback, if configured.
 pub type FallbackOf = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What the handlers share: every request holds it, so that it is one pointer.
+/// Shared state of the handlers. One pointer, because every request holds a clone.
 #[derive(Clone)]
 pub(crate) struct ApiState(Arc<Shared>);
 
@@ -126,7 +124,6 @@ impl ApiState {
     }
 }
 
-/// What the handlers need.
 pub struct ApiParts {
     pub store: Arc<Store>,
     pub enqueue: Arc<Enqueue>,
@@ -135,34 +132,27 @@ pub struct ApiParts {
     /// Limits and hosts.
     pub http: HttpSettings,
     pub auth: AuthSettings,
-    /// Filled from `auth`; who keeps a clone can reload them.
+    /// Loaded from `auth`. The owner of a clone can reload them.
     pub tokens: Tokens,
     pub health: Arc<dyn Health>,
-    /// What `/metrics` answers; `None`: 404.
+    /// Content of `/metrics`. `None`: 404.
     pub metrics: Option<Metrics>,
     pub judges: JudgeNames,
-    /// Who stands in for whom, by configuration.
     pub fallback_of: FallbackOf,
-    /// What judges may cost, by configuration.
     pub caps: SpendingCaps,
-    /// `max_wait`: after this long in state waiting a job fails.
+    /// `max_wait`: a job fails after this time in state waiting.
     pub max_wait: std::time::Duration,
-    /// Who is told what handlers did.
     pub events: Announcer,
     pub streams: Streams,
-    /// Requests with an `Idempotency-Key`, which go on when their client is gone; [`serve`] waits for them.
+    /// Requests with an `Idempotency-Key`, which continue if their client disconnects. [`serve`] waits for them.
     pub keyed: TaskTracker,
-    /// What large bodies, batches and reports may take.
     pub memory: MemoryBudget,
-    /// The address that is bound.
     pub bind: std::net::SocketAddr,
 }
 
-/// What people see beside the API: pages that go through `ApiAccess`, and how a problem looks to them.
+/// Pages on top of the API, and their rendering of problems.
 pub struct Pages {
-    /// Makes the pages' routes.
     pub(crate) routes: Box<dyn FnOnce(ApiAccess) -> Router + Send>,
-    /// Draws a problem where a person asked.
     pub(crate) problem: PaintProblem,
 }
 
@@ -176,8 +166,7 @@ impl Pages {
     }
 }
 
-/// The whole API and the pages as one router; an error if the auth settings don't hold together (a bad token line, a public
-/// bind without tokens).
+/// Builds the router of the API and the pages. Fails for conflicting auth settings (an invalid token line, a public bind without tokens).
 pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     let state = ApiState::new(parts);
     let mut guard = guard::Guard::new(state.tokens.clone(), &state.auth, &state.http, state.bind)?;
@@ -200,7 +189,7 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
     Ok(layers::around(routes, guard, pages.problem))
 }
 
-/// Whether [`router`] would take these settings for that address; so that a process can tell before it opens anything.
+/// Checks whether [`router`] would accept these settings, so that a process can fail before it opens anything.
 pub fn check_access(
     auth: &AuthSettings,
     http: &HttpSettings,
@@ -209,13 +198,12 @@ pub fn check_access(
     guard::Guard::new(Tokens::default(), auth, http, bind).map(drop)
 }
 
-/// The viewer of the document, from the binary: it loads nothing from elsewhere, and sends the document nowhere.
+/// Serves the viewer of the OpenAPI document from the binary, without external resources.
 fn viewer() -> Router {
     let config = Config::new(["/openapi.json"]).validator_url("none");
     SwaggerUi::new("/docs").config(config).into()
 }
 
-/// The OpenAPI 3.1 document, pretty JSON.
 pub fn openapi_json() -> String {
     let (_, document) = openapi::documented().split_for_parts();
     document.to_pretty_json().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Asking for the scores of a backlog: POST `/api/v1/rescore`, or what it would come to.
+//! POST `/api/v1/rescore`: requests the scores of a backlog, or its plan.
 
 use std::collections::BTreeSet;
 
@@ -21,13 +21,10 @@ use crate::job::{Force, Priority, Purpose};
 use crate::store::SessionFilter;
 use crate::wire::{Batch, RequestFault, RescoreFilter, RescorePlan, RescoreRequest};
 
-/// The most ids that a filter may name.
 const MAX_IDS: usize = 100_000;
 const MAX_SAMPLE: u64 = 100_000;
-/// How often a session may be judged for `repeat`.
-const REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
-/// How many judges a jury may have.
-const JURY: std::ops::RangeInclusive<usize> = 2..=9;
+const ALLOWED_REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
+const ALLOWED_JURY_SIZES: std::ops::RangeInclusive<usize> = 2..=9;
 
 pub(crate) const RESCORE: &str = "/api/v1/rescore";
 
@@ -35,11 +32,11 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_rescore))
 }
 
-/// Asks for the scores of the sessions that a filter finds.
+/// Requests the scores of the sessions that match a filter.
 ///
-/// The answer is a batch. It expands a step at a time while its items run, and a restart goes on where it was. Sessions that are
-/// being scored are skipped and listed, those that have a score by these criteria are skipped and counted. With
-/// `dry_run` the answer is what it would come to: sessions, tokens, cost and time; nothing is stored then.
+/// The response is a batch. It expands in steps while its items run, and continues after a restart. Sessions that are
+/// being scored are skipped and listed. Sessions with a score by these criteria are skipped and counted. With `dry_run`
+/// the response is the plan: sessions, tokens, cost and time; no batch is stored.
 #[utoipa::path(
     post, path = RESCORE, tag = "batches",
     request_body(content = RescoreRequest, example = json!({
@@ -62,14 +59,14 @@ async fn post_rescore(
     })
 }
 
-/// What it would come to; `dry_run` isn't looked at.
+/// Returns the plan. Ignores `dry_run`.
 pub(crate) async fn plan(api: Authorized, body: RescoreRequest) -> Result<RescorePlan, ApiError> {
     let request = read(&api, body).await?;
     let plan = api.enqueue.plan_rescore(&request).await;
     plan.map_err(|error| ApiError::from(error).unprocessable())
 }
 
-/// Stores the batch; `dry_run` isn't looked at.
+/// Stores the batch. Ignores `dry_run`.
 pub(crate) async fn begin(api: Authorized, body: RescoreRequest) -> Result<Batch, ApiError> {
     let request = read(&api, body).await?;
     let batch = api.enqueue.rescore(request).await;
@@ -77,7 +74,7 @@ pub(crate) async fn begin(api: Authorized, body: RescoreRequest) -> Result<Batch
     Ok(view::load(&api, batch).await?)
 }
 
-/// Checks a body; all of its faults at once, but for those of the criteria, the name and the budget.
+/// Checks a body. Returns all errors at once, except those of the criteria, the name and the budget.
 async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, ApiError> {
     body.criteria_hash = wanted(api, body.criteria_hash, FaultStatus::Unprocessable).await?;
     if let Some(text) = body.filter.criteria.take() {
@@ -122,7 +119,7 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
     })
 }
 
-/// What collecting replies by provider batches doesn't go with.
+/// Checks for options that are incompatible with the batch endpoint.
 fn check_batch_endpoint(
     priority: Option<Priority>,
     budget_usd: Option<f64>,
@@ -141,7 +138,7 @@ fn check_batch_endpoint(
 fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u32 {
     match (repeats, purpose) {
         (Some(repeats), Purpose::Repeat) => {
-            let fits = REPEATS.contains(&repeats);
+            let fits = ALLOWED_REPEATS.contains(&repeats);
             faults.check(fits, "/repeats", "must be 2-20");
             repeats
         }
@@ -166,7 +163,7 @@ fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u
 fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) -> Vec<String> {
     match (judges, purpose) {
         (Some(judges), Purpose::Jury) => {
-            let fits = JURY.contains(&judges.len());
+            let fits = ALLOWED_JURY_SIZES.contains(&judges.len());
             faults.check(fits, "/judges", "must name 2-9 judges");
             let mut seen = BTreeSet::new();
             for (place, judge) in judges.iter().enumerate() {
@@ -242,7 +239,7 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut BodyFaults) -> Sessi
     }
 }
 
-/// A word of the filter; an empty one is left out, as in a query.
+/// Returns a text of the filter. Empty counts as absent, as in a query.
 fn text(word: Option<String>, name: &str, faults: &mut BodyFaults) -> Option<String> {
     let word = word.filter(|word| !word.is_empty())?;
     let fits = !word.chars().any(char::is_control);
@@ -250,7 +247,6 @@ fn text(word: Option<String>, name: &str, faults: &mut BodyFaults) -> Option<Str
     Some(word)
 }
 
-/// Each id once.
 fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
     let Some(mut ids) = ids else {
         return Vec::new();
@@ -268,7 +264,6 @@ fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
     ids
 }
 
-/// What is wrong with a body.
 struct BodyFaults(Vec<RequestFault>);
 
 impl BodyFaults {

@@ -1,5 +1,5 @@
-//! Webhooks: where events are sent, the log of what was, and sending again. For admins: who names an address has it called. Sends nothing
-//! itself: a worker does.
+//! Webhooks: endpoints, delivery log, and redelivery. Requires admin, because the server sends requests to the URL.
+//! Workers send the events.
 
 use axum::Json;
 use axum::extract::State;
@@ -71,7 +71,7 @@ impl From<DeliveryRow> for WebhookDelivery {
     }
 }
 
-/// Lists webhooks, those of the workers' settings among them.
+/// Lists webhooks, including those in the workers' settings.
 #[utoipa::path(
     get, path = WEBHOOKS, tag = "webhooks",
     responses(
@@ -85,7 +85,6 @@ async fn list_webhooks(
     Ok(Json(list(&state).await?))
 }
 
-/// Every webhook, by name.
 pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
     let endpoints = state.store.webhooks().endpoints().await?;
     Ok(Webhooks {
@@ -94,7 +93,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
     })
 }
 
-/// Makes a webhook: from now on it is told of its events. The answer alone holds the secret.
+/// Creates a webhook for future events. The secret is only in this response.
 #[utoipa::path(
     post, path = WEBHOOKS, tag = "webhooks",
     request_body(content = NewWebhook, example = json!({"name": "on-call", "url": "https://hooks.example.com/gavel", "events": ["job.failed", "batch.mean_dropped"]})),
@@ -125,7 +124,7 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
             faults,
         });
     }
-    // 244 bits of the system's randomness.
+    // 244 bits of system randomness.
     let random = [Uuid::new_v4(), Uuid::new_v4()]
         .map(Uuid::into_bytes)
         .concat();
@@ -146,7 +145,7 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
     })
 }
 
-/// Deletes a webhook, with the log of its deliveries. What is on its way to it may still arrive.
+/// Deletes a webhook with its delivery log. Deliveries in progress may still arrive.
 #[utoipa::path(
     post, path = DELETE, tag = "webhooks",
     params(("webhook_id" = Uuid, Path, description = "The webhook")),
@@ -194,7 +193,6 @@ async fn list_deliveries(
     Ok(Json(deliveries(&state, params).await?))
 }
 
-/// The deliveries that these parameters of the list choose.
 pub(crate) async fn deliveries(
     state: &ApiState,
     mut params: Params,
@@ -240,7 +238,7 @@ async fn delivery(state: &ApiState, id: Uuid) -> Result<WebhookDelivery, ApiErro
         .into())
 }
 
-/// Sends a delivery again, now, under the same id, however it ended; if that fails it is tried again as at first.
+/// Sends a delivery again immediately with the same id, in any state. A failure is retried like the first delivery.
 #[utoipa::path(
     post, path = RESEND, tag = "webhooks",
     params(("delivery_id" = Uuid, Path, description = "The delivery")),

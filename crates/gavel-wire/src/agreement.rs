@@ -1,4 +1,4 @@
-//! How far people and the judge agree, as `/api/v1/analytics/agreement` tells of it.
+//! Types of `/api/v1/analytics/agreement`: agreement between reviewers and judges.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ use super::WordTable;
 use crate::text_enum;
 
 text_enum! {
-    /// The words that something is held against the judge in.
+    /// Scale for comparing reviewers with the judge.
     pub enum Scale {
-        /// The five words of a total.
+        /// The five ratings of a total.
         Ratings = "ratings",
-        /// The three words of a reviewer.
+        /// The three reviewer qualities.
         Quality = "quality",
     }
 }
 
 text_enum! {
-    /// The words of Landis and Koch (1977) for a kappa. A convention, not a test.
+    /// Strength of a kappa by Landis and Koch (1977). A convention, not a test.
     pub enum Strength {
         /// Below 0.
         Poor = "poor",
@@ -28,13 +28,12 @@ text_enum! {
         Moderate = "moderate",
         /// Up to 0.80.
         Substantial = "substantial",
-        /// Above.
+        /// Above 0.80.
         AlmostPerfect = "almost_perfect",
     }
 }
 
 impl Strength {
-    /// The word for a kappa.
     pub fn from_kappa(kappa: f64) -> Self {
         match kappa {
             k if k < 0.0 => Self::Poor,
@@ -50,70 +49,62 @@ impl Strength {
 /// Agreement beyond chance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Kappa {
-    /// 1: always the same word; 0: as often as chance would have it; below 0: less.
+    /// 1: always equal; 0: as expected by chance; below 0: less than by chance.
     pub value: f64,
-    /// The lower end of its 95 % interval, from the large-sample standard error; null where that is 0.
+    /// Lower bound of the 95 % interval, from the large-sample standard error. Null if that error is 0.
     pub low: Option<f64>,
-    /// The upper end; null where `low` is.
+    /// Upper bound. Null if `low` is null.
     pub high: Option<f64>,
 }
 
-/// Agreement on one scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Agreement {
-    /// `ratings`: people gave totals or one of their five words; `quality`: one of the three words of a reviewer.
+    /// `ratings`: reviewers gave totals or one of the five ratings; `quality`: one of the three qualities.
     pub scale: Scale,
-    /// How many ratings meet a score; several people's ratings of one score count each.
+    /// Number of ratings with a matching score. Ratings of the same score by several reviewers count separately.
     pub n: u64,
-    /// How many people gave them.
     pub raters: u64,
-    /// How many scores they meet.
     pub scores: u64,
-    /// The share where both say the same word, 0-1.
+    /// Share of equal ratings, 0-1.
     pub raw: Option<f64>,
-    /// Cohen's kappa with quadratic weights; null where it isn't defined: fewer than two ratings, or one word throughout.
+    /// Cohen's kappa with quadratic weights. Null if undefined: fewer than two ratings, or a single category.
     pub kappa_quadratic: Option<Kappa>,
-    /// The words of Landis and Koch (1977) for that kappa.
     pub strength: Option<Strength>,
-    /// How often which word of people met which of ours.
+    /// Confusion matrix of reviewer and judge ratings.
     pub confusion: WordTable,
-    /// By how many points people's totals and ours lie apart on average; null where nobody gave a total.
+    /// Mean absolute difference of totals, in points. Null without reviewer totals.
     pub mean_absolute_difference: Option<f64>,
-    /// By how many points ours lie above theirs on average.
+    /// Mean of judge total minus reviewer total, in points.
     pub mean_difference: Option<f64>,
-    /// What to beware of.
     pub warnings: Vec<String>,
 }
 
-/// Agreement under one version of the criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgreementReport {
-    /// Of the criteria that the scores were made with: 64 hex digits.
     pub criteria_hash: String,
-    /// Whether the scores are those of a simulated judge: no other was rated.
+    /// Whether a simulated judge produced the scores. Only if no other scores are rated.
     pub simulated: bool,
-    /// Each scale that anybody used; empty where no rating meets a score.
+    /// Each used scale. Empty if no rating has a matching score.
     pub scales: Vec<Agreement>,
-    /// How many ratings there are besides, which meet no score by these criteria.
+    /// Number of ratings without a matching score by these criteria.
     #[serde(default)]
     pub unmet: u64,
 }
 
-/// How two people agree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RaterPair {
-    /// Who rated, as `by` of a rating has it.
+    /// Reviewer, as in `by` of a rating.
     pub a: String,
     pub b: String,
     /// Each scale on which both rated the same sessions.
     pub scales: Vec<Agreement>,
 }
 
-/// How people agree with each other; those who share most sessions first, at most 100 pairs.
+/// Agreement among reviewers: up to 100 pairs, those with most common sessions first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RaterPairs {
     pub items: Vec<RaterPair>,
-    /// Always null: there is one page.
+    /// Always null: a single page.
     pub next_cursor: Option<String>,
 }
 
@@ -122,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kappa_has_a_word() {
+    fn maps_kappa_to_strength() {
         for (kappa, word) in [
             (-0.01, Strength::Poor),
             (0.0, Strength::Slight),

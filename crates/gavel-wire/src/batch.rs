@@ -1,4 +1,4 @@
-//! Batches, as `/api/v1/batches` tells of them.
+//! Types of `/api/v1/batches`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -8,266 +8,231 @@ use uuid::Uuid;
 use crate::{JobId, Kind, Priority, Purpose, text_enum};
 
 text_enum! {
-    /// Where a batch stands.
     pub enum BatchState {
-        /// Its items are being inserted. Those of a rescore run already, others don't.
+        /// Its items are being inserted. Items of a rescore already run, others don't.
         Expanding = "expanding",
-        /// Its items run.
         Running = "running",
-        /// Its items don't run, until somebody resumes it.
+        /// Its items don't run until an operator resumes it.
         Paused = "paused",
-        /// Each item has ended.
         Completed = "completed",
-        /// Somebody ended it; what ran until then stands.
+        /// Cancelled by an operator. Results so far remain valid.
         Cancelled = "cancelled",
     }
 }
 
 text_enum! {
-    /// What made a batch what it is.
+    /// Source of a batch's items.
     pub enum BatchOrigin {
-        /// Its items were given.
+        /// The client sent the items.
         Suite = "suite",
-        /// Its items were found by a filter.
+        /// A filter selected the items.
         Rescore = "rescore",
     }
 }
 
 text_enum! {
-    /// Who paused a batch.
     pub enum PausedBy {
-        /// Somebody.
         Operator = "operator",
-        /// What its calls cost has come to its budget.
+        /// Its call costs reached its budget.
         Budget = "budget",
     }
 }
 
 text_enum! {
-    /// Whether the replies of a batch are collected.
+    /// State of collecting replies through the provider's batch endpoint.
     pub enum ProviderBatchState {
-        /// They are being fetched; none of its items runs.
+        /// Replies are being fetched. No item runs.
         Asked = "asked",
-        /// They were; its items run, and ask for what is missing.
+        /// Replies are collected. Items run and call the judge for missing replies.
         Collected = "collected",
     }
 }
 
 text_enum! {
-    /// Where a chunk stands.
     pub enum ChunkState {
-        /// It is being handed over.
         Making = "making",
-        /// The provider has it.
         Submitted = "submitted",
-        /// Its answers are here.
         Collected = "collected",
-        /// Nothing came of it.
         Failed = "failed",
     }
 }
 
-/// A batch: many items of one kind, asked for together.
+/// A batch: many items of one kind in one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Batch {
     pub batch_id: Uuid,
-    /// What its maker calls it.
     pub name: Option<String>,
     pub kind: Kind,
-    /// Whether its items were given (`suite`) or found by a filter (`rescore`).
+    /// `suite`: the client sent the items. `rescore`: a filter selected them.
     pub origin: BatchOrigin,
-    /// Where it stands.
     pub state: BatchState,
-    /// How many of its items stand where.
     pub counts: BatchCounts,
-    /// What its cases came to so far; null before the first, and for kind `session`.
+    /// Aggregate result of its cases so far. Null before the first case ends, and for kind `session`.
     pub verdict: Option<BatchVerdict>,
-    /// Why its items are judged; only `score` makes current scores.
+    /// Purpose of its items. Only `score` produces current scores.
     pub purpose: Purpose,
-    /// What they are judged by; null for batches that are older than this field.
+    /// Hash of the criteria. Null for batches created before this field existed.
     pub criteria_hash: Option<String>,
-    /// Of a rescore: which sessions; of `ids` their count.
+    /// Session filter of a rescore. For `ids`, their count.
     #[schema(value_type = Option<Object>)]
     pub filter: Option<Value>,
-    /// Why it is paused; null: it isn't.
+    /// Reason of the pause. Null if it isn't paused.
     pub paused: Option<BatchPause>,
-    /// Why none of its items begins, although it isn't paused; null: some may.
+    /// Reason why no item starts although the batch isn't paused. Null if items can start.
     pub stopped: Option<Stopped>,
-    /// Whether all its items are there.
+    /// Whether all items are inserted.
     pub expanded: bool,
-    /// Of a rescore: how many sessions were found and skipped so far.
+    /// Rescore only: number of sessions skipped so far.
     pub skipped: Option<Skipped>,
-    /// The first 100 sessions that were skipped since they were being scored; empty in lists.
+    /// First 100 sessions skipped because they were being scored. Empty in lists.
     pub in_progress: Vec<InProgress>,
-    /// How provider batches collect its replies; null: they aren't. Left out of lists.
+    /// Progress at the provider's batch endpoint. Null if the batch doesn't use it. Absent in lists.
     pub economy: Option<ProviderBatch>,
-    /// How far it is.
     pub progress: BatchProgress,
-    /// It is paused once it has spent this, USD, or once a call had no price; null: no budget.
+    /// Budget in USD. The batch pauses once it has spent this, or after a call without a price. Null: no budget.
     pub budget_usd: Option<f64>,
-    /// USD of its judge calls so far, as far as models have prices; retries of its items included. It is what a budget is held against.
+    /// USD of its judge calls so far, including retries of its items. Excludes models without a price. The budget limits this value.
     pub spent_usd: f64,
-    /// Runs of its items, not calls, of which some call has no price: with any, it has spent more than `spent_usd`.
+    /// Number of item runs, not calls, with at least one unpriced call. If above 0, the real cost exceeds `spent_usd`.
     pub unpriced_calls: i64,
-    /// Tokens of its judge calls so far.
     pub tokens: BatchTokens,
-    /// USD of its items' judge calls so far; null where a model has no price.
+    /// USD of its items' judge calls so far. Null if a model has no price.
     pub cost_usd: Option<f64>,
-    /// What its items are held against where they name nothing themselves.
+    /// Threshold of items without their own.
     pub threshold: Option<f64>,
     pub created_by: String,
     /// Name of the token that authenticated the request.
     pub authenticated_as: Option<String>,
-    /// Where to go from here.
     pub links: BatchLinks,
     pub times: BatchTimes,
 }
 
-/// How many items of a batch stand where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchCounts {
-    /// All; still rising while the batch is `expanding`.
+    /// All items. Rises while the batch is `expanding`.
     pub total: i64,
-    /// Not begun, or queued again.
+    /// Not started, or requeued.
     pub queued: i64,
-    /// In a worker's hand.
     pub running: i64,
-    /// Waiting with a reason.
     pub waiting: i64,
-    /// Ended with a score.
     pub succeeded: i64,
-    /// Ended without one, or with what could be computed alone.
+    /// Ended without a score, or with only the part computed without a judge.
     pub failed: i64,
-    /// Cancelled.
     pub cancelled: i64,
 }
 
-/// What the cases of a batch came to so far.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchVerdict {
-    /// Cases that passed.
     pub passed: i64,
-    /// Cases that didn't.
+    /// Cases that failed their threshold.
     pub failed: i64,
-    /// Cases without a score, since a part of it is missing: the judge failed or wasn't asked, or it couldn't be computed (SQL that can't
-    /// be read).
+    /// Cases with a partial score: the judge failed or wasn't called, or a metric couldn't be computed (invalid SQL).
     pub incomplete: i64,
-    /// Cases without a score that counts: not ended, failed, cancelled, or scored by a simulated judge beside real ones.
+    /// Cases without a valid score: not ended, failed, cancelled, or scored by a simulated judge in a batch that also uses real ones.
     pub unscored: i64,
-    /// `passed` of `passed` + `failed`, 0-1; null where there are neither.
+    /// `passed` / (`passed` + `failed`), 0-1. Null if both are 0.
     pub pass_rate: Option<f64>,
-    /// The mean of the cases' totals, 0-1; null where there is none.
+    /// Mean of the cases' totals, 0-1. Null without totals.
     pub mean: Option<f64>,
-    /// The share of cases with a score, 0-1.
+    /// Share of cases with a score, 0-1.
     pub coverage: f64,
-    /// Whether these are figures of a simulated judge: they say nothing of the work.
+    /// Whether a simulated judge produced these values. They don't measure quality.
     pub simulated: bool,
 }
 
-/// Why a batch is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchPause {
-    /// `operator`: resume it. `budget`: it has spent that, or a call had no price, so that no budget holds; `reason` says which, and what to do.
+    /// `operator`: resume the batch. `budget`: the budget is used up, or a call had no price and the budget can't be
+    /// enforced. `reason` has the details and the fix.
     pub by: PausedBy,
-    /// In words.
     pub reason: String,
 }
 
-/// A session that was skipped since it was being scored.
+/// A session skipped because it was being scored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct InProgress {
     pub session_id: Uuid,
-    /// The job; null: it had ended by the time that it was looked for.
+    /// Its job. Null if the job had ended by the time of the lookup.
     #[schema(value_type = Option<Uuid>)]
     pub job_id: Option<JobId>,
 }
 
-/// Tokens of a batch's calls so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchTokens {
-    /// Of prompts.
     #[serde(rename = "in")]
     pub tokens_in: i64,
-    /// Of replies.
     #[serde(rename = "out")]
     pub tokens_out: i64,
 }
 
-/// How far a batch is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchProgress {
-    /// Items that have ended.
     pub done: i64,
-    /// All; still rising until the batch is `expanded`.
+    /// All items. Rises until the batch is `expanded`.
     pub total: i64,
-    /// Items a second within the last minute; null once the batch has ended.
+    /// Items per second in the last minute. Null once the batch has ended.
     pub rate_per_s: Option<f64>,
-    /// Seconds to its end at that rate; null where there is none to be seen, and while it is `stopped`.
+    /// Estimated seconds to the end at that rate. Null without an estimate, and while the batch is `stopped`.
     pub eta_s: Option<f64>,
 }
 
-/// Where to go from a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchLinks {
     #[serde(rename = "self")]
     pub this: String,
     /// Its items as jobs: a page of GET /api/v1/jobs.
     pub jobs: String,
-    /// How far its scores lie apart; of repeats and juries.
+    /// Spread of its scores. Only for repeats and juries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<String>,
-    /// POST there to stop it; while it runs.
+    /// POST pauses it. Present while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<String>,
-    /// POST there to let it go on; while it is paused, and has money left.
+    /// POST resumes it. Present while it is paused and has budget left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<String>,
-    /// POST there to end it; while it runs or is paused.
+    /// POST cancels it. Present while it runs or is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<String>,
-    /// POST another budget there.
     pub budget: String,
-    /// POST there to queue its failed items again; while there are any.
+    /// POST requeues its failed items. Present if it has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_errors: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchTimes {
-    /// When it was asked for.
     pub created_at: DateTime<Utc>,
-    /// When it was completed or cancelled; null before.
+    /// Time of completion or cancellation. Null before.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// Why no item of a batch begins at the moment: all judges that it asks are stopped.
+/// Reason why no item of a batch can start: all its judges are stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Stopped {
-    /// `paused`, `budget` (a cap is reached), `breaker_open`, `exhausted`, `misconfigured` or `no_worker_for_judge`; with several judges, of the one
-    /// that goes on first.
+    /// `paused`, `budget` (a spending limit is reached), `breaker_open`, `exhausted`, `misconfigured` or
+    /// `no_worker_for_judge`. With several judges, the reason of the first to resume.
     pub reason: String,
-    /// In words.
     pub message: String,
-    /// When it goes on by itself; null where that isn't known, or somebody must act first.
+    /// Time at which it resumes automatically. Null if unknown, or if an operator must act first.
     pub until: Option<DateTime<Utc>>,
 }
 
-/// How many sessions were found and skipped.
+/// Number of sessions that a rescore skipped, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct Skipped {
-    /// Their current score is by these criteria already.
+    /// Sessions with a current score by these criteria.
     pub already_current: i64,
-    /// A job was active for them.
     pub in_progress: i64,
-    /// They haven't ended, or have an empty conversation.
+    /// Sessions that haven't ended or have an empty conversation.
     pub not_scorable: i64,
-    /// Ids that were named and aren't stored.
+    /// Requested ids without a stored session.
     pub unknown: i64,
 }
 
 impl Skipped {
-    /// How many are skipped for which reason, in words.
+    /// Returns the count and text of each reason.
     pub fn reasons(&self) -> [(i64, &'static str); 4] {
         [
             (self.already_current, "scored by these criteria already"),
@@ -278,35 +243,28 @@ impl Skipped {
     }
 }
 
-/// How the replies of a batch are fetched by its judge's batch endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProviderBatch {
-    /// `asked`: they are being fetched, and none of its items runs; `collected`: they are here, and its items run.
+    /// `asked`: replies are being fetched and no item runs. `collected`: replies are stored and items run.
     pub state: ProviderBatchState,
-    /// What it waits for, in words; null: for the provider to answer.
+    /// Blocking condition. Null while waiting for the provider's replies.
     pub waits_for: Option<String>,
-    /// Items whose replies were fetched.
     pub replied: i64,
-    /// Items that are asked one by one, at the full price: the provider left them unanswered, or the answer can't be used.
+    /// Number of items that call the judge individually at full price, because the provider's reply was missing or unusable.
     pub failed: i64,
-    /// The provider's batches, in the order in which they were made.
+    /// The provider's batches, in order of creation.
     pub parts: Vec<ProviderChunk>,
 }
 
-/// One of the provider's batches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProviderChunk {
-    /// Where it stands.
     pub state: ChunkState,
-    /// The provider's name for it; null: it isn't known to have arrived.
+    /// The provider's id of it. Null until the provider confirmed it.
     pub provider_id: Option<String>,
-    /// When it was handed over.
     pub submitted_at: Option<DateTime<Utc>>,
-    /// How many items it holds.
     pub requests: i64,
-    /// How many of them have ended, as the provider says.
+    /// Number of its ended items, as reported by the provider.
     pub done: i64,
-    /// Why nothing came of it.
     pub error: Option<String>,
 }
 
@@ -314,60 +272,54 @@ pub struct ProviderChunk {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Batches {
     pub items: Vec<Batch>,
-    /// Where the next page begins; null on the last one.
     pub next_cursor: Option<String>,
 }
 
-/// What queueing a batch's failed items again did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct BatchRetried {
-    /// How many items were queued again.
     pub queued_again: u64,
-    /// As it stands after that.
     pub batch: Batch,
 }
 
-/// The budget that a batch is to have from now on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetBody {
-    /// USD, more than 0; null: none.
+    /// USD, more than 0. Null: no budget.
     #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required, exclusive_minimum = 0)]
     pub budget_usd: Option<f64>,
 }
 
-/// A batch in JSON; of other forms all but the items stands in the query string.
+/// A batch in JSON. The other formats pass all fields except `items` in the query string.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest {
-    /// The kind of all items.
     pub kind: Kind,
-    /// What you call it; at most 200 characters.
+    /// Display name, at most 200 characters.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// 0-1: what items are held against that name no threshold, where items of the kind have one.
+    /// Threshold, 0-1, of items without their own. Only for kinds with a threshold.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f64>,
-    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
-    /// Its judge needs a price.
+    /// Budget in USD. The batch pauses when its judge calls reach it, or after a call without a price. It resumes with
+    /// a larger budget. The judge needs a price.
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     pub budget_usd: Option<f64>,
-    /// Stored criteria of the kind: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    /// Stored criteria of this kind: 64 hex digits, a prefix of at least 8, or `current`. Default: the current criteria.
     #[serde(default)]
     #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     pub criteria_hash: Option<String>,
-    /// Who waits: `bulk` (default) lets `interactive` work go first.
+    /// Priority. With `bulk` (default), `interactive` work goes first.
     #[serde(default)]
     pub priority: Option<Priority>,
-    /// Whether cached replies are skipped.
+    /// Whether to bypass cached replies.
     #[serde(default)]
     pub force_rescore: bool,
-    /// The payloads, each as POST /api/v1/jobs takes it; at most 1,000,000 of 8 MiB.
-    // Read from the file, one after the other: they never stand here.
+    /// Payloads as for POST /api/v1/jobs. At most 1,000,000 of 8 MiB each.
+    // Always empty here, because items are streamed from the file.
     #[serde(default)]
     #[schema(required, value_type = Vec<Object>)]
     pub items: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Versions of the criteria, their texts, and what two of them make of the same sessions.
+//! Versions of the criteria, their texts and comparisons.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,45 +7,40 @@ use uuid::Uuid;
 
 use crate::{Kind, words};
 
-/// One version of the criteria.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaVersion {
-    /// Its identity: 64 hex digits.
+    /// Hash of the content: 64 hex digits.
     pub criteria_hash: String,
-    /// What it is for.
     pub kind: Kind,
-    /// The judge that it names: an entry, or `entry:model`.
+    /// The judge: an entry, or `entry:model`.
     #[serde(default)]
     pub judge: String,
-    /// Whether new requests get it.
+    /// Whether new requests use it.
     pub is_current: bool,
-    /// When it was first stored; null for current criteria that nothing was scored with yet.
+    /// Time of first storage. Null for current criteria without scores.
     pub created_at: Option<DateTime<Utc>>,
-    /// How many scores were made with it.
     pub scores: i64,
-    /// How many of them a real (not simulated) judge made, or none had a part in.
+    /// Number of scores not produced by a simulated judge.
     #[serde(default)]
     pub real_scores: i64,
-    /// Mean total of those: 0-100 for sessions, 0-1 for other kinds.
+    /// Mean total of the real scores: 0-100 for sessions, 0-1 for other kinds.
     pub mean_total: Option<f64>,
-    /// When the first of its scores was made; null before.
+    /// Time of its first score. Null without scores.
     pub first_scored_at: Option<DateTime<Utc>>,
-    /// What people call it; null: nothing.
     #[serde(default)]
     pub name: Option<String>,
-    /// What they note about it.
     #[serde(default)]
     pub note: Option<String>,
-    /// Who named it, and when; null: nobody.
+    /// Who named it, and when. Null if unnamed.
     #[serde(default)]
     pub named: Option<Signed>,
-    /// Who made it current, and when; null: the server's file names it, or it isn't current.
+    /// Who made it current, and when. Null if it isn't current or is set by the server's file.
     #[serde(default)]
     pub made_current: Option<Signed>,
 }
 
 impl CriteriaVersion {
-    /// The mean of its real scores, with how many they are where there are simulated ones, too: `70.1`, `100% of 2`.
+    /// Formats the mean of the real scores. Adds their number if there are simulated ones: `70.1`, `100% of 2`.
     pub fn mean_in_words(&self) -> String {
         match (self.mean_total, self.scores) {
             (Some(mean), scores) => {
@@ -64,25 +59,23 @@ impl CriteriaVersion {
     }
 }
 
-/// Who did something, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Signed {
     pub by: String,
     pub at: DateTime<Utc>,
 }
 
-/// One version with its content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaDetail {
     #[serde(flatten)]
     pub version: CriteriaVersion,
-    /// The definition as it is hashed: with its `${VARIABLES}` filled in.
+    /// Hashed definition, with `${VARIABLES}` expanded.
     #[schema(value_type = Object)]
     pub content: Value,
 }
 
 impl CriteriaDetail {
-    /// The parts of a session's score in their order, and the most points of each.
+    /// Returns the dimensions of a session's score in order, with their maximum points.
     pub fn dimensions(&self) -> Vec<(&str, f64)> {
         let dimensions = self.content.get("dimensions").and_then(Value::as_array);
         let dimensions = dimensions.into_iter().flatten();
@@ -91,141 +84,130 @@ impl CriteriaDetail {
             .collect()
     }
 
-    /// What the judge is told.
     pub fn judge_prompt(&self) -> Option<&str> {
         self.content.get("judge_prompt")?.as_str()
     }
 
-    /// What it is told of answers, where that is asked apart.
+    /// Returns the prompt for scoring the answer separately, if defined.
     pub fn answer_prompt(&self) -> Option<&str> {
         self.content.get("answer_prompt")?.as_str()
     }
 }
 
-/// Every version, newest first.
+/// All versions, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaList {
-    /// The versions; at most 1,000.
+    /// At most 1,000.
     pub items: Vec<CriteriaVersion>,
-    /// Always null: there is one page.
+    /// Always null: a single page.
     pub next_cursor: Option<String>,
 }
 
-/// A definition that is stored, and whether it was before.
+/// A stored definition, and whether it is new.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaAdded {
-    /// Its identity: 64 hex digits.
+    /// Hash of the content: 64 hex digits.
     pub criteria_hash: String,
-    /// What it is for: its `kind`, `session` where it names none.
+    /// Its `kind`. Default: `session`.
     pub kind: Kind,
-    /// Whether it wasn't stored before.
     pub is_new: bool,
-    /// Whether new requests get it.
+    /// Whether new requests use it.
     pub is_current: bool,
-    /// The judge that it names.
     pub judge: String,
 }
 
-/// How the texts of two versions differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaDiff {
-    /// The hash of the one.
+    /// Hash of the first version.
     pub a: String,
-    /// The hash of the other.
+    /// Hash of the second version.
     pub b: String,
-    /// The parts that differ; empty if they are the same.
+    /// Parts that differ. Empty if the versions are equal.
     pub parts: Vec<DiffPart>,
 }
 
-/// One part of the criteria that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DiffPart {
-    /// `judge_prompt`, `answer_prompt`, or `settings`: all the rest, as JSON with its keys in order.
+    /// `judge_prompt`, `answer_prompt`, or `settings`: all other keys, as sorted JSON.
     pub part: String,
-    /// A unified diff from `a` to `b`.
+    /// Unified diff from `a` to `b`.
     pub diff: String,
 }
 
-/// By how much the mean moved.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MeanDifference {
-    /// The mean under `b` less that under `a`.
+    /// Mean under `b` minus mean under `a`.
     pub value: f64,
-    /// The lower end of its interval: a percentile bootstrap over the sessions; null for fewer than two.
+    /// Lower bound of the percentile bootstrap interval over sessions. Null for fewer than two.
     pub low: Option<f64>,
-    /// The upper end; null where `low` is.
+    /// Upper bound. Null if `low` is null.
     pub high: Option<f64>,
-    /// How much of the bootstrap lies within.
     pub level: f64,
-    /// How many resamples were drawn.
+    /// Number of bootstrap resamples.
     pub resamples: usize,
-    /// What they were drawn from: the same seed gives the same interval.
+    /// Random seed of the bootstrap. The same seed gives the same interval.
     pub seed: u64,
 }
 
-/// Counts by two lists of words.
+/// Confusion matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct WordTable {
-    /// The words of rows and columns, worst first.
+    /// Labels of rows and columns, worst first.
     pub labels: Vec<String>,
-    /// A row for each word under `a`, a column for each under `b`; of people and us, rows are theirs.
+    /// Rows are labels under `a`, columns under `b`. Between reviewers and judges, rows are the reviewers.
     pub table: Vec<Vec<u64>>,
 }
 
-/// A session that the two see differently.
+/// A session with different totals under two versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Mover {
     pub session_id: Uuid,
-    /// Its total under `a`, 0-100.
+    /// Total under `a`, 0-100.
     pub a: u8,
-    /// Its total under `b`, 0-100.
+    /// Total under `b`, 0-100.
     pub b: u8,
     /// `b - a`.
     pub difference: i16,
 }
 
-/// What two versions of the criteria make of the same sessions.
+/// Comparison of two versions on the same sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CriteriaComparison {
-    /// The hash of the one.
+    /// Hash of the first version.
     pub a: String,
-    /// The hash of the other.
+    /// Hash of the second version.
     pub b: String,
-    /// Sessions with a score under both; of several under one version the newest counts.
+    /// Sessions with a score under both. The newest score of each version counts.
     pub n: u64,
-    /// Sessions with a score under `a` alone.
     pub only_a: u64,
-    /// Sessions with a score under `b` alone.
     pub only_b: u64,
-    /// The mean of the `n` under `a`; null without any.
+    /// Mean of the `n` sessions under `a`. Null if `n` is 0.
     pub mean_a: Option<f64>,
     /// Their mean under `b`.
     pub mean_b: Option<f64>,
-    /// By how much it moved; null without sessions.
+    /// Null if `n` is 0.
     pub mean_difference: Option<MeanDifference>,
-    /// Kendall's tau-b: 1 if both put the sessions into the same order, -1 if into the opposite; null where there is no order.
+    /// Kendall's tau-b: 1 for the same order, -1 for the reverse. Null if undefined.
     pub kendall_tau_b: Option<f64>,
-    /// How many sessions went from which rating to which.
+    /// Rating changes from `a` to `b`.
     pub ratings: WordTable,
-    /// The share whose rating changed, 0-1; null without sessions.
+    /// Share of sessions with a changed rating, 0-1. Null without sessions.
     pub changed: Option<f64>,
-    /// Those whose totals lie furthest apart.
+    /// Sessions with the largest differences.
     pub movers: Vec<Mover>,
-    /// Whether these are scores of a simulated judge: there are no others.
+    /// Whether a simulated judge produced the scores. Only if no other scores exist.
     pub simulated: bool,
-    /// What to beware of.
     pub warnings: Vec<String>,
 }
 
-/// What a version is to be called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NameRequest {
-    /// At most 80 characters; null or empty: none.
+    /// At most 80 characters. Null or empty removes the name.
     #[schema(max_length = 80)]
     #[serde(default)]
     pub name: Option<String>,
-    /// What there is to say of it, at most 4,000 characters; null or empty: nothing.
+    /// At most 4,000 characters. Null or empty removes the note.
     #[schema(max_length = 4000)]
     #[serde(default)]
     pub note: Option<String>,

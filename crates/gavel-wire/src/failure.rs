@@ -1,35 +1,34 @@
-//! Why a job failed for good: a closed set of classes, each with what a person can do about it.
+//! Failure classes of jobs, each with a remedy.
 
 use crate::text_enum;
 
 text_enum! {
-    /// The class of a failure, as stored in `error_class`.
+    /// Class of a failure, as stored in `error_class`.
     pub enum FailureClass {
-        /// The judge could not be reached or answered 5xx, also when it was asked again.
+        /// The judge was unreachable or replied 5xx, also on retries.
         Transient = "transient",
-        /// The judge kept throttling.
         Throttled = "throttled",
-        /// Quota or spend limit used up.
+        /// Quota or spending limit used up.
         Exhausted = "exhausted",
-        /// Key, model or address refused.
+        /// Key, model or address rejected.
         Misconfigured = "misconfigured",
-        /// The judge refuses a request field that we could neither drop nor rename.
+        /// The judge rejects a request field that couldn't be dropped or renamed.
         Capability = "capability",
-        /// The prompt does not fit the judge's context window.
+        /// The prompt exceeds the judge's context window.
         TooLarge = "too_large",
-        /// The reply was cut off, twice.
+        /// The reply was cut off twice.
         Truncated = "truncated",
-        /// The judge declined to answer.
+        /// The judge declined to reply.
         Refused = "refused",
-        /// The judge answered with a status that no retry helps.
+        /// The judge replied with a permanent error status.
         Rejected = "rejected",
-        /// The reply was not what the schema asks for, and its repair neither.
+        /// The reply didn't match the schema, also after a repair.
         Unparsable = "unparsable",
-        /// The subject or its criteria can't be judged as stored.
+        /// The stored subject or criteria can't be judged.
         BadInput = "bad_input",
-        /// A bug of ours: a caught panic.
+        /// A bug in Gavel: a caught panic.
         Internal = "internal",
-        /// The job's runs ended with the death of their workers.
+        /// The job's workers died while running it.
         Poison = "poison",
         /// Waited longer than `max_wait`.
         WaitExpired = "wait_expired",
@@ -37,7 +36,7 @@ text_enum! {
 }
 
 impl FailureClass {
-    /// What a person can do about it, one sentence.
+    /// Returns the suggested fix, one sentence.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Transient => {

@@ -1,28 +1,26 @@
-//! What calls say of a judge that nobody has stopped: that it answers, that it fails, or nothing, since it wasn't asked.
+//! Health of a judge that isn't stopped, from its calls.
 
 use std::fmt;
 
 use crate::Judge;
 
-/// How a judge does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// No live worker has asked it lately.
+    /// No live worker has called it recently.
     Unasked,
-    /// The last call of each worker was answered.
+    /// The last call of each worker succeeded.
     Answers,
-    /// So many calls in a row failed.
+    /// Number of consecutive failed calls.
     Fails(i32),
 }
 
 impl Judge {
-    /// What its calls say.
     pub fn health(&self) -> Health {
         health(self.gates.iter().map(|gate| gate.failures_in_row))
     }
 }
 
-/// How a judge does whose workers count so many failures in a row, one number a worker.
+/// Returns the health for the number of consecutive failures of each worker.
 fn health(failures_in_row: impl Iterator<Item = i32>) -> Health {
     match failures_in_row.max() {
         None => Health::Unasked,
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judge_answers_only_if_it_was_asked_and_did() {
+    fn judge_is_healthy_only_after_a_successful_call() {
         for (failures_in_row, words) in [
             (&[][..], "not asked lately"),
             (&[0, 0], "answers"),

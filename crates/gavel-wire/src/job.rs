@@ -1,4 +1,4 @@
-//! Jobs, as `/api/v1/jobs` tells of them.
+//! Types of `/api/v1/jobs`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -9,28 +9,27 @@ use super::{JobLinks, Score};
 use crate::words::{grouped, time};
 use crate::{FailureClass, JobState, Kind, Priority, Usage, WaitReason, text_enum};
 
-/// What is to be scored, by which criteria, and how soon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
     pub kind: Kind,
-    /// The kind's payload; of `session`: {session_id, force_rescore?}.
+    /// Payload of the kind. For `session`: {session_id, force_rescore?}.
     #[schema(value_type = Object)]
     pub payload: Value,
-    /// Who waits: `interactive` (default) goes before `bulk`.
+    /// `interactive` (default) goes before `bulk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// Whether cached replies are skipped, and of a session its existing score.
+    /// Whether to bypass cached replies and, for a session, its existing score.
     #[serde(default)]
     pub force_rescore: bool,
-    /// Stored criteria of the kind: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    /// Stored criteria of the kind: 64 hex digits, a prefix of at least 8, or `current`. Default: the current criteria.
     #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
 }
 
 impl JobRequest {
-    /// A request by the current criteria that leaves everything else open.
+    /// Returns a request by the current criteria with default options.
     pub fn new(kind: Kind, payload: Value) -> Self {
         Self {
             kind,
@@ -42,66 +41,60 @@ impl JobRequest {
     }
 }
 
-/// What to score a session with.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScoreRequest {
-    /// Whether an existing score and cached replies are skipped.
+    /// Whether to bypass an existing score and cached replies.
     pub force_rescore: bool,
-    /// Stored criteria: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    /// Stored criteria: 64 hex digits, a prefix of at least 8, or `current`. Default: the current criteria.
     #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
 }
 
-/// One subject to be scored: what was asked for, where it stands, and what it came to.
+/// A job: one subject to score, with its state and result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Job {
     pub job_id: Uuid,
     pub kind: Kind,
     /// The session's id for kind `session`.
     pub subject_id: Option<Uuid>,
-    /// The batch that it is an item of.
     pub batch_id: Option<Uuid>,
-    /// Its place among the batch's items, from 0.
+    /// Index among the batch's items, from 0.
     pub item_no: Option<i64>,
-    /// Where it stands.
     pub state: JobState,
-    /// Why it isn't running yet; null once it runs or has ended.
+    /// Reason why it isn't running. Null once it runs or has ended.
     pub wait: Option<Wait>,
-    /// Deaths of its worker while it was a suspect (`worker.max_attempts`); not how often it was tried.
+    /// Number of workers that died while the job was a suspect (see `worker.max_attempts`), not the number of runs.
     pub attempts: i32,
-    /// Judge calls spent beyond the first.
+    /// Judge calls beyond the first.
     pub retries: i32,
-    /// Why it failed; null unless `state` is `failed`.
+    /// Error of a failed job. Null unless `state` is `failed`.
     pub error: Option<JobError>,
-    /// What it came to; null until it has.
+    /// Null until the job has a result.
     pub result: Option<JobResult>,
-    /// About how many tokens of evidence were left out so that it fit the judge's context window; null for none.
+    /// Approximate tokens of evidence removed to fit the judge's context window. Null: none.
     pub trimmed_tokens: Option<u64>,
-    /// Whether a simulated judge made the result.
+    /// Whether a simulated judge produced the result.
     pub simulated: bool,
-    /// What its judge calls used so far.
     pub usage: Usage,
-    /// Who waits for it.
     pub priority: Priority,
-    /// The judge that it needs.
+    /// The required judge.
     pub judge: Option<String>,
-    /// The criteria pinned when it was asked for.
+    /// Criteria pinned at creation.
     pub criteria_hash: String,
     /// The user that a trusted proxy names, else the token's name, else `api-client`.
     pub triggered_by: String,
     /// Name of the token that authenticated the request.
     pub authenticated_as: Option<String>,
-    /// Whether an existing score and cached replies are skipped.
+    /// Whether to bypass an existing score and cached replies.
     pub force_rescore: bool,
-    /// Where to go from here.
     pub links: JobLinks,
     pub times: JobTimes,
 }
 
 impl Wait {
-    /// What is stopped, by whom, why and until when, and the judge's last error, in one line.
+    /// Describes in one line: the stopped target, who stopped it, why and until when, and the judge's last error.
     pub fn text(&self, judge: Option<&str>) -> String {
         let judge = judge.unwrap_or("its judge");
         let mut text = match (self.reason, self.target) {
@@ -136,7 +129,7 @@ impl Wait {
         if let Some(position) = self.position {
             text.push_str(&format!(", number {} in line", grouped(position)));
         }
-        // A hold is often set with the text of the judge's last error.
+        // A hold often has the text of the judge's last error.
         let error = self.last_error.as_ref();
         if let Some(error) = error.filter(|error| !text.contains(error.as_str())) {
             text.push_str(&format!("; last error: {error}"));
@@ -146,7 +139,7 @@ impl Wait {
 }
 
 text_enum! {
-    /// What somebody stopped, or a cap or a budget did.
+    /// Target of a pause or of a spending limit.
     pub enum WaitTarget {
         /// All judges.
         Queue = "queue",
@@ -155,64 +148,59 @@ text_enum! {
     }
 }
 
-/// Why a job is not running yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Wait {
     pub reason: WaitReason,
-    /// Only with `fallback`: the judge that stands in. `GET /api/v1/judges` says what closed it.
+    /// Only with `fallback`: the fallback judge. `GET /api/v1/judges` shows why it is closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
-    /// When it is tried again; null where that isn't known, or somebody must act first.
+    /// Time of the next try. Null if unknown, or if an operator must act first.
     pub until: Option<DateTime<Utc>>,
-    /// Its place in its lane, 1 = next, counted to 10,000; null if it isn't queued, and in lists.
+    /// Position in its lane, 1 = next, counted up to 10,000. Null in lists, and if the job isn't queued.
     pub position: Option<i64>,
-    /// Only where somebody stopped it, or a cap or a budget did.
+    /// Only if an operator, a spending limit or a budget stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<WaitTarget>,
     /// Only with `target` `queue` or `judge`: who stopped it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set_by: Option<String>,
-    /// What is said of that, if anything: an operator's or a provider's words, or which cap is reached.
+    /// Message of the operator or provider, or the reached spending limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Only where its judge is what it waits for (`breaker_open`, `throttled`, `exhausted`, `misconfigured`, `fallback`): what the
-    /// judge's last failed call said.
+    /// Text of the judge's last error. Only if the judge causes the wait (`breaker_open`, `throttled`, `exhausted`,
+    /// `misconfigured`, `fallback`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// What an operator must do before it continues; left out where it continues without that.
+    /// Action required from an operator. Absent if the job continues automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// Why a job failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobError {
     pub class: FailureClass,
-    /// What happened, for people. Programs go by `class`.
+    /// Message for users. Programs should use `class`.
     pub message: String,
-    /// What a person can do about it.
     pub remedy: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobTimes {
-    /// When it was asked for.
     pub created_at: DateTime<Utc>,
-    /// When it may be claimed.
+    /// Earliest time of a claim.
     pub due_at: DateTime<Utc>,
-    /// When it was last claimed; null before the first time.
+    /// Time of the last claim. Null before the first.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended; null while it is active.
+    /// Null while the job is active.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// What a job came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum JobResult {
-    /// Kind `session`: the score that it made.
+    /// Kind `session`: its score.
     Session(Box<Score>),
-    /// What the job's row keeps, where there is no score to show.
+    /// Raw result of the job's row, used if no score can be shown.
     #[schema(value_type = Object)]
     Kept(Value),
 }
@@ -220,44 +208,39 @@ pub enum JobResult {
 /// A page of jobs, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Jobs {
-    /// The jobs; their place in the queue is not counted here.
+    /// The jobs, without their queue positions.
     pub items: Vec<Job>,
-    /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,
 }
 
-/// One call to a judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Call {
-    /// Identifies the call.
     pub call_id: Uuid,
-    /// Its name: a provider entry, or `entry:model`.
+    /// The judge: a provider entry, or `entry:model`.
     pub judge: String,
-    /// The model as asked, or as reported if there was a reply.
+    /// The reported model, or the requested one without a reply.
     pub model: String,
-    /// When it was sent.
+    /// Time of sending.
     pub at: DateTime<Utc>,
-    /// How long it took, milliseconds; 0 for a reply that was collected from a provider's batch.
+    /// Milliseconds. 0 for a reply collected from a provider's batch.
     pub latency_ms: u64,
-    /// The class of its error; null for a good reply.
+    /// Error class. Null for a valid reply.
     pub error: Option<String>,
-    /// What happened, for an error.
     pub message: Option<String>,
-    /// The HTTP status, if there was one.
+    /// HTTP status, if a response arrived.
     pub status: Option<u16>,
     pub usage: Usage,
-    /// Those of the prompt tokens that the provider read from its cache.
+    /// Prompt tokens that the provider read from its cache.
     pub tokens_in_cached: i64,
-    /// The reply's text, cut at 64 KiB.
+    /// Text of the reply, truncated to 64 KiB.
     pub reply: Option<String>,
 }
 
-/// A job, with its calls where they were asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JobDetail {
     #[serde(flatten)]
     pub job: Job,
-    /// The calls made for it, oldest first, with the raw replies; only with `calls=true`.
+    /// Calls of the job with raw replies, oldest first. Only with `calls=true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<Vec<Call>>,
 }
@@ -269,7 +252,6 @@ impl From<Job> for JobDetail {
 }
 
 impl Job {
-    /// The score that it made, of kind `session`.
     pub fn score(&self) -> Option<&Score> {
         match &self.result {
             Some(JobResult::Session(score)) => Some(score),
@@ -285,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wait_text_names_what_is_stopped_by_whom_until_when_and_each_cause_once() {
+    fn wait_text_states_target_actor_end_and_each_cause_once() {
         for (wait, text) in [
             (
                 json!({"reason": "paused", "target": "queue", "set_by": "ann", "message": "lunch"}),

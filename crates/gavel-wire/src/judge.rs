@@ -1,4 +1,4 @@
-//! Judges and what stops them, as `/api/v1/judges` lists them.
+//! Types of `/api/v1/judges`: judges and their holds.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,169 +7,153 @@ use uuid::Uuid;
 use crate::words::{grouped, time};
 use crate::{Health, Kind, WaitReason};
 
-/// A lane, or all of them, closed until somebody opens it or `until` passes.
+/// A hold on one lane or all lanes. It ends when an operator releases it or `until` passes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Hold {
-    /// `paused` by an operator, `exhausted` or `misconfigured` by a worker that met it, `budget` by a cap that is reached.
+    /// `paused`: set by an operator. `exhausted`, `misconfigured`: set by a worker after such an error. `budget`: a
+    /// spending limit is reached.
     pub reason: WaitReason,
-    /// The operator's or the provider's words.
+    /// Message of the operator or the provider.
     pub message: String,
     pub set_by: String,
-    /// Since when.
     pub since: DateTime<Utc>,
-    /// When it opens by itself; null: somebody must resume it.
+    /// Time of automatic release. Null: an operator must resume it.
     pub until: Option<DateTime<Utc>>,
 }
 
-/// What one worker's gate knows of a judge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gate {
     pub worker_id: Uuid,
-    /// `closed` (calls go out), `open` or `half_open`.
+    /// `closed` (calls pass), `open` or `half_open`.
     pub breaker: String,
-    /// Why it lets nothing through now; null if it does.
+    /// Reason why calls are blocked now. Null if they pass.
     pub reason: Option<WaitReason>,
-    /// When it lets calls through again, if known.
+    /// Time at which calls pass again, if known.
     pub until: Option<DateTime<Utc>>,
-    /// Transient failures in a row.
     pub failures_in_row: i32,
-    /// Calls in flight.
     pub in_flight: i32,
-    /// The last error's text; it stays while the judge answers again.
+    /// Text of the last error. It isn't cleared when the judge recovers.
     pub last_error: Option<String>,
     pub last_error_at: Option<DateTime<Utc>>,
-    /// How fast it may be asked.
     pub pace: Option<JudgePace>,
-    /// When the worker said so.
+    /// Time of the worker's report.
     pub updated_at: DateTime<Utc>,
 }
 
-/// One judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Judge {
-    /// Its name: a provider entry, or `entry:model`.
+    /// A provider entry, or `entry:model`.
     pub name: String,
-    /// Whether it could be asked.
     pub configured: bool,
-    /// What to do if it isn't.
+    /// Fix if it isn't configured.
     pub remedy: Option<String>,
-    /// Whether its replies are made up.
     pub simulated: bool,
-    /// The kinds whose current criteria name it.
+    /// Kinds with current criteria that use it.
     pub kinds: Vec<Kind>,
-    /// The hold that stops its lane, if any.
+    /// Hold on its lane, or null.
     pub hold: Option<Hold>,
-    /// What live workers know of it.
+    /// Gates of live workers.
     pub gates: Vec<Gate>,
     pub spent: Spent,
-    /// The cap of its entry, if it has one.
+    /// Spending limit of its entry, or null.
     pub cap: Option<Cap>,
 }
 
-/// Every judge, by name.
+/// All judges, by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Judges {
     pub items: Vec<Judge>,
-    /// The hold that stops every lane, if any.
+    /// Hold on all lanes, or null.
     pub queue_hold: Option<Hold>,
-    /// What all judges cost.
     pub spent: Spent,
-    /// The cap over all judges, if there is one.
+    /// Spending limit over all judges, or null.
     pub cap: Option<Cap>,
-    /// Always null: there is one page.
+    /// Always null: a single page.
     pub next_cursor: Option<String>,
 }
 
-/// Why something is paused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseRequest {
-    /// For those who wonder why nothing moves; at most 500 characters.
+    /// Reason shown to users, at most 500 characters.
     #[schema(max_length = 500)]
     pub message: Option<String>,
-    /// When it resumes by itself; left out: when somebody resumes it.
+    /// Time of automatic resumption. Default: paused until an operator resumes it.
     pub until: Option<DateTime<Utc>>,
 }
 
-/// What is paused now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Paused {
-    /// The hold that is set.
     pub hold: Hold,
 }
 
-/// What came of resuming a judge or the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Resumed {
-    /// Whether there was a hold; false: nothing was paused.
+    /// Whether a hold was released. False if it wasn't paused.
     pub released: bool,
 }
 
-/// How fast a judge may be asked, as one worker process sees it. Where `together` is true the limits hold for all workers;
-/// what a minute used is each worker's own.
+/// Rate limits of a judge, as seen by one worker process. If `together` is true, all workers share the limits.
+/// `used_last_minute` is always per worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JudgePace {
     pub requests: Meter,
-    /// Tokens, of prompts and answers together.
     pub tokens: Meter,
-    /// Tokens of prompts, where the server limits them apart.
+    /// Prompt tokens, if the server limits them separately.
     pub input_tokens: Meter,
-    /// Tokens of answers, where the server limits them apart.
+    /// Completion tokens, if the server limits them separately.
     pub output_tokens: Meter,
-    /// Until when it is slower than that because the judge said 429; null: it isn't.
+    /// The limits are reduced until this time because the judge replied 429. Null if they aren't.
     pub shrunk_until: Option<DateTime<Utc>>,
-    /// Until when nothing is asked because a reply said that nothing is left of a limit; null: something is.
+    /// Calls are blocked until this time because a reply reported an exhausted limit. Null if they aren't.
     pub held_until: Option<DateTime<Utc>>,
-    /// Whether the limits hold for all workers together.
+    /// Whether all workers share the limits.
     pub together: bool,
-    /// Redis is away, and each worker keeps to its part of the limits: among how many they are divided. Null: they aren't.
+    /// Number of workers that split the limits because Redis is unavailable. Null if they aren't split.
     pub part_of: Option<u32>,
 }
 
-/// One quantity that is limited by the minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Meter {
-    /// The limit that holds now, a minute; null for none.
+    /// Current limit per minute. Null: no limit.
     pub limit: Option<u64>,
-    /// The limit as configured; null for none.
+    /// Configured limit. Null: no limit.
     pub configured: Option<u64>,
-    /// The limit as the server's replies say; null where they say none, or none that can be a minute's.
+    /// Limit reported by the server. Null if it reported no limit, or none that can be per minute.
     pub learned: Option<u64>,
-    /// What went out within the last minute.
     pub used_last_minute: u64,
 }
 
-/// What was spent, as far as prices are known.
+/// Spending on calls with a known price.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Spent {
-    /// USD of today's calls, by UTC; null where there are some and none has a price.
+    /// USD of today's calls (UTC). Null if there are calls but none has a price.
     pub today_usd: Option<f64>,
-    /// USD of this month's calls, today's included; null where there are some and none has a price.
+    /// USD of this month's calls, including today's. Null if there are calls but none has a price.
     pub month_usd: Option<f64>,
-    /// Today's calls whose price is unknown: what they cost comes on top.
+    /// Today's calls with an unknown price, not included in `today_usd`.
     pub today_unpriced_calls: i64,
-    /// This month's calls whose price is unknown: what they cost comes on top.
+    /// This month's calls with an unknown price, not included in `month_usd`.
     pub unpriced_calls: i64,
 }
 
-/// A cap, and what was spent of it.
+/// A spending limit and the spending under it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Cap {
-    /// The provider entry whose judges it stops; null: all of them.
+    /// The limited provider entry. Null: all judges.
     pub entry: Option<String>,
-    /// USD that may be spent in a day of UTC; null: no such cap.
+    /// USD per UTC day. Null: no limit.
     pub daily_cap_usd: Option<f64>,
-    /// USD that may be spent in a month of UTC; null: no such cap.
+    /// USD per UTC month. Null: no limit.
     pub monthly_cap_usd: Option<f64>,
-    /// What all judges that it is of spent together.
+    /// Total spending of all judges under the limit.
     pub spent: Spent,
 }
 
-/// One of the meters of a pace.
 type MeterOf = fn(&JudgePace) -> &Meter;
 
 impl Hold {
-    /// Who set it, since when, until when, and why.
+    /// Describes who set it, when, until when, and why.
     pub fn text(&self) -> String {
         let mut text = format!("by {} since {}", self.set_by, time(self.since));
         if let Some(until) = self.until {
@@ -183,24 +167,24 @@ impl Hold {
 }
 
 impl Judge {
-    /// The entry of the providers' file: `gpt` of `gpt:mini`.
+    /// Returns the provider entry: `gpt` for `gpt:mini`.
     pub fn entry(&self) -> &str {
         self.name.split(':').next().unwrap_or(&self.name)
     }
 
-    /// Whether it is set up, or named by criteria.
+    /// Returns whether it is configured or named by criteria.
     pub fn is_used(&self) -> bool {
         self.configured || !self.kinds.is_empty()
     }
 
-    /// The reason that stops it. A cap over all judges stops only those that are used.
+    /// Returns the reason that stops it. A spending limit over all judges stops only used judges.
     pub fn stop_reason(&self) -> Option<WaitReason> {
         let stops = |reason: &WaitReason| *reason != WaitReason::Budget || self.is_used();
         let held = self.hold.as_ref().map(|hold| hold.reason).filter(stops);
         held.or_else(|| self.gates.iter().find_map(|gate| gate.reason))
     }
 
-    /// Why it lets nothing through, if it is used.
+    /// Returns the label of the stop reason, if the judge is used.
     pub fn stopped(&self) -> Option<&'static str> {
         match self.stop_reason() {
             Some(reason) => Some(reason.summary()),
@@ -208,13 +192,13 @@ impl Judge {
         }
     }
 
-    /// How many of its calls failed, unless it is stopped.
+    /// Returns the number of failed calls, unless the judge is stopped.
     pub fn failing(&self) -> Option<Health> {
         let health = self.health();
         (matches!(health, Health::Fails(_)) && self.stopped().is_none()).then_some(health)
     }
 
-    /// Whether its entry is stopped for the same reason, and is listed with it.
+    /// Returns whether its entry is stopped for the same reason and listed with it.
     pub fn is_stopped_with_its_entry(&self, judges: &[Judge]) -> bool {
         let entry = judges.iter().find(|judge| judge.name == self.entry());
         entry.is_some_and(|entry| {
@@ -224,7 +208,7 @@ impl Judge {
         })
     }
 
-    /// Its state in a few words, and the details: who stopped it, why and until when, or what to set up.
+    /// Returns its state as a short label, and details: who stopped it, why and until when, or the missing configuration.
     pub fn state_text(&self) -> (String, String) {
         let gate = self.gates.iter().find(|gate| gate.reason.is_some());
         match (&self.hold, gate) {
@@ -252,7 +236,7 @@ impl Judge {
         }
     }
 
-    /// What the last minute used of the limits, over all workers, and what slows them down. Empty where nothing is limited or used.
+    /// Describes the usage of the limits in the last minute over all workers, and active slowdowns. Empty without limits and usage.
     pub fn pace_text(&self) -> String {
         let paces = self.gates.iter().filter_map(|gate| gate.pace.as_ref());
         let paces: Vec<&JudgePace> = paces.collect();
@@ -266,7 +250,7 @@ impl Judge {
         let mut parts = Vec::new();
         for (at, (meter, name)) in meters.into_iter().enumerate() {
             let limits = paces.iter().filter_map(|pace| meter(pace).limit);
-            // One limit for all workers, or one for each.
+            // One limit for all workers, or one per worker.
             let limit = match together {
                 true => limits.max(),
                 false => limits.reduce(u64::saturating_add),
@@ -278,7 +262,7 @@ impl Judge {
                     grouped(used),
                     grouped(limit)
                 )),
-                // Prompts and answers are counted in the tokens.
+                // Prompt and completion tokens are included in the tokens.
                 None if used > 0 && at < 2 => parts.push(format!("{} {name}/min", grouped(used))),
                 None => {}
             }
@@ -292,7 +276,7 @@ impl Judge {
         parts.join("; ")
     }
 
-    /// The newest error that a live worker knows of, with its time.
+    /// Returns the newest error reported by a live worker, with its time.
     pub fn last_error(&self) -> Option<(&str, Option<DateTime<Utc>>)> {
         let gates = self.gates.iter().filter(|gate| gate.last_error.is_some());
         let newest = gates.max_by_key(|gate| gate.last_error_at)?;
@@ -314,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn pace_text_sums_workers_and_names_what_slows_them() {
+    fn pace_text_sums_workers_and_lists_slowdowns() {
         let gate = |limit: Value, used: u64, together: bool| {
             let meter = |limit: Value, used: u64| json!({"limit": limit, "configured": null, "learned": null, "used_last_minute": used});
             json!({"worker_id": Uuid::nil(), "breaker": "closed", "reason": null, "until": null, "failures_in_row": 0,

@@ -1,5 +1,4 @@
-//! What crosses the API's boundary: one declaration of each thing, for the server that writes it and for whoever reads it (pages, command
-//! line, client). Bodies alone: does nothing, asks nobody, and knows neither the store nor HTTP.
+//! Types of API bodies, shared by the server and its readers (pages, command line, client). No I/O, and no dependency on the store or HTTP.
 
 mod agreement;
 mod analytics;

@@ -1,4 +1,4 @@
-//! What identifies a job, what it is about, and what it used.
+//! Job id, kind, priority, purpose and usage.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use uuid::{Timestamp, Uuid};
 
 use crate::text_enum;
 
-/// Identifies one job: a UUID of version 7, so that ids sort by the time they were made.
+/// Id of a job: a version 7 UUID, so that ids sort by creation time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub Uuid);
 
 impl JobId {
-    /// Makes a new id from the machine's clock.
+    /// Creates an id from the machine's clock.
     pub fn new() -> Self {
         Self(Uuid::now_v7())
     }
 
-    /// Makes a new id of a time, such as the clock's that processes share: ids sort by it, to the microsecond.
+    /// Creates an id for `time`, such as the shared clock. Ids sort by time with microsecond precision.
     pub fn at(time: DateTime<Utc>) -> Self {
         const MICROS_BITS: u8 = 10; // of a millisecond
         let seconds = u64::try_from(time.timestamp()).unwrap_or_default();
@@ -52,11 +52,11 @@ impl FromStr for JobId {
 }
 
 text_enum! {
-    /// What is scored. Each kind is a folder of `gavel-rules`.
+    /// Kind of a subject. Each kind has a folder in `gavel-rules`.
     pub enum Kind {
-        /// An agent's investigation of an alert, 0-100 by a strict judge.
+        /// An agent's investigation of an alert, scored 0-100 by a strict judge.
         Session = "session",
-        /// A generated query against an expected one: four components of a quarter each.
+        /// A generated query against an expected one, in four equally weighted parts.
         Query = "query",
         /// An SQL or docking agent's answer: semantic, execution and datatype.
         Qas = "qas",
@@ -66,15 +66,15 @@ text_enum! {
 }
 
 impl Kind {
-    /// What a suite without items and a batch that names none are of.
+    /// Default kind of an empty suite and of a batch without a kind.
     pub const UNNAMED: Self = Self::Query;
 
-    /// Whether its subject is the payload, and no stored session.
+    /// Returns whether the subject is the payload instead of a stored session.
     pub fn is_case(self) -> bool {
         self != Self::Session
     }
 
-    /// Those whose subject is the payload, then those of stored sessions: the order of a list to choose from.
+    /// Returns all kinds for a selection list: payload kinds first, then stored sessions.
     pub fn to_choose() -> Vec<Self> {
         let mut kinds = Self::ALL.to_vec();
         kinds.sort_by_key(|kind| !kind.is_case());
@@ -83,37 +83,36 @@ impl Kind {
 }
 
 text_enum! {
-    /// Who waits: a person or a gate (`interactive`), or nobody in particular (`bulk`).
+    /// Priority: `interactive` for users and gates, `bulk` for background work.
     pub enum Priority {
-        /// Goes first; one slot in ten is kept for it.
+        /// Goes first. One slot in ten is reserved for it.
         Interactive = "interactive",
-        /// Goes in what is left, but every tenth claim takes one.
+        /// Uses the remaining slots. Every tenth claim takes a bulk job.
         Bulk = "bulk",
     }
 }
 
 text_enum! {
-    /// Why the work is judged; only `score` makes a current score.
+    /// Purpose of a run. Only `score` sets a current score.
     pub enum Purpose {
-        /// The subject's score.
         Score = "score",
-        /// A look at what other criteria would say.
+        /// A trial of other criteria.
         Preview = "preview",
-        /// The same question again: how steady a judge is.
+        /// A repetition to measure judge consistency.
         Repeat = "repeat",
-        /// One of several judges asked the same: their median belongs to the batch.
+        /// One of several judges. The batch reports their median.
         Jury = "jury",
     }
 }
 
-/// Tokens and money that judge calls used, retries and repairs included.
+/// Tokens and cost of judge calls, including retries and repairs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
-    /// Prompt tokens, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub tokens_in: i64,
-    /// Tokens of the reply, hidden reasoning included.
+    /// Completion tokens, including hidden reasoning.
     pub tokens_out: i64,
-    /// USD; null where any call's model has no price: unknown is never 0.
+    /// USD. Null, not 0, if a call's model has no price.
     pub cost_usd: Option<f64>,
 }
 
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_sort_by_the_time_that_they_are_made_of() {
+    fn ids_sort_by_creation_time() {
         let first: DateTime<Utc> = "2026-03-02T10:00:00.123456Z".parse().unwrap();
         let times = [0, 1, 500, 900, 1_000, 3_600_000_000].map(chrono::TimeDelta::microseconds);
         let ids = times.map(|later| JobId::at(first + later));

@@ -1,4 +1,4 @@
-//! What is answered when something is refused or fails, RFC 9457, and how people read it.
+//! Error responses (RFC 9457) and their text form.
 
 use std::fmt;
 
@@ -6,55 +6,47 @@ use serde::{Deserialize, Serialize};
 
 use super::{FailureClass, JobRef};
 
-/// What every problem's `type` begins with.
+/// Prefix of each problem's `type`.
 pub const PROBLEM_PREFIX: &str = "urn:gavel:problem:";
 
-/// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[schema(as = Fault)]
 pub struct RequestFault {
-    /// JSON pointer into the body; for a query or path parameter, `/` and its name.
+    /// JSON pointer into the body. For a query or path parameter, `/` and its name.
     pub pointer: String,
-    /// What is wrong, and what would be right.
+    /// The error and the expected value.
     pub message: String,
 }
 
-/// An RFC 9457 problem document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// `urn:gavel:problem:` and the type's name.
     #[serde(rename = "type")]
     pub type_uri: String,
-    /// The type in words.
     pub title: String,
     pub status: u16,
-    /// What happened this time, for people. Programs go by `type`.
+    /// Message for users. Programs should use `type`.
     pub detail: String,
-    /// The path that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// The request's id, as in the header `x-request-id` and the log.
+    /// Request id, as in the header `x-request-id` and the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Each fault of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<RequestFault>,
-    /// The job that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<Box<JobRef>>,
-    /// How the judge failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<FailureClass>,
-    /// What a person can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// When to try again, seconds; the header Retry-After says the same.
+    /// Seconds until a retry makes sense, as in the header Retry-After.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
 }
 
 impl Problem {
-    /// The type's name: `session-not-found`.
+    /// Returns the type's name: `session-not-found`.
     pub fn name(&self) -> &str {
         let name = self.type_uri.strip_prefix(PROBLEM_PREFIX);
         name.unwrap_or(&self.type_uri)
@@ -64,7 +56,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} {})", self.detail, self.status, self.name())?;
-        // A single fault is the detail already.
+        // A single error is already the detail.
         let errors = self.errors.iter();
         for RequestFault { pointer, message } in
             errors.filter(|it| !self.detail.contains(&it.message))
@@ -85,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_reads_as_detail_faults_and_remedy_and_says_nothing_twice() {
+    fn display_lists_detail_errors_and_remedy_once() {
         let faults = json!([{"pointer": "/criteria_hash", "message": "must be 64 hex digits"}]);
         for (detail, remedy, words) in [
             (

@@ -1,4 +1,4 @@
-//! The words for a total, and what people say of scores and sessions.
+//! Ratings of totals, and ratings by human reviewers.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,15 +7,14 @@ use uuid::Uuid;
 use super::RequestFault;
 use crate::text_enum;
 
-/// The longest name of a person, characters.
+/// Maximum length of a reviewer's name, characters.
 const LONGEST_NAME: usize = 255;
-/// The longest comment, characters.
+/// Maximum length of a comment, characters.
 const LONGEST_COMMENT: usize = 4_000;
-/// How far another machine's clock may be ahead.
+/// Tolerated lead of another machine's clock.
 const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
 text_enum! {
-    /// The word for a total.
     pub enum Rating {
         /// 0-44.
         Failed = "failed",
@@ -31,7 +30,7 @@ text_enum! {
 }
 
 impl Rating {
-    /// Its place among the words, from 0 for the worst.
+    /// Returns the rank, from 0 for the worst.
     pub fn step(self) -> usize {
         match self {
             Self::Failed => 0,
@@ -42,7 +41,7 @@ impl Rating {
         }
     }
 
-    /// The word for a total of 0-100.
+    /// Returns the rating of a total, 0-100.
     pub fn from_total(total: u8) -> Self {
         match total {
             0..=44 => Self::Failed,
@@ -55,19 +54,19 @@ impl Rating {
 }
 
 text_enum! {
-    /// A reviewer's word in TARSy, worst first.
+    /// A reviewer's rating in TARSy, worst first.
     pub enum Quality {
-        /// As totals of 0-44.
+        /// Totals of 0-44.
         Inaccurate = "inaccurate",
-        /// As totals of 45-74.
+        /// Totals of 45-74.
         PartiallyAccurate = "partially_accurate",
-        /// As totals of 75-100.
+        /// Totals of 75-100.
         Accurate = "accurate",
     }
 }
 
 impl Quality {
-    /// Its place among the words, from 0 for the worst.
+    /// Returns the rank, from 0 for the worst.
     pub fn step(self) -> usize {
         match self {
             Self::Inaccurate => 0,
@@ -76,7 +75,8 @@ impl Quality {
         }
     }
 
-    /// The word for a total of 0-100: `failed` is inaccurate, `weak` and `adequate` are partially accurate, the rest is accurate.
+    /// Returns the quality of a total, 0-100. `failed` is inaccurate, `weak` and `adequate` are partially accurate,
+    /// higher ratings are accurate.
     pub fn from_total(total: u8) -> Self {
         match Rating::from_total(total) {
             Rating::Failed => Self::Inaccurate,
@@ -86,21 +86,20 @@ impl Quality {
     }
 }
 
-/// What a person thinks of a session or of a score: one of `total`, `rating` and `quality`.
+/// A human rating of a session or a score. Exactly one of `total`, `rating` and `quality` is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HumanRating {
     pub rating_id: Uuid,
     pub session_id: Uuid,
-    /// The score that it is about; null: the session as such.
+    /// The rated score. Null if the session itself is rated.
     pub score_id: Option<Uuid>,
-    /// 0-100, if that was given.
+    /// 0-100, or null.
     pub total: Option<u8>,
-    /// One of the five words, if that was given.
+    /// One of the five ratings, or null.
     pub rating: Option<Rating>,
-    /// One of the three words, if that was given.
+    /// One of the three qualities, or null.
     pub quality: Option<Quality>,
     pub by: String,
-    /// Why; null: nothing was said.
     pub comment: Option<String>,
     pub at: DateTime<Utc>,
 }
@@ -109,74 +108,67 @@ pub struct HumanRating {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RatingList {
     pub items: Vec<HumanRating>,
-    /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,
 }
 
 text_enum! {
-    /// In which order sessions are to be rated.
     pub enum AnnotationOrder {
-        /// A sample, the same for everybody.
+        /// Random sample, the same for all reviewers.
         Sample = "sample",
-        /// Those first whose judges, or whose people, lie furthest apart.
+        /// Largest disagreement between judges or reviewers first.
         Disagreement = "disagreement",
-        /// Those with the lowest scores first.
         LowScore = "low_score",
     }
 }
 
-/// A session to be rated. Its score is left out: who rates doesn't know it.
+/// A session to rate. Its score is omitted so that it can't bias the reviewer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AnnotationItem {
     pub session_id: Uuid,
     pub alert_type: Option<String>,
-    /// The agent whose work it is.
     pub agent: Option<String>,
 }
 
-/// Sessions that somebody has not rated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Annotations {
     pub order: AnnotationOrder,
-    /// Whose queue it is.
     pub by: String,
-    /// The sessions to rate next.
     pub items: Vec<AnnotationItem>,
-    /// How many there are, of the newest 2,000 sessions.
+    /// Number of unrated sessions among the newest 2,000.
     pub left: u64,
-    /// Always null: what is rated leaves the queue.
+    /// Always null, because rated sessions leave the queue.
     pub next_cursor: Option<String>,
 }
 
-/// What a person gives: exactly one of `total`, `rating` and `quality`.
+/// A human rating: exactly one of `total`, `rating` and `quality`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RatingRequest {
-    /// 0-100, as a judge would give it.
+    /// 0-100, on the judge's scale.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 100)]
     pub total: Option<i64>,
-    /// One of the five words of a total.
+    /// One of the five ratings of a total.
     #[serde(default)]
     pub rating: Option<Rating>,
-    /// One of the three words of a reviewer.
+    /// One of the three reviewer qualities.
     #[serde(default)]
     pub quality: Option<Quality>,
-    /// Who gives it, at most 255 characters; left out: who sends it.
+    /// Reviewer, at most 255 characters. Default: the caller.
     #[schema(min_length = 1, max_length = 255, pattern = r"\S")]
     #[serde(default)]
     pub by: Option<String>,
-    /// Why, at most 4,000 characters.
+    /// Reason, at most 4,000 characters.
     #[schema(max_length = 4000)]
     #[serde(default)]
     pub comment: Option<String>,
-    /// When it was given; left out: now.
+    /// Time of the rating. Default: now.
     #[serde(default, deserialize_with = "crate::time::or_null")]
     pub at: Option<DateTime<Utc>>,
 }
 
 impl RatingRequest {
-    /// What is wrong with it, as of `now`.
+    /// Returns the invalid fields. `now` limits the time of the rating.
     pub fn faults(&self, now: DateTime<Utc>) -> Vec<RequestFault> {
         let mut faults = Vec::new();
         let mut check = |is_wrong: bool, pointer: &str, message: String| {
@@ -222,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_total_collapses_to_three_words_at_45_and_75() {
+    fn quality_changes_at_totals_45_and_75() {
         for (total, word) in [
             (0, Quality::Inaccurate),
             (44, Quality::Inaccurate),

@@ -1,4 +1,4 @@
-//! What POST `/api/v1/rescore` is asked, and what it would come to, as `dry_run` tells.
+//! Types of POST `/api/v1/rescore`, including the plan of a `dry_run`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,181 +7,166 @@ use uuid::Uuid;
 use super::Skipped;
 use crate::{Priority, Purpose, Rating, Scored, SessionStatus, text_enum};
 
-/// Which sessions: the words of GET /api/v1/sessions, each of which narrows. Without any: all.
+/// Session filter with the parameters of GET /api/v1/sessions, combined by AND. Empty: all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RescoreFilter {
-    /// Part of an alert type, agent or author, or what an id or an `external_id` begins with; case-insensitive but for `external_id`.
+    /// Part of an alert type, agent or author, or a prefix of an id or `external_id`. Case-insensitive except for `external_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
-    /// Where the session stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SessionStatus>,
     /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scored: Option<Scored>,
-    /// The current score's rating.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rating: Option<Rating>,
-    /// Current score at least, 0-100.
+    /// Minimum current score, 0-100.
     #[schema(maximum = 100)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_score: Option<u8>,
-    /// Current score at most, 0-100.
+    /// Maximum current score, 0-100.
     #[schema(maximum = 100)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_score: Option<u8>,
-    /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
+    /// Criteria of the current score: `current`, `not_current`, 64 hex digits, or a prefix of at least 8.
     #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current|not_current)$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria: Option<String>,
-    /// The current score misses this tool, however it is spelled.
+    /// Tool listed as missing by the current score, in any spelling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_tool: Option<String>,
-    /// Has this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// The agent's name, whole.
+    /// Exact agent name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The alert type, whole.
+    /// Exact alert type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_type: Option<String>,
-    /// `true`: people rated it, or a score of it.
+    /// `true`: only sessions with a human rating of them or of a score.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rated: bool,
-    /// Completed (else first seen) at or after.
+    /// Completed (if not completed, created) at or after this time.
     #[serde(
         default,
         deserialize_with = "crate::time::or_null",
         skip_serializing_if = "Option::is_none"
     )]
     pub from: Option<DateTime<Utc>>,
-    /// Completed (else first seen) before.
+    /// Completed (if not completed, created) before this time.
     #[serde(
         default,
         deserialize_with = "crate::time::or_null",
         skip_serializing_if = "Option::is_none"
     )]
     pub to: Option<DateTime<Utc>>,
-    /// Only these; 1-100,000. Those that aren't stored are counted.
+    /// Session ids, 1-100,000. Ids without a stored session are counted.
     #[schema(min_items = 1, max_items = 100_000)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<Uuid>>,
 }
 
-/// A backlog to be scored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RescoreRequest {
-    /// What you call it; at most 200 characters.
+    /// Display name, at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Which sessions, of those stored by now; left out: all.
+    /// Filter of the sessions stored so far. Default: all.
     #[serde(default)]
     pub filter: RescoreFilter,
-    /// Stored criteria for sessions: 64 hex digits, at least the first 8, or `current`; left out: the current ones.
+    /// Stored criteria for sessions: 64 hex digits, a prefix of at least 8, or `current`. Default: the current criteria.
     #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
-    /// Whether sessions are scored that have a score by these criteria, and cached replies are skipped. Those that the filter finds
-    /// by `scored: failed` are scored in any case.
+    /// Whether to include sessions with a score by these criteria and to bypass cached replies. Sessions matched by
+    /// `scored: failed` are always included.
     #[serde(default)]
     pub force_rescore: bool,
-    /// Answers what it would come to, and does nothing.
+    /// Whether to return only the plan, without creating a batch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Sessions at most, the newest first; named or drawn ones in the order of their ids.
+    /// Maximum number of sessions, newest first. With `ids` or `sample`, in order of the ids.
     #[schema(minimum = 1)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// USD: once its judge calls cost this, the batch is paused, and goes on with a larger one; a call without a price pauses it too.
-    /// Its judges need prices.
+    /// Budget in USD. The batch pauses when its judge calls reach it, or after a call without a price. It resumes with
+    /// a larger budget. The judges need prices.
     #[schema(exclusive_minimum = 0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<f64>,
-    /// Who waits: `bulk` (default) lets `interactive` work go first.
+    /// With `bulk` (default), `interactive` work goes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// Why: `score` (default) makes current scores; `preview`, `repeat` and `jury` leave them as they are, and skip nothing
-    /// that can be judged.
+    /// `score` (default) sets current scores. `preview`, `repeat` and `jury` don't, and skip only sessions that can't be scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<Purpose>,
-    /// Only so many of the sessions that can be judged, the same ones whenever `seed` is the same.
+    /// Random sample of the scorable sessions, determined by `seed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
-    /// Fetches the replies by the judge's batch endpoint, within a day and for a part of the price, before items run. Its entry needs
-    /// a `batch_price_factor`; goes with neither `budget_usd` nor priority `interactive` nor purpose `jury`.
+    /// Whether to fetch replies through the judge's batch endpoint before items run: within a day, at a reduced price. The provider entry
+    /// needs a `batch_price_factor`. Incompatible with `budget_usd`, priority `interactive` and purpose `jury`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub economy: bool,
-    /// `repeat` only: how often each session is judged, 2-20.
+    /// `repeat` only: number of runs per session, 2-20.
     #[schema(minimum = 2, maximum = 20)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<u32>,
-    /// `jury` only: who judges each session once, 2-9 names of as many judges.
+    /// `jury` only: 2-9 distinct judges. Each scores each session once.
     #[schema(min_items = 2, max_items = 9)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judges: Option<Vec<String>>,
 }
 
-/// So many of the sessions, the same ones whenever they are drawn.
+/// A random sample of sessions. The same seed selects the same sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// How many, 1-100,000.
+    /// Number of sessions, 1-100,000.
     #[schema(minimum = 1, maximum = 100_000)]
     pub size: u64,
-    /// What they are drawn with; left out: 0.
+    /// Random seed. Default: 0.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// What a request would come to.
+/// Plan of a request, as returned by `dry_run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RescorePlan {
-    /// Sessions that the filter finds.
+    /// Sessions matched by the filter.
     pub matching: u64,
-    /// Sessions that would be scored.
     pub to_score: u64,
-    /// The rest of them, by reason.
     pub skipped: SkippedPlan,
-    /// Jobs: the sessions to be scored, each as often as `repeats` or `judges` say.
+    /// Number of jobs: the sessions to score times `repeats` or the number of `judges`.
     pub items: u64,
-    /// Who would be asked.
     pub judges: Vec<PlannedJudge>,
-    /// Tokens of prompts.
     pub tokens_in: TokenRange,
-    /// Tokens of replies.
     pub tokens_out: TokenRange,
-    /// USD; null where a judge has no price.
+    /// USD. Null if a judge has no price.
     pub cost_usd: Option<CostRange>,
-    /// What the figures are made from.
     pub estimate: Estimate,
-    /// Seconds at that pace; null where none is known.
+    /// Estimated seconds at `pace`. Null without a pace.
     pub duration_s: Option<f64>,
-    /// How fast jobs of the slowest judge end; null where that isn't known.
+    /// Job rate of the slowest judge. Null if unknown.
     pub pace: Option<Pace>,
-    /// What they would be judged by.
     pub criteria_hash: String,
-    /// What to know before asking for it.
     pub warnings: Vec<String>,
 }
 
-/// Sessions that the filter finds and that would not be scored.
+/// Matched sessions that would not be scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SkippedPlan {
-    /// What a batch skips too.
+    /// Skip reasons shared with batches.
     #[serde(flatten)]
     pub found: Skipped,
-    /// Not in the sample.
     pub not_sampled: u64,
-    /// Behind the last of `max`.
     pub beyond_max: u64,
 }
 
 impl SkippedPlan {
-    /// How many are skipped for which reason, in words.
+    /// Returns the count and text of each reason.
     pub fn reasons(&self) -> [(i64, &'static str); 6] {
         let count = |n| i64::try_from(n).unwrap_or(i64::MAX);
         let [current, in_progress, not_scorable, unknown] = self.found.reasons();
@@ -196,7 +181,6 @@ impl SkippedPlan {
     }
 }
 
-/// A judge that would be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PlannedJudge {
     pub judge: String,
@@ -204,50 +188,42 @@ pub struct PlannedJudge {
     pub priced: bool,
 }
 
-/// What the figures of a plan are made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Estimate {
-    /// Sessions whose prompts were built and counted.
+    /// Sessions whose prompts were built to count tokens.
     pub sampled_sessions: u64,
-    /// Earlier jobs of the judges whose replies were counted; 0: the length of replies is assumed.
+    /// Earlier jobs of the judges used for the length of replies. 0: the length is assumed.
     pub history_jobs: u64,
 }
 
-/// Tokens: the estimate, and 25 % to either side.
+/// Estimated tokens, ±25 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TokenRange {
     pub expected: u64,
-    /// A quarter less than `expected`.
     pub low: u64,
-    /// A quarter more than `expected`.
     pub high: u64,
 }
 
-/// USD: the estimate, and 25 % to either side.
+/// Estimated USD, ±25 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CostRange {
     pub expected: f64,
-    /// A quarter less than `expected`.
     pub low: f64,
-    /// A quarter more than `expected`.
     pub high: f64,
 }
 
-/// How fast jobs end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Pace {
-    /// Jobs a second.
     pub jobs_per_s: f64,
-    /// Where that is from.
     pub of: PaceOf,
 }
 
 text_enum! {
-    /// Where a pace is from.
+    /// Source of a pace.
     pub enum PaceOf {
-        /// Jobs of the judge that ended within the last 10 minutes.
+        /// The judge's jobs that ended in the last 10 minutes.
         Lately = "last 10 minutes",
-        /// Its limits a minute, by configuration.
+        /// The judge's configured limits per minute.
         Limits = "the judge's limits",
     }
 }

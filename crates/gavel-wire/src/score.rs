@@ -1,4 +1,4 @@
-//! A session's scores, as `/api/v1/scoring` tells of them.
+//! Types of `/api/v1/scoring`: scores of a session.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -8,114 +8,101 @@ use uuid::Uuid;
 use super::Rating;
 use crate::{Purpose, Usage, text_enum};
 
-/// What a judge made of a session, by which criteria, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Score {
     pub score_id: Uuid,
     pub session_id: Uuid,
-    /// The criteria that it was made with.
     pub criteria_hash: String,
     /// 0-100.
     pub total_score: u8,
-    /// Dimension -> points, in the criteria's order, then what else the judge gave; empty if it gave the total alone.
+    /// Dimension -> points in the criteria's order, then extra parts of the judge. Empty if the judge gave only the total.
     #[schema(value_type = std::collections::BTreeMap<String, Value>)]
     pub score_breakdown: Map<String, Value>,
-    /// The judge's reasons, as it wrote them.
+    /// The judge's reasoning, unchanged.
     pub score_reasoning: String,
-    /// Tools that the agent lacked or left unused.
     pub missing_tools: Vec<MissingTool>,
-    /// Other ways the investigation could have gone.
     pub alternative_approaches: Vec<AlternativeApproach>,
     /// The user that a trusted proxy names, else the token's name, else `api-client`.
     pub scored_triggered_by: String,
     /// Name of the token that authenticated the request.
     pub authenticated_as: Option<String>,
     pub scored_at: DateTime<Utc>,
-    /// Whether its criteria are the ones that new requests get.
+    /// Whether new requests use its criteria.
     pub is_current_criteria: bool,
-    /// The total as a word.
     pub rating: Rating,
     pub judge: JudgeRef,
-    /// Whether a simulated judge made it.
+    /// Whether a simulated judge produced it.
     pub simulated: bool,
-    /// Marks on the score.
     pub flags: Vec<Flag>,
-    /// What its job's calls used.
     pub usage: Usage,
-    /// The job that made it.
     pub job_id: Uuid,
 }
 
-/// One score, with what has become of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScoreVersion {
     #[serde(flatten)]
     pub score: Score,
-    /// Why it was judged: only `score` is or was its session's current one.
+    /// Only `score` sets the session's current score.
     pub purpose: Purpose,
-    /// When a newer score took its place; null for the current one, and where it never was that.
+    /// Time of replacement by a newer score. Null for the current score, and for scores that were never current.
     pub superseded_at: Option<DateTime<Utc>>,
 }
 
-/// Every score of a session, newest first.
+/// All scores of a session, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Scores {
-    /// The scores; at most 1,000.
+    /// At most 1,000.
     pub items: Vec<ScoreVersion>,
-    /// Always null: there is one page.
+    /// Always null: a single page.
     pub next_cursor: Option<String>,
 }
 
-/// Who judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct JudgeRef {
-    /// The provider entry, without a model.
+    /// Provider entry, without a model.
     pub provider: String,
-    /// The model, as the provider reported it.
+    /// Model reported by the provider.
     pub model: String,
 }
 
 text_enum! {
-    /// Marks on a score; a closed set.
     pub enum Flag {
         /// The session ended without completing.
         NotCompleted = "not_completed",
         /// The conversation was trimmed to fit the context window.
         InputTrimmed = "input_trimmed",
-        /// The total isn't the sum of the parts, or a dimension has no part; both are stored as the judge gave them.
+        /// The total isn't the sum of the parts, or a dimension has no part. Both are stored unchanged.
         TotalNotSum = "total_not_sum",
-        /// The reply held the total without its reasoning or without its breakdown.
+        /// The reply has a total without reasoning or breakdown.
         ReplyPartial = "reply_partial",
-        /// The judge's reasons are a word or two, where 200 words were asked for.
+        /// The reasoning is much shorter than the requested 200 words.
         ReasoningThin = "reasoning_thin",
-        /// More than half of the judge's reasons are the words of the evidence or of its instructions.
+        /// More than half of the reasoning is copied from the evidence or the instructions.
         ReasoningCopied = "reasoning_copied",
-        /// The reply took a repair turn.
+        /// The reply needed a repair.
         ReplyRepaired = "reply_repaired",
-        /// The reply is whole, but the judge's server gave a finish reason other than done, such as `eos` or `length`.
+        /// The reply is complete, but with an unusual finish reason such as `eos` or `length`.
         OddFinish = "odd_finish",
-        /// The fallback judge answered.
         FallbackJudge = "fallback_judge",
-        /// A jury's members differed.
+        /// A jury's members disagree.
         JuryDisagreement = "jury_disagreement",
     }
 }
 
-/// A tool that the agent lacked or left unused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct MissingTool {
     /// At most 255 characters.
     pub tool_name: String,
-    /// Why it would have helped.
+    /// Reason why it would have helped.
     pub rationale: String,
 }
 
-/// Another way the investigation could have gone.
+/// An alternative way to investigate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AlternativeApproach {
     /// At most 255 characters.
     pub name: String,
     pub description: String,
-    /// What the agent would have done, in order.
+    /// Steps in order.
     pub steps: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Agents' sessions, as `/api/v1/sessions` tells of them.
+//! Types of `/api/v1/sessions`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -9,53 +9,40 @@ use super::Rating;
 use crate::{FailureClass, JobState, text_enum};
 
 text_enum! {
-    /// Where an agent's session stands, as TARSy names it.
+    /// Status of an agent's session, with TARSy's names.
     pub enum SessionStatus {
-        /// Not begun.
         Pending = "pending",
-        /// Under way.
         InProgress = "in_progress",
-        /// Halted.
         Paused = "paused",
-        /// Being cancelled (Go's spelling).
+        /// Being cancelled (Go spelling).
         Canceling = "canceling",
-        /// Being cancelled (Python's spelling).
+        /// Being cancelled (Python spelling).
         Cancelling = "cancelling",
-        /// Ended well.
         Completed = "completed",
-        /// Ended with an error.
         Failed = "failed",
-        /// Ended by somebody.
         Cancelled = "cancelled",
-        /// Ended by the clock.
         TimedOut = "timed_out",
     }
 }
 
 text_enum! {
-    /// Form of a session file that another tool wrote.
+    /// Format of a session file from another tool.
     pub enum SessionFormat {
         /// Conversations as lists of messages: model APIs (OpenAI, Anthropic, Gemini) and agent frameworks.
         Messages = "messages",
-        /// Spans of OpenTelemetry in JSON: OpenInference, the conventions for GenAI, OpenLLMetry.
+        /// OpenTelemetry spans in JSON: OpenInference, the GenAI conventions, OpenLLMetry.
         Spans = "spans",
-        /// Runs of LangSmith.
         LangSmith = "langsmith",
-        /// Traces and observations of Langfuse.
         Langfuse = "langfuse",
-        /// Logs of Braintrust.
         Braintrust = "braintrust",
-        /// A log of Inspect.
         Inspect = "inspect",
-        /// A session file of Claude Code.
         ClaudeCode = "claude_code",
-        /// A session file of Codex.
         Codex = "codex",
     }
 }
 
 impl SessionStatus {
-    /// Whether the session has ended; only such sessions are scored.
+    /// Returns whether the session has ended. Only ended sessions are scored.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,
@@ -69,84 +56,67 @@ impl SessionStatus {
 }
 
 text_enum! {
-    /// What a put did.
     pub enum PutOutcome {
-        /// It was not there.
+        /// The session was created.
         New = "new",
-        /// It was there, and something differs.
+        /// A field changed.
         Updated = "updated",
-        /// It was there, the same.
+        /// It was identical to the stored session.
         Unchanged = "unchanged",
     }
 }
 
-/// A session with its conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Session {
     pub session_id: Uuid,
-    /// Where it came from.
+    /// System that it was imported from.
     pub source: String,
-    /// What it is called where it came from, if that isn't our id.
+    /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Where it stands.
     pub status: SessionStatus,
-    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    /// Whether it can be scored: it has ended, and completed if `scoring.score_only_completed` requires that.
     pub scorable: bool,
-    /// What kind of alert it was.
     pub alert_type: Option<String>,
     pub agent: Option<String>,
-    /// Who started it.
+    /// User who started it.
     pub author: Option<String>,
     /// The alert, an object or a string.
     pub alert_data: Value,
-    /// The investigation, message by message.
+    /// Messages of the investigation, in order.
     pub conversation: Vec<Message>,
-    /// What the agent concluded.
+    /// The agent's conclusion.
     pub final_analysis: Option<String>,
-    /// The tools that were at hand.
+    /// Tools available to the agent.
     pub tools: Vec<String>,
-    /// Labels.
     pub tags: Vec<String>,
-    /// When it began.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
-    /// Where to go from here.
     pub links: SessionLinks,
 }
 
-/// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionItem {
     pub session_id: Uuid,
-    /// Where it came from.
+    /// System that it was imported from.
     pub source: String,
-    /// What it is called where it came from, if that isn't our id.
+    /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Where it stands.
     pub status: SessionStatus,
-    /// Whether a score may be asked for: it has ended, and completed if `scoring.score_only_completed` says so.
+    /// Whether it can be scored: it has ended, and completed if `scoring.score_only_completed` requires that.
     pub scorable: bool,
-    /// What kind of alert it was.
     pub alert_type: Option<String>,
     pub agent: Option<String>,
-    /// Who started it.
+    /// User who started it.
     pub author: Option<String>,
-    /// Labels.
     pub tags: Vec<String>,
-    /// When it began.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
-    /// When it was first seen here.
+    /// Time of its first import.
     pub created_at: DateTime<Utc>,
-    /// Its current score; null: it has none.
     pub score: Option<SessionScoreSummary>,
-    /// The job that scores it now; null: none does.
     pub active_job: Option<ActiveJob>,
-    /// Why its newest job failed; null: it has none, or that one didn't.
+    /// Failure class of its newest job. Null without a job, or if that job didn't fail.
     pub failed: Option<FailureClass>,
-    /// Where to go from here.
     pub links: SessionLinks,
 }
 
@@ -154,105 +124,87 @@ pub struct SessionItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Sessions {
     pub items: Vec<SessionItem>,
-    /// Where the next page begins; null on the last.
     pub next_cursor: Option<String>,
 }
 
-/// A session's current score in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionScoreSummary {
     pub score_id: Uuid,
     /// 0-100.
     pub total_score: u8,
-    /// The total as a word.
     pub rating: Rating,
-    /// The criteria that it was made with.
     pub criteria_hash: String,
-    /// Whether its criteria are the ones that new requests get.
+    /// Whether new requests use these criteria.
     pub is_current_criteria: bool,
-    /// Whether a simulated judge made it.
+    /// Whether a simulated judge produced it.
     pub simulated: bool,
     pub scored_at: DateTime<Utc>,
-    /// Who asked for it.
+    /// User or token that requested it.
     pub scored_triggered_by: String,
 }
 
-/// A session's active job in short.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ActiveJob {
     pub job_id: Uuid,
-    /// Where it stands.
     pub state: JobState,
-    /// Where GET reads the job.
     pub href: String,
 }
 
-/// A session that was put, and what that did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionPut {
     pub session_id: Uuid,
     pub outcome: PutOutcome,
-    /// Where it stands.
     pub status: SessionStatus,
-    /// How many messages are stored.
     pub messages: usize,
-    /// What it is called where it came from, if that isn't our id.
+    /// Its id in the source system, if that differs from `session_id`.
     pub external_id: Option<String>,
-    /// Where to go from here.
     pub links: SessionLinks,
 }
 
-/// What putting the sessions of a file did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionsPut {
-    /// Each session, in the order of their ids.
+    /// The sessions, sorted by id.
     pub items: Vec<SessionPut>,
 }
 
-/// Where to go from a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionLinks {
     #[serde(rename = "self")]
     pub this: String,
-    /// Its score: GET reads it, POST asks for it.
+    /// Its score: GET reads it, POST requests it.
     pub score: String,
-    /// Every score it had.
     pub scores: String,
 }
 
-/// One message of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// `system`, `user`, `assistant`, `tool`, or whatever the agent's framework calls it; 1-64 characters.
+    /// `system`, `user`, `assistant`, `tool`, or a role of the agent's framework; 1-64 characters.
     #[schema(min_length = 1, max_length = 64)]
     pub role: String,
     pub content: String,
-    /// The tool that was called or that answered.
+    /// The called or replying tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// The agent that spoke, where a session has several; at most 255 characters.
+    /// The speaking agent in a multi-agent session; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The stage of the work that it belongs to; at most 255 characters.
+    /// Stage of the work; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// When, RFC 3339.
+    /// Time in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<DateTime<Utc>>)]
     pub at: Option<String>,
 }
 
 text_enum! {
-    /// Which sessions by their score.
+    /// Filter of sessions by score.
     pub enum Scored {
-        /// Those with a current score.
         Yes = "yes",
-        /// Those without.
         No = "no",
-        /// Those with an active job.
         Running = "running",
-        /// Those whose newest job failed.
+        /// With a failed newest job.
         Failed = "failed",
     }
 }

@@ -1,4 +1,4 @@
-//! Where a job stands, and where it may go from there.
+//! States of a job and the allowed transitions.
 //!
 //! ```text
 //!              claim                 record
@@ -20,25 +20,21 @@
 use crate::text_enum;
 
 text_enum! {
-    /// A job's state, as stored and as shown.
     pub enum JobState {
-        /// Due, and not yet taken.
+        /// Due, not claimed.
         Queued = "queued",
-        /// In a worker's hand.
         Running = "running",
-        /// Was claimed, met a closed gate or a long delay; spends nothing.
+        /// Was claimed, then met a closed gate or a long delay. Makes no judge calls.
         Waiting = "waiting",
-        /// Ended with a score.
         Succeeded = "succeeded",
-        /// Ended with a class and a reason.
+        /// Ended with an error class and a message.
         Failed = "failed",
-        /// Ended by an operator.
         Cancelled = "cancelled",
     }
 }
 
 impl JobState {
-    /// Whether the job has ended; terminal rows have `finished_at`, others do not.
+    /// Returns whether the job has ended. Only terminal rows have `finished_at`.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed | Self::Cancelled => true,
@@ -46,7 +42,6 @@ impl JobState {
         }
     }
 
-    /// The states that may follow this one.
     pub fn successors(self) -> &'static [JobState] {
         match self {
             Self::Queued => &[Self::Running, Self::Cancelled],
@@ -63,46 +58,46 @@ impl JobState {
         }
     }
 
-    /// Whether the step to `next` is legal.
     pub fn can_become(self, next: JobState) -> bool {
         self.successors().contains(&next)
     }
 }
 
 text_enum! {
-    /// What a job waits for. Rows store all but the first four.
+    /// Reason of a wait. Rows store all but the first four.
     pub enum WaitReason {
         /// Other jobs go first.
         Queued = "queued",
         /// No worker is alive.
         NoWorker = "no_worker",
-        /// No live worker can ask its judge.
+        /// No live worker can call its judge.
         NoWorkerForJudge = "no_worker_for_judge",
-        /// Its batch's replies are being fetched by the judge's batch endpoint, within a day. POST its session's score, and it is asked at once.
+        /// The batch's replies are being fetched through the judge's batch endpoint, within a day. A POST to
+        /// the session's score endpoint scores it immediately.
         Economy = "economy",
-        /// The judge failed too often in a row; a probe goes out after the cool-down.
+        /// The judge failed too often in a row. A probe follows after the cool-down.
         BreakerOpen = "breaker_open",
-        /// The judge answered 429, or asked for a delay over 10 s.
+        /// The judge replied 429, or requested a delay over 10 s.
         Throttled = "throttled",
-        /// The judge's requests or tokens a minute are used up for the moment (GET /api/v1/judges shows them). It resumes automatically.
+        /// The judge's requests or tokens per minute are used up (see GET /api/v1/judges). It resumes automatically.
         Paced = "paced",
-        /// The judge's quota or spend limit is used up.
+        /// The judge's quota or spending limit is used up.
         Exhausted = "exhausted",
         /// The judge rejects the key, the model or the address.
         Misconfigured = "misconfigured",
         /// An operator paused the judge, the queue or the batch.
         Paused = "paused",
-        /// What its judge, or all judges, may cost in a day or a month is spent, or its batch has spent its budget.
+        /// The daily or monthly spending limit of its judge or of all judges is reached, or the batch's budget is used up.
         Budget = "budget",
-        /// The store or a source failed for a passing reason.
+        /// Transient failure of the store or of a source.
         Storage = "storage",
-        /// The judge declined, and its fallback can't be asked now.
+        /// The judge declined, and its fallback is unavailable now.
         Fallback = "fallback",
     }
 }
 
 impl WaitReason {
-    /// One or two words for a queue or a judge that lets nothing through.
+    /// Returns a short label for a queue or judge that is stopped.
     pub fn summary(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -121,7 +116,7 @@ impl WaitReason {
         }
     }
 
-    /// The reason of a job as a clause.
+    /// Returns the reason as a clause.
     pub fn description(self) -> &'static str {
         match self {
             Self::Queued => "it waits for its turn",
@@ -150,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_legal_moves_are_those_of_the_picture_and_no_others() {
+    fn allowed_transitions_match_the_diagram() {
         use JobState::{Cancelled, Failed, Queued, Running, Succeeded, Waiting};
         let legal = [
             (Queued, Running),
@@ -178,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_state_is_left_only_by_retry() {
+    fn only_retry_leaves_a_terminal_state() {
         for state in JobState::ALL.iter().filter(|s| s.is_terminal()) {
             let expected: &[JobState] = match state {
                 JobState::Failed => &[JobState::Queued],
@@ -193,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_back_and_unknown_ones_list_the_known() {
+    fn parses_names_and_lists_them_if_unknown() {
         for state in JobState::ALL {
             assert_eq!(state.as_str().parse::<JobState>().as_ref(), Ok(state));
         }

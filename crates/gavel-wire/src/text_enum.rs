@@ -1,17 +1,16 @@
-//! Closed enums that are stored and sent as text: one list of names for the database, the wire and the code.
+//! Enums stored and sent as text, with one list of names for the database, the wire and the code.
 
-/// A text that names no variant.
+/// Error of parsing an unknown name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not known; known: {known}")]
 pub struct UnknownText {
-    /// What was given.
     pub text: String,
-    /// The names there are, separated by commas.
+    /// Known names, separated by commas.
     pub known: String,
 }
 
-/// Declares a closed enumeration that is stored and sent as text: the enumeration, `ALL`, `as_str`, `Display`, `FromStr`, serde and the
-/// schema. Who uses it depends on serde and utoipa.
+/// Declares an enum stored and sent as text: the enum, `ALL`, `as_str`, `Display`, `FromStr`, serde and the schema. The
+/// using crate must depend on serde and utoipa.
 #[macro_export]
 macro_rules! text_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:tt),+ $(,)? }) => {
@@ -20,7 +19,7 @@ macro_rules! text_enum {
         pub enum $name { $($(#[$vmeta])* #[serde(rename = $text)] $variant),+ }
 
         impl $name {
-            /// Every variant, in the order of the text.
+            /// Every variant, in order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The name used in the database and on the wire.
@@ -28,7 +27,7 @@ macro_rules! text_enum {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// The name as people read it.
+            /// Returns the name for users, with spaces.
             pub fn in_words(self) -> String {
                 self.as_str().replace('_', " ")
             }
@@ -40,7 +39,7 @@ macro_rules! text_enum {
             }
         }
 
-        // By hand, for its words: serde's own speak of variants.
+        // Manual impl, because serde's derived errors mention variants.
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(deserializer)?;
@@ -79,7 +78,7 @@ mod tests {
     use crate::{Kind, WaitReason};
 
     #[test]
-    fn the_schema_of_an_enumeration_lists_what_is_on_the_wire() {
+    fn schema_of_enum_lists_wire_names() {
         for (schema, names) in [
             (
                 Kind::schema(),

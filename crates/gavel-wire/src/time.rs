@@ -1,10 +1,8 @@
-//! Times of a request's body.
-
 use chrono::{DateTime, Utc};
 use gavel_clock::read_time;
 use serde::{Deserialize, Deserializer};
 
-/// Reads a time or null: to be named by fields that may be left out.
+/// Reads a time or null, for optional fields.
 pub(crate) fn or_null<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<DateTime<Utc>>, D::Error> {

@@ -1,10 +1,10 @@
-//! Counts, shares, durations and long texts as people read them, the same in bodies, on pages and on the command line.
+//! Formats counts, shares, durations and long texts for API bodies, pages and the command line.
 
 use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub fn grouped(n: impl TryInto<i128>) -> String {
     // No count is larger.
     let n = n.try_into().unwrap_or(i128::MAX);
@@ -19,14 +19,14 @@ pub fn grouped(n: impl TryInto<i128>) -> String {
     if n < 0 { format!("-{text}") } else { text }
 }
 
-/// So many of something: `1 score`, `1,200 scores`. For words that take an s.
+/// Formats a count with a noun: `1 score`, `1,200 scores`. Only for nouns with a plural s.
 pub fn counted(n: impl TryInto<i128>, one: &str) -> String {
     let n = n.try_into().unwrap_or(i128::MAX);
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {one}{plural}", grouped(n))
 }
 
-/// A fault of JSON without the line that the parser counts: an item's own stands beside it. Where in a long item it is stays.
+/// Removes the line from a JSON parser's error, because callers print the item's own line. Keeps the column.
 pub fn json_fault(fault: &str) -> String {
     match fault.rsplit_once(" at line ") {
         Some((what, place)) => match place.split_once(" column ") {
@@ -37,7 +37,7 @@ pub fn json_fault(fault: &str) -> String {
     }
 }
 
-/// Names to choose from: `query, qas or session`.
+/// Joins names with commas and "or": `query, qas or session`.
 pub fn one_of(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let names: Vec<_> = names.into_iter().collect();
     let mut text = String::new();
@@ -52,12 +52,12 @@ pub fn one_of(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     text
 }
 
-/// A share of 0-1 as a percentage with at most one decimal: `92.5%`.
+/// Formats a share of 0-1 as a percentage with at most one decimal: `92.5%`.
 pub fn percent(share: f64) -> String {
     format!("{}%", (share * 1000.0).round() / 10.0)
 }
 
-/// How long something lasts: `12 s`, `10 min`, `2.5 h`, `3.0 days`.
+/// Formats seconds: `12 s`, `10 min`, `2.5 h`, `3.0 days`.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{:.0} s", s.max(1.0)),
@@ -67,12 +67,12 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A time in a sentence, to the second. Not relative: pages stay open.
+/// Formats a time to the second. Absolute, because pages stay open.
 pub fn time(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// A text of at most so many characters; what is left out is said by `…`.
+/// Truncates a text to `most` characters and marks the cut with `…`.
 pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_of_json_in_one_line_has_its_character_alone() {
+    fn json_error_keeps_only_the_column() {
         for (fault, said) in [
             (
                 "EOF while parsing at line 1 column 27",
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_no_plural_and_thousands_stand_apart() {
+    fn formats_plurals_and_thousands() {
         for (n, said) in [
             (0, "0 scores"),
             (1, "1 score"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_the_names_to_choose_from_has_an_or() {
+    fn joins_last_name_with_or() {
         for (names, said) in [
             (vec![], ""),
             (vec!["a"], "a"),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_told_in_the_unit_that_fits() {
+    fn formats_durations_in_fitting_unit() {
         for (seconds, words) in [
             (0.0, "1 s"),
             (0.4, "1 s"),
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn clips_at_character_boundary() {
         assert_eq!(clip("größer", 3), "grö…");
         assert_eq!(clip("größer", 6), "größer");
     }
 
     #[test]
-    fn a_percentage_has_a_decimal_where_it_has_one() {
+    fn percent_omits_zero_decimal() {
         for (share, said) in [(0.9254, "92.5%"), (1.0, "100%"), (0.0, "0%")] {
             assert_eq!(percent(share), said);
         }

@@ -1,4 +1,4 @@
-//! Workers, as `/api/v1/workers` lists them.
+//! Types of `/api/v1/workers`.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,15 @@ use uuid::Uuid;
 use crate::text_enum;
 
 text_enum! {
-    /// What a worker does.
     pub enum WorkerState {
-        /// Takes work.
+        /// Claims jobs.
         Running = "running",
-        /// Finishes what it has.
+        /// Finishes its active jobs.
         Draining = "draining",
-        /// Left in good order.
         Stopped = "stopped",
     }
 }
 
-/// One worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Worker {
     /// Unique per start.
@@ -27,21 +24,20 @@ pub struct Worker {
     pub name: String,
     pub version: String,
     pub started_at: DateTime<Utc>,
-    /// When its last heartbeat arrived.
     pub heartbeat_at: DateTime<Utc>,
-    /// Jobs in hand.
+    /// Number of active jobs.
     pub in_hand: i32,
     pub state: WorkerState,
-    /// Whether it was heard within its time, and hasn't stopped.
+    /// Whether its heartbeat is recent and it hasn't stopped.
     pub alive: bool,
-    /// The judges that it can ask by its settings: names, and `entry:*` for an entry that takes any model; null if it didn't say.
+    /// Judges that it can call: names, or `entry:*` for an entry with any model. Null if not reported.
     pub judges: Option<Vec<String>>,
 }
 
-/// Workers heard in the last 24 h, newest first.
+/// Workers with a heartbeat in the last 24 h, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Workers {
     pub items: Vec<Worker>,
-    /// Always null: there is one page.
+    /// Always null: a single page.
     pub next_cursor: Option<String>,
 }

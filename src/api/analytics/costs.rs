@@ -1,4 +1,4 @@
-//! What judge calls came to, by day, judge, model or suite: the bill as far as prices are known.
+//! Costs of judge calls by day, judge, model or suite, for known prices.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,11 +12,9 @@ use crate::api::http::problem::ApiError;
 use crate::store::UsageSum;
 use crate::wire::{BatchCostList, CostFigures, CostItem, CostList, UsageBy};
 
-/// How many days are summed up if no first one is given.
+/// Default number of days.
 const DAYS: u64 = 30;
-/// The most days that are summed up at once.
 const MOST_DAYS: i64 = 3_660;
-/// The most batches whose costs are summed up at once.
 const MOST_BATCHES: u32 = 10_000;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -39,10 +37,10 @@ impl From<&UsageSum> for CostFigures {
     }
 }
 
-/// Sums up what judge calls came to, by day, judge or model.
+/// Sums up the costs of judge calls by day, judge or model.
 ///
-/// A call counts on the day of UTC on which it was sent, retries and repairs included; what the cache answered made no call. The
-/// sums outlive the calls' own rows. Calls of simulated judges have no price, and are shown as unpriced.
+/// A call, including retries and repairs, counts on the UTC day of sending. Cached replies are no calls. The sums
+/// remain after the calls' rows are deleted. Calls of simulated judges have no price and count as unpriced.
 #[utoipa::path(
     get, path = "/api/v1/analytics/costs", tag = "analytics",
     params(
@@ -58,7 +56,6 @@ async fn costs(State(state): State<ApiState>, params: Params) -> Result<Json<Cos
     Ok(Json(read(&state, params).await?))
 }
 
-/// What judge calls came to.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostList, ApiError> {
     let by = params.take::<UsageBy>("by").unwrap_or(UsageBy::Day);
     let (from, to) = days(state, &mut params);
@@ -84,10 +81,10 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostLis
     })
 }
 
-/// Sums up what batches came to, by name: a suite that runs every night is one line.
+/// Sums up the costs of batches by name, so that a nightly suite is one row.
 ///
-/// A batch counts whole, on the day of UTC on which it was asked for, runs that were tried again included. Batches without a name are one
-/// line for each kind. Runs of simulated judges have no price, and are shown as unpriced.
+/// All costs of a batch, including retries, count on the UTC day of its request. Batches without a name are one row per
+/// kind. Runs of simulated judges have no price and count as unpriced.
 #[utoipa::path(
     get, path = "/api/v1/analytics/costs/batches", tag = "analytics",
     params(
@@ -106,7 +103,6 @@ async fn batch_costs(
     Ok(Json(of_batches(&state, params).await?))
 }
 
-/// What batches came to, by name.
 pub(crate) async fn of_batches(
     state: &ApiState,
     mut params: Params,
@@ -148,7 +144,7 @@ pub(crate) async fn of_batches(
     })
 }
 
-/// The days that are asked for, both included; faults stay with the query.
+/// Returns the first and last day of the query, both inclusive. Errors are collected in `params`.
 pub(crate) fn days(state: &ApiState, params: &mut Params) -> (NaiveDate, NaiveDate) {
     let (from, to) = (day(params, "from"), day(params, "to"));
     let to = to.unwrap_or_else(|| state.clock.now().date_naive());

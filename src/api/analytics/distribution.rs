@@ -1,4 +1,4 @@
-//! How scores are spread: the histogram and its figures, and how many sessions have none.
+//! Distribution of scores, with a histogram and coverage.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(distribution))
 }
 
-/// Tells how current scores are spread; default: under the criteria that new requests get.
+/// Returns the distribution of current scores. Default: under the criteria of new requests.
 #[utoipa::path(
     get, path = "/api/v1/analytics/distribution", tag = "analytics",
     params(Selection, ("points" = Option<u8>, Query, description = "Totals a bucket of the histogram: 5 or 10; default 10", minimum = 5, maximum = 10, multiple_of = 5)),
@@ -32,7 +32,6 @@ async fn distribution(
     Ok(Json(read(&state, params).await?))
 }
 
-/// The figures of the scores that the parameters choose.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distribution, ApiError> {
     let chosen = selection(&mut params, Unnamed::Current);
     let points = match params.text("points").as_deref() {
@@ -56,8 +55,8 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distrib
         histogram.add(count.total, count.scores);
     }
     let mut warnings = counted.warnings();
-    warnings.extend(counted.warning_of_mixed());
-    // What was scored between the two questions is a session too.
+    warnings.extend(counted.mixed_criteria_warning());
+    // Include sessions scored between the two queries.
     let sessions = u64::try_from(sessions).unwrap_or(0).max(counted.scores);
     let rating = |rating: Rating| RatingShare {
         rating,

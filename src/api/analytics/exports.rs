@@ -1,5 +1,5 @@
-//! Sessions with their scores, line by line, to train or to compare with, and scores as a table. Read as the client takes them: memory holds a page of
-//! scores and one session, however many there are.
+//! Exports: sessions with scores as JSONL for training or comparison, and scores as a table. Streamed at the client's
+//! speed: memory holds one page of scores and one session.
 
 use std::collections::VecDeque;
 
@@ -27,12 +27,9 @@ use crate::report::parquet::{Holds, Table};
 use crate::store::{GoodScores, SessionFilter, SessionRecord, SessionScoreRow, StoreError};
 use crate::wire::{Rating, Score, SessionStatus, TableFormat};
 
-/// The lowest total that is exported if none is named.
-const MIN_SCORE: u8 = 85;
-/// The highest `limit`.
+const DEFAULT_MIN_SCORE: u8 = 85;
 const MAX_LIMIT: u64 = 2_147_483_647;
-/// Scores that are read at once.
-const PAGE: u32 = 100;
+const PAGE_SIZE: u32 = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -40,32 +37,28 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(scores_table))
 }
 
-/// One line: a session as it can be put, and its current score.
+/// One line: a session in the format of PUT, and its current score.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct TrainingLine {
-    /// The session as it is stored now.
     pub(crate) session: SessionInput,
-    /// The score that was its current one when the export began.
+    /// Current score at the start of the export.
     pub(crate) score: Score,
 }
 
-/// Whether a last line says that all lines are there.
+/// Whether a final line marks the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastLine {
     Given,
     LeftOut,
 }
 
-/// What a line of an export is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExportForm {
     /// A session with its score, as JSON.
     Training(LastLine),
-    /// A score, as a row.
     Table(TableFormat),
 }
 
-/// The columns of the table of scores.
 const COLUMNS: [(&str, Holds); 23] = [
     ("session_id", Holds::Text),
     ("external_id", Holds::Text),
@@ -92,30 +85,27 @@ const COLUMNS: [(&str, Holds); 23] = [
     ("score_reasoning", Holds::Text),
 ];
 
-/// Where an export stands.
 struct Export {
     state: ApiState,
     good: GoodScores,
-    /// How many more lines are wanted; `None`: all.
+    /// Number of remaining lines. `None`: no limit.
     left: Option<u64>,
     sent: u64,
     page: VecDeque<SessionScoreRow>,
-    /// The session of the last score that was read.
+    /// Session of the last score read.
     after: Option<Uuid>,
-    /// Whether the last page was read.
     read: bool,
     form: ExportForm,
-    /// What stands above the lines.
+    /// Table header, until sent.
     head: Option<Bytes>,
-    /// The file that rows are collected for.
     parquet: Option<Table<Vec<u8>>>,
 }
 
-/// Streams sessions with good scores, a JSON object a line (JSONL), in the order of their ids.
+/// Streams sessions with good scores as JSONL, in order of their ids.
 ///
-/// Only scores that are current when the export begins, each session once, and only those of real judges: never one of a
-/// simulated judge. Lines are whole; a stream that breaks off ends without the end
-/// of its HTTP body, which clients report as an error. With `end=true` a last line `{"end":true,"count":N}` says that all are there.
+/// Includes only scores of real judges that are current at the start of the export, one per session. Lines are always
+/// complete. A broken stream has no end of the HTTP body, which clients report as an error. With `end=true`, a final
+/// line `{"end":true,"count":N}` marks the end.
 #[utoipa::path(
     get, path = "/api/v1/exports/training", tag = "analytics",
     params(
@@ -132,7 +122,9 @@ struct Export {
 )]
 async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
-    let min_score = params.whole("min_score", 0..=100).unwrap_or(MIN_SCORE);
+    let min_score = params
+        .whole("min_score", 0..=100)
+        .unwrap_or(DEFAULT_MIN_SCORE);
     let left = params.whole("limit", 1..=MAX_LIMIT);
     let last_line = match params.flag("end") {
         true => LastLine::Given,
@@ -148,11 +140,11 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
     streamed(state, good, left, ExportForm::Training(last_line)).await
 }
 
-/// Streams current scores as CSV or Parquet, a row a score, in the order of their sessions' ids.
+/// Streams current scores as CSV or Parquet, one row per score, in order of session ids.
 ///
-/// Only scores that are current when the export begins, and only those of real judges. `score_breakdown` is JSON; tags, flags and
-/// missing tools are lists in JSON. Parquet has numbers, flags and times (UTC) by their types. The filters are those of the list of
-/// sessions. A stream that breaks off ends without the end of its HTTP body.
+/// Includes only scores of real judges that are current at the start of the export. `score_breakdown` is JSON; tags,
+/// flags and missing tools are JSON lists. Parquet has typed numbers, booleans and times (UTC). The filters are those
+/// of the list of sessions. A broken stream has no end of the HTTP body.
 #[utoipa::path(
     get, path = "/api/v1/exports/scores", tag = "analytics",
     params(
@@ -241,7 +233,7 @@ async fn streamed(
         head,
         parquet,
     };
-    // A database that is away is told by the status, not by a broken stream.
+    // Reads the first page before the response, so that an unavailable database sets the status.
     export.fill().await?;
     let headers: [(HeaderName, String); 2] = [
         (header::CONTENT_TYPE, media_type.to_owned()),
@@ -257,11 +249,11 @@ async fn streamed(
     Ok((headers, Body::from_stream(lines)).into_response())
 }
 
-/// A piece of the body, and what is behind it; `None` at the end.
+/// A chunk of the body and the rest of the export; `None` at the end.
 type BodyPiece = Option<(Bytes, Option<Export>)>;
 
 impl Export {
-    /// The next line and the export behind it. An error ends the body without its end.
+    /// Returns the next chunk and the rest of the export. An error aborts the body.
     async fn next(mut self) -> std::io::Result<BodyPiece> {
         if let Some(head) = self.head.take() {
             return Ok(Some((head, Some(self))));
@@ -287,7 +279,7 @@ impl Export {
         })
     }
 
-    /// The next row group of a file, or what is left with the file's end: then the file is gone.
+    /// Returns the next row group, or the final bytes of the file after the last one.
     async fn row_group(&mut self, mut table: Table<Vec<u8>>) -> std::io::Result<Option<Bytes>> {
         let failed = std::io::Error::other;
         while let Some(row) = self.row().await? {
@@ -315,7 +307,6 @@ impl Export {
         Ok(Some(text.into()))
     }
 
-    /// The next session with its score.
     async fn row(&mut self) -> std::io::Result<Option<TrainingLine>> {
         while self.left.is_none_or(|left| self.sent < left) {
             if self.page.is_empty() {
@@ -338,7 +329,7 @@ impl Export {
         Ok(None)
     }
 
-    /// Reads the next page of scores, if there is one.
+    /// Reads the next page of scores, unless all are read.
     async fn fill(&mut self) -> Result<(), StoreError> {
         if self.read {
             return Ok(());
@@ -347,16 +338,16 @@ impl Export {
             .state
             .store
             .scores()
-            .good(&self.good, self.after, PAGE)
+            .good(&self.good, self.after, PAGE_SIZE)
             .await?;
-        self.read = page.len() < PAGE as usize;
+        self.read = page.len() < PAGE_SIZE as usize;
         self.after = page.last().map(|row| row.session_id);
         self.page = page.into();
         Ok(())
     }
 }
 
-/// The cells of a score, in the order of [`COLUMNS`].
+/// Returns the cells of a score in the order of [`COLUMNS`].
 fn cells(line: TrainingLine) -> serde_json::Result<[Value; 23]> {
     let TrainingLine { session, score } = line;
     let tools = score.missing_tools.iter().map(|tool| &tool.tool_name);
@@ -387,7 +378,7 @@ fn cells(line: TrainingLine) -> serde_json::Result<[Value; 23]> {
     ])
 }
 
-/// A cell as CSV has it; numbers without an exponent.
+/// Formats a cell for CSV, with numbers without an exponent.
 fn text(cell: &Value) -> String {
     match cell {
         Value::Null => String::new(),
@@ -403,7 +394,7 @@ fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// A stored session as the body that puts it.
+/// Converts a stored session to the body of its PUT.
 fn body_of(session: SessionRecord) -> SessionInput {
     SessionInput {
         session_id: Some(session.session_id),

@@ -1,4 +1,4 @@
-//! Scores by what their sessions have in common: the agent, the alert type, the tags.
+//! Scores grouped by agent, alert type and tag.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,15 @@ use crate::store::{ScoreOf, TotalCount};
 use crate::wire::words::counted as words_of;
 use crate::wire::{ScoreGroup, ScoreGroups};
 
-/// How many sessions are looked at, the newest: a look at years costs what one at a day does.
-const NEWEST: u32 = 4_000;
-/// How many groups are listed of a kind.
-const GROUPS: usize = 50;
+/// Number of newest sessions considered, so that a long period costs no more than a day.
+const MAX_SESSIONS: u32 = 4_000;
+const MAX_GROUPS: usize = 50;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(groups))
 }
 
-/// Tells how current scores came out by agent, alert type and tag, of the newest 4,000 sessions; default: whatever the criteria.
+/// Returns current scores by agent, alert type and tag, for the newest 4,000 sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/groups", tag = "analytics",
     params(Selection),
@@ -40,14 +39,13 @@ async fn groups(
     Ok(Json(read(&state, params).await?))
 }
 
-/// The groups of the scores that the parameters choose.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGroups, ApiError> {
     let chosen = selection(&mut params, Unnamed::Any);
     params.finish()?;
     let filter = chosen.filter(state).await?;
     let analytics = state.store.analytics();
     let (mut scores, sessions) = tokio::try_join!(
-        analytics.newest(&filter, NEWEST),
+        analytics.newest(&filter, MAX_SESSIONS),
         analytics.sessions_in(&filter)
     )?;
     let each = |score: &ScoreOf| TotalCount {
@@ -60,11 +58,11 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
     let counted = Counted::from_totals(&scores.iter().map(each).collect::<Vec<_>>());
     scores.retain(|score| score.made_by == counted.made_by);
     let mut warnings = counted.warnings();
-    warnings.extend(counted.warning_of_mixed());
-    if sessions > i64::from(NEWEST) {
+    warnings.extend(counted.mixed_criteria_warning());
+    if sessions > i64::from(MAX_SESSIONS) {
         warnings.push(format!(
             "looked at: the newest {}",
-            words_of(NEWEST, "session")
+            words_of(MAX_SESSIONS, "session")
         ));
     }
     Ok(ScoreGroups {
@@ -78,7 +76,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
     })
 }
 
-/// Scores by the names that each has, those of most scores first.
+/// Groups scores by name, those with most scores first.
 fn grouped(scores: &[ScoreOf], names: impl Fn(&ScoreOf) -> &[String]) -> Vec<ScoreGroup> {
     let mut totals: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     for score in scores {
@@ -98,6 +96,6 @@ fn grouped(scores: &[ScoreOf], names: impl Fn(&ScoreOf) -> &[String]) -> Vec<Sco
     };
     let mut groups: Vec<ScoreGroup> = totals.into_iter().filter_map(group).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.scores));
-    groups.truncate(GROUPS);
+    groups.truncate(MAX_GROUPS);
     groups
 }

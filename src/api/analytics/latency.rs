@@ -1,4 +1,4 @@
-//! How quickly judges answered.
+//! Latency of judges.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,10 +15,10 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(latency))
 }
 
-/// Says how quickly judges answered: what half, 90 and 99 of 100 of their good replies took at most.
+/// Returns the latency of judges: the 50th, 90th and 99th percentile of calls with a valid reply.
 ///
-/// A call counts on the day of UTC on which it was sent, from the sending to the whole reply. Calls without a good reply don't count. The
-/// figures outlive the calls' own rows; of calls before this was counted there are none.
+/// A call counts on the UTC day of sending. Latency is from sending to the complete reply. Calls without a valid reply
+/// don't count. The data remains after the calls' rows are deleted. Older releases recorded none.
 #[utoipa::path(
     get, path = "/api/v1/analytics/latency", tag = "analytics",
     params(
@@ -36,7 +36,6 @@ async fn latency(
     Ok(Json(read(&state, params).await?))
 }
 
-/// How quickly judges answered.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<LatencyList, ApiError> {
     let (from, to) = days(state, &mut params);
     params.finish()?;

@@ -1,5 +1,5 @@
-//! What current scores come to: totals, trends, and what judges miss. Simulated scores are left out where a real judge scored
-//! anything; where there are only simulated ones, the answer says so.
+//! Analytics of current scores: totals, trends, missing tools. If real judges scored any session, simulated scores are
+//! excluded. If there are only simulated scores, the response is marked.
 
 pub(crate) mod costs;
 pub(crate) mod distribution;
@@ -22,7 +22,7 @@ use crate::api::http::problem::ApiError;
 use crate::store::{MadeBy, ScoreFilter, TotalCount};
 use crate::wire::words::counted;
 
-/// With fewer scores than this a figure says little.
+/// Below this number of scores, statistics aren't reliable.
 const FEW: u64 = 20;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -34,36 +34,35 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .merge(trend::routes())
 }
 
-/// Which scores are counted, for the document.
+/// Query parameters that select scores, for the document.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct Selection {
-    /// Criteria of the scores: `any`, `current`, or a hash of 64 hex digits, at least its first 8.
+    /// Criteria of the scores: `any`, `current`, 64 hex digits, or a prefix of at least 8.
     criteria: Option<String>,
-    /// Of sessions that completed (else were first seen) at or after, RFC 3339.
+    /// Only sessions completed (if not completed, created) at or after this time, RFC 3339.
     from: Option<DateTime<Utc>>,
-    /// Of sessions that completed (else were first seen) before, RFC 3339.
+    /// Only sessions completed (if not completed, created) before this time, RFC 3339.
     to: Option<DateTime<Utc>>,
 }
 
-/// Which criteria are meant where none are named.
+/// Default criteria.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unnamed {
     Any,
-    /// Those that new requests get.
+    /// Criteria of new requests.
     Current,
 }
 
-/// Which scores a query chooses.
 pub(crate) struct Chosen {
-    /// What names their criteria; `None`: any.
+    /// Criteria name. `None`: any.
     criteria: Option<String>,
     pub(crate) from: Option<DateTime<Utc>>,
     pub(crate) to: Option<DateTime<Utc>>,
 }
 
-/// Takes the choice of scores out of a query; faults stay with the query.
+/// Parses the selection of scores. Errors are collected in `params`.
 pub(crate) fn selection(params: &mut Params, unnamed: Unnamed) -> Chosen {
     let criteria = match (params.text("criteria"), unnamed) {
         (None, Unnamed::Any) => None,
@@ -82,7 +81,7 @@ pub(crate) fn selection(params: &mut Params, unnamed: Unnamed) -> Chosen {
 }
 
 impl Chosen {
-    /// The scores, their criteria by their whole hash.
+    /// Returns the filter, with the full hash of the criteria.
     pub(crate) async fn filter(self, state: &ApiState) -> Result<ScoreFilter, ApiError> {
         Ok(ScoreFilter {
             criteria_hash: match self.criteria {
@@ -95,15 +94,14 @@ impl Chosen {
     }
 }
 
-/// Whose scores are counted.
+/// Included scores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counted {
-    /// Judges' own, or simulated ones where there are no others.
+    /// Real scores, or simulated ones if there are no others.
     made_by: MadeBy,
     scores: u64,
-    /// Simulated ones that are left out.
+    /// Number of excluded simulated scores.
     left_out: u64,
-    /// How many criteria they were made with.
     criteria: usize,
 }
 
@@ -132,7 +130,6 @@ impl Counted {
         self.made_by == MadeBy::Simulated
     }
 
-    /// What makes the figures say less than they seem to.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.scores < FEW {
@@ -153,8 +150,8 @@ impl Counted {
         warnings
     }
 
-    /// That figures of one line are of several criteria.
-    fn warning_of_mixed(&self) -> Option<String> {
+    /// Returns a warning if the scores have several criteria.
+    fn mixed_criteria_warning(&self) -> Option<String> {
         (self.criteria > 1).then(|| {
             format!(
                 "scores of {} criteria are mixed; name one to compare like with like",
@@ -164,7 +161,7 @@ impl Counted {
     }
 }
 
-/// A part of a whole, 0-1; `None` of nothing.
+/// Returns `part` / `whole`. `None` if `whole` is 0.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts of sessions are far below 2^52"
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_scores_count_only_where_there_are_no_others() {
+    fn simulated_scores_count_only_without_real_ones() {
         let simulated = || count(MadeBy::Simulated, "b", 30);
         let mixed = Counted::from_totals(&[count(MadeBy::Judge, "a", 25), simulated()]);
         assert_eq!(
@@ -208,10 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn figures_over_several_criteria_say_so() {
+    fn warns_of_several_criteria() {
         let both = [count(MadeBy::Judge, "a", 25), count(MadeBy::Judge, "b", 25)];
-        let said = Counted::from_totals(&both).warning_of_mixed().unwrap();
+        let said = Counted::from_totals(&both)
+            .mixed_criteria_warning()
+            .unwrap();
         assert!(said.contains("2 criteria"), "{said}");
-        assert_eq!(Counted::from_totals(&both[..1]).warning_of_mixed(), None);
+        assert_eq!(
+            Counted::from_totals(&both[..1]).mixed_criteria_warning(),
+            None
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What judges miss most: tools, and alternative approaches. Names that differ in case, separators and camel case alone are one.
+//! Most frequent missing tools and alternative approaches. Names that differ only in case or separators (including camel case) are merged.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,8 +13,7 @@ use crate::outbound::percent_encoded;
 use crate::store::{NameCount, Named};
 use crate::wire::{NameItem, NameLinks, NameList, Spelling};
 
-/// The most spellings that are shown of a name.
-const SPELLINGS: usize = 20;
+const MAX_SPELLINGS: usize = 20;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -22,7 +21,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(approaches))
 }
 
-/// Lists the tools that agents lacked or left unused, by the number of sessions; default: whatever the criteria.
+/// Lists the tools that agents didn't have or didn't use, by number of sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/missing-tools", tag = "analytics",
     params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
@@ -38,12 +37,11 @@ async fn missing_tools(
     Ok(Json(tools(&state, params).await?))
 }
 
-/// The tools that judges miss, of the scores that the parameters choose.
 pub(crate) async fn tools(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
     list(state, params, Named::MissingTools).await
 }
 
-/// Lists the other ways that investigations could have gone, by the number of sessions; default: whatever the criteria.
+/// Lists alternative approaches to investigations, by number of sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/approaches", tag = "analytics",
     params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
@@ -59,7 +57,6 @@ async fn approaches(
     Ok(Json(ways(&state, params).await?))
 }
 
-/// The alternative approaches of the scores that the parameters choose.
 pub(crate) async fn ways(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
     list(state, params, Named::Approaches).await
 }
@@ -99,7 +96,7 @@ fn item(name: NameCount, named: Named, scores: u64) -> NameItem {
         spellings: name
             .spellings
             .into_iter()
-            .take(SPELLINGS)
+            .take(MAX_SPELLINGS)
             .map(spelling)
             .collect(),
         links: match named {
@@ -109,7 +106,7 @@ fn item(name: NameCount, named: Named, scores: u64) -> NameItem {
     }
 }
 
-/// The sessions whose current score misses the tool of this key.
+/// Returns the link to sessions with the tool missing in their current score.
 pub(crate) fn sessions_without(key: &str) -> NameLinks {
     NameLinks {
         sessions: format!("/api/v1/sessions?missing_tool={}", percent_encoded(key)),

@@ -1,4 +1,4 @@
-//! How usual the tools are that one score calls missing: GET `/api/v1/scores/{score_id}/missing-tools`.
+//! GET `/api/v1/scores/{score_id}/missing-tools`: how common the missing tools of a score are.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,8 +12,8 @@ use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
 
-/// How many sessions are counted for a tool: a tool that everybody lacks costs no more than this many rows.
-const COUNTED: u32 = 1_000;
+/// Maximum number of sessions counted per tool, which limits the rows read.
+const MAX_COUNTED: u32 = 1_000;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(tools_of_score))
@@ -21,7 +21,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 
 impl From<ToolElsewhere> for ScoreTool {
     fn from(tool: ToolElsewhere) -> Self {
-        let counted = i64::from(COUNTED);
+        let counted = i64::from(MAX_COUNTED);
         Self {
             other_sessions: tool.sessions.min(counted),
             more: tool.sessions > counted,
@@ -31,10 +31,9 @@ impl From<ToolElsewhere> for ScoreTool {
     }
 }
 
-/// Lists the tools that one score calls missing, each with how many other sessions miss it.
+/// Lists the missing tools of a score, each with the number of other sessions that miss it.
 ///
-/// Other sessions are counted by their current scores, whatever their criteria and time: real ones for a real score, simulated ones
-/// for a simulated one.
+/// Counts the current scores of other sessions, for all criteria and times: real ones for a real score, simulated ones for a simulated one.
 #[utoipa::path(
     get, path = "/api/v1/scores/{score_id}/missing-tools", tag = "analytics",
     params(("score_id" = Uuid, Path, description = "The score")),
@@ -50,7 +49,6 @@ async fn tools_of_score(
     Ok(Json(of_score(&state, &score_id).await?))
 }
 
-/// The tools that a score calls missing.
 pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTools, ApiError> {
     let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
     let row = state.store.scores().get(id).await?;
@@ -64,7 +62,7 @@ pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTo
     let tools = state
         .store
         .analytics()
-        .tools_elsewhere(id, row.session_id, made_by, COUNTED + 1)
+        .tools_elsewhere(id, row.session_id, made_by, MAX_COUNTED + 1)
         .await?;
     Ok(ScoreTools {
         score_id: id,

@@ -1,4 +1,4 @@
-//! How scores move over time, by criteria: a line never joins what was judged differently.
+//! Trend of scores, separate for each version of the criteria.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::score::analysis::Histogram;
 use crate::store::{By, ScoreFilter};
 use crate::wire::{Period, Trend, TrendItem};
 
-/// How many periods are told of if no first one is given, this one included.
+/// Default number of periods, including the current one.
 const PERIODS: u32 = 30;
 const MOST_DAYS: i64 = 3_660;
 
@@ -24,8 +24,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(trend))
 }
 
-/// Tells how current scores move over time, by the time of their sessions and by criteria; default: the last 30 periods. Where these
-/// have no score, a warning says how to look further back.
+/// Returns the trend of current scores, by session time and by criteria. Default: the last 30 periods. If they have no
+/// scores, a warning explains how to query earlier ones.
 #[utoipa::path(
     get, path = "/api/v1/analytics/trend", tag = "analytics",
     params(Selection, ("every" = Option<Period>, Query, description = "How long a period is; default day")),
@@ -38,7 +38,6 @@ async fn trend(State(state): State<ApiState>, params: Params) -> Result<Json<Tre
     Ok(Json(read(&state, params).await?))
 }
 
-/// The figures of the scores that the parameters choose.
 pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, ApiError> {
     let every = params.take::<Period>("every").unwrap_or(Period::Day);
     let chosen = selection(&mut params, Unnamed::Any);
@@ -100,15 +99,15 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
         scores: counted.scores,
         simulated: counted.is_simulated(),
         warnings: match (counted.scores, given) {
-            (0, None) => vec![nothing_lately(every, to)],
+            (0, None) => vec![no_recent_scores(every, to)],
             (0, Some(_)) | (1.., _) => counted.warnings(),
         },
         next_cursor: None,
     })
 }
 
-/// That there is nothing in the time that is looked at if none is asked for, and how to ask for more of it.
-fn nothing_lately(every: Period, to: Option<DateTime<Utc>>) -> String {
+/// Returns the warning for a default range without scores, with a query for earlier ones.
+fn no_recent_scores(every: Period, to: Option<DateTime<Utc>>) -> String {
     let every = every.as_str();
     let looked_at = match to {
         None => format!("the last {PERIODS} {every}s"),

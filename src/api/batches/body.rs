@@ -1,4 +1,4 @@
-//! What a batch is sent as: its form, what stands beside its items, and where its faults are.
+//! Batch requests: format, fields other than items, and errors.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::score::about;
 use crate::suite::{self, Format, Limits, ReadOptions, Stoppable, SuiteError};
 use crate::wire::{BatchRequest, RequestFault};
 
-/// The longest name, characters.
+/// Maximum length of a name, characters.
 pub(crate) const MAX_NAME: usize = 200;
 
 pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, ApiError> {
@@ -40,14 +40,14 @@ pub(crate) fn format_named(media_type: Option<String>) -> Result<Format, ApiErro
     format.ok_or(ApiError::BatchMediaType(media_type))
 }
 
-/// What stands beside the items, wherever in the file it stands.
-pub(crate) async fn head_of_json(
+/// Returns the fields other than `items`, at any position in the file.
+pub(crate) async fn read_json_head(
     file: Arc<File>,
     limits: Limits,
 ) -> Result<BatchRequest, ApiError> {
     let stop = CancellationToken::new();
     let file = Stoppable::new(file, stop.clone());
-    // The client that leaves takes this future with it.
+    // Stops reading if the client disconnects and drops this future.
     let _stops = stop.drop_guard();
     let envelope = blocking(move || suite::envelope(file, limits))
         .await
@@ -60,7 +60,7 @@ pub(crate) async fn head_of_json(
     typed("", Value::Object(envelope.fields))
 }
 
-/// What stands beside the items of a batch.
+/// Fields other than `items`.
 const HEAD: [&str; 7] = [
     "kind",
     "name",
@@ -71,19 +71,19 @@ const HEAD: [&str; 7] = [
     "force_rescore",
 ];
 
-/// Refuses what a query string says of a batch in JSON, which says it in its body.
-pub(crate) fn in_the_body(mut params: Params) -> Result<(), ApiError> {
+/// Rejects query parameters of a JSON batch that belong in its body.
+pub(crate) fn reject_body_fields(mut params: Params) -> Result<(), ApiError> {
     for name in HEAD {
         if params.is_given(name) {
             let message = "stands in the body of a batch in JSON, beside `items`: write it there";
             params.fault(name, message.to_owned());
         }
     }
-    params.drop_faulty();
+    params.drop_invalid();
     params.finish()
 }
 
-/// What the query string says of a file of items.
+/// Parses the query parameters of a file of items.
 pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError> {
     let kind = params.take::<Kind>("kind");
     let head = BatchRequest {
@@ -96,7 +96,7 @@ pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError
         force_rescore: params.flag("force_rescore"),
         items: Vec::new(),
     };
-    if kind.is_none() && !params.is_faulty("kind") {
+    if kind.is_none() && !params.is_invalid("kind") {
         params.fault(
             "kind",
             "is missing: say in the query string what is scored, for example ?kind=query"
@@ -107,7 +107,7 @@ pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError
     Ok(head)
 }
 
-/// Checks what stands beside the items; all of its faults at once.
+/// Checks the fields other than `items`. Returns all errors.
 pub(crate) fn check(head: &BatchRequest) -> Result<(), ApiError> {
     let mut faults = Vec::new();
     for checked in [
@@ -146,7 +146,7 @@ fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
     ))
 }
 
-/// A budget is so much money, and not none.
+/// Checks that a budget is a finite amount above 0.
 pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
     match budget_usd {
         Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
@@ -158,7 +158,6 @@ pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
     }
 }
 
-/// What a batch may be called.
 pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
     let Some(name) = name else { return Ok(()) };
     let length = name.chars().count();
@@ -173,7 +172,7 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// How much memory reading the file takes.
+/// Estimates the memory for reading the file.
 pub(crate) async fn weight(
     file: Stoppable<Arc<File>>,
     reading: ReadOptions<'static>,
@@ -183,7 +182,7 @@ pub(crate) async fn weight(
         .map_err(|error| item_faults(vec![item_fault(error)], reading.format))
 }
 
-/// Opens the file anew each time.
+/// Returns a function that reopens the file for each pass.
 pub(crate) fn opener(file: Stoppable<Arc<File>>, reading: ReadOptions<'static>) -> OpenItems {
     Arc::new(move || {
         let rows = suite::read(file.clone(), &reading).map_err(item_fault)?;
@@ -206,7 +205,6 @@ fn item_fault(error: SuiteError) -> ItemFault {
     }
 }
 
-/// Why a batch wasn't taken, to its client.
 pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     match error {
         BatchError::Items(faults) => item_faults(faults, format),
@@ -215,7 +213,7 @@ pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     }
 }
 
-/// Faults of items: in JSON by a pointer into the body, else by row and column.
+/// Maps item errors: in JSON to a pointer into the body, otherwise to row and column.
 fn item_faults(faults: Vec<ItemFault>, format: Format) -> ApiError {
     let fault = |fault: ItemFault| {
         let field = fault.field;

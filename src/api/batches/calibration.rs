@@ -1,4 +1,4 @@
-//! Whether the confidence of a stored suite says how often it is right: GET `/api/v1/batches/{batch_id}/calibration`.
+//! GET `/api/v1/batches/{batch_id}/calibration`: how well a stored suite's confidence predicts correctness.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,8 +15,8 @@ use crate::store::{ConfidenceCount, MadeBy};
 use crate::wire::words;
 use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
 
-/// How many items of a batch are looked at: what a page waits for.
-const MOST_ITEMS: u32 = 10_000;
+/// Maximum number of items read, because a page waits for the result.
+const MAX_ITEMS: u32 = 10_000;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_batch_calibration))
@@ -24,9 +24,9 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 
 /// Measures whether the confidence of a stored suite predicts its correctness.
 ///
-/// For batches of kind `sql_metrics`, at any time: of what has ended so far, with the default targets and factor. Only the first 10,000 items
-/// are looked at; a report of the batch looks at all. Cases that a simulated judge graded are left out beside those of a real one. Below 20
-/// cases there is no score.
+/// For batches of kind `sql_metrics`, also while they run. Covers the ended items, with the default targets and factor.
+/// Reads only the first 10,000 items; a report of the batch covers all. If real judges graded any case, simulated
+/// grades are excluded. Below 20 cases there is no score.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/calibration", tag = "metrics",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -63,10 +63,10 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
     let counts = state
         .store
         .batches()
-        .confidence_counts(id, MOST_ITEMS)
+        .confidence_counts(id, MAX_ITEMS)
         .await?;
-    let looked_at = batch.total.min(i64::from(MOST_ITEMS));
-    let made_by = whose_grades_count(&counts);
+    let looked_at = batch.total.min(i64::from(MAX_ITEMS));
+    let made_by = included_grades(&counts);
     let mut calibration = calibration(&counts, made_by, looked_at);
     if batch.total > looked_at {
         let message = format!(
@@ -84,8 +84,8 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
     })
 }
 
-/// Whose grades count beside those that needed no judge: a judge's, or simulated ones where there are no others, as in reports.
-fn whose_grades_count(counts: &[ConfidenceCount]) -> MadeBy {
+/// Returns which grades count in addition to computed ones: those of real judges, or simulated ones if there are no others, as in reports.
+fn included_grades(counts: &[ConfidenceCount]) -> MadeBy {
     let has = |made_by| counts.iter().any(|count| count.made_by == Some(made_by));
     if has(MadeBy::Simulated) && !has(MadeBy::Judge) {
         MadeBy::Simulated

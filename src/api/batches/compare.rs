@@ -1,4 +1,4 @@
-//! Two batches side by side: which items turned, and by how much the means moved. GET `/api/v1/batches/compare`.
+//! GET `/api/v1/batches/compare`: changed items and differences of means between two batches.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,8 +15,7 @@ use crate::suite::run::compare::{Change, PartChange, RunComparison};
 use crate::wire::words::counted;
 use crate::wire::{BatchComparison, PartDifference, RequestFault, TurnedItem, TurnedItems};
 
-/// How many items of a list are answered.
-const LISTED: usize = 200;
+const MAX_LISTED_ITEMS: usize = 200;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(compare_batches))
@@ -31,7 +30,11 @@ fn turned(changes: Vec<Change>) -> TurnedItems {
         item_a: change.item_a,
         item_b: change.item_b,
     };
-    let items = changes.into_iter().take(LISTED).map(item).collect();
+    let items = changes
+        .into_iter()
+        .take(MAX_LISTED_ITEMS)
+        .map(item)
+        .collect();
     TurnedItems { count, items }
 }
 
@@ -48,9 +51,9 @@ impl From<PartChange> for PartDifference {
     }
 }
 
-/// Compares two batches: what turned, and by how much the means moved.
+/// Compares two batches: changed items and differences of means.
 ///
-/// Items are paired by what they call themselves, else by their places. Only what has ended counts.
+/// Items are paired by name, or by index if they have none. Only ended items count.
 #[utoipa::path(
     get, path = "/api/v1/batches/compare", tag = "batches",
     params(
@@ -70,14 +73,13 @@ async fn compare_batches(
     Ok(Json(compare(&state, params).await?))
 }
 
-/// The comparison of the two batches that the parameters name.
 pub(crate) async fn compare(
     state: &ApiState,
     mut params: Params,
 ) -> Result<BatchComparison, ApiError> {
     let (a, b) = (params.take::<Uuid>("a"), params.take::<Uuid>("b"));
     for (name, given) in [("a", a), ("b", b)] {
-        if given.is_none() && !params.is_faulty(name) {
+        if given.is_none() && !params.is_invalid(name) {
             params.fault(name, "is missing: give the id of a batch".to_owned());
         }
     }

@@ -1,4 +1,4 @@
-//! A batch's items in their order, all or those that stand in one way, and one of them with what was sent.
+//! Items of a batch: a list with a filter by outcome, and single items with their payload.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,10 +15,10 @@ use crate::report::{Item, Outcome, live};
 use crate::store;
 use crate::wire::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, Job};
 
-/// The list's name in its cursors.
+/// List type in cursors.
 const LIST: char = 'i';
-/// How many items are in memory with their payloads, each of which may be some MiB long.
-const AT_ONCE: u32 = 10;
+/// Number of items in memory with their payloads, each up to some MiB.
+const MAX_ITEMS_IN_MEMORY: u32 = 10;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -26,7 +26,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(get_item))
 }
 
-/// Lists the items of a batch, in their order.
+/// Lists the items of a batch in order.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/items", tag = "batches",
     params(
@@ -48,7 +48,6 @@ async fn list_items(
     Ok(Json(list(&state, &batch_id, params).await?))
 }
 
-/// The items of a batch that these parameters of the list choose.
 pub(crate) async fn list(
     state: &ApiState,
     batch_id: &str,
@@ -76,10 +75,9 @@ pub(crate) async fn list(
     })
 }
 
-/// An item without its job.
 type Brief = Box<dyn FnOnce(Job) -> BatchItem + Send>;
 
-/// A page of items as they are shown, their jobs without what makes them heavy, and whether more follow.
+/// Returns a page of items, with jobs without their large fields, and whether more follow.
 async fn page(
     state: &ApiState,
     (id, outcome): (Uuid, Option<ItemOutcome>),
@@ -88,7 +86,7 @@ async fn page(
 ) -> Result<(Vec<Brief>, Vec<job::Job>, bool), ApiError> {
     let (mut briefs, mut jobs) = (Vec::new(), Vec::new());
     loop {
-        let part = AT_ONCE.min(limit + 1 - u32::try_from(jobs.len()).unwrap_or(limit));
+        let part = MAX_ITEMS_IN_MEMORY.min(limit + 1 - u32::try_from(jobs.len()).unwrap_or(limit));
         let rows = state
             .store
             .batches()
@@ -150,7 +148,7 @@ fn brief(row: store::BatchItem) -> Brief {
     })
 }
 
-/// The place that the page before ended with; a fault stays with the query.
+/// Returns the last index of the previous page. Errors are collected in `params`.
 fn after(params: &mut Params) -> Option<i64> {
     let text = params.text("cursor")?;
     let place = text
@@ -164,7 +162,7 @@ fn after(params: &mut Params) -> Option<i64> {
     place.map(i64::from)
 }
 
-/// Reads an item of a batch, with what was sent and what it came to.
+/// Reads an item of a batch with its payload and result.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/items/{item_no}", tag = "batches",
     params(
@@ -184,7 +182,6 @@ async fn get_item(
     Ok(Json(read(&state, &batch_id, &item_no).await?))
 }
 
-/// One item of a batch, with what was sent and what it came to.
 pub(crate) async fn read(
     state: &ApiState,
     batch_id: &str,

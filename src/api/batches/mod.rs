@@ -1,6 +1,6 @@
-//! Batches: many items of one kind, from a file or a list. Make one, read them, pause, resume, cancel, retry what failed.
+//! Batches: many items of one kind, from a file or a list. Create, read, pause, resume, cancel, retry failed items.
 //!
-//! A batch is taken whole or not at all: every item is checked before the first is stored.
+//! A batch is accepted entirely or not at all: all items are checked before the first is stored.
 
 pub(crate) mod body;
 pub(crate) mod calibration;
@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::body::{
-    check, check_budget, format_of, head_of_json, head_of_query, in_the_body, opener, refused,
-    weight,
+    check, check_budget, format_of, head_of_query, opener, read_json_head, refused,
+    reject_body_fields, weight,
 };
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
@@ -57,12 +57,13 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(change_budget))
 }
 
-/// Asks for the scores of many items of one kind.
+/// Requests the scores of many items of one kind.
 ///
-/// All items are checked first; if one can't be taken, nothing is stored, and `errors` names the rows and columns of the first
-/// 20 faults. Two items of one `id` (`test_id`) are refused, as they could not be told apart in a comparison. JSON holds `items` beside the other fields; of JSONL (`application/x-ndjson`), CSV (`text/csv`) and XLSX the
-/// other fields stand in the query string. In tables a column is a field of the payload, and lists and objects are JSON in
-/// the cell. A 202 means that all items are stored and will run. Sessions are scored anew, whether or not they have a score.
+/// All items are checked first. If one is invalid, no item is stored, and `errors` has the rows and columns of the
+/// first 20 errors. Duplicate item ids (`id`, `test_id`) are rejected, because comparisons couldn't distinguish them.
+/// JSON has `items` next to the other fields. For JSONL (`application/x-ndjson`), CSV (`text/csv`) and XLSX the other
+/// fields are in the query string. Table columns are payload fields, with lists and objects as JSON in the cell. A 202
+/// means that all items are stored and will run. Sessions are scored again even if they have a score.
 #[utoipa::path(
     post, path = BATCHES, tag = "batches",
     params(
@@ -96,8 +97,8 @@ async fn post_batch(
     let format = format_of(&headers)?;
     let head = match format {
         Format::Json => {
-            in_the_body(params)?;
-            head_of_json(body.file.clone(), limits_of(&api)).await?
+            reject_body_fields(params)?;
+            read_json_head(body.file.clone(), limits_of(&api)).await?
         }
         Format::Jsonl | Format::Csv | Format::Xlsx => head_of_query(params)?,
     };
@@ -113,7 +114,6 @@ fn limits_of(state: &ApiState) -> Limits {
     }
 }
 
-/// Stores a batch of a file's items.
 pub(crate) async fn begin(
     api: Authorized,
     format: Format,
@@ -137,7 +137,7 @@ pub(crate) async fn begin(
     };
     let stop = CancellationToken::new();
     let file = Stoppable::new(items.file, stop.clone());
-    // The client that leaves takes this future with it.
+    // Stops reading if the client disconnects and drops this future.
     let _stops = stop.drop_guard();
     let weight = weight(file.clone(), reading).await?;
     api.memory.take(weight).await?;
@@ -149,7 +149,6 @@ pub(crate) async fn begin(
     Ok(view::load(&api, batch).await?)
 }
 
-/// The 202 of a batch that is stored.
 pub(crate) fn accepted(batch: Batch) -> Response {
     let path = batch.links.this.clone();
     begun(StatusCode::ACCEPTED, &path, batch)
@@ -175,7 +174,6 @@ async fn list_batches(
     Ok(Json(list(&state, params).await?))
 }
 
-/// The batches that these parameters of the list choose.
 pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches, ApiError> {
     let filter = BatchFilter {
         kind: params.take("kind"),
@@ -198,7 +196,7 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches
     })
 }
 
-/// Reads a batch: how far it is, and what it came to.
+/// Reads a batch with its progress and results.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}", tag = "batches",
     params(
@@ -219,7 +217,6 @@ async fn get_batch(
     json_or_unchanged(&headers, &read(&state, &batch_id).await?)
 }
 
-/// One batch: how far it is, and what it came to.
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiError> {
     let id = id_of(batch_id)?;
     let batch = state.store.batches().get(id).await?;
@@ -227,8 +224,8 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiE
     Ok(view::load(state, batch).await?)
 }
 
-/// Stops a batch: none of its items begins, those that run end. What somebody asks for by itself meanwhile (its session's score, its
-/// job's retry) is scored all the same. Pausing twice is well.
+/// Pauses a batch: no item starts, running items finish. Items requested individually (by a session's score, by a job's
+/// retry) are still scored. Pausing twice has no effect.
 #[utoipa::path(
     post, path = PAUSE, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -249,7 +246,7 @@ pub(crate) async fn pause(api: Authorized, batch_id: String) -> Result<Batch, Ap
     Ok(view::load(&api, batch).await?)
 }
 
-/// Lets a paused batch go on. Resuming a running one is well.
+/// Resumes a paused batch. Resuming a running one has no effect.
 #[utoipa::path(
     post, path = RESUME, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -279,8 +276,8 @@ pub(crate) async fn resume(api: Authorized, batch_id: String) -> Result<Batch, A
     Ok(view::load(&api, batch).await?)
 }
 
-/// Cancels a batch with all its items that haven't ended, but for what somebody asked for by itself meanwhile. What it came to until
-/// then stays. Cancelling twice is well.
+/// Cancels a batch with all items that haven't ended, except items requested individually. Existing results are
+/// preserved. Cancelling twice has no effect.
 #[utoipa::path(
     post, path = CANCEL, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -302,7 +299,7 @@ pub(crate) async fn cancel(api: Authorized, batch_id: String) -> Result<Batch, A
     Ok(view::load(&api, batch).await?)
 }
 
-/// Queues the failed items of a batch again, with their counters reset; a completed batch runs again.
+/// Requeues the failed items of a batch with reset counters. A completed batch runs again.
 #[utoipa::path(
     post, path = RETRY, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -338,11 +335,11 @@ pub(crate) async fn retry(api: Authorized, batch_id: String) -> Result<BatchRetr
     })
 }
 
-/// Gives a batch another budget, or none.
+/// Sets or removes the budget of a batch.
 ///
-/// A batch that was paused for its budget goes on if the new one is more than what it has spent; one that runs and has spent it
-/// is paused, and so is one at the next call without a price. What is in flight then ends and is paid for: a budget is passed by the cost of so many calls at most.
-/// GET of the batch reads it.
+/// A batch paused by its budget resumes if the new one is larger than its spending. A running batch pauses if its
+/// spending has reached the new budget, or at the next call without a price. Calls in flight finish and are paid for,
+/// so that spending can exceed the budget by their cost. GET of the batch returns the budget.
 #[utoipa::path(
     post, path = BUDGET, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
@@ -406,7 +403,7 @@ fn id_of(text: &str) -> Result<Uuid, ApiError> {
     uuid(text, "batch_id", FaultStatus::Unprocessable)
 }
 
-/// The batch that a move led to; what was done now is told.
+/// Returns the batch after a transition, and announces it if it changed anything.
 fn done(
     state: &ApiState,
     id: Uuid,

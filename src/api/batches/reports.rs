@@ -1,4 +1,4 @@
-//! Reports of batches: made in a temporary file, with as little memory for a million items as for ten, and streamed from there.
+//! Batch reports: written to a temporary file and streamed from it, so that memory doesn't depend on the number of items.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Seek as _};
@@ -22,27 +22,25 @@ use crate::memory::{MemoryBudget, Taken, blocking};
 use crate::report::{self, EndedItems, Format, Judging, Meta, ReportError, Simulated};
 use crate::wire::{ItemOutcome, Problem};
 
-/// What one read of the file takes.
-const CHUNK: usize = 64 * 1024;
-/// How many reports are made at once: each takes a core, and two temporary files as long as the batch is.
-const AT_ONCE: usize = 4;
-/// What a report takes: the items of a page, and one that is read, bytes.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+/// Maximum number of concurrent reports. Each uses a CPU core and two temporary files of the batch's size.
+const MAX_CONCURRENT_REPORTS: usize = 4;
+/// Memory of a report: the items of a page and a parsed item, bytes.
 const REPORT_BYTES: u64 = 96 << 20;
-/// How long a report waits for its permit.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(batch_report))
 }
 
-/// Permits to read a whole batch, for a report or a comparison.
+/// Permits to read an entire batch for a report or a comparison.
 #[derive(Clone)]
 pub(crate) struct ReportPermits {
     at_once: Arc<Semaphore>,
     memory: MemoryBudget,
 }
 
-/// Leave to read a whole batch, with the memory for it.
+/// Permit to read an entire batch, including its memory.
 pub(crate) struct ReportPermit {
     _at_once: OwnedSemaphorePermit,
     _memory: Taken,
@@ -51,20 +49,21 @@ pub(crate) struct ReportPermit {
 impl ReportPermits {
     pub(crate) fn new(memory: MemoryBudget) -> Self {
         Self {
-            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            at_once: Arc::new(Semaphore::new(MAX_CONCURRENT_REPORTS)),
             memory,
         }
     }
 
     pub(crate) async fn take(&self) -> Result<ReportPermit, ApiError> {
-        let permit = tokio::time::timeout(TIMEOUT, self.at_once.clone().acquire_owned()).await;
+        let permit =
+            tokio::time::timeout(PERMIT_TIMEOUT, self.at_once.clone().acquire_owned()).await;
         match permit {
             Ok(Ok(permit)) => Ok(ReportPermit {
                 _at_once: permit,
                 _memory: self.memory.take(REPORT_BYTES).await?,
             }),
-            // Nobody closes it.
-            Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(AT_ONCE)),
+            // The semaphore is never closed.
+            Ok(Err(_)) | Err(_) => Err(ApiError::TooManyReports(MAX_CONCURRENT_REPORTS)),
         }
     }
 }
@@ -73,7 +72,7 @@ impl From<ReportError> for ApiError {
     fn from(error: ReportError) -> Self {
         match error {
             ReportError::Store(error) => error.into(),
-            // The files are this process's own: nothing that a client could mend.
+            // These files are internal, so that clients can't fix the error.
             ReportError::Read { .. } | ReportError::Line { .. } | ReportError::Write { .. } => {
                 Self::Internal(error.to_string())
             }
@@ -81,12 +80,12 @@ impl From<ReportError> for ApiError {
     }
 }
 
-/// A file of bytes, as the document has it.
+/// A binary file in the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alone")] Vec<u8>);
 
-/// `report.json`: the summary, then every item.
+/// `report.json`: the summary, then all items.
 #[derive(utoipa::ToSchema)]
 #[expect(
     dead_code,
@@ -94,28 +93,25 @@ pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alon
 )]
 pub(super) struct JsonReport {
     name: String,
-    /// The batch's id.
     run: Option<String>,
     made_at: chrono::DateTime<chrono::Utc>,
-    /// Items that have not ended yet.
+    /// Number of items that have not ended.
     unfinished: u64,
-    /// `refused` or `allowed`: whether simulated scores may pass.
+    /// `refused` or `allowed`: whether simulated scores can pass.
     simulated: String,
-    /// `asked` or `not_run`: whether a judge was asked.
+    /// `asked` or `not_run`: whether a judge was called.
     judging: String,
-    /// The criteria that the items were judged by.
     criteria_hash: Option<String>,
-    /// The verdict and its figures.
     #[schema(value_type = Object)]
     summary: (),
-    /// Each with the columns of the tables, and `Result`.
+    /// Items with the columns of the tables, and `Result`.
     #[schema(value_type = Vec<Object>)]
     items: (),
 }
 
-/// Downloads the report of a batch, in the form that the file's name asks for.
+/// Downloads the report of a batch in the format of the file name.
 ///
-/// The report holds the items that have ended; of a batch that still runs, `unfinished` says how many have not.
+/// The report has the ended items. While the batch runs, `unfinished` is the number of other items.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/{report}", tag = "batches",
     params(
@@ -130,7 +126,7 @@ pub(super) struct JsonReport {
     ),
     responses(
         (status = 200, description = "The report", content(
-            // Text first: a generated client reads every answer as the first type that it knows.
+            // Text first, because generated clients parse each response as the first supported type.
             (String = "text/csv"), (String = "text/markdown"), (String = "application/x-ndjson"), (String = "application/xml"), (inline(JsonReport) = "application/json"),
             (inline(BinaryFile) = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
             (inline(BinaryFile) = "application/vnd.apache.parquet")),
@@ -147,7 +143,6 @@ async fn batch_report(
     report(&state, (&batch_id, &name), params).await
 }
 
-/// A report of a batch, as a file that streams.
 pub(crate) async fn report(
     state: &ApiState,
     (batch_id, name): (&str, &str),
@@ -182,7 +177,7 @@ pub(crate) async fn report(
         judging: Judging::Asked,
         criteria_hash: row.criteria_hash,
     };
-    // The permit goes along: writing goes on when the client is gone.
+    // Moves the permit, because writing continues if the client disconnects.
     let writing = move || {
         let _permit = permit;
         write(format, &batch, &meta)
@@ -190,7 +185,7 @@ pub(crate) async fn report(
     Ok(answer(id, format, blocking(writing).await?))
 }
 
-/// The report in a file without a name, and its length.
+/// Writes the report to an anonymous file. Returns the file and its length.
 fn write(format: Format, batch: &EndedItems, meta: &Meta) -> Result<(File, u64), ReportError> {
     let failed = |error: std::io::Error| ReportError::Write {
         what: "a report into the temporary folder".to_owned(),
@@ -216,11 +211,11 @@ fn answer(id: Uuid, format: Format, (file, length): (File, u64)) -> Response {
     (headers, chunks(file)).into_response()
 }
 
-/// The file's bytes, read as the client takes them.
+/// Streams the file at the client's speed.
 fn chunks(file: File) -> Body {
     Body::from_stream(stream::try_unfold(file, async |mut file| {
         let read = blocking(move || {
-            let mut chunk = vec![0; CHUNK];
+            let mut chunk = vec![0; READ_BUFFER_BYTES];
             let length = file.read(&mut chunk)?;
             chunk.truncate(length);
             Ok::<_, std::io::Error>((Bytes::from(chunk), file))
@@ -235,14 +230,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_report_beyond_those_at_once_waits_for_its_permit_and_not_for_ever() {
+    async fn report_waits_for_permit_until_timeout() {
         let permits = ReportPermits::new(MemoryBudget::new(1 << 30));
         let mut held = Vec::new();
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_CONCURRENT_REPORTS {
             held.push(permits.take().await.unwrap());
         }
         let error = permits.take().await.err().unwrap();
-        assert!(matches!(error, ApiError::TooManyReports(AT_ONCE)));
+        assert!(matches!(
+            error,
+            ApiError::TooManyReports(MAX_CONCURRENT_REPORTS)
+        ));
         let (next, ()) = tokio::join!(permits.take(), async { held.clear() });
         assert!(next.is_ok());
     }

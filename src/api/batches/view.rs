@@ -1,10 +1,10 @@
-//! A batch as clients see it: where it stands, how many of its items stand where, and what they came to.
+//! Converts a batch for clients: state, counts and results.
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::jobs::waits::Blockers;
+use crate::api::jobs::waits::WaitContext;
 use crate::events::EventType;
 use crate::job::{JobState, Purpose};
 use crate::store::{BatchFigures, BatchPace, BatchRow, BatchSkip, BatchUsage, StoreError};
@@ -13,7 +13,7 @@ use crate::wire::{
     InProgress, PausedBy, ProviderBatch, Stopped,
 };
 
-/// Counts a batch's items. One whose items have all ended is completed on the way, if rescue hasn't come to it yet.
+/// Counts a batch's items. Completes a batch with only ended items, if rescue hasn't done so.
 pub(crate) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, StoreError> {
     let has_provider_batch = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     let mut view = listed(state, batch).await?;
@@ -28,7 +28,7 @@ pub(crate) async fn load(state: &ApiState, batch: BatchRow) -> Result<Batch, Sto
     Ok(view)
 }
 
-/// As [`load`], as a list has it.
+/// Like [`load`], for lists.
 pub(crate) async fn listed(state: &ApiState, batch: BatchRow) -> Result<Batch, StoreError> {
     let figures = state.store.batches().figures(&batch).await?;
     if batch.state == BatchState::Running && figures.unfinished() == 0 {
@@ -38,7 +38,7 @@ pub(crate) async fn listed(state: &ApiState, batch: BatchRow) -> Result<Batch, S
             state.store.batches().keep_figures(&batch, &figures).await?;
             return known(state, done, figures).await;
         }
-        // Something came in between: another look at both.
+        // The batch changed in between: read both again.
         if let Some(batch) = state.store.batches().get(batch.batch_id).await? {
             let figures = state.store.batches().figures(&batch).await?;
             return known(state, batch, figures).await;
@@ -64,7 +64,7 @@ async fn known(
         Some(_) => None,
     };
     let stopped = if batch.goes_on() && !figures.lanes.is_empty() {
-        Blockers::of_all(state).await?.stopped(&figures.lanes)
+        WaitContext::of_all(state).await?.stopped(&figures.lanes)
     } else {
         None
     };
@@ -118,7 +118,7 @@ fn batch_path(id: Uuid) -> String {
     format!("/api/v1/batches/{id}")
 }
 
-/// All counts and the total come from one query: items may have come since the batch's row was read.
+/// All counts and the total are from one query, because items may have changed since the batch's row was read.
 fn counts(figures: &BatchFigures) -> BatchCounts {
     BatchCounts {
         total: figures.total(),
@@ -135,14 +135,14 @@ fn links(batch: &BatchRow, figures: &BatchFigures, usage: BatchUsage) -> BatchLi
     let this = batch_path(batch.batch_id);
     let link = |shown: bool, verb: &str| shown.then(|| format!("{this}/{verb}"));
     let (runs, paused) = (batch.goes_on(), batch.state == BatchState::Paused);
-    // What has spent its budget is resumed by a larger one alone.
+    // A batch with a used-up budget resumes only with a larger one.
     let has_money = batch
         .budget_usd
         .is_none_or(|budget| budget > usage.spent_usd);
     let failed = figures.count(JobState::Failed) > 0;
     BatchLinks {
         jobs: format!("/api/v1/jobs?batch_id={}", batch.batch_id),
-        spread: link(asks_again(batch.purpose), "spread"),
+        spread: link(is_repeated_scoring(batch.purpose), "spread"),
         pause: link(runs, "pause"),
         resume: link(paused && has_money, "resume"),
         cancel: link(runs || paused, "cancel"),
@@ -152,15 +152,15 @@ fn links(batch: &BatchRow, figures: &BatchFigures, usage: BatchUsage) -> BatchLi
     }
 }
 
-/// Whether items of this purpose ask the same of one session several times.
-fn asks_again(purpose: Purpose) -> bool {
+/// Returns whether a session is scored several times for this purpose.
+fn is_repeated_scoring(purpose: Purpose) -> bool {
     match purpose {
         Purpose::Repeat | Purpose::Jury => true,
         Purpose::Score | Purpose::Preview => false,
     }
 }
 
-/// The words of the filter; ids are many, and are counted.
+/// Returns the filter, with the number of ids instead of the ids.
 fn filter_view(batch: &BatchRow) -> Option<Value> {
     let mut filter = batch.filter.clone()?;
     if let Value::Object(words) = &mut filter
@@ -196,7 +196,7 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<BatchPause> {
     Some(BatchPause { by, reason })
 }
 
-/// What isn't known of runs whose model has no price, or whose server told no tokens.
+/// Formats the number of runs with an unknown price: the model has no price or the server reported no tokens.
 fn without_price(runs: i64) -> String {
     match runs {
         1 => "what 1 call cost isn't known".to_owned(),

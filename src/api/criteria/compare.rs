@@ -1,4 +1,4 @@
-//! What two versions of the criteria make of the same sessions: GET `/api/v1/scoring/criteria/compare`.
+//! GET `/api/v1/scoring/criteria/compare`: compares the scores of the same sessions under two versions of the criteria.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,23 +17,20 @@ use crate::store::CriteriaPairs;
 use crate::wire::words::counted;
 use crate::wire::{CriteriaComparison, MeanDifference, Mover, WordTable};
 
-/// What the bootstrap draws from, unless a seed is given.
-const SEED: u64 = 20_260_101;
-/// How many of the largest movers are answered, unless told.
-const MOVERS: u32 = 20;
-/// How many at most.
-const MOST_MOVERS: u32 = 500;
-/// Below so many sessions, figures say little.
+const DEFAULT_SEED: u64 = 20_260_101;
+const DEFAULT_MOVERS: u32 = 20;
+const MAX_MOVERS: u32 = 500;
+/// Below this number of sessions, statistics aren't reliable.
 const FEW: u64 = 20;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(compare_criteria))
 }
 
-/// Compares what two versions of the criteria for sessions make of the same sessions.
+/// Compares the scores of the same sessions under two versions of the criteria.
 ///
-/// Only sessions that have a score under both count; a session's newest score under each, of previews too. Scores of simulated
-/// judges are left out, unless there are no others. How to read the figures is in docs/trust.md.
+/// Only sessions with a score under both count, with the newest score under each, including previews. If real judges
+/// scored any session, simulated scores are excluded. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/compare", tag = "criteria",
     params(
@@ -54,14 +51,15 @@ async fn compare_criteria(
     Ok(Json(comparison(&state, params).await?))
 }
 
-/// What the two versions that the parameters name make of the same sessions.
 pub(crate) async fn comparison(
     state: &ApiState,
     mut params: Params,
 ) -> Result<CriteriaComparison, ApiError> {
     let names = names(&mut params);
-    let movers = params.whole("movers", 0..=MOST_MOVERS).unwrap_or(MOVERS);
-    let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(SEED);
+    let movers = params
+        .whole("movers", 0..=MAX_MOVERS)
+        .unwrap_or(DEFAULT_MOVERS);
+    let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED);
     params.finish()?;
     let (a, b) = both(state, names).await?;
     for (name, side) in [("/a", &a), ("/b", &b)] {

@@ -1,4 +1,4 @@
-//! How the texts of two versions of the criteria differ: GET `/api/v1/scoring/criteria/diff`.
+//! GET `/api/v1/scoring/criteria/diff`: text difference of two versions of the criteria.
 
 use std::time::Duration;
 
@@ -16,16 +16,15 @@ use crate::api::http::problem::ApiError;
 use crate::memory::blocking;
 use crate::wire::{CriteriaDiff, DiffPart};
 
-/// How long a difference of texts is looked for; what is found by then is right, but may be longer than need be.
-const DIFF_TIME: Duration = Duration::from_millis(500);
-/// Lines around a change.
-const CONTEXT: usize = 3;
+/// Time limit of computing a diff. After that the diff is correct but may not be minimal.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
+const CONTEXT_LINES: usize = 3;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(diff_criteria))
 }
 
-/// Shows how the texts of two versions of the criteria differ.
+/// Returns the text difference of two versions of the criteria.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/diff", tag = "criteria",
     params(
@@ -44,7 +43,6 @@ async fn diff_criteria(
     Ok(Json(diff(&state, params).await?))
 }
 
-/// What differs between the two versions that the parameters name.
 pub(crate) async fn diff(state: &ApiState, mut params: Params) -> Result<CriteriaDiff, ApiError> {
     let names = names(&mut params);
     params.finish()?;
@@ -87,11 +85,11 @@ fn parts((a, b): (Value, Value), short: &(String, String)) -> Vec<DiffPart> {
     differing
         .map(|(part, a, b)| {
             let mut config = TextDiff::configure();
-            let diff = config.timeout(DIFF_TIME).diff_lines(&a, &b);
+            let diff = config.timeout(DIFF_TIMEOUT).diff_lines(&a, &b);
             let heads = (format!("{} {part}", short.0), format!("{} {part}", short.1));
             let unified = diff
                 .unified_diff()
-                .context_radius(CONTEXT)
+                .context_radius(CONTEXT_LINES)
                 .header(&heads.0, &heads.1)
                 .to_string();
             DiffPart {
@@ -102,7 +100,7 @@ fn parts((a, b): (Value, Value), short: &(String, String)) -> Vec<DiffPart> {
         .collect()
 }
 
-/// The same value with the keys of its objects in order: databases keep another one.
+/// Sorts the keys of all objects, because databases change their order.
 fn in_order(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Criteria versions: list, read, add, name, make current. Adding a definition never makes it current.
+//! Criteria versions: list, read, add, name, make current. Adding a definition doesn't make it current.
 
 pub(crate) mod compare;
 pub(crate) mod diff;
@@ -26,9 +26,8 @@ use crate::wire::{
     CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, NameRequest, RequestFault, Signed,
 };
 
-/// The longest name of a version, and the longest note, characters.
-const MOST_NAME: usize = 80;
-const MOST_NOTE: usize = 4_000;
+const MAX_NAME_CHARS: usize = 80;
+const MAX_NOTE_CHARS: usize = 4_000;
 
 pub(crate) const CRITERIA: &str = "/api/v1/scoring/criteria";
 pub(crate) const NAME: &str = "/api/v1/scoring/criteria/{criteria_hash}/name";
@@ -75,7 +74,7 @@ fn view(
     }
 }
 
-/// The current criteria before their first use: loaded, and not stored yet.
+/// Returns the current criteria before their first use, when they are not stored yet.
 fn unused(current: &Criteria) -> CriteriaVersion {
     CriteriaVersion {
         criteria_hash: current.hash.0.clone(),
@@ -108,7 +107,6 @@ async fn list_criteria(
     Ok(Json(list(&state).await?))
 }
 
-/// Every version, newest first.
 pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
     let criteria = state.store.criteria();
     let (stored, chosen) = tokio::try_join!(criteria.list(), criteria.chosen())?;
@@ -128,7 +126,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
     })
 }
 
-/// Reads one version with its content.
+/// Reads a version with its content.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
@@ -153,7 +151,7 @@ async fn get_criteria(
     json_or_unchanged(&headers, &read(&state, &name, kind).await?)
 }
 
-/// One version with its content; `current` is that for `kind`.
+/// Returns a version with its content. `current` is that of `kind`.
 pub(crate) async fn read(
     state: &ApiState,
     name: &str,
@@ -227,7 +225,7 @@ pub(crate) async fn add(api: Authorized, definition: Value) -> Result<CriteriaAd
     })
 }
 
-/// Gives a version a name and a note, in the place of those it had. The version stays as it is.
+/// Replaces the name and note of a version. Its content doesn't change.
 #[utoipa::path(
     post, path = NAME, tag = "criteria",
     params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$")),
@@ -263,8 +261,8 @@ pub(crate) async fn name(
         Ok(text)
     };
     let new = CriteriaName {
-        name: text("/name", body.name, MOST_NAME)?,
-        note: text("/note", body.note, MOST_NOTE)?,
+        name: text("/name", body.name, MAX_NAME_CHARS)?,
+        note: text("/note", body.note, MAX_NOTE_CHARS)?,
         by: api.caller.name(FAULT_STATUS)?,
         at: api.clock.now(),
     };
@@ -274,8 +272,8 @@ pub(crate) async fn name(
     Ok(read(&api, &hash, version.kind).await?.version)
 }
 
-/// Makes a version current: new requests of its kind get it, in all processes within 5 s. It stays so over restarts and reloads of files, until
-/// another one is made current; making the version of the server's file current leaves it to the file again.
+/// Makes a version current: new requests of its kind use it, in all processes within 5 s. It survives restarts and file reloads until
+/// another version is made current. Making the version of the server's file current follows the file again.
 #[utoipa::path(
     post, path = CURRENT, tag = "criteria", operation_id = "make_current",
     params(("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8", pattern = r"^[0-9A-Fa-f]{8,64}$")),
@@ -303,7 +301,7 @@ pub(crate) async fn make_current(
     Ok(read(&api, &hash, kind).await?.version)
 }
 
-/// A version by its hash, stored where it is a file's that nothing was scored with yet.
+/// Returns a version by its hash. Stores a version that is only in a file.
 async fn stored_version(state: &ApiState, name: &str) -> Result<CriteriaVersion, ApiError> {
     let version = read(state, name, Criteria::DEFAULT_KIND).await?.version;
     if version.created_at.is_none() {
@@ -314,8 +312,7 @@ async fn stored_version(state: &ApiState, name: &str) -> Result<CriteriaVersion,
     Ok(version)
 }
 
-/// Text with `${` would be read as a variable of the server's environment in a file: here it is refused, not filled in.
-/// So is a NUL, which Postgres takes into no JSON.
+/// Rejects text with `${`, which a file would expand from the server's environment, and with NUL, which Postgres can't store in JSON.
 fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<RequestFault>) {
     let mut note = |text: &str, pointer: &str| {
         let message = if text.contains("${") {

@@ -1,4 +1,4 @@
-//! Which version of the criteria a request means: a hash, its beginning, or `current`.
+//! Resolves criteria in requests: a hash, its prefix, or `current`.
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
@@ -6,21 +6,19 @@ use crate::api::http::problem::{ApiError, FaultStatus};
 use crate::job::Kind;
 use crate::score::Criteria;
 
-/// Shortest beginning of a hash that names one.
-const SHORTEST: usize = 8;
+const MIN_HASH_PREFIX_CHARS: usize = 8;
 pub(crate) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
 
-/// One version that a request names.
 pub(crate) struct NamedCriteria {
     pub(crate) hash: String,
     pub(crate) kind: Kind,
 }
 
-/// Takes `a` and `b`; faults stay with the query.
+/// Parses `a` and `b`. Errors are collected in `params`.
 pub(crate) fn names(params: &mut Params) -> (String, String) {
     let mut one = |name: &'static str| {
         let text = params.text(name);
-        if text.is_none() && !params.is_faulty(name) {
+        if text.is_none() && !params.is_invalid(name) {
             params.fault(name, format!("is needed: {FORMS}"));
         }
         text.unwrap_or_default()
@@ -28,7 +26,7 @@ pub(crate) fn names(params: &mut Params) -> (String, String) {
     (one("a"), one("b"))
 }
 
-/// The two versions that a query names, which must not be the same.
+/// Returns the two versions of a query. They must differ.
 pub(crate) async fn both(
     state: &ApiState,
     (a, b): (String, String),
@@ -45,7 +43,7 @@ pub(crate) async fn both(
     Ok((a, b))
 }
 
-/// The hash that a text names, if it names one by its beginning; a whole hash stays as it is, stored or not.
+/// Expands a hash prefix. A full hash is returned unchanged, even if not stored.
 pub(crate) async fn whole(
     state: &ApiState,
     pointer: &str,
@@ -59,7 +57,7 @@ pub(crate) async fn whole(
         .hash)
 }
 
-/// The hash that a text of a request names, which may be its beginning; one that begins no stored hash is a fault of the request.
+/// Expands a hash or prefix to a stored hash. Returns an error of the request if none matches.
 pub(crate) async fn stored(
     state: &ApiState,
     pointer: &str,
@@ -77,7 +75,7 @@ pub(crate) async fn stored(
     })
 }
 
-/// The hash of the criteria that a request wants its score by; none for the current ones. Faults have the route's status.
+/// Returns the requested criteria hash, or `None` for the current ones. Errors have the route's status.
 pub(crate) async fn wanted(
     state: &ApiState,
     text: Option<String>,
@@ -92,7 +90,7 @@ pub(crate) async fn wanted(
         .map_err(|error| error.with_status(fault_status))
 }
 
-/// [`stored`] for the beginning of a hash; any other text stays as it is.
+/// Like [`stored`] for a hash prefix. Other texts are returned unchanged.
 pub(crate) async fn beginning(
     state: &ApiState,
     pointer: &str,
@@ -104,17 +102,16 @@ pub(crate) async fn beginning(
     }
 }
 
-/// Whether a text may name criteria.
 pub(crate) fn is_name(text: &str) -> bool {
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    text == "current" || (hex && (SHORTEST..=64).contains(&text.len()))
+    text == "current" || (hex && (MIN_HASH_PREFIX_CHARS..=64).contains(&text.len()))
 }
 
 fn is_whole(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The version that a text names: `current` is that for `kind`.
+/// Returns the named version. `current` is that of `kind`.
 pub(crate) async fn named(
     state: &ApiState,
     pointer: &str,
@@ -166,7 +163,7 @@ pub(crate) async fn named(
     }
 }
 
-/// The version that a query's `criteria` names: `current`, if it is left out.
+/// Returns the version in a query's `criteria`. Default: `current`.
 pub(crate) async fn criteria_of(
     state: &ApiState,
     text: Option<String>,

@@ -1,5 +1,4 @@
-//! The API from inside the process, for the pages: they call its typed functions, under the same scopes, limits of bodies and idempotency
-//! keys as over the network.
+//! In-process access to the API for pages: typed functions with the same scopes, body limits and idempotency keys as over the network.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,13 +12,12 @@ use super::authorized::Authorized;
 use super::body::check_shape;
 use super::body_memory::BodyMemory;
 use super::guard::Guard;
-use super::idempotency::{Fate, KeyedId, do_once, hash};
+use super::idempotency::{IdempotentId, KeyDisposition, do_once, hash};
 use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::memory::JsonShape;
 use crate::store::KeptAnswer;
 
-/// A way into the API's typed functions.
 #[derive(Clone)]
 pub(crate) struct ApiAccess {
     state: ApiState,
@@ -31,12 +29,11 @@ impl ApiAccess {
         Self { state, guard }
     }
 
-    /// Whether anybody must show who they are.
     pub(crate) fn is_guarded(&self) -> bool {
         self.guard.auth.is_guarded()
     }
 
-    /// Signs a browser in, and what it was signed in with before out; answers the id for its cookie.
+    /// Signs a browser in, and its previous sign-in out. Returns the id for its cookie.
     pub(crate) async fn sign_in(
         &self,
         token: &str,
@@ -48,18 +45,17 @@ impl ApiAccess {
         Ok(id)
     }
 
-    /// Signs the browser out that sends these headers.
     pub(crate) async fn sign_out(&self, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
         self.guard.auth.sign_out(headers, Some(peer)).await
     }
 
-    /// What the API's typed functions read with, for a caller who may read.
+    /// Returns the state for reading, if the caller has the read scope.
     pub(crate) fn reader(&self, caller: &Caller) -> Result<&ApiState, ApiError> {
         caller.require(Scope::Read)?;
         Ok(&self.state)
     }
 
-    /// Leave to do what a route does, for a caller who has its scope.
+    /// Returns authorization for a route, if the caller has its scope.
     pub(crate) fn authorize(
         &self,
         caller: &Caller,
@@ -72,12 +68,12 @@ impl ApiAccess {
         Ok(Authorized {
             state: self.state.clone(),
             caller: caller.clone(),
-            keyed_id: KeyedId::default(),
+            keyed_id: IdempotentId::default(),
             memory: BodyMemory::of(&self.state.memory),
         })
     }
 
-    /// Does what POST to `route` does. With a key, what is sent twice is done once.
+    /// Executes POST to `route`. With a key, repetitions are executed once.
     pub(crate) async fn post<R, T, F>(
         &self,
         (caller, key): (&Caller, Option<&str>),
@@ -102,7 +98,7 @@ impl ApiAccess {
         let Some(key) = key else {
             return act(api, request).await;
         };
-        let caller = caller.keys_of();
+        let caller = caller.idempotency_scope();
         let key = hash(&[&caller, b"POST", route.as_bytes(), key.as_bytes()]);
         let work = |keyed_id| {
             api.keyed_id = keyed_id;
@@ -117,7 +113,7 @@ impl ApiAccess {
                         body,
                     })
                 });
-                kept.map_err(|error| (Fate::of_error(&error), error))
+                kept.map_err(|error| (KeyDisposition::of_error(&error), error))
             }
         };
         let kept = do_once(&self.state, key, hash(&[&text]), work).await??;

@@ -1,7 +1,7 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization.
 //!
-//! Scopes: admin includes enqueue, enqueue includes read. Without any token configured everyone may do everything, and
-//! [`Auth::new`] refuses such a set-up on an address beyond loopback.
+//! Scopes: admin includes enqueue, enqueue includes read. Without configured tokens all requests are allowed.
+//! [`Auth::new`] rejects such settings on an address beyond loopback.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,28 +17,26 @@ use super::transport::Transport;
 use crate::config::{AuthSettings, ProxySettings, parse_network};
 use crate::job::Requester;
 
-/// Who a request without a name is attributed to.
-const NAMELESS: &str = "api-client";
-/// The cookie with the id of a browser that is signed in. Only pages set it.
+/// Name of requests without a user or token.
+const DEFAULT_NAME: &str = "api-client";
+/// Cookie with the id of a signed-in browser. Only pages set it.
 pub(crate) const SIGN_IN_COOKIE: &str = "gavel_sign_in";
-/// The longest name that is stored, characters.
+/// Maximum length of a stored name, characters.
 pub(super) const MAX_NAME: usize = 255;
-/// Where a proxy that is trusted names the user; the first that is there counts.
+/// Headers with the user name from a trusted proxy. The first one present counts.
 const USER_HEADERS: [&str; 3] = ["x-forwarded-user", "x-forwarded-email", "x-remote-user"];
 
-/// What a token allows; each includes those before it.
+/// Scope of a token. Each scope includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// Reading everything.
     Read,
-    /// Putting sessions, asking for scores, cancelling and retrying.
+    /// Put sessions, request scores, cancel and retry.
     Enqueue,
-    /// Holds, criteria, and deleting.
+    /// Holds, criteria, and deletion.
     Admin,
 }
 
 impl Scope {
-    /// The name used in settings and problems.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -54,7 +52,7 @@ impl Scope {
     }
 }
 
-/// Routes that change what others rely on.
+/// Routes that change shared settings.
 const ADMIN_ROUTES: [&str; 7] = [
     "/api/v1/scoring/criteria",
     "/api/v1/scoring/criteria/{criteria_hash}/current",
@@ -65,8 +63,8 @@ const ADMIN_ROUTES: [&str; 7] = [
     "/api/v1/queue/resume",
 ];
 
-/// The scope that a route needs, by its pattern; `None`: no token at all. What isn't listed is read by GET, deleted by admins, and
-/// enqueued by any other method. Addresses of webhooks are secrets, often.
+/// Returns the scope of a route, by its pattern. `None`: no token needed. Unlisted routes need read for GET, admin for
+/// DELETE, enqueue for other methods. Webhook routes need admin, because webhook URLs are often secrets.
 pub(crate) fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     let open = matches!(
         route,
@@ -86,7 +84,7 @@ pub(crate) fn scope_of(method: &Method, route: &str) -> Option<Scope> {
     }
 }
 
-/// What a trusted proxy's word of a user's groups allows.
+/// Scopes of user groups sent by a trusted proxy.
 #[derive(Debug)]
 struct Groups {
     header: HeaderName,
@@ -115,9 +113,9 @@ impl Groups {
         Ok(Self { header, scopes })
     }
 
-    /// The widest scope of those that are named.
+    /// Returns the widest scope of the user's groups.
     fn scope(&self, headers: &HeaderMap) -> Result<Scope, ApiError> {
-        let named = sent_once(headers, self.header.as_str())?.map(HeaderValue::as_bytes);
+        let named = single_header(headers, self.header.as_str())?.map(HeaderValue::as_bytes);
         let named = String::from_utf8_lossy(named.unwrap_or_default());
         let groups = named.split(',').map(str::trim);
         let known = groups.flat_map(|group| {
@@ -134,19 +132,19 @@ impl Groups {
     }
 }
 
-/// The configured tokens and the proxies that are believed.
+/// Configured tokens and trusted proxies.
 #[derive(Debug)]
 pub(crate) struct Auth {
     tokens: Tokens,
     groups: Groups,
     proxies: Vec<IpNet>,
-    /// `None`: no browser signs in here.
+    /// `None`: sign-in is disabled.
     pub(crate) browsers: Option<Browsers>,
     throttle: TokenThrottle,
 }
 
 impl Auth {
-    /// Reads the settings, into `tokens` those of them; an error names the line and the remedy, and never the token.
+    /// Reads the settings and stores their tokens in `tokens`. Errors name the line and the remedy, but not the token.
     pub(crate) fn new(
         tokens: Tokens,
         settings: &AuthSettings,
@@ -165,7 +163,7 @@ impl Auth {
                  `gavel tokens new` prints, or say auth.insecure_no_auth = true (GAVEL_AUTH_INSECURE_NO_AUTH) if something in front of it does"
             ));
         }
-        // Without tokens whoever reaches loopback may act under any name as it is.
+        // Without tokens, every user on loopback may already use any name.
         let usual = ["127.0.0.0/8", "::1"].map(str::to_owned);
         let proxies = match !guarded && proxies.is_empty() {
             true => &usual,
@@ -185,17 +183,17 @@ impl Auth {
         })
     }
 
-    /// Whether anybody must show who they are.
+    /// Returns whether authentication is required.
     pub(crate) fn is_guarded(&self) -> bool {
         !self.tokens.is_empty() || self.has_groups()
     }
 
-    /// Whether a proxy's word lets anybody in.
+    /// Returns whether groups from a proxy grant access.
     pub(crate) fn has_groups(&self) -> bool {
         !self.groups.scopes.is_empty()
     }
 
-    /// Signs a browser in with a token; answers the id for its cookie.
+    /// Signs a browser in with a token. Returns the id for its cookie.
     pub(crate) async fn sign_in(
         &self,
         token: &str,
@@ -208,7 +206,6 @@ impl Auth {
         browsers.add(&token.name, &token.digest).await
     }
 
-    /// Signs the browser out that sends these headers.
     pub(crate) async fn sign_out(
         &self,
         headers: &HeaderMap,
@@ -220,14 +217,13 @@ impl Auth {
         }
     }
 
-    /// The id in a browser's cookie.
     fn browser(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<(&Browsers, String)> {
         let name = self.transport(headers, peer).cookie(SIGN_IN_COOKIE);
         let id = cookie(headers, &name)?.to_owned();
         Some((self.browsers.as_ref()?, id))
     }
 
-    /// The token that a browser is signed in with.
+    /// Returns the token of a signed-in browser.
     async fn signed_in(
         &self,
         headers: &HeaderMap,
@@ -248,7 +244,7 @@ impl Auth {
         ))
     }
 
-    /// Lets a request pass, or says why not. The answer to a wrong token is delayed.
+    /// Authenticates and authorizes a request. The response to a wrong token is delayed.
     pub(crate) async fn admit(
         &self,
         headers: &HeaderMap,
@@ -259,7 +255,7 @@ impl Auth {
         let mut caller = Caller {
             token: None,
             scope: None,
-            // Who asks for what is open to all may be anybody: a probe is answered whatever its headers say.
+            // Open routes ignore the user headers, so that probes succeed with any headers.
             forwarded: match needed {
                 Some(_) => forwarded?,
                 None => forwarded.unwrap_or_default(),
@@ -268,14 +264,14 @@ impl Auth {
         let Some(needed) = needed.filter(|_| self.is_guarded()) else {
             return Ok(caller);
         };
-        // Other schemes are for a proxy that stands in front.
+        // Other schemes are for a proxy in front.
         let sent = headers.get(header::AUTHORIZATION);
         let token = match sent.and_then(|sent| bearer(sent.as_bytes())) {
             Some(sent) => {
                 let found = self.tokens.find(sent);
                 self.throttle.check(peer, found).await?
             }
-            // Where the proxy says who may do what, no cookie says otherwise.
+            // With groups from the proxy, a cookie can't grant other access.
             None if self.has_groups() && caller.forwarded.is_some() => {
                 caller.scope = Some(self.groups.scope(headers)?);
                 return caller.require(needed).map(|()| caller);
@@ -287,21 +283,20 @@ impl Auth {
         caller.require(needed).map(|()| caller)
     }
 
-    /// How a request came to the proxy that hands it on; only one that is trusted is believed.
+    /// Returns the transport between the client and the first proxy. Only a trusted proxy's headers count.
     pub(crate) fn transport(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Transport {
         match self.trusts(peer) {
-            true => Transport::said(headers),
+            true => Transport::from_headers(headers),
             false => Transport::Plain,
         }
     }
 
-    /// Whether an address is that of a trusted proxy.
     fn trusts(&self, peer: Option<IpAddr>) -> bool {
         let peer = peer.map(|peer| peer.to_canonical());
         peer.is_some_and(|peer| self.proxies.iter().any(|network| network.contains(&peer)))
     }
 
-    /// The user that a trusted proxy names, as it came.
+    /// Returns the raw user name from a trusted proxy.
     fn forwarded(
         &self,
         headers: &HeaderMap,
@@ -311,7 +306,7 @@ impl Auth {
             return Ok(None);
         }
         for name in USER_HEADERS {
-            let sent = sent_once(headers, name)?.map(|value| value.as_bytes().trim_ascii());
+            let sent = single_header(headers, name)?.map(|value| value.as_bytes().trim_ascii());
             if let Some(user) = sent.filter(|user| !user.is_empty()) {
                 return Ok(Some(user.to_vec()));
             }
@@ -320,8 +315,11 @@ impl Auth {
     }
 }
 
-/// A header that a proxy sets. One that is there twice is refused: one of them may be the client's.
-fn sent_once<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, ApiError> {
+/// Returns a proxy header. Rejects a repeated one, because the client may have sent one of them.
+fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: &str,
+) -> Result<Option<&'a HeaderValue>, ApiError> {
     let mut sent = headers.get_all(name).iter();
     let first = sent.next();
     match sent.next() {
@@ -335,35 +333,33 @@ fn sent_once<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a Header
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     token: Option<String>,
-    /// What the token allows; `None`: no tokens are configured, and everything is.
+    /// Scope of the token. `None`: no tokens are configured, so everything is allowed.
     scope: Option<Scope>,
     forwarded: Option<Vec<u8>>,
 }
 
 impl Caller {
-    /// Whether they may do what needs this scope.
     pub(crate) fn may(&self, needed: Scope) -> bool {
         self.require(needed).is_ok()
     }
 
-    /// What they are called; `None`: nobody in particular.
+    /// Returns the display name. `None`: anonymous.
     pub(crate) fn who(&self) -> Option<String> {
-        let is_somebody = self.token.is_some() || self.forwarded.is_some();
-        is_somebody.then(|| self.signs_as())
+        let is_identified = self.token.is_some() || self.forwarded.is_some();
+        is_identified.then(|| self.signs_as())
     }
 
-    /// The name that ratings of theirs are kept under, unless they give another.
+    /// Returns the default name for the caller's ratings.
     pub(crate) fn signs_as(&self) -> String {
         let name = self.name(FaultStatus::Unprocessable);
-        name.unwrap_or_else(|_| NAMELESS.to_owned())
+        name.unwrap_or_else(|_| DEFAULT_NAME.to_owned())
     }
 
-    /// Whether they showed a token.
     pub(crate) fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Asks for more than the route does: some requests of it go further than others.
+    /// Requires a wider scope than the route, because some of its requests need more.
     pub(crate) fn require(&self, needed: Scope) -> Result<(), ApiError> {
         if self.scope.is_none_or(|scope| scope >= needed) {
             return Ok(());
@@ -380,9 +376,9 @@ impl Caller {
         })
     }
 
-    /// Whose keys of requests theirs are: the token's, else those of a user who came in by groups; empty: everybody's. No token's name
-    /// holds a colon.
-    pub(crate) fn keys_of(&self) -> Vec<u8> {
+    /// Returns the scope of the caller's idempotency keys: the token name, or the user name if groups granted access.
+    /// Empty: shared by all. The prefix `:` is unambiguous, because token names have no colon.
+    pub(crate) fn idempotency_scope(&self) -> Vec<u8> {
         match (&self.token, &self.forwarded) {
             (Some(token), _) => token.as_bytes().to_vec(),
             (None, Some(user)) if self.scope.is_some() => [b":", user.as_slice()].concat(),
@@ -401,7 +397,10 @@ impl Caller {
     /// Returns the user that a trusted proxy names, else the token's name, else `api-client`.
     pub(crate) fn name(&self, fault_status: FaultStatus) -> Result<String, ApiError> {
         let Some(forwarded) = &self.forwarded else {
-            return Ok(self.token.clone().unwrap_or_else(|| NAMELESS.to_owned()));
+            return Ok(self
+                .token
+                .clone()
+                .unwrap_or_else(|| DEFAULT_NAME.to_owned()));
         };
         let fault = |message: &str| {
             ApiError::fault(
@@ -423,7 +422,7 @@ impl Caller {
     }
 }
 
-/// The address at the other end of the connection, if the server says so.
+/// Returns the peer address, if the server provides it.
 pub(crate) fn peer_of(extensions: &axum::http::Extensions) -> Option<IpAddr> {
     extensions
         .get::<ConnectInfo<SocketAddr>>()

@@ -1,5 +1,5 @@
-//! Leave to do what a route does: typed functions that change something take it. The guard has given it to a request from outside,
-//! and `ApiAccess` gives it to a page.
+//! Authorization for a route, required by typed functions with side effects. The guard grants it to external requests,
+//! `ApiAccess` to pages.
 
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -9,16 +9,15 @@ use axum::http::request::Parts;
 
 use super::auth::Caller;
 use super::body_memory::BodyMemory;
-use super::idempotency::KeyedId;
+use super::idempotency::IdempotentId;
 use crate::api::ApiState;
 
-/// One request that may do what it asks for.
 #[derive(Clone)]
 pub(crate) struct Authorized {
     pub(super) state: ApiState,
     pub(crate) caller: Caller,
-    pub(crate) keyed_id: KeyedId,
-    /// What it has taken of the memory for bodies.
+    pub(crate) keyed_id: IdempotentId,
+    /// Memory reserved for its body.
     pub(crate) memory: BodyMemory,
 }
 
@@ -30,7 +29,7 @@ impl Deref for Authorized {
     }
 }
 
-/// Checks nothing: the guard has, and put the caller there.
+/// Doesn't check anything, because the guard did and stored the caller.
 impl FromRequestParts<ApiState> for Authorized {
     type Rejection = Infallible;
 

@@ -1,4 +1,4 @@
-//! Reads JSON bodies: size, time, media type, depth and shape, each with its own answer. Never logs a body.
+//! JSON bodies: size, time, media type, depth and shape, with a separate error for each. Bodies are never logged.
 
 use std::error::Error;
 use std::pin::pin;
@@ -21,23 +21,22 @@ use crate::history::ingest::{pointer, shortened};
 use crate::memory::{JsonShape, blocking};
 use crate::score::{JsonError, parse_json};
 
-/// What the description of a body says that may be left out.
-pub(crate) const MAY_BE_LEFT_OUT: &str = "May be left out";
+/// Description of optional request bodies.
+pub(crate) const OPTIONAL_BODY: &str = "May be left out";
 
-/// How long a body may take to arrive.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// A body up to this length is read without asking for room, and on the thread of its request.
+/// Bodies up to this size are read without a memory reservation and on the request's thread.
 const SMALL_BYTES: usize = 64 << 10;
-/// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
+/// Number of bytes of an oversized body that are read and discarded, so that its sender can read the response.
 const DISCARD_BYTES: usize = 32 << 20;
 
-/// A JSON body of the scoring routes of sessions: faults are 400, and no body at all is the default.
+/// A JSON body of the scoring routes of sessions. Invalid: 400. Empty: the default.
 pub(crate) struct ScoringJson<T>(pub(crate) T);
 
-/// A JSON body anywhere else: faults are 422.
+/// A JSON body of all other routes. Invalid: 422.
 pub(crate) struct ApiJson<T>(pub(crate) T);
 
-/// A JSON body that may be left out: faults are 422.
+/// An optional JSON body. Invalid: 422.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for ScoringJson<T> {
@@ -69,7 +68,7 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for O
     }
 }
 
-/// A body that is JSON by its declaration and not too deep, unread: faults are 422.
+/// An unparsed body with a JSON media type and limited depth. Invalid: 422.
 pub(crate) struct JsonText(pub(crate) String);
 
 impl FromRequest<ApiState> for JsonText {
@@ -90,14 +89,14 @@ fn empty(fault_status: FaultStatus) -> ApiError {
     ApiError::fault(fault_status, "", "the body is empty: send a JSON object")
 }
 
-/// Reads and checks a body; `None` if there is none.
+/// Reads and checks a body. `None` if it is empty.
 async fn read<T: DeserializeOwned + Send + 'static>(
     request: Request,
     state: &ApiState,
     fault_status: FaultStatus,
 ) -> Result<Option<T>, ApiError> {
     match bytes(request, &state.http, fault_status).await? {
-        Some(bytes) => beside(bytes.len(), move || parse(&bytes, fault_status))
+        Some(bytes) => spawn_blocking_if_large(bytes.len(), move || parse(&bytes, fault_status))
             .await
             .map(Some),
         None => Ok(None),
@@ -120,12 +119,12 @@ async fn bytes(
         let shape = JsonShape::measure(&bytes);
         (bytes, shape)
     };
-    let (bytes, shape) = beside(length, measuring).await;
+    let (bytes, shape) = spawn_blocking_if_large(length, measuring).await;
     check_shape(shape, limits, &BodyMemory::from_parts(&parts), fault_status).await?;
     Ok(Some(bytes))
 }
 
-/// Refuses JSON that is nested too deep, and takes the memory for the rest.
+/// Rejects JSON that is nested too deep, and reserves memory for parsing.
 pub(crate) async fn check_shape(
     shape: JsonShape,
     limits: &HttpSettings,
@@ -140,8 +139,8 @@ pub(crate) async fn check_shape(
     memory.take(shape.weight()).await
 }
 
-/// Does what takes long for a long text on a thread of its own.
-pub(crate) async fn beside<T: Send + 'static>(
+/// Runs `work` on a blocking thread if the text is large.
+pub(crate) async fn spawn_blocking_if_large<T: Send + 'static>(
     length: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
@@ -151,7 +150,7 @@ pub(crate) async fn beside<T: Send + 'static>(
     }
 }
 
-/// A whole body, unread: its size is counted after inflation, and its time is bounded.
+/// Reads an entire body with a timeout. The size limit applies after inflation.
 pub(crate) async fn whole(
     body: Body,
     parts: &Parts,
@@ -163,7 +162,7 @@ pub(crate) async fn whole(
     collect(chunks, &parts.headers, limits, &memory, fault_status).await
 }
 
-/// What a body was read to, unless that took longer.
+/// Applies the timeout to reading a body.
 pub(crate) async fn in_time<T>(
     longest: Duration,
     reading: impl Future<Output = T>,
@@ -173,8 +172,8 @@ pub(crate) async fn in_time<T>(
         .map_err(|_| ApiError::BodyTimeout(longest.as_secs()))
 }
 
-/// Why a body broke off: its sender fell silent, or went, or compressed it badly.
-pub(crate) fn broken_off(error: &(dyn Error + 'static), fault_status: FaultStatus) -> ApiError {
+/// Maps a read error of a body: silence, disconnect or invalid compression.
+pub(crate) fn read_error(error: &(dyn Error + 'static), fault_status: FaultStatus) -> ApiError {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<TimeoutError>() {
@@ -186,7 +185,7 @@ pub(crate) fn broken_off(error: &(dyn Error + 'static), fault_status: FaultStatu
     ApiError::fault(fault_status, "", fault)
 }
 
-/// The same of a body that comes in these chunks.
+/// Like [`whole`], for a body in chunks.
 pub(crate) async fn collect<E: Error + 'static>(
     chunks: impl Stream<Item = Result<Bytes, E>>,
     headers: &HeaderMap,
@@ -199,7 +198,7 @@ pub(crate) async fn collect<E: Error + 'static>(
         .get(header::CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let too_large = ApiError::TooLarge { pointer: "", max };
-    // A client that asks first has sent nothing yet: answering at once spares it the upload.
+    // A client with `Expect` hasn't sent the body yet. An early response saves the upload.
     if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
         return Err(too_large);
     }
@@ -208,11 +207,11 @@ pub(crate) async fn collect<E: Error + 'static>(
     let mut chunks = pin!(chunks);
     let reading = async {
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| broken_off(&error, fault_status))?;
+            let chunk = chunk.map_err(|error| read_error(&error, fault_status))?;
             if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
-                // Whoever has sent so much means to send the rest: now there must be room for it.
+                // Reserve memory for the entire body only after the client has sent the first part.
                 let whole = declared.unwrap_or(max).min(max);
-                memory.take_for_body(whole).await?;
+                memory.reserve_for_body(whole).await?;
                 bytes.reserve_exact(whole.saturating_sub(bytes.len()));
             }
             seen += chunk.len();
@@ -230,7 +229,7 @@ pub(crate) async fn collect<E: Error + 'static>(
     in_time(READ_TIMEOUT, reading).await?
 }
 
-/// `application/json`, or any type that ends in `+json`. A coding that is still declared here was not undone: only gzip is.
+/// Accepts `application/json` and types ending in `+json`. Rejects a remaining content coding, because only gzip was decoded.
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let declared = headers
         .get(header::CONTENT_TYPE)
@@ -269,7 +268,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result
             ApiError::fault(fault_status, "", format!("the body is no JSON: {error}"))
         }
     })?;
-    // A derived reader would take an array for the fields in order.
+    // Serde would accept an array with the fields in order.
     if !value.is_object() {
         return Err(ApiError::fault(
             fault_status,
@@ -280,8 +279,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result
     deserialize("", value, fault_status)
 }
 
-/// What is read of JSON that is a value already, such as the fields of a form: faults are 422, and named as those of a body in which
-/// it stands at `root`.
+/// Deserializes a JSON value, such as form fields. Invalid: 422, with pointers below `root`.
 pub(crate) fn typed<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, ApiError> {
     deserialize(root, value, FaultStatus::Unprocessable)
 }
@@ -335,7 +333,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_never_ends_is_given_up() {
+    async fn endless_body_times_out() {
         let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         let request = Request::new(Body::from_stream(silence));
         let given_up = bytes(request, &limits(), FaultStatus::Unprocessable).await;
@@ -343,7 +341,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_asks_before_it_sends_is_told_at_once() {
+    async fn expect_header_is_answered_immediately() {
         let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         let mut request = Request::new(Body::from_stream(silence));
         let headers = request.headers_mut();
@@ -357,7 +355,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_far_too_large_is_not_read_to_its_end() {
+    async fn stops_reading_far_too_large_body() {
         let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'x'; 1 << 20]));
         let request = Request::new(Body::from_stream(endless));
         let refused = bytes(request, &limits(), FaultStatus::Unprocessable).await;
@@ -374,7 +372,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_fault_is_found_by_its_pointer() {
+    fn errors_have_json_pointers() {
         let cases = [
             (
                 r#"{"list":[{"n":1},{"n":"x"}]}"#,

@@ -1,4 +1,4 @@
-//! The memory that a request has taken of the process's budget: given back when it is answered, or earlier by whoever only waits.
+//! Memory that a request reserves from the process's budget. Released with the response, or earlier while the request only waits.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use super::problem::ApiError;
 use crate::memory::{MemoryBudget, NoRoom, Taken};
 
-/// One request's part.
+/// Reservation of one request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BodyMemory {
-    /// `None`: nothing is counted.
+    /// `None`: not limited.
     budget: Option<MemoryBudget>,
     taken: Arc<Mutex<Parcels>>,
 }
@@ -46,8 +46,8 @@ impl BodyMemory {
         parts.extensions.get().cloned().unwrap_or_default()
     }
 
-    /// Takes room for a body that arrives, once: a layer may have read it already.
-    pub(crate) async fn take_for_body(&self, bytes: usize) -> Result<(), ApiError> {
+    /// Reserves memory for a body, once: a layer may have read it already.
+    pub(crate) async fn reserve_for_body(&self, bytes: usize) -> Result<(), ApiError> {
         let is_new = self.taken.lock().body.is_none();
         if let Some(budget) = self.budget.as_ref().filter(|_| is_new) {
             let taken = budget.take_for_reading(bytes as u64).await?;
@@ -56,7 +56,6 @@ impl BodyMemory {
         Ok(())
     }
 
-    /// Takes room for work of this weight.
     pub(crate) async fn take(&self, weight: u64) -> Result<(), ApiError> {
         if let Some(budget) = &self.budget {
             let taken = budget.take(weight).await?;
@@ -65,13 +64,13 @@ impl BodyMemory {
         Ok(())
     }
 
-    /// Gives everything back: what follows only waits.
+    /// Releases all memory, for requests that only wait from now on.
     pub(crate) fn release(&self) {
         *self.taken.lock() = Parcels::default();
     }
 }
 
-/// Gives each request its part.
+/// Adds a reservation to each request.
 pub(crate) async fn hold(
     State(budget): State<MemoryBudget>,
     mut request: Request,

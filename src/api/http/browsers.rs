@@ -1,5 +1,5 @@
-//! Browsers that are signed in: a random id in a cookie stands for a token, for every API of the same database, until a sign-out, the end
-//! of its time, or a change of the token. Neither the id nor the token is stored.
+//! Signed-in browsers. A random id in a cookie represents a token in all APIs of the same database, until sign-out,
+//! expiry, or a change of the token. Only hashes of id and token are stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::store::{SignIn, Store};
 pub(crate) struct Browsers {
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// How long a sign-in lasts.
+    /// Lifetime of a sign-in.
     pub(crate) lasts: TimeDelta,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Browsers {
 }
 
 impl Browsers {
-    /// Signs one in by the token of this name and digest; answers the id for its cookie.
+    /// Signs a browser in by the token's name and digest. Returns the id for its cookie.
     pub(super) async fn add(&self, name: &str, digest: &[u8]) -> Result<String, ApiError> {
         let id = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let now = self.clock.now();
@@ -44,21 +44,20 @@ impl Browsers {
         Ok(id)
     }
 
-    /// What stands behind an id whose time isn't over.
+    /// Returns the sign-in of an id, unless expired.
     pub(super) async fn find(&self, id: &str) -> Result<Option<SignIn>, ApiError> {
         let hashed = hash(&[id.as_bytes()]);
         let found = self.store.sign_ins().find(&hashed, self.clock.now());
         Ok(found.await?)
     }
 
-    /// Signs one out.
     pub(super) async fn end(&self, id: &str) -> Result<(), ApiError> {
         let hashed = hash(&[id.as_bytes()]);
         Ok(self.store.sign_ins().end(&hashed).await?)
     }
 }
 
-/// Whether a browser with this id was signed in by the token of this digest.
+/// Returns whether the token with this digest signed in the browser with this id.
 pub(super) fn is_by(sign_in: &SignIn, id: &str, digest: &[u8]) -> bool {
     let expected = hash(&[id.as_bytes(), digest]);
     expected

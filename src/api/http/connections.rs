@@ -1,7 +1,7 @@
-//! Connections: how many there are, and how long one may be silent. Whoever has no request under way gives way to whoever comes, and so does
-//! whoever sends its body slowly: slow and forgotten connections keep nobody out. What a handler takes is its own affair.
+//! Connection limits and timeouts. At a limit, a connection without an active request, or one with a slow client, is
+//! closed for a new one, so that slow and idle clients can't block others. Handlers limit their time themselves.
 //!
-//! HTTP/1.1 alone, which every proxy speaks: a connection has one request, so that it is slow or it isn't.
+//! HTTP/1.1 only, which every proxy supports: a connection has at most one active request, so that it is either slow or not.
 
 mod activity;
 
@@ -31,58 +31,56 @@ use tokio_util::task::TaskTracker;
 use tower::{ServiceExt as _, service_fn};
 use tower_http::timeout::TimeoutBody;
 
-use self::activity::{Activity, AwaitedBody, Sending, in_pieces};
+use self::activity::{Activity, AwaitedBody, Sending, split_body};
 use crate::config::HttpSettings;
 
-/// So many connections are taken beyond those that may have a request under way: a probe among them is answered, anything else refused.
-/// Fewer where the system's descriptors allow only few requests.
-fn for_probes(max_requests: usize) -> usize {
+/// Returns the number of connections accepted beyond those with a request permit. Probes among them are served, other
+/// requests rejected. Lower if the descriptor limit allows only few requests.
+fn probe_connections(max_requests: usize) -> usize {
     max_requests.min(32)
 }
 
-/// How long nothing of an answer may be taken. What makes it may be that slow: a statement takes a minute, and is tried once more.
+/// Timeout of a response without progress. Responses may be slow to produce: a statement runs up to one minute and is retried once.
 const STALLED_AFTER: Duration = Duration::from_secs(180);
-/// After so long a client that takes nothing gives way to others. A stream of events says something every 15 s.
+/// A client that reads nothing for this long can be evicted. Event streams send something every 15 s.
 const SLOW_AFTER: Duration = Duration::from_secs(20);
-/// After so long a client without any request gives way to others: one that has just come, or just been answered, is about to ask.
+/// A client without a request for this long can be evicted. New or just served clients are about to send one.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-/// How long a request waits for somebody to give way to it.
-const WAITS_FOR_LEAVE: Duration = Duration::from_secs(2);
-/// How often it asks for that meanwhile: whoever was asked may have gone on.
-const ASKS_EVERY: Duration = Duration::from_millis(50);
-/// How long the rest of an answer may take when the service stops.
-const CLOSING: Duration = Duration::from_secs(1);
-/// How long nothing is taken when the system has no descriptor left.
-const REST: Duration = Duration::from_millis(100);
-/// What one connection holds of a head at most. The guard refuses heads that are shorter than this, and says so.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of eviction requests meanwhile, because a notified client may have made progress.
+const PERMIT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// Timeout for the rest of a response on shutdown.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Delay of accepting after a failure, such as no free descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Maximum buffered bytes of a request head. Larger than the guard's limit, so that the guard can reject with an explanation.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// Whether somebody asks how the process is.
 pub(super) fn is_probe(path: &str) -> bool {
     matches!(path, "/livez" | "/readyz")
 }
 
-/// So many requests are under way that this one is refused.
+/// Marks a request that is rejected because this number of requests is active.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OverFull(pub(super) usize);
+pub(super) struct AtCapacity(pub(super) usize);
 
-/// Answers on `listener` until `stop`; returns when the requests that are under way have ended.
+/// Serves `listener` until `stop`. Returns when the active requests have ended.
 pub(crate) async fn answer(
     listener: TcpListener,
     router: Router,
     http: &HttpSettings,
     stop: CancellationToken,
 ) {
-    let room = Arc::new(Room::new(http));
+    let limits = Arc::new(ConnectionLimits::new(http));
     let connections = TaskTracker::new();
     loop {
         let taken = tokio::select! {
             () = stop.cancelled() => break,
-            taken = room.take(&listener) => taken,
+            taken = limits.accept(&listener) => taken,
         };
         if let Some((stream, peer, place)) = taken {
             let serving = serve(
-                room.clone(),
+                limits.clone(),
                 stream,
                 place,
                 stop.clone(),
@@ -96,44 +94,43 @@ pub(crate) async fn answer(
     connections.wait().await;
 }
 
-/// The places for connections, and how long one of them may be silent.
 #[derive(Debug)]
-struct Room {
+struct ConnectionLimits {
     max: usize,
     places: Arc<Semaphore>,
-    /// Leave to have a request under way, which probes don't need.
+    /// Permits for active requests. Probes don't need one.
     requests: Arc<Semaphore>,
-    /// Wakes the connection that has been silent for the longest time, to close it.
-    gives_way: Notify,
-    /// How many new connections need a place.
-    in_need: Arc<AtomicUsize>,
-    /// Wakes the slowest client that holds a leave, and neither sends its body nor takes its answer, to close it.
-    gives_leave: Notify,
-    /// How many of those there are.
+    /// Wakes the longest idle connection to close it.
+    evict_idle: Notify,
+    /// Number of new connections that need a place.
+    pending_connections: Arc<AtomicUsize>,
+    /// Wakes the slowest client with a permit that reads or sends nothing, to close it.
+    evict_slow: Notify,
+    /// Number of such slow clients.
     slow: Arc<AtomicUsize>,
-    /// How many requests wait for one of them.
+    /// Number of requests that wait for one of them.
     waiting: Arc<AtomicUsize>,
-    /// Until the first request is there.
+    /// Timeout of the first request head.
     header: Duration,
-    /// Between two requests.
+    /// Timeout between two requests.
     idle: Duration,
-    /// Between two pieces of a body.
+    /// Timeout between two chunks of a body.
     body: Duration,
 }
 
 type ConnectionPermit = OwnedSemaphorePermit;
 
-impl Room {
+impl ConnectionLimits {
     fn new(http: &HttpSettings) -> Self {
         Self {
             max: http.max_connections,
             places: Arc::new(Semaphore::new(
-                http.max_connections + for_probes(http.max_connections),
+                http.max_connections + probe_connections(http.max_connections),
             )),
             requests: Arc::new(Semaphore::new(http.max_connections)),
-            gives_way: Notify::new(),
-            in_need: Arc::default(),
-            gives_leave: Notify::new(),
+            evict_idle: Notify::new(),
+            pending_connections: Arc::default(),
+            evict_slow: Notify::new(),
             slow: Arc::default(),
             waiting: Arc::default(),
             header: Duration::from_secs(http.header_timeout_s),
@@ -142,60 +139,60 @@ impl Room {
         }
     }
 
-    async fn take(
+    async fn accept(
         &self,
         listener: &TcpListener,
     ) -> Option<(TcpStream, SocketAddr, ConnectionPermit)> {
         match listener.accept().await {
-            Ok((stream, peer)) => Some((stream, peer, self.place().await.ok()?)),
+            Ok((stream, peer)) => Some((stream, peer, self.connection_permit().await.ok()?)),
             Err(error) => {
                 tracing::warn!(%error, "a connection was not taken");
-                let _need = Need::new(self);
-                sleep(REST).await;
+                let _need = EvictionRequest::new(self);
+                sleep(ACCEPT_RETRY_DELAY).await;
                 None
             }
         }
     }
 
-    /// A place; where all are taken, that of whoever has been silent for the longest time. Requests take fewer than there are.
-    async fn place(&self) -> Result<ConnectionPermit, AcquireError> {
-        let _need = (self.places.available_permits() == 0).then(|| Need::new(self));
+    /// Returns a permit for a connection. At the limit, it evicts the longest idle connection. More connections than requests are allowed.
+    async fn connection_permit(&self) -> Result<ConnectionPermit, AcquireError> {
+        let _need = (self.places.available_permits() == 0).then(|| EvictionRequest::new(self));
         self.places.clone().acquire_owned().await
     }
 
-    /// Leave to have a request under way. Where there is none, whoever has been slow for the longest time gives way. Nobody waits where
-    /// nobody is slow: the places that are left are for probes.
-    async fn leave(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(leave) = self.requests.clone().try_acquire_owned() {
-            return Some(leave);
+    /// Returns a request permit. Without a free one, it evicts the slowest client. Returns `None` immediately without
+    /// slow clients, because the remaining connections are for probes.
+    async fn request_permit(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = self.requests.clone().try_acquire_owned() {
+            return Some(permit);
         }
-        let _waiting = One::new(&self.waiting);
+        let _waiting = CountGuard::new(&self.waiting);
         if self.waiting.load(Ordering::SeqCst) > self.slow.load(Ordering::SeqCst) {
             return None;
         }
         let asking = async {
             loop {
-                self.gives_leave.notify_one();
-                sleep(ASKS_EVERY).await;
+                self.evict_slow.notify_one();
+                sleep(PERMIT_RETRY_INTERVAL).await;
             }
         };
-        let leave = tokio::select! {
+        let permit = tokio::select! {
             biased;
-            leave = self.requests.clone().acquire_owned() => leave.ok(),
-            () = sleep(WAITS_FOR_LEAVE) => None,
+            permit = self.requests.clone().acquire_owned() => permit.ok(),
+            () = sleep(PERMIT_TIMEOUT) => None,
             never = asking => never,
         };
-        // Where nobody took the signal: the next slow client must not be closed for a need that is over.
-        let _ = self.gives_leave.notified().now_or_never();
-        leave
+        // Consume an unused signal, otherwise the next slow client would be closed without need.
+        let _ = self.evict_slow.notified().now_or_never();
+        permit
     }
 
-    /// Waits until a silent connection is the one to give way. It may have been told so for a need that is over.
-    async fn needed(&self, keeps_leave: bool) {
+    /// Returns when a silent connection must be closed. Ignores outdated signals.
+    async fn eviction_needed(&self, holds_permit: bool) {
         loop {
             let is_needed = tokio::select! {
-                () = self.gives_way.notified() => self.in_need.load(Ordering::SeqCst) > 0,
-                () = self.gives_leave.notified(), if keeps_leave => self.requests.available_permits() == 0,
+                () = self.evict_idle.notified() => self.pending_connections.load(Ordering::SeqCst) > 0,
+                () = self.evict_slow.notified(), if holds_permit => self.requests.available_permits() == 0,
             };
             if is_needed {
                 return;
@@ -203,8 +200,8 @@ impl Room {
         }
     }
 
-    /// Waits until a connection has been silent for too long, or is the one to give way.
-    async fn silent(&self, mut activity: watch::Receiver<Activity>) {
+    /// Returns when a connection has timed out or is evicted.
+    async fn wait_until_closed(&self, mut activity: watch::Receiver<Activity>) {
         let mut until_request = self.header;
         loop {
             let now = *activity.borrow_and_update();
@@ -212,19 +209,19 @@ impl Room {
                 let (longest, gives_way_after) = match now {
                     Activity::Handled => pending().await,
                     Activity::Sent => (STALLED_AFTER, SLOW_AFTER),
-                    // How long a body may take at most is its reader's to say.
+                    // The body's reader limits its total time.
                     Activity::Awaited => (STALLED_AFTER, IDLE_AFTER),
                     Activity::Idle => (until_request, IDLE_AFTER),
                 };
-                let gives_way = async {
-                    let _sends = (now == Activity::Awaited).then(|| One::new(&self.slow));
+                let evict_idle = async {
+                    let _sends = (now == Activity::Awaited).then(|| CountGuard::new(&self.slow));
                     sleep(gives_way_after).await;
-                    let _takes = (now == Activity::Sent).then(|| One::new(&self.slow));
-                    self.needed(now != Activity::Idle).await;
+                    let _takes = (now == Activity::Sent).then(|| CountGuard::new(&self.slow));
+                    self.eviction_needed(now != Activity::Idle).await;
                 };
                 tokio::select! {
                     () = sleep(longest) => {}
-                    () = gives_way => {}
+                    () = evict_idle => {}
                 }
             };
             tokio::select! {
@@ -236,50 +233,50 @@ impl Room {
     }
 }
 
-/// Somebody waits for a silent connection to end, until this goes.
-struct Need {
-    _one: One,
+/// Requests the eviction of an idle connection until dropped.
+struct EvictionRequest {
+    _one: CountGuard,
 }
 
-impl Need {
-    fn new(room: &Room) -> Self {
-        let one = One::new(&room.in_need);
-        room.gives_way.notify_one();
+impl EvictionRequest {
+    fn new(limits: &ConnectionLimits) -> Self {
+        let one = CountGuard::new(&limits.pending_connections);
+        limits.evict_idle.notify_one();
         Self { _one: one }
     }
 }
 
-/// One of those that are counted, until this goes.
-struct One(Arc<AtomicUsize>);
+/// Increments a counter until dropped.
+struct CountGuard(Arc<AtomicUsize>);
 
-impl One {
+impl CountGuard {
     fn new(all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Ordering::SeqCst);
         Self(all.clone())
     }
 }
 
-impl Drop for One {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// One request, which goes on until its answer is sent.
+/// Handles one request. The permit is held until the response is sent.
 async fn handle(
-    room: &Room,
+    limits: &ConnectionLimits,
     mut request: Request,
     router: Router,
     activity: Arc<watch::Sender<Activity>>,
 ) -> Response {
     let is_probe = is_probe(request.uri().path());
-    let leave = match is_probe {
-        true => room.requests.clone().try_acquire_owned().ok(),
-        false => room.leave().await,
+    let permit = match is_probe {
+        true => limits.requests.clone().try_acquire_owned().ok(),
+        false => limits.request_permit().await,
     };
-    let is_refused = leave.is_none() && !is_probe;
+    let is_refused = permit.is_none() && !is_probe;
     if is_refused {
-        request.extensions_mut().insert(OverFull(room.max));
+        request.extensions_mut().insert(AtCapacity(limits.max));
     }
     let mut response = match router.oneshot(request).await {
         Ok(response) => response,
@@ -291,35 +288,34 @@ async fn handle(
     }
     let sending = Sending::new(activity);
     response.map(|body| {
-        Body::new(in_pieces(body).map_frame(move |frame| {
-            // Kept until the answer is sent.
-            let _ = &leave;
-            sending.goes_on();
+        Body::new(split_body(body).map_frame(move |frame| {
+            let _ = &permit;
+            sending.record_progress();
             frame
         }))
     })
 }
 
-/// One connection, to its end.
+/// Serves one connection until it ends.
 async fn serve(
-    room: Arc<Room>,
+    limits: Arc<ConnectionLimits>,
     stream: TcpStream,
     _place: ConnectionPermit,
     stop: CancellationToken,
     (router, peer): (Router, SocketAddr),
 ) {
     let activity = Arc::new(watch::Sender::new(Activity::default()));
-    let (asked, asked_in) = (activity.clone(), room.clone());
+    let (asked, asked_in) = (activity.clone(), limits.clone());
     let service = service_fn(move |request: axum::http::Request<_>| {
         asked.send_replace(Activity::Handled);
-        let (room, router, activity) = (asked_in.clone(), router.clone(), asked.clone());
-        let body_timeout = room.body;
+        let (limits, router, activity) = (asked_in.clone(), router.clone(), asked.clone());
+        let body_timeout = limits.body;
         let mut request: Request = request.map(|body| {
             let body = Body::new(TimeoutBody::new(body_timeout, body));
             Body::new(AwaitedBody::new(body, activity.clone()))
         });
         request.extensions_mut().insert(ConnectInfo(peer));
-        async move { Ok::<_, Infallible>(handle(&room, request, router, activity).await) }
+        async move { Ok::<_, Infallible>(handle(&limits, request, router, activity).await) }
     });
     let mut builder = Builder::new();
     builder.max_buf_size(MAX_HEAD_BYTES);
@@ -327,9 +323,9 @@ async fn serve(
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         biased;
-        // However it ends, it is the client's affair.
+        // Errors of the client are ignored.
         _ = serving.as_mut() => return,
-        () = room.silent(activity.subscribe()) => return,
+        () = limits.wait_until_closed(activity.subscribe()) => return,
         () = stop.cancelled() => serving.as_mut().graceful_shutdown(),
     }
     let mut under_way = activity.subscribe();
@@ -341,8 +337,8 @@ async fn serve(
         biased;
         _ = serving.as_mut() => {}
         _ = ended => {
-            // The rest of the last answer may be on its way.
-            timeout(CLOSING, serving).await.ok();
+            // The rest of the last response may still be sending.
+            timeout(CLOSE_TIMEOUT, serving).await.ok();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! ETags and 304: what a client has already isn't sent again.
+//! ETags and 304 responses.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -8,10 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::problem::ApiError;
 
-/// How many bytes of the digest are in a tag.
 const TAG_BYTES: usize = 16;
 
-/// A JSON body under the tag of its content; 304 without the body if the client has it.
+/// Returns a JSON body with an ETag of its content, or 304 if the client has it.
 pub(crate) fn json_or_unchanged<T: Serialize>(
     headers: &HeaderMap,
     body: &T,
@@ -21,24 +20,24 @@ pub(crate) fn json_or_unchanged<T: Serialize>(
     Ok(text_or_unchanged(headers, text))
 }
 
-/// The same for JSON that is written already.
+/// Like [`json_or_unchanged`], for serialized JSON.
 pub(crate) fn text_or_unchanged(headers: &HeaderMap, text: String) -> Response {
     let digest = Sha256::digest(text.as_bytes());
     let hex = hex::encode(digest.get(..TAG_BYTES).unwrap_or_default());
-    // Weak, since the answer may be compressed.
+    // Weak, because the response may be compressed.
     let etag = format!("W/\"{hex}\"");
     let json = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     or_unchanged(headers, &etag, || (json, text).into_response())
 }
 
-/// The answer under that tag, or 304 if the client has it.
+/// Returns the response with that ETag, or 304 if the client has it.
 pub(crate) fn or_unchanged(
     headers: &HeaderMap,
     etag: &str,
     answer: impl FnOnce() -> Response,
 ) -> Response {
-    let mut response = if none_match_holds(headers, etag) {
-        // What the whole answer would say, which the layer that compresses adds to bodies alone.
+    let mut response = if matches_if_none_match(headers, etag) {
+        // Same header as in a full response. The compression layer adds it only with a body.
         let vary = [(VARY, HeaderValue::from_static("accept-encoding"))];
         (StatusCode::NOT_MODIFIED, vary).into_response()
     } else {
@@ -47,14 +46,14 @@ pub(crate) fn or_unchanged(
     if let Ok(etag) = HeaderValue::from_str(etag) {
         response.headers_mut().insert(ETAG, etag);
     }
-    // May be kept, but is asked for again each time: that is what the tag is for.
+    // May be stored, but must be revalidated with the ETag.
     let revalidate = HeaderValue::from_static("private, no-cache");
     response.headers_mut().insert(CACHE_CONTROL, revalidate);
     response
 }
 
-/// Whether the client has this version already: one of a list of tags, or `*`.
-fn none_match_holds(headers: &HeaderMap, etag: &str) -> bool {
+/// Returns whether `If-None-Match` matches: one of its tags, or `*`.
+fn matches_if_none_match(headers: &HeaderMap, etag: &str) -> bool {
     let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     headers
         .get_all(IF_NONE_MATCH)
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unchanged_answer_has_its_tag_and_what_it_varies_by_and_no_body() {
+    fn unchanged_response_has_etag_and_vary_without_body() {
         let answer = |headers: &HeaderMap| text_or_unchanged(headers, "{}".to_owned());
         let first = answer(&HeaderMap::new());
         let tag = first.headers()[ETAG].clone();
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_compared_weakly_alone_in_a_list_and_as_a_star() {
+    fn matches_weak_tags_lists_and_star() {
         for (sent, holds) in [
             ("W/\"a\"", true),
             ("\"a\"", true),
@@ -93,7 +92,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(IF_NONE_MATCH, HeaderValue::from_str(sent).unwrap());
-            assert_eq!(none_match_holds(&headers, "W/\"a\""), holds, "{sent}");
+            assert_eq!(matches_if_none_match(&headers, "W/\"a\""), holds, "{sent}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What a request must pass before any handler sees it: header size, Host, origin, token.
+//! Checks before all handlers: header size, Host, origin, token.
 //!
-//! There is no CORS: a page of another origin can neither read an answer nor cause a change.
+//! No CORS: a page of another origin can neither read a response nor change anything.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,28 +15,27 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::auth::{Auth, Scope, peer_of, scope_of};
 use super::body::in_time;
-use super::connections::{OverFull, is_probe};
+use super::connections::{AtCapacity, is_probe};
 use super::problem::{ApiError, FaultStatus};
 use super::tokens::Tokens;
 use super::transport::Transport;
 use crate::config::{AuthSettings, HttpSettings};
 
-/// The most bytes of headers that are taken.
+/// Maximum total size of request headers, bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
 
-/// The most bytes of a form that are read of somebody who isn't signed in.
+/// Maximum size of a form without a valid sign-in, bytes.
 const MAX_FORM_BYTES: usize = 64 << 10;
-/// How long such a form may take to arrive: whoever isn't signed in holds up others no longer.
+/// Timeout of such a form, so that unauthenticated clients can't block others.
 const FORM_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// Tokens and proxies.
     pub(crate) auth: Auth,
     hosts: Hosts,
 }
 
-/// Refuses what must not pass, and says who asks and how.
+/// Rejects invalid requests, and adds the caller and the transport.
 pub(crate) async fn guard(
     State(guard): State<Arc<Guard>>,
     mut request: Request,
@@ -71,11 +70,11 @@ pub(crate) async fn guard(
     }
 }
 
-/// What somebody typed who isn't signed in any more: nothing is done with it, but it is shown to them again.
+/// A form sent with an expired sign-in. It isn't executed, but shown to the user again.
 #[derive(Debug, Clone)]
 pub(crate) struct SentForm(pub(crate) Bytes);
 
-/// The fields of a form of an ordinary size.
+/// Returns the fields of a form of normal size.
 async fn form_of(request: Request) -> Option<SentForm> {
     let kind = request.headers().get(header::CONTENT_TYPE)?;
     let is_form = kind
@@ -89,7 +88,7 @@ async fn form_of(request: Request) -> Option<SentForm> {
 }
 
 impl Guard {
-    /// Reads the settings of a service at this address; an error says what doesn't hold together, and the remedy.
+    /// Reads the settings of a service at this address. Errors describe the conflicting settings and the remedy.
     pub(crate) fn new(
         tokens: Tokens,
         auth: &AuthSettings,
@@ -106,9 +105,9 @@ impl Guard {
         self.auth.transport(request.headers(), peer)
     }
 
-    /// The scope that a request needs, if it may be answered at all.
+    /// Returns the scope that a request needs, if it passes all checks.
     fn check(&self, request: &Request) -> Result<Option<Scope>, ApiError> {
-        if let Some(OverFull(max)) = request.extensions().get() {
+        if let Some(AtCapacity(max)) = request.extensions().get() {
             return Err(ApiError::TooManyConnections(*max));
         }
         let headers = request.headers();
@@ -120,7 +119,7 @@ impl Guard {
             return Err(ApiError::HeadersTooLarge);
         }
         let path = request.uri().path();
-        // A probe names the address of a pod or of a container, which nobody can list beforehand.
+        // Probes use the address of a pod or container, which can't be configured in advance.
         if !is_probe(path) {
             let host = host_of(request.uri(), headers)?;
             self.hosts.check(host.as_ref())?;
@@ -135,7 +134,7 @@ impl Guard {
     }
 }
 
-/// Which names this service answers to: against pages that point a name of theirs at our address.
+/// Allowed host names, as a protection against DNS rebinding.
 #[derive(Debug)]
 struct Hosts {
     bind: SocketAddr,
@@ -144,12 +143,13 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// The bound address, loopback names, and what the settings add. Any name only with tokens: a page of another name has none to show.
+    /// Allows the bound address, loopback names, and configured names. Any name is allowed only with tokens, because a
+    /// page of another name has no token.
     fn new(bind: SocketAddr, allowed: &[String], auth: &Auth) -> Result<Self, String> {
         let allowed = allowed.iter().map(|host| host.trim().to_ascii_lowercase());
         let allowed: Vec<String> = allowed.collect();
         let all = allowed.iter().any(|host| host == "*");
-        // A page of another name has no token to show, but it may send a proxy's headers from the proxy's own machine.
+        // A page of another name has no token, but on the proxy's machine it may send the proxy's headers.
         let may_be_any = auth.is_guarded() && !auth.has_groups();
         if all && !may_be_any {
             return Err(
@@ -192,8 +192,8 @@ impl Hosts {
     }
 }
 
-/// HTTP/2 names the host in the request's target, HTTP/1.1 in a header. One that is named twice, or with something around it, may be
-/// read otherwise by what stands in between.
+/// Returns the Host: from the target in HTTP/2, from a header in HTTP/1.1. Rejects a repeated or malformed one, because
+/// proxies may interpret it differently.
 fn host_of(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, ApiError> {
     let refused = |fault: &str| {
         let text = format!("the Host {fault}: send one name or address, and a port");
@@ -219,8 +219,7 @@ fn host_of(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, ApiError
     }
 }
 
-/// Refuses changes that a browser sends from a page of another origin. Behind a proxy that ends TLS and isn't trusted to say
-/// so, only the browser knows the scheme that it asked by.
+/// Rejects changes from a page of another origin. Behind an untrusted proxy that terminates TLS, only the browser knows the scheme.
 fn check_site(
     method: &Method,
     headers: &HeaderMap,
@@ -258,7 +257,7 @@ fn check_site(
     }
 }
 
-/// Whether two authorities are one; a port left out is the scheme's.
+/// Compares two authorities. A missing port is the scheme's default.
 fn same_authority(origin: &Authority, host: &Authority, scheme: &str) -> bool {
     let usual = if scheme == "https" { 443 } else { 80 };
     let port = |authority: &Authority| authority.port_u16().unwrap_or(usual);
@@ -273,7 +272,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_form_of_somebody_unknown_is_not_waited_for_long() {
+    async fn unauthenticated_form_times_out_early() {
         let silent = stream::pending::<Result<Bytes, std::io::Error>>();
         let request: Request = axum::http::Request::post("/queue/pause")
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tokens_only_our_own_names_are_answered_wherever_we_are_bound() {
+    fn without_tokens_accepts_only_own_host_names() {
         let answers = |bind: &str, allowed: &[&str], name: &str| {
             let hosts = guard(bind, allowed, &[]).unwrap().hosts;
             hosts.check(host("/", &[name]).unwrap().as_ref()).is_ok()
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn with_tokens_a_public_bind_answers_to_any_name_until_names_are_listed() {
+    fn public_bind_with_tokens_accepts_any_host_unless_listed() {
         for (bind, allowed, answered) in [
             (PUBLIC, [].as_slice(), true),
             (HERE, &["*"], true),
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_named_once_and_alone() {
+    fn rejects_repeated_or_malformed_host() {
         let name = |target: &str, hosts: &[&str]| {
             let found = host(target, hosts).ok()?;
             Some(found.map_or_else(String::new, |host| host.to_string()))
@@ -395,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn origin_of_another_scheme_is_refused() {
+    fn rejects_origin_of_another_scheme() {
         let host = "gavel.example".parse().unwrap();
         for (origin, transport, site, passes) in [
             ("https://gavel.example", Transport::Tls, None, true),
@@ -405,7 +404,7 @@ mod tests {
             ("https://gavel.example", Transport::Plain, None, false),
             ("https://gavel.example:80", Transport::Plain, None, false),
             ("null", Transport::Tls, None, false),
-            // A proxy that isn't trusted ended TLS.
+            // An untrusted proxy terminated TLS.
             (
                 "https://gavel.example",
                 Transport::Plain,
@@ -436,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_the_host_only_with_the_same_port() {
+    fn origin_matches_host_only_with_same_port() {
         let same = |origin: &str, host: &str, scheme| {
             same_authority(&origin.parse().unwrap(), &host.parse().unwrap(), scheme)
         };

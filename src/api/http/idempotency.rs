@@ -1,10 +1,11 @@
-//! `Idempotency-Key`: a POST that is sent twice is done once. One layer for every POST, without the header it costs nothing; pages come
-//! with the keys of their forms ([`do_once`]).
+//! `Idempotency-Key`: a repeated POST is executed once. One layer handles all POST requests; without the header it
+//! costs nothing. Pages call [`do_once`] with the keys of their forms.
 //!
-//! A key is scoped by the token's name (or by that of a user who came in by groups), the method and the path (of a page's form, the route: ids are in its hash), and kept 24 h with a hash of the request (query and body,
-//! byte by byte, after inflation; of a batch its digest). Only an answer of success is kept: after a refusal the key is free again. An error of
-//! ours leaves open whether something was done, and a job that failed or was cancelled was made: the same request then
-//! goes on under the same id, see [`KeyedId`].
+//! A key is scoped by the token name (or the user name if groups granted access), the method and the path. For a page's
+//! form, the route counts instead of the path, because the hash includes ids. The key is stored for 24 h with a hash of
+//! the request: query and body bytes after inflation; the digest for a batch. Only successful responses are stored.
+//! After a rejection the key is free again. After a server error, or if the job failed or was cancelled, work may have
+//! been done: the same request then continues under the same id, see [`IdempotentId`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -34,39 +35,32 @@ use crate::store::{Dialect, KeptAnswer, KeyReservation, KeyUse, Reserved};
 use crate::wire::Problem;
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The header that marks an answer that was given before.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The longest key, characters.
-const MAX_KEY: usize = 255;
-/// How long a key is kept.
-const KEPT: TimeDelta = TimeDelta::hours(24);
-/// How long a key stays locked when its process dies.
+const MAX_KEY_CHARS: usize = 255;
+const KEY_RETENTION: TimeDelta = TimeDelta::hours(24);
+/// Time that a key stays locked after its process died.
 const LEASE: Duration = Duration::from_millis(2_750);
-/// How much earlier a lease ends for its holder than for others.
-const MARGIN: Duration = Duration::from_millis(250);
-/// How often the leases are renewed while their requests are worked on.
+/// The holder stops this much before the lease ends for others.
+const LEASE_MARGIN: Duration = Duration::from_millis(250);
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
-/// The largest answer that can be kept, bytes; far beyond those of our handlers, who hold them in memory.
-const MAX_ANSWER: usize = 64 << 20;
-/// What is kept of an answer's headers.
-const KEPT_HEADERS: [HeaderName; 4] = [
+/// Maximum size of a stored response, bytes; far above the responses of our handlers, which are built in memory.
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
+const STORED_HEADERS: [HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::LOCATION,
     header::RETRY_AFTER,
     HeaderName::from_static("preference-applied"),
 ];
-/// Where faults of a request are 400.
+/// Prefix of routes that return 400 for invalid requests.
 const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 
-/// The id of what a request with an `Idempotency-Key` makes: the same on its second try.
+/// The id of the resource that a request with an `Idempotency-Key` creates, the same in every try.
 ///
-/// Who does the work heeds it unless doing it twice is the same as doing it once: that is what holds when a process dies
-/// between the effect and the kept answer.
+/// Handlers must use it unless their work is idempotent, because a process can die between the work and storing the response.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct KeyedId(Option<KeyReservation>);
+pub(crate) struct IdempotentId(Option<KeyReservation>);
 
-impl KeyedId {
-    /// The id of the job that the request makes.
+impl IdempotentId {
     pub(crate) fn new_id(self) -> NewId {
         match self.id() {
             None => NewId::Any,
@@ -75,13 +69,13 @@ impl KeyedId {
         }
     }
 
-    /// The id of what the request makes, and whether an earlier try may have made it; `None`: any new one.
+    /// Returns the id of the resource to create, and whether an earlier try may have created it. `None`: any new id.
     pub(crate) fn id(self) -> Option<(Uuid, bool)> {
         self.0
             .map(|reservation| (reservation.effect_id, reservation.repeated))
     }
 
-    /// When the first try began, if this is another one.
+    /// Returns the start of the first try, if this is another one.
     pub(crate) fn tried_before(self) -> Option<DateTime<Utc>> {
         self.0
             .filter(|reservation| reservation.repeated)
@@ -89,7 +83,6 @@ impl KeyedId {
     }
 }
 
-/// Does a POST with a key once.
 pub(crate) async fn once(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let applies = request.method() == Method::POST
         && request.headers().contains_key(KEY)
@@ -110,7 +103,7 @@ async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Respon
     let key = key_of(request.headers())
         .map_err(|fault| ApiError::fault(fault_status, "", format!("Idempotency-Key {fault}")))?;
     let (mut parts, body) = request.into_parts();
-    let caller = parts.extensions.get().map(Caller::keys_of);
+    let caller = parts.extensions.get().map(Caller::idempotency_scope);
     let key = hash(&[
         &caller.unwrap_or_default(),
         parts.method.as_str().as_bytes(),
@@ -119,7 +112,7 @@ async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Respon
     ]);
     let query = parts.uri.query().unwrap_or_default().as_bytes();
     let (body, asked) = if parts.uri.path() == BATCHES {
-        // Too large for memory: its handler finds it in its file.
+        // Too large for memory: its handler reads it from the file.
         let chunks = body.into_data_stream();
         let spooled = Spooled::read(chunks, &parts.headers, &state.http).await?;
         let asked = hash(&[query, &spooled.digest]);
@@ -130,26 +123,26 @@ async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Respon
         let asked = hash(&[query, &bytes]);
         (Body::from(bytes), asked)
     };
-    let work = |keyed_id: KeyedId| {
+    let work = |keyed_id: IdempotentId| {
         parts.extensions.insert(keyed_id);
         let answered = next.run(Request::from_parts(parts, body));
-        async { kept(answered.await).await }
+        async { to_stored(answered.await).await }
     };
     do_once(state, key, asked, work)
         .await?
         .map_or_else(Ok, response)
 }
 
-/// Does once what a key stands for; another time it returns the stored answer. Both are hashes: the key's with its scope.
-/// `work` returns what is stored, or an error with what becomes of the key.
+/// Executes the work of a key once; repetitions return the stored response. Both arguments are hashes, the key's
+/// including its scope. `work` returns the response to store, or an error with the disposition of the key.
 pub(crate) async fn do_once<E: Send + 'static, F>(
     state: &ApiState,
     key_hash: String,
     request_hash: String,
-    work: impl FnOnce(KeyedId) -> F,
+    work: impl FnOnce(IdempotentId) -> F,
 ) -> Result<Result<KeptAnswer, E>, ApiError>
 where
-    F: Future<Output = Result<KeptAnswer, (Fate, E)>> + Send + 'static,
+    F: Future<Output = Result<KeptAnswer, (KeyDisposition, E)>> + Send + 'static,
 {
     let (now, began) = (state.clock.now(), Instant::now());
     let wish = KeyUse {
@@ -159,7 +152,7 @@ where
         effect_id: JobId::at(now).0,
         now,
         locked_until: now + lease(state),
-        expires_at: now + KEPT,
+        expires_at: now + KEY_RETENTION,
     };
     match state.store.idempotency_keys().reserve(&wish).await? {
         Reserved::Kept(mut answer) => {
@@ -171,10 +164,10 @@ where
         Reserved::InUse => Err(ApiError::KeyInUse),
         Reserved::OtherRequest => Err(ApiError::KeyReused),
         Reserved::Mine(reservation) => {
-            let work = work(KeyedId(Some(reservation)));
+            let work = work(IdempotentId(Some(reservation)));
             let lease = KeyLease::new(state, &wish, began);
-            // A task of its own: a client that hangs up must find its answer when it asks again.
-            let work = settled(state.clone(), wish, lease, work).in_current_span();
+            // Runs in a separate task, so that a client that disconnects can fetch the response later.
+            let work = run_under_lease(state.clone(), wish, lease, work).in_current_span();
             let done = state.keyed.spawn(work).await;
             done.unwrap_or_else(|_| {
                 Err(ApiError::Internal(
@@ -185,13 +178,13 @@ where
     }
 }
 
-/// Runs the work under its lease, and stores the answer. The work is dropped when the lease has lapsed, because another
-/// request may have taken the key over.
-async fn settled<E>(
+/// Runs the work under its lease and stores the response. When the lease lapses the work is dropped, because another
+/// request may have acquired the key.
+async fn run_under_lease<E>(
     state: ApiState,
     wish: KeyUse,
     lease: KeyLease,
-    work: impl Future<Output = Result<KeptAnswer, (Fate, E)>>,
+    work: impl Future<Output = Result<KeptAnswer, (KeyDisposition, E)>>,
 ) -> Result<Result<KeptAnswer, E>, ApiError> {
     let (key, holder) = (wish.key_hash.as_str(), wish.holder);
     let keys = state.store.idempotency_keys();
@@ -210,30 +203,29 @@ async fn settled<E>(
             let kept = keys.keep_answer(key, holder, &answer, session_id).await;
             (Ok(answer), kept)
         }
-        Err((Fate::Free, error)) => (Err(error), keys.free(key, holder).await),
-        Err((Fate::Open, error)) => (Err(error), keys.release(key, holder).await),
+        Err((KeyDisposition::Free, error)) => (Err(error), keys.free(key, holder).await),
+        Err((KeyDisposition::Open, error)) => (Err(error), keys.release(key, holder).await),
     };
     if let Err(error) = stored {
-        // The lease ends by itself; the same request then goes on under the same id.
+        // The lease expires; the same request then continues under the same id.
         tracing::warn!(%error, "failed to settle an idempotency key");
     }
     Ok(done)
 }
 
-/// The keys that this process works on. One task renews them all, with one statement.
+/// Active keys of this process. One task renews all leases with one statement.
 #[derive(Default)]
 pub(crate) struct KeyLeases(Mutex<HeldKeys>);
 
 #[derive(Default)]
 struct HeldKeys {
     by_holder: HashMap<Uuid, String>,
-    /// When the last renewal of all began that was written.
+    /// Start of the last successful renewal.
     renewed_at: Option<Instant>,
-    /// Whether the task runs.
     is_renewed: bool,
 }
 
-/// A key that a request holds; dropping it ends the renewals.
+/// A key used by a request. Dropping it stops the renewals.
 struct KeyLease {
     state: ApiState,
     holder: Uuid,
@@ -242,7 +234,7 @@ struct KeyLease {
 }
 
 impl KeyLease {
-    /// Holds a key. The first one of the process starts the task that renews.
+    /// Registers a key. The first key of the process starts the renewal task.
     fn new(state: &ApiState, wish: &KeyUse, reserved_at: Instant) -> Self {
         let mut held = state.key_leases().0.lock();
         if !std::mem::replace(&mut held.is_renewed, true) {
@@ -257,13 +249,13 @@ impl KeyLease {
         }
     }
 
-    /// Returns when the lease was not renewed in time.
+    /// Returns when the lease wasn't renewed in time.
     async fn lapsed(&self) {
         loop {
             let renewed_at = self.state.key_leases().0.lock().renewed_at;
-            // A renewal that began before it was held didn't include it.
+            // An earlier renewal didn't include this key.
             let renewed_at = renewed_at.filter(|at| *at > self.held_at);
-            let end = renewed_at.unwrap_or(self.reserved_at) + LEASE - MARGIN;
+            let end = renewed_at.unwrap_or(self.reserved_at) + LEASE - LEASE_MARGIN;
             if end <= Instant::now() {
                 return;
             }
@@ -279,7 +271,7 @@ impl Drop for KeyLease {
     }
 }
 
-/// Renews every key of this process until it holds none.
+/// Renews all keys of this process until there are none.
 async fn renew(state: ApiState) {
     loop {
         tokio::time::sleep(RENEW_INTERVAL).await;
@@ -300,7 +292,7 @@ async fn renew(state: ApiState) {
     }
 }
 
-/// The lease of a key. On SQLite no other process takes a key over, and one long write holds up a renewal.
+/// Returns the lease duration. Longer on SQLite, because a long write delays renewals there and no other process acquires keys.
 fn lease(state: &ApiState) -> Duration {
     match state.store.dialect() {
         Dialect::Postgres => LEASE,
@@ -308,16 +300,16 @@ fn lease(state: &ApiState) -> Duration {
     }
 }
 
-/// What becomes of a key when its request failed.
+/// Disposition of a key after a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Nothing was done: the next try is a new one.
+pub(crate) enum KeyDisposition {
+    /// Nothing was done: the next try starts over.
     Free,
-    /// Something may have been done, or was and ended badly: the next try goes on from there, and does it no second time.
+    /// Work may have been done, or ended with a failure: the next try continues without repeating it.
     Open,
 }
 
-impl Fate {
+impl KeyDisposition {
     pub(crate) fn of(status: StatusCode, problem: Option<&Problem>) -> Self {
         let ended_badly = problem
             .is_some_and(|problem| matches!(problem.name(), "judge-failed" | "job-cancelled"));
@@ -337,21 +329,21 @@ impl Fate {
     }
 }
 
-/// Reads what is stored of an answer of success; `Err`: the answer, with what becomes of the key.
-async fn kept(response: Response) -> Result<KeptAnswer, (Fate, Response)> {
+/// Reads a successful response for storage. `Err`: the response, with the disposition of its key.
+async fn to_stored(response: Response) -> Result<KeptAnswer, (KeyDisposition, Response)> {
     if !response.status().is_success() {
-        let fate = Fate::of(response.status(), response.extensions().get());
+        let fate = KeyDisposition::of(response.status(), response.extensions().get());
         return Err((fate, response));
     }
     let (parts, body) = response.into_parts();
-    let bytes = match axum::body::to_bytes(body, MAX_ANSWER).await {
+    let bytes = match axum::body::to_bytes(body, MAX_RESPONSE_BYTES).await {
         Ok(bytes) => bytes,
         Err(error) => {
             let error = ApiError::Internal(format!("reading an answer to keep it: {error}"));
-            return Err((Fate::Open, error.into_response()));
+            return Err((KeyDisposition::Open, error.into_response()));
         }
     };
-    let headers = KEPT_HEADERS
+    let headers = STORED_HEADERS
         .iter()
         .filter_map(|name| {
             let value = parts.headers.get(name)?.to_str().ok()?;
@@ -365,7 +357,6 @@ async fn kept(response: Response) -> Result<KeptAnswer, (Fate, Response)> {
     })
 }
 
-/// Makes a stored answer a response.
 fn response(kept: KeptAnswer) -> Result<Response, ApiError> {
     let mut response = Response::builder().status(kept.status);
     for (name, value) in kept.headers {
@@ -376,7 +367,7 @@ fn response(kept: KeptAnswer) -> Result<Response, ApiError> {
         .map_err(|error| ApiError::Internal(format!("a kept answer: {error}")))
 }
 
-/// The key: 1-255 printable ASCII characters. Quotes around it, which the draft has, are not part of it.
+/// Parses the key: 1-255 printable ASCII characters. Strips the quotes of the RFC draft.
 fn key_of(headers: &HeaderMap) -> Result<String, &'static str> {
     let mut values = headers.get_all(KEY).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -388,13 +379,13 @@ fn key_of(headers: &HeaderMap) -> Result<String, &'static str> {
         .and_then(|text| text.strip_suffix(b"\""))
         .unwrap_or(text);
     let printable = key.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    if key.is_empty() || key.len() > MAX_KEY || !printable {
+    if key.is_empty() || key.len() > MAX_KEY_CHARS || !printable {
         return Err("must be 1-255 printable ASCII characters, for example a UUID");
     }
     Ok(String::from_utf8_lossy(key).into_owned())
 }
 
-/// A digest of parts, each with its length, so that no two lists of parts are one text.
+/// Hashes parts with their lengths, so that different lists can't collide.
 pub(crate) fn hash(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -404,7 +395,7 @@ pub(crate) fn hash(parts: &[&[u8]]) -> String {
     hex::encode(hasher.finalize())
 }
 
-/// The session that an answer tells of: a score, a job or a rating.
+/// Returns the session of a score, job or rating in a response.
 fn session_of(body: &str) -> Option<Uuid> {
     #[derive(Deserialize)]
     struct NamedSession {
@@ -430,8 +421,8 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_one_short_printable_text_with_or_without_quotes() {
-        let longest = "k".repeat(MAX_KEY);
+    fn parses_short_printable_keys_with_optional_quotes() {
+        let longest = "k".repeat(MAX_KEY_CHARS);
         assert_eq!(read_key(&[b"abc"]), Ok("abc".to_owned()));
         assert_eq!(read_key(&[b"\"abc\""]), Ok("abc".to_owned()));
         assert_eq!(read_key(&[longest.as_bytes()]), Ok(longest.clone()));
@@ -449,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_not_confused_with_others_of_the_same_text() {
+    fn hash_depends_on_part_boundaries() {
         assert_ne!(hash(&[b"ab", b"c"]), hash(&[b"a", b"bc"]));
         assert_eq!(hash(&[b"ab", b"c"]), hash(&[b"ab", b"c"]));
     }
@@ -457,14 +448,23 @@ mod tests {
     #[test]
     fn failed_request_frees_its_key_only_if_nothing_was_done() {
         for (error, fate) in [
-            (ApiError::NoRoute, Fate::Free),
-            (ApiError::KeyInUse, Fate::Free),
-            (ApiError::Internal(String::new()), Fate::Open),
-            (ApiError::DatabaseUnavailable(String::new()), Fate::Open),
+            (ApiError::NoRoute, KeyDisposition::Free),
+            (ApiError::KeyInUse, KeyDisposition::Free),
+            (ApiError::Internal(String::new()), KeyDisposition::Open),
+            (
+                ApiError::DatabaseUnavailable(String::new()),
+                KeyDisposition::Open,
+            ),
         ] {
-            assert_eq!(Fate::of_error(&error), fate, "{error:?}");
+            assert_eq!(KeyDisposition::of_error(&error), fate, "{error:?}");
         }
-        assert_eq!(Fate::of(StatusCode::BAD_GATEWAY, None), Fate::Free);
-        assert_eq!(Fate::of(StatusCode::TOO_MANY_REQUESTS, None), Fate::Free);
+        assert_eq!(
+            KeyDisposition::of(StatusCode::BAD_GATEWAY, None),
+            KeyDisposition::Free
+        );
+        assert_eq!(
+            KeyDisposition::of(StatusCode::TOO_MANY_REQUESTS, None),
+            KeyDisposition::Free
+        );
     }
 }

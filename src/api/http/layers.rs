@@ -1,6 +1,6 @@
-//! What surrounds every handler: request ids, one span and one log line per request, panics, problem documents, gzip both ways.
+//! Layers around all handlers: request ids, tracing span and log line, panics, problem documents, gzip in both directions.
 //!
-//! Bodies and query strings are never logged; the path, the status and the duration are.
+//! Logs contain the path, the status and the duration, but no bodies or query strings.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,15 +22,13 @@ use super::guard::{Guard, SentForm, guard};
 use super::problem::{ApiError, MEDIA_TYPE};
 use crate::wire::Problem;
 
-/// The header of request ids, in and out.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest id that is taken over from a client.
+/// Maximum length of a client's request id.
 const MAX_REQUEST_ID: usize = 128;
 
-/// Puts the layers around a router, the outermost last.
 pub(crate) fn around(router: Router, guarded: Arc<Guard>, paint: PaintProblem) -> Router {
     router
-        // Codings that it doesn't know are left to whoever reads the body, who says which it takes.
+        // The body's reader rejects unknown content codings, with a list of the supported ones.
         .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true))
         .layer(from_fn_with_state(guarded, guard))
         .layer(CatchPanicLayer::custom(panicked))
@@ -39,11 +37,10 @@ pub(crate) fn around(router: Router, guarded: Arc<Guard>, paint: PaintProblem) -
         .layer(from_fn(observe))
 }
 
-/// The request's id, for the problem document.
 #[derive(Debug, Clone)]
 struct RequestId(String);
 
-/// Names the request, opens its span, and says how it ended.
+/// Sets the request id, opens the span, and logs the result.
 async fn observe(mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     let method = request.method().clone();
@@ -77,7 +74,7 @@ async fn observe(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// A method as a label: clients make up others, and labels must be few.
+/// Returns the method as a metric label. Unknown methods share one label to limit cardinality.
 fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -90,7 +87,7 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// The client's id if it is short and printable, else a new one.
+/// Returns the client's id if it is short and printable, otherwise a new one.
 fn request_id(headers: &HeaderMap) -> String {
     headers
         .get(REQUEST_ID)
@@ -100,23 +97,22 @@ fn request_id(headers: &HeaderMap) -> String {
         .map_or_else(|| Uuid::now_v7().to_string(), ToOwned::to_owned)
 }
 
-/// Draws a problem for a person, if the request came from one: a page, or a piece of one.
+/// Renders a problem as a page or fragment, if a browser sent the request.
 pub(crate) type PaintProblem = fn(&Problem, &FailedRequest) -> Option<Response>;
 
-/// What was asked for, as far as drawing a problem needs it.
+/// Data of a failed request for rendering its problem.
 #[derive(Debug)]
 pub(crate) struct FailedRequest {
-    /// GET or POST ..
     pub(crate) method: Method,
-    /// The path with its query.
+    /// Path with query.
     pub(crate) target: String,
     pub(crate) headers: HeaderMap,
-    /// The fields of a form that was refused before anybody read it, URL-encoded; empty: none.
+    /// URL-encoded fields of a form that was rejected unread, or empty.
     pub(crate) form: Bytes,
 }
 
-/// What every answer says that doesn't say otherwise. Everything that a page loads is ours; nothing inline runs.
-const USUAL: [(HeaderName, &str); 4] = [
+/// Default response headers. Pages load only our own files, and inline scripts are blocked.
+const DEFAULT_HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "same-origin"),
@@ -127,7 +123,7 @@ const USUAL: [(HeaderName, &str); 4] = [
     ),
 ];
 
-/// Writes problem documents, which only here learn their path and id, and says what answers usually say.
+/// Writes problem documents with path and id, and adds the default headers.
 async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let mut asked = FailedRequest {
@@ -157,17 +153,17 @@ async fn finish(State(paint): State<PaintProblem>, request: Request, next: Next)
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
             response = (parts.status, Json(problem)).into_response();
         }
-        // What the error said in headers (Retry-After, Allow ..) wins over what `Json` says.
+        // Headers of the error (Retry-After, Allow ..) override those of `Json`.
         response.headers_mut().extend(headers);
     }
-    for (name, value) in USUAL {
+    for (name, value) in DEFAULT_HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().entry(name).or_insert(value);
     }
     response
 }
 
-/// A caught panic. Its message stays out of the log: it may hold what was being handled.
+/// Handles a caught panic. Doesn't log its message, which may contain request data.
 fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
     ApiError::Internal("a handler panicked".to_owned()).into_response()
 }

@@ -1,4 +1,4 @@
-//! The paths that bodies link to, and the short form of a job, which is little else.
+//! Paths in links, and the short form of a job.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,10 +9,9 @@ use uuid::Uuid;
 use crate::job::{Job, JobId, JobState};
 use crate::wire::{JobLinks, JobRef};
 
-/// When to ask again for what was begun, seconds.
+/// `Retry-After` of started work, seconds.
 const RETRY_AFTER_S: u64 = 2;
 
-/// The path of all batches.
 pub(crate) const BATCHES: &str = "/api/v1/batches";
 
 pub(crate) fn links(job: &Job) -> JobLinks {
@@ -34,7 +33,6 @@ pub(crate) fn score_path(session_id: Uuid) -> String {
     format!("/api/v1/scoring/sessions/{session_id}/score")
 }
 
-/// The short form of a job.
 pub(crate) fn job_ref(job: &Job) -> JobRef {
     JobRef {
         job_id: job.job_id.0,
@@ -44,7 +42,7 @@ pub(crate) fn job_ref(job: &Job) -> JobRef {
     }
 }
 
-/// The answer to a request that begins something: where it is seen, and when to look.
+/// Returns the response of a request that starts work, with `Location` and `Retry-After`.
 pub(crate) fn begun(status: StatusCode, path: &str, body: impl Serialize) -> Response {
     let mut response = (status, Json(body)).into_response();
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! The shell of HTTP: who may ask, what a request and a refusal look like, the document. Knows no noun's rules.
+//! Common HTTP parts: authorization, requests, errors, the OpenAPI document. Independent of the resources.
 
 pub(crate) mod access;
 pub(crate) mod auth;

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document: what the handlers say of themselves, and what is true of all of them.
+//! The OpenAPI 3.1 document: descriptions of the handlers, and common parts of all routes.
 
 use axum::http::Method;
 use utoipa::openapi::header::Header;
@@ -9,7 +9,7 @@ use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuild
 use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
-use super::body::MAY_BE_LEFT_OUT;
+use super::body::OPTIONAL_BODY;
 use super::problem::{ALL, MEDIA_TYPE};
 use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
@@ -17,9 +17,8 @@ use crate::api::{
 };
 use crate::wire::{Problem, TableFormat};
 
-/// The name of the security scheme.
 const BEARER: &str = "bearer";
-/// The names of headers among the components.
+/// Names of the common headers among the components.
 const IDEMPOTENCY_KEY: &str = "IdempotencyKey";
 const REQUEST_ID: &str = "RequestId";
 const CONTENT_ENCODING: &str = "ContentEncoding";
@@ -28,8 +27,8 @@ const REPLAYED: &str = "IdempotencyReplayed";
 /// Text without control characters.
 const NO_CONTROLS: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
-/// Routes that take neither parameters nor a body.
-const TAKES_NOTHING: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
+/// Routes without parameters and body.
+const ROUTES_WITHOUT_INPUT: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
 
 pub(crate) fn documented() -> OpenApiRouter<ApiState> {
     let mut routes = OpenApiRouter::with_openapi(frame())
@@ -93,7 +92,7 @@ fn frame() -> OpenApi {
     frame
 }
 
-/// The document's preface: what holds everywhere, and the table of problems.
+/// Returns the introduction: common rules and the table of problems.
 fn describe() -> String {
     let mut text = String::from(
         "Scores the work of AI agents with a judge LLM.\n\n\
@@ -115,7 +114,7 @@ fn describe() -> String {
     text
 }
 
-/// Adds what is true of every route: the scope it needs and the problems that the layers answer.
+/// Adds to each route the required scope and the problems of the layers.
 fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     let mut scheme = Http::new(HttpAuthScheme::Bearer);
@@ -125,7 +124,7 @@ fn complete(document: &mut OpenApi) {
     components
         .security_schemes
         .insert(BEARER.to_owned(), SecurityScheme::Http(scheme).into());
-    // A score is an object, too: `JobResult` may be both of what it is either of.
+    // A score also matches the schema of any object, so that `JobResult` must be `anyOf`.
     for schema in components.schemas.values_mut() {
         if let RefOr::T(Schema::OneOf(choice)) = schema
             && choice.items.iter().any(is_any_object)
@@ -147,9 +146,9 @@ fn complete(document: &mut OpenApi) {
         ];
         for (method, operation) in operations {
             if let Some(operation) = operation {
-                say_problems(operation);
-                if !TAKES_NOTHING.contains(&path.as_str()) {
-                    say_invalid(operation);
+                add_problem_bodies(operation);
+                if !ROUTES_WITHOUT_INPUT.contains(&path.as_str()) {
+                    add_invalid_response(operation);
                 }
                 complete_queries(operation);
                 complete_operation(operation, scope_of(&method, path));
@@ -164,8 +163,8 @@ fn is_any_object(schema: &RefOr<Schema>) -> bool {
         if object.schema_type == Type::Object.into() && object.properties.is_empty())
 }
 
-/// Gives each answer that a handler declared without a body, and that says of an error, the body of a problem.
-fn say_problems(operation: &mut Operation) {
+/// Adds the problem body to each error response declared without a body.
+fn add_problem_bodies(operation: &mut Operation) {
     for (status, response) in &mut operation.responses.responses {
         if let RefOr::T(response) = response
             && status.starts_with(['4', '5'])
@@ -176,8 +175,8 @@ fn say_problems(operation: &mut Operation) {
     }
 }
 
-/// Whatever takes something refuses what it can't read: by 422, or by 400 where it says so.
-fn say_invalid(operation: &mut Operation) {
+/// Adds the response for invalid input to routes with input: 422, unless 400 is declared.
+fn add_invalid_response(operation: &mut Operation) {
     let responses = &mut operation.responses.responses;
     if !responses.contains_key("400") {
         let invalid = problem("invalid-request");
@@ -187,7 +186,7 @@ fn say_invalid(operation: &mut Operation) {
     }
 }
 
-/// The request headers that many routes take, by name in the components.
+/// Common request headers, by name in the components.
 fn parameters() -> [(String, RefOr<Parameter>); 3] {
     let header = |name: &str, schema: ObjectBuilder, description: &str| {
         ParameterBuilder::new()
@@ -230,7 +229,7 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
     ]
 }
 
-/// The answer headers that many routes have, by name in the components.
+/// Common response headers, by name in the components.
 fn headers() -> [(String, RefOr<Header>); 2] {
     let header = |description: &str| {
         let mut header = Header::new(Object::with_type(Type::String));
@@ -251,7 +250,7 @@ fn headers() -> [(String, RefOr<Header>); 2] {
     ]
 }
 
-/// Says of parameters what holds for all of them: one that is empty counts as left out, and text holds no control characters.
+/// Adds common rules of query parameters: empty counts as absent, and no control characters.
 fn complete_queries(operation: &mut Operation) {
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else {
@@ -275,7 +274,6 @@ fn complete_queries(operation: &mut Operation) {
     }
 }
 
-/// Adds the headers that the layers read and write.
 fn complete_headers(operation: &mut Operation, method: &Method) {
     let keyed = method == Method::POST;
     let parameters = operation.parameters.get_or_insert_default();
@@ -305,13 +303,12 @@ fn complete_headers(operation: &mut Operation, method: &Method) {
         }
     }
     if keyed {
-        say_too(operation, "409", "idempotency-key-in-use");
-        say_too(operation, "422", "idempotency-key-reused");
+        add_problem_type(operation, "409", "idempotency-key-in-use");
+        add_problem_type(operation, "422", "idempotency-key-reused");
     }
 }
 
-/// Adds a type of problem to those that a status has already.
-fn say_too(operation: &mut Operation, status: &str, slug: &str) {
+fn add_problem_type(operation: &mut Operation, status: &str, slug: &str) {
     let responses = &mut operation.responses.responses;
     let response = responses.entry(status.to_owned()).or_insert_with(|| {
         let mut response = problem("");
@@ -347,7 +344,7 @@ fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
         operation.security = Some(vec![SecurityRequirement::new(BEARER, [scope.as_str()])]);
     }
     if let Some(RefOr::T(body)) = &mut operation.request_body {
-        let left_out = body.description.as_deref() == Some(MAY_BE_LEFT_OUT);
+        let left_out = body.description.as_deref() == Some(OPTIONAL_BODY);
         body.required = Some(if left_out {
             Required::False
         } else {
@@ -367,10 +364,10 @@ fn complete_operation(operation: &mut Operation, scope: Option<Scope>) {
             .or_insert_with(|| RefOr::T(problem(description)));
     }
     if operation.request_body.is_some() {
-        say_too(operation, "503", "memory-busy");
+        add_problem_type(operation, "503", "memory-busy");
     }
     if scope.is_some_and(|scope| scope != Scope::Read) {
-        say_too(operation, "503", "storage-full");
+        add_problem_type(operation, "503", "storage-full");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Path and query parameters, taken one by one: an unknown one is an error that lists the known.
+//! Path and query parameters. Unknown ones are errors that list the known ones.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -15,12 +15,10 @@ use crate::clock::read_time;
 use crate::store::Cursor;
 use crate::wire::RequestFault;
 
-/// How many items a list answers when it isn't told.
 pub(crate) const DEFAULT_LIMIT: u32 = 50;
-/// How many at most.
 pub(crate) const MAX_LIMIT: u32 = 500;
 
-/// The query string of a request. Empty values count as left out: forms send them.
+/// Query string of a request. Empty values count as absent, because forms send them.
 pub(crate) struct Params {
     pairs: Vec<(String, String)>,
     known: Vec<&'static str>,
@@ -38,7 +36,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
-    /// These parameters, as a query string would give them.
     pub(crate) fn from_pairs(pairs: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self::new(pairs.iter().map(owned).collect())
@@ -52,7 +49,7 @@ impl Params {
         }
     }
 
-    /// Takes a parameter; a fault is kept for [`Params::finish`].
+    /// Parses a parameter. Errors are collected for [`Params::finish`].
     pub(crate) fn take<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
         let text = self.text(name)?;
         match text.parse() {
@@ -64,7 +61,7 @@ impl Params {
         }
     }
 
-    /// Takes a whole number of this range.
+    /// Parses an integer in a range.
     pub(crate) fn whole<T: FromStr + PartialOrd + Display>(
         &mut self,
         name: &'static str,
@@ -93,7 +90,7 @@ impl Params {
             .ok()
     }
 
-    /// Takes a parameter as it is.
+    /// Returns a parameter as text.
     pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
         let mut found: Option<String> = None;
@@ -102,7 +99,7 @@ impl Params {
             .partition(|(key, _)| key == name);
         self.pairs = rest;
         for (_, value) in mine {
-            // Postgres keeps no NUL, and no name holds the others.
+            // Postgres can't store NUL, and no valid value has control characters.
             if value.chars().any(char::is_control) {
                 self.fault(name, "holds control characters".to_owned());
                 return None;
@@ -114,7 +111,7 @@ impl Params {
         found.filter(|value| !value.is_empty())
     }
 
-    /// Takes a switch: `?name`, `?name=true`, `?name=1`; `false` and `0` are off.
+    /// Parses a boolean: `?name`, `?name=true`, `?name=1`; `false` and `0` are off.
     pub(crate) fn flag(&mut self, name: &'static str) -> bool {
         let given = self.pairs.iter().any(|(key, _)| key == name);
         match self.text(name).as_deref() {
@@ -127,31 +124,29 @@ impl Params {
         }
     }
 
-    /// Takes `limit`, 1-500, 50 by default.
+    /// Parses `limit`, 1-500, default 50.
     pub(crate) fn limit(&mut self) -> u32 {
         self.whole("limit", 1..=MAX_LIMIT).unwrap_or(DEFAULT_LIMIT)
     }
 
-    /// Takes `cursor`.
     pub(crate) fn cursor(&mut self) -> Option<Cursor> {
         self.text("cursor").map(Cursor)
     }
 
-    /// Whether a fault of a parameter was noted.
-    pub(crate) fn is_faulty(&self, name: &str) -> bool {
+    pub(crate) fn is_invalid(&self, name: &str) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| fault.pointer.strip_prefix('/') == Some(name))
     }
 
-    /// Whether a parameter is there, and not taken yet.
+    /// Returns whether a parameter is present and not read yet.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.pairs.iter().any(|(key, _)| key == name)
     }
 
-    /// Leaves out those that a fault was noted of, so that none is told twice.
-    pub(crate) fn drop_faulty(&mut self) {
+    /// Removes parameters with an error, so that it isn't reported twice.
+    pub(crate) fn drop_invalid(&mut self) {
         let mut pairs = std::mem::take(&mut self.pairs);
-        pairs.retain(|(name, _)| !self.is_faulty(name));
+        pairs.retain(|(name, _)| !self.is_invalid(name));
         self.pairs = pairs;
     }
 
@@ -162,12 +157,12 @@ impl Params {
         });
     }
 
-    /// Answers every fault, those of unknown parameters included, as 422.
+    /// Returns all errors, including unknown parameters, as 422.
     pub(crate) fn finish(self) -> Result<(), ApiError> {
         self.finish_with(FaultStatus::Unprocessable)
     }
 
-    /// Answers every fault, those of unknown parameters included.
+    /// Returns all errors, including unknown parameters.
     pub(crate) fn finish_with(mut self, fault_status: FaultStatus) -> Result<(), ApiError> {
         let known = self.known.join(", ");
         for (name, _) in std::mem::take(&mut self.pairs) {
@@ -189,7 +184,7 @@ impl Params {
     }
 }
 
-/// The one variable part of a path, decoded.
+/// The single variable part of a path, decoded.
 pub(crate) struct Segment(pub(crate) String);
 
 impl FromRequestParts<ApiState> for Segment {
@@ -204,7 +199,7 @@ impl FromRequestParts<ApiState> for Segment {
     }
 }
 
-/// The same of a route that takes no query.
+/// Like [`Segment`], for a route without a query.
 pub(crate) struct PathId(pub(crate) String);
 
 impl FromRequestParts<ApiState> for PathId {
@@ -217,7 +212,7 @@ impl FromRequestParts<ApiState> for PathId {
     }
 }
 
-/// That there is no query.
+/// Rejects a query.
 pub(crate) struct NoQuery;
 
 impl FromRequestParts<ApiState> for NoQuery {
@@ -229,9 +224,8 @@ impl FromRequestParts<ApiState> for NoQuery {
     }
 }
 
-/// Reads an id from the path.
 pub(crate) fn uuid(text: &str, name: &str, fault_status: FaultStatus) -> Result<Uuid, ApiError> {
-    // Only the form with hyphens: one session, one path.
+    // Only the hyphenated form, so that each session has one path.
     match Uuid::try_parse(text) {
         Ok(id) if text.len() == 36 => Ok(id),
         Ok(_) | Err(_) => Err(ApiError::fault(
@@ -256,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_of_a_query_is_told_at_once() {
+    fn reports_all_query_errors_at_once() {
         let mut query = Params::from_pairs(&[
             ("limit", "501"),
             ("n", "x"),
@@ -270,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_on_where_it_is_named_and_off_where_that_is_said() {
+    fn flag_is_on_if_present_and_not_false() {
         let given = [
             ("a", ""),
             ("b", "true"),
@@ -285,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_is_left_out_and_a_second_one_is_a_fault() {
+    fn ignores_empty_and_rejects_duplicate_values() {
         let mut query = Params::from_pairs(&[("q", ""), ("limit", "2"), ("limit", "3")]);
         assert_eq!(query.text("q"), None);
         query.limit();

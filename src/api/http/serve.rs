@@ -1,4 +1,4 @@
-//! Puts the router on a listener, until told to stop.
+//! Serves the router on a listener until shutdown.
 
 use std::time::Duration;
 
@@ -12,18 +12,17 @@ use tokio_util::sync::CancellationToken;
 use super::connections;
 use crate::api::{ApiParts, Pages, router};
 
-/// How an API leaves.
+/// Shutdown of an API.
 #[derive(Debug, Clone)]
 pub struct Leaving {
-    /// Says that it leaves: `/readyz` is 503, long waits and streams end.
+    /// Starts the shutdown: `/readyz` returns 503, long waits and streams end.
     pub draining: CancellationToken,
-    /// How long it goes on answering after that. Balancers see `/readyz` meanwhile and send nothing more; clients that
-    /// keep their connection are told to close it.
+    /// Time of serving after that. Load balancers see `/readyz` and stop sending; clients with open connections are told to close them.
     pub answers_on: Duration,
 }
 
-/// Answers HTTP until it has left; then takes no more connections and returns when the open requests have ended, those with
-/// an `Idempotency-Key` also where their client is gone. An error: settings that don't hold together.
+/// Serves HTTP until shutdown. Then accepts no connections and returns when the active requests have ended, including
+/// those with an `Idempotency-Key` of disconnected clients. Returns an error for conflicting settings.
 pub async fn serve(
     listener: TcpListener,
     state: ApiParts,
@@ -36,7 +35,7 @@ pub async fn serve(
         answers_on,
     } = leaving;
     let router =
-        router(state, pages)?.layer(from_fn_with_state(draining.clone(), last_on_its_connection));
+        router(state, pages)?.layer(from_fn_with_state(draining.clone(), close_connections));
     let stop = CancellationToken::new();
     let stopping = async {
         draining.cancelled().await;
@@ -50,8 +49,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Lets a client go in good order: a connection that is closed while a request is on its way breaks that request.
-async fn last_on_its_connection(
+/// Asks clients to close their connection, because closing it from here could break a request in transit.
+async fn close_connections(
     State(draining): State<CancellationToken>,
     request: Request,
     next: Next,

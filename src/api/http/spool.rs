@@ -1,4 +1,4 @@
-//! Large bodies: written to a file without a name as they arrive, and counted and digested on the way. Never in memory whole.
+//! Large bodies: streamed to an anonymous file, with length and digest. Never entirely in memory.
 
 use std::fs::File;
 use std::io;
@@ -14,30 +14,29 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
-use super::body::{broken_off, in_time};
+use super::body::{in_time, read_error};
 use super::problem::{ApiError, FaultStatus};
 use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::memory::blocking;
 
-/// How long a large body may take to arrive.
 pub(crate) const LARGE_READ_TIMEOUT: Duration = Duration::from_secs(900);
-/// How much of an oversized body is read and thrown away, so that its sender gets to read the answer.
+/// Number of bytes of an oversized body that are read and discarded, so that its sender can read the response.
 const DISCARD_BYTES: usize = 32 << 20;
 
-/// A body in a file, which is gone with the last of its clones. All of them share one position.
+/// A body in a file, which is deleted with its last clone. All clones share one position.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Spooled {
     #[serde(skip)]
     pub(crate) file: Arc<File>,
-    /// SHA-256 of what is in it.
+    /// SHA-256 of the content.
     pub(crate) digest: [u8; 32],
 }
 
 impl FromRequest<ApiState> for Spooled {
     type Rejection = ApiError;
 
-    /// Takes the body that the layer of idempotency keys has read already, else reads it.
+    /// Uses the body that the idempotency layer has read, or reads it.
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
         match parts.extensions.remove::<Self>() {
@@ -48,10 +47,10 @@ impl FromRequest<ApiState> for Spooled {
 }
 
 impl Spooled {
-    /// Reads a body of at most `max_batch_bytes`, after inflation.
+    /// Reads a body of at most `max_batch_bytes` after inflation.
     ///
     /// # Errors
-    /// One that is larger, breaks off, or takes longer than 15 minutes.
+    /// If it is larger, breaks off, or takes longer than 15 minutes.
     pub(crate) async fn read<E: std::error::Error + 'static>(
         chunks: impl Stream<Item = Result<Bytes, E>>,
         headers: &HeaderMap,
@@ -73,16 +72,16 @@ async fn spool<E: std::error::Error + 'static>(
     if declared.is_some_and(|bytes| bytes > max) && headers.contains_key(header::EXPECT) {
         return Err(ApiError::BatchTooLarge(max));
     }
-    let file = blocking(tempfile::tempfile).await.map_err(no_room)?;
+    let file = blocking(tempfile::tempfile).await.map_err(file_error)?;
     let mut file = tokio::fs::File::from_std(file);
     let (mut seen, mut digest) = (0_usize, Sha256::new());
     let mut chunks = pin!(chunks);
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| broken_off(&error, FaultStatus::Unprocessable))?;
+        let chunk = chunk.map_err(|error| read_error(&error, FaultStatus::Unprocessable))?;
         seen = seen.saturating_add(chunk.len());
         if seen <= max {
             digest.update(&chunk);
-            file.write_all(&chunk).await.map_err(no_room)?;
+            file.write_all(&chunk).await.map_err(file_error)?;
         } else if seen > max.saturating_add(DISCARD_BYTES) {
             break;
         }
@@ -90,13 +89,13 @@ async fn spool<E: std::error::Error + 'static>(
     if seen > max {
         return Err(ApiError::BatchTooLarge(max));
     }
-    file.flush().await.map_err(no_room)?;
+    file.flush().await.map_err(file_error)?;
     Ok(Spooled {
         file: Arc::new(file.into_std().await),
         digest: digest.finalize().into(),
     })
 }
 
-fn no_room(error: io::Error) -> ApiError {
+fn file_error(error: io::Error) -> ApiError {
     ApiError::Internal(format!("keeping a large body in a temporary file: {error}"))
 }

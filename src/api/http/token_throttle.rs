@@ -1,4 +1,4 @@
-//! Delays the answer to a wrong token. A right one is never delayed, because behind a proxy all clients have one address.
+//! Delays the response to a wrong token. Valid tokens are never delayed, because behind a proxy all clients share one address.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +9,8 @@ use tokio::time::sleep;
 
 use super::problem::ApiError;
 
-/// How long the answer to a wrong token takes.
-const DELAY: Duration = Duration::from_secs(1);
-/// The most answers that are delayed at once. Further wrong tokens are refused immediately.
+const WRONG_TOKEN_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of delayed responses. Beyond it, wrong tokens are rejected immediately.
 const MAX_DELAYED: usize = 32;
 
 #[derive(Debug)]
@@ -30,7 +29,7 @@ impl Default for TokenThrottle {
 }
 
 impl TokenThrottle {
-    /// Returns what was found for the token that an address sent; `None` is a wrong one.
+    /// Returns the result of a token lookup, delayed if it is `None` (a wrong token).
     pub(super) async fn check<T>(
         &self,
         peer: Option<IpAddr>,
@@ -48,7 +47,7 @@ impl TokenThrottle {
             .delayed
             .try_acquire()
             .map_err(|_| ApiError::TooManyAttempts)?;
-        sleep(DELAY).await;
+        sleep(WRONG_TOKEN_DELAY).await;
         Err(ApiError::Unauthorized(
             "the token is not one of those configured; of a line name:scopes:token only the last part is sent",
         ))
@@ -63,10 +62,10 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn wrong_tokens_are_delayed_in_bounds_and_right_ones_not_at_all() {
+    async fn delays_only_wrong_tokens_within_limits() {
         let throttle = TokenThrottle::default();
         let right = async {
-            sleep(DELAY / 2).await;
+            sleep(WRONG_TOKEN_DELAY / 2).await;
             let begun = Instant::now();
             assert!(throttle.check(None, Some(())).await.is_ok());
             begun.elapsed()
@@ -79,6 +78,10 @@ mod tests {
         assert_eq!(right, Duration::ZERO);
         let begun = Instant::now();
         assert!(throttle.check(None, None::<()>).await.is_err());
-        assert_eq!(begun.elapsed(), DELAY, "the others have been answered");
+        assert_eq!(
+            begun.elapsed(),
+            WRONG_TOKEN_DELAY,
+            "the others have been answered"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The configured tokens, as digests that are compared in constant time; none is ever logged. A reload replaces them for whoever holds them.
+//! Configured tokens, stored as digests, compared in constant time and never logged. A reload replaces them in all clones.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 use super::auth::{MAX_NAME, Scope};
 use crate::config::AuthSettings;
 
-/// A shorter token can be guessed, bytes.
+/// Minimum length of a token, bytes, because shorter ones can be guessed.
 const SHORTEST: usize = 16;
 
 #[derive(Debug, Clone)]
@@ -20,21 +20,21 @@ pub(super) struct Token {
     pub(super) digest: [u8; 32],
 }
 
-/// The tokens of a process. Clones share them.
+/// The tokens of a process, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub struct Tokens(Arc<RwLock<Arc<[Token]>>>);
 
 impl Tokens {
-    /// Reads those of the settings; an error names the line and the remedy, and never the token.
+    /// Loads the tokens of the settings. Errors name the line and the remedy, but not the token.
     pub(super) fn load(&self, settings: &AuthSettings) -> Result<(), String> {
         *self.0.write() = read(settings)?;
         Ok(())
     }
 
-    /// Takes those of the settings in place of these, for every request from now on; answers how many. After an error these stay.
+    /// Replaces the tokens for all new requests, and returns their number. On error the current tokens stay.
     pub fn reload(&self, settings: &AuthSettings) -> Result<usize, String> {
         let new = read(settings)?;
-        // Which proxies and names are trusted rests on whether there are tokens.
+        // Trust in proxies and host names depends on whether tokens exist.
         if new.is_empty() != self.is_empty() {
             return Err(
                 "auth.tokens: the first token, and the removal of the last one, need a restart"
@@ -55,7 +55,7 @@ impl Tokens {
         tokens.iter().find(|token| token.name == name).cloned()
     }
 
-    /// Looks at every token, whichever fits, so that the time taken says nothing.
+    /// Compares all tokens, so that the duration reveals nothing.
     pub(super) fn find(&self, sent: &[u8]) -> Option<Token> {
         let digest: [u8; 32] = Sha256::digest(sent).into();
         let tokens = self.0.read().clone();

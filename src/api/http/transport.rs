@@ -1,19 +1,19 @@
-//! Whether a request came over TLS.
+//! Transport of a request: plain or TLS.
 
 use axum::http::HeaderMap;
 
-/// How a request came from its client, as far as we can tell.
+/// Transport between the client and the first proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Transport {
-    /// In the clear, or nobody whom we believe says otherwise.
+    /// Without TLS, or without a trusted proxy that reports TLS.
     #[default]
     Plain,
-    /// Over TLS, which a proxy that we trust took off.
+    /// Over TLS, terminated by a trusted proxy.
     Tls,
 }
 
 impl Transport {
-    /// The scheme that the client asked by.
+    /// Returns the client's scheme.
     pub(super) fn scheme(self) -> &'static str {
         match self {
             Self::Plain => "http",
@@ -21,7 +21,7 @@ impl Transport {
         }
     }
 
-    /// What a cookie of ours is called there. Browsers take `__Host-` of this very host alone, and over TLS.
+    /// Returns the name of our cookie. Browsers accept the prefix `__Host-` only over TLS and for this exact host.
     pub(crate) fn cookie(self, name: &str) -> String {
         match self {
             Self::Plain => name.to_owned(),
@@ -29,8 +29,9 @@ impl Transport {
         }
     }
 
-    /// What a request says of itself, whoever sent it. Of several proxies each adds its own: the first met the client.
-    pub(super) fn said(headers: &HeaderMap) -> Self {
+    /// Parses the forwarded protocol, without checking the sender. With several proxies, the first value is from the
+    /// one that met the client.
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let protocol = headers.get("x-forwarded-proto");
         let protocol = protocol.and_then(|value| value.to_str().ok()?.split(',').next());
         match protocol {

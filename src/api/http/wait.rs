@@ -1,5 +1,4 @@
-//! `Prefer: wait=N` (RFC 7240): holds an answer back until a job has ended or the time is up. Asks the store, never a queue; an
-//! event says when to ask.
+//! `Prefer: wait=N` (RFC 7240): delays the response until a job has ended or the time is up. Polls the store; events trigger a poll early.
 
 use std::time::Duration;
 
@@ -13,17 +12,16 @@ use crate::api::ApiState;
 use crate::events::{EventType, Heard, Listener};
 use crate::job::{Job, JobId};
 
-/// The shortest pause between two looks: what needs no call ends in a few milliseconds.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(1_500);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// From this pause on events are listened to; what ends sooner is not worth following them.
-const LISTENING_FROM: Duration = Duration::from_millis(50);
-/// A pause is this part of the time waited so far.
-const PART_OF_WAITED: u32 = 4;
-/// How many events are heard at once.
-const PAGE: usize = 256;
+/// Minimum poll interval. Jobs without a judge call end in a few milliseconds.
+const MIN_POLL_INTERVAL: Duration = Duration::from_micros(1_500);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval from which events are subscribed, because faster jobs don't need them.
+const SUBSCRIBE_FROM_INTERVAL: Duration = Duration::from_millis(50);
+/// The poll interval is this fraction of the elapsed time.
+const POLL_INTERVAL_DIVISOR: u32 = 4;
+const MAX_EVENTS_PER_READ: usize = 256;
 
-/// How long the client would wait, cut to what is allowed; `None`: it asked for nothing.
+/// Requested wait in seconds, limited by the settings. `None`: not requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prefer(pub(crate) Option<u64>);
 
@@ -39,7 +37,7 @@ impl FromRequestParts<ApiState> for Prefer {
 }
 
 impl Prefer {
-    /// A preference that makes no sense is left aside, as RFC 7240 has it.
+    /// Parses the header. Invalid preferences are ignored, as in RFC 7240.
     fn read(headers: &HeaderMap, max: u64) -> Self {
         let wait = headers
             .get_all("prefer")
@@ -52,7 +50,7 @@ impl Prefer {
         Self(wait.map(|seconds| seconds.min(max)))
     }
 
-    /// Says in the answer that the preference was heard.
+    /// Adds the header `Preference-Applied`.
     pub(crate) fn mark(self, mut response: Response) -> Response {
         if let Some(seconds) = self.0
             && let Ok(value) = HeaderValue::from_str(&format!("wait={seconds}"))
@@ -63,8 +61,8 @@ impl Prefer {
         response
     }
 
-    /// The job once it has ended; `None` if it goes on, the process stops, or the store doesn't answer, be it that it only
-    /// hangs: the job is accepted, and the client can ask again.
+    /// Returns the job once it has ended. `None` if it still runs, the process stops, or the store fails or hangs: the
+    /// job is accepted and the client can poll.
     pub(crate) async fn ended(self, state: &ApiState, id: JobId) -> Option<Job> {
         let limit = Instant::now() + Duration::from_secs(self.0.filter(|seconds| *seconds > 0)?);
         let look = || async {
@@ -78,7 +76,7 @@ impl Prefer {
     }
 }
 
-/// Looks until there is something, the time is up, or a look says that there is no use in it (`None`).
+/// Polls until a result, the time limit, or a poll that gives up (`None`).
 async fn watch<T, F: Future<Output = Option<Option<T>>>>(
     limit: Instant,
     look: impl Fn() -> F,
@@ -95,24 +93,25 @@ async fn watch<T, F: Future<Output = Option<Option<T>>>>(
         if now >= limit {
             return None;
         }
-        let pause = ((now - begun) / PART_OF_WAITED).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let pause =
+            ((now - begun) / POLL_INTERVAL_DIVISOR).clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL);
         let next = limit.min(now + pause);
         match &mut listener {
-            None if pause < LISTENING_FROM => tokio::time::sleep_until(next).await,
-            // What happened before is seen by another look.
+            None if pause < SUBSCRIBE_FROM_INTERVAL => tokio::time::sleep_until(next).await,
+            // Another poll detects changes before the subscription.
             None => listener = Some(listen()),
             Some(listener) => {
-                // Without an event the look is due all the same.
-                let _ = tokio::time::timeout_at(next, heard_of(listener, id)).await;
+                // Without an event, the poll is due anyway.
+                let _ = tokio::time::timeout_at(next, wait_for_event(listener, id)).await;
             }
         }
     }
 }
 
-/// Waits until something was heard of a job, or may have been missed.
-async fn heard_of(listener: &mut Listener, id: JobId) {
+/// Waits until an event of the job arrives, or may have been missed.
+async fn wait_for_event(listener: &mut Listener, id: JobId) {
     loop {
-        match listener.next(PAGE).await {
+        match listener.next(MAX_EVENTS_PER_READ).await {
             Heard::Lost(_) | Heard::Restored => return,
             Heard::Interrupted => {}
             Heard::Events(events) => {
@@ -125,7 +124,7 @@ async fn heard_of(listener: &mut Listener, id: JobId) {
     }
 }
 
-/// What a look at the store finds, given up at the wait's limit: a store that hangs holds no answer back.
+/// Limits a store query to the wait's limit, so that a hanging store doesn't delay the response.
 async fn within<E>(
     limit: Instant,
     look: impl Future<Output = Result<Option<Job>, E>>,
@@ -145,7 +144,7 @@ mod tests {
     use crate::events::{Event, Events as _, Feed};
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_ends_a_wait_and_without_one_a_look_does() {
+    async fn wait_ends_by_event_or_poll() {
         let ends_after = Duration::from_millis(2_003);
         let id = JobId(Uuid::from_u128(1));
         for (told, late) in [(true, false), (false, true)] {
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_ends_at_its_limit_though_the_store_hangs() {
+    async fn wait_ends_at_limit_if_store_hangs() {
         let begun = Instant::now();
         let hangs = std::future::pending::<Result<_, ()>>();
         let ended = within(begun + Duration::from_secs(5), hangs).await;
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_found_among_preferences_and_cut_to_what_is_allowed() {
+    fn parses_wait_preference_and_limits_it() {
         for (text, expected) in [
             ("wait=5", Some(5)),
             ("respond-async, wait=10", Some(10)),

@@ -1,4 +1,4 @@
-//! Jobs: poll one, list them, cancel, retry. A job's raw replies are read on demand.
+//! Jobs: read, list, cancel, retry. Raw replies are read on demand.
 
 pub(crate) mod new_job;
 pub(crate) mod score_query;
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(retry_job))
 }
 
-fn shown_call(call: JudgeCallRow) -> Call {
+fn call_view(call: JudgeCallRow) -> Call {
     Call {
         call_id: call.call_id,
         judge: call.judge,
@@ -76,7 +76,6 @@ async fn list_jobs(State(state): State<ApiState>, params: Params) -> Result<Json
     Ok(Json(list(&state, params).await?))
 }
 
-/// The jobs that these parameters of the list choose.
 pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, ApiError> {
     let filter = JobFilter {
         state: params.take("state"),
@@ -98,7 +97,7 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, A
     })
 }
 
-/// Reads one job.
+/// Reads a job.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job_id}", tag = "jobs",
     params(
@@ -138,7 +137,6 @@ async fn get_job(
     Ok(prefer.mark(json_or_unchanged(&headers, &detail)?))
 }
 
-/// A job without its calls.
 pub(crate) async fn read(state: &ApiState, id: &str) -> Result<JobDetail, ApiError> {
     let job = find(state, job_id_of(id)?).await?;
     Ok(JobDetail {
@@ -147,7 +145,7 @@ pub(crate) async fn read(state: &ApiState, id: &str) -> Result<JobDetail, ApiErr
     })
 }
 
-/// A job with its calls and their raw replies.
+/// Returns a job with its calls and their raw replies.
 pub(crate) async fn read_with_calls(state: &ApiState, id: &str) -> Result<JobDetail, ApiError> {
     let job = read(state, id).await?;
     let calls = calls_of(state, JobId(job.job.job_id)).await?;
@@ -159,10 +157,10 @@ pub(crate) async fn read_with_calls(state: &ApiState, id: &str) -> Result<JobDet
 
 async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
     let rows = state.store.calls().of_job(id).await?;
-    Ok(rows.into_iter().map(shown_call).collect())
+    Ok(rows.into_iter().map(call_view).collect())
 }
 
-/// Cancels a job that has not ended. What its judge still answers is dropped.
+/// Cancels a job that has not ended. Later replies of its judge are dropped.
 #[utoipa::path(
     post, path = CANCEL, tag = "jobs",
     params(("job_id" = Uuid, Path, description = "The job")),
@@ -178,7 +176,7 @@ async fn cancel_job(api: Authorized, PathId(job_id): PathId) -> Result<Json<wire
 
 pub(crate) async fn cancel(api: Authorized, job_id: String) -> Result<wire::Job, ApiError> {
     let id = job_id_of(&job_id)?;
-    // As the store keeps it, so that a job that this call cancelled is known by its time.
+    // Same precision as in the store, to recognize a job cancelled by this call.
     let now = api.clock.now().trunc_subsecs(6);
     let job = api
         .store
@@ -196,7 +194,7 @@ pub(crate) async fn cancel(api: Authorized, job_id: String) -> Result<wire::Job,
     Ok(view::load(&api, &job).await?)
 }
 
-/// Queues a failed job again, with its counters reset.
+/// Requeues a failed job with reset counters.
 #[utoipa::path(
     post, path = RETRY, tag = "jobs",
     params(
@@ -228,7 +226,7 @@ async fn retry_job(
 pub(crate) async fn retry(api: Authorized, job_id: String) -> Result<JobId, ApiError> {
     let id = job_id_of(&job_id)?;
     if let Some(since) = api.keyed_id.tried_before() {
-        // An earlier try of this request may have queued it: a job that goes on, or ended since then, is not queued again.
+        // An earlier try of this request may have requeued it. A job that is active or ended since then isn't requeued.
         let job = find(&api, id).await?;
         if job.finished_at.is_none_or(|at| at > since) {
             return Ok(id);

@@ -1,4 +1,4 @@
-//! Asking for any kind of work by its payload: POST `/api/v1/jobs`.
+//! POST `/api/v1/jobs`: requests a score of any kind.
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
@@ -23,7 +23,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(post_job))
 }
 
-/// The payload of kind `session`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SessionPayload {
@@ -32,10 +31,10 @@ struct SessionPayload {
     force_rescore: bool,
 }
 
-/// Asks for a score of any kind.
+/// Requests a score of any kind.
 ///
-/// Answers at once: 202 with the job. `Prefer: wait=N` holds the answer back until the job has ended, however it ended, or N
-/// seconds are over. A session that has a score is answered with the job that made it.
+/// Responds immediately with 202 and the job. `Prefer: wait=N` delays the response until the job has ended, with any
+/// result, or N seconds are over. For a session with a score, the response is the job of that score.
 #[utoipa::path(
     post, path = "/api/v1/jobs", tag = "jobs",
     params(("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s")),

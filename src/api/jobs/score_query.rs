@@ -1,6 +1,5 @@
-//! A query's score in one request, in the shape of its origin: POST `/api/score-query` enqueues a job and holds its answer back
-//! until the job has ended. The work is a job like any other, so the worker may be another process, and nothing is lost with
-//! the connection.
+//! POST `/api/score-query`: scores a query in one request, compatible with the original API. Enqueues a normal job and
+//! delays the response until it has ended. Another process may run the job, and it survives a disconnect.
 
 use std::time::Duration;
 
@@ -25,90 +24,86 @@ use crate::job::{Job, JobOptions, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
 use crate::wire::{JobRef, Problem, RequestFault};
 
-/// How long the last look at a job may take once its wait is over: a store that hangs holds no answer back.
-const LAST_LOOK: Duration = Duration::from_secs(1);
+/// Timeout of the final poll after the wait, so that a hanging store doesn't delay the response.
+const FINAL_POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(score_query))
 }
 
-/// A generated query against the one that is right; also the payload of a job of kind `query`.
+/// A generated query and the expected one. Also the payload of jobs of kind `query`.
 #[derive(utoipa::ToSchema)]
 #[expect(
     dead_code,
     reason = "the document's form of what score::query reads by hand, to tell every fault at once"
 )]
 pub(crate) struct ScoreQueryRequest {
-    /// The case's own name, at most 255 characters; a number is taken, too.
+    /// Id of the case, at most 255 characters. A number is accepted.
     #[schema(value_type = Option<Value>)]
     id: Option<String>,
-    /// The question that the query answers, at most 64 KiB; the judge reads it.
+    /// The question that the query answers, at most 64 KiB. Read by the judge.
     prompt: Option<String>,
-    /// The query that an agent wrote, at most 64 KiB; empty if it wrote none.
+    /// The generated query, at most 64 KiB. Empty if the agent wrote none.
     generated_kql: String,
-    /// The query that is right, at most 64 KiB.
+    /// The expected query, at most 64 KiB.
     expected_kql: String,
-    /// Why the generated query did not execute, at most 16 KiB; left out or empty if it did.
+    /// Execution error of the generated query, at most 16 KiB. Absent or empty if it succeeded.
     generated_error: Option<String>,
-    /// Names of the generated columns, at most 500; left out: the rows' keys.
+    /// Names of the generated columns, at most 500. Default: the rows' keys.
     generated_columns: Option<Vec<String>>,
-    /// Names of the expected columns, at most 500; left out: the rows' keys.
+    /// Names of the expected columns, at most 500. Default: the rows' keys.
     expected_columns: Option<Vec<String>>,
-    /// The rows that the generated query gave, at most 10,000; each an object, or an array of cells.
+    /// Result rows of the generated query, at most 10,000; each an object, or an array of cells.
     generated_results: Option<Vec<Value>>,
-    /// The rows that the expected query gave, at most 10,000; each an object, or an array of cells.
+    /// Result rows of the expected query, at most 10,000; each an object, or an array of cells.
     expected_results: Option<Vec<Value>>,
-    /// Further right answers, at most 16; the one that fits best counts.
+    /// Alternative correct queries, at most 16. The best match counts.
     accepted: Option<Vec<AcceptedQuery>>,
-    /// Whether rows must come in the expected order: true, false (default), or "auto": if the query that is right sorts at
-    /// its top level.
+    /// Whether the order of rows matters: true, false (default), or "auto": if the expected query sorts at its top level.
     #[schema(value_type = Option<Value>)]
     ordered: Option<Value>,
-    /// Decimals after which numbers may also be rounded to be equal, 0-15.
+    /// Number of decimals, 0-15. Numbers that are equal after rounding count as equal.
     decimals: Option<u8>,
-    /// `kql` (default) or `sql`: what both queries are written in.
+    /// Language of both queries: `kql` (default) or `sql`.
     language: Option<String>,
-    /// Of `sql`: generic (default), postgres, mysql, sqlite, mssql, bigquery, snowflake, redshift, clickhouse, duckdb, databricks,
-    /// hive or ansi.
+    /// Dialect of `sql`: generic (default), postgres, mysql, sqlite, mssql, bigquery, snowflake, redshift, clickhouse,
+    /// duckdb, databricks, hive or ansi.
     dialect: Option<String>,
-    /// What the total must reach, 0-1; default 0.9.
+    /// Minimum total to pass, 0-1; default 0.9.
     threshold: Option<f64>,
-    /// A judge, or a model: of the entry that lists it, else of the default judge's.
+    /// A judge, or a model. A model selects the entry that lists it, or the default judge's entry.
     model: Option<String>,
 }
 
-/// A further right answer.
+/// An alternative correct query.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "the document's form, as above")]
 pub(crate) struct AcceptedQuery {
     kql: String,
-    /// Names of its columns; left out: the rows' keys.
+    /// Column names. Default: the rows' keys.
     columns: Option<Vec<String>>,
-    /// Its rows; left out: those of the expected query, with its columns.
+    /// Result rows. Default: those of the expected query, with its columns.
     results: Option<Vec<Value>>,
 }
 
-/// A query's score.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub(crate) struct ScoreQueryReply {
-    /// Always true: what could not be scored is a problem document.
+    /// Always true. Failures return a problem document.
     success: bool,
-    /// The score; `incomplete` where the judge failed.
+    /// The score. `incomplete` if the judge failed.
     #[schema(value_type = QueryScore)]
     score: Value,
-    /// The job that made it.
     job_id: Uuid,
     /// Whether a simulated judge graded.
     simulated: bool,
-    /// What the judge used.
     usage: Usage,
 }
 
 /// Scores a generated query against an expected one.
 ///
-/// Answers when the score is there. Without a score after `http.score_query_wait_s` it is 504, and the job goes on. With
-/// `Prefer: respond-async`, or `wait=N`, it is 202 with the job instead, at once or after N seconds. A judge that fails after its
-/// retries costs its component and the total alone: that is 200 with `status` `incomplete`.
+/// Responds with the score. Without a score after `http.score_query_wait_s` it returns 504 and the job continues. With
+/// `Prefer: respond-async`, or `wait=N`, it returns 202 with the job, immediately or after N seconds. If the judge
+/// fails after its retries, only its component and the total are missing: 200 with `status` `incomplete`.
 #[utoipa::path(
     post, path = "/api/score-query", tag = "jobs",
     params(("Prefer" = Option<String>, Header, description = "`respond-async`: 202 with the job at once; `wait=N`: after N seconds, cut to http.max_wait_s")),
@@ -154,21 +149,21 @@ async fn score_query(
     let job = job.map_err(refused)?;
     api.memory.release();
     let limit = WaitLimit::from_headers(&headers, prefer);
-    let answer = match last_seen(&api, job, limit).await {
+    let answer = match poll_until_ended(&api, job, limit).await {
         job if job.state.is_terminal() => outcome(job)?,
         job => limit.over(job)?,
     };
     Ok(limit.mark(answer))
 }
 
-/// How the client waits.
+/// Wait mode of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitLimit {
-    /// As its origin has it: until there is a score, or the service's own limit.
+    /// Until the score or the service's limit, as in the original API.
     Score,
-    /// At most as long as it says, and then it takes a job.
+    /// At most the client's limit, then 202 with the job.
     JobAfter(Prefer),
-    /// As before, said by `respond-async`.
+    /// As `JobAfter`, set by `respond-async`.
     JobAsync(Prefer),
 }
 
@@ -194,7 +189,7 @@ impl WaitLimit {
         }
     }
 
-    /// The answer where the job goes on.
+    /// Returns the response for a job that still runs.
     fn over(self, job: Job) -> Result<Response, ApiError> {
         match self {
             Self::Score => Err(ApiError::JudgeSlow(Box::new(job))),
@@ -202,7 +197,7 @@ impl WaitLimit {
         }
     }
 
-    /// Says in the answer that the preference was heard.
+    /// Adds the header `Preference-Applied`.
     fn mark(self, response: Response) -> Response {
         match self {
             Self::Score => response,
@@ -223,24 +218,25 @@ impl WaitLimit {
     }
 }
 
-/// The job as it is once it has ended, or the wait is over. Asks the store: whoever works on it may be another process.
-async fn last_seen(state: &ApiState, job: Job, limit: WaitLimit) -> Job {
-    // An earlier try of the same request may have made it.
+/// Returns the job once it has ended or the wait is over. Reads the store, because another process may run the job.
+async fn poll_until_ended(state: &ApiState, job: Job, limit: WaitLimit) -> Job {
+    // An earlier try of the same request may have created it.
     if job.state.is_terminal() {
         return job;
     }
     let wait = limit.wait(state.http.score_query_wait_s);
     match wait.ended(state, job.job_id).await {
         Some(ended) => ended,
-        // A store that doesn't answer now doesn't undo that the job is accepted.
-        None => match tokio::time::timeout(LAST_LOOK, state.store.jobs().get(job.job_id)).await {
+        // The job is accepted even if the store fails now.
+        None => match tokio::time::timeout(FINAL_POLL_TIMEOUT, state.store.jobs().get(job.job_id))
+            .await
+        {
             Ok(Ok(Some(now))) => now,
             Ok(Ok(None) | Err(_)) | Err(_) => job,
         },
     }
 }
 
-/// What a job that has ended came to.
 fn outcome(job: Job) -> Result<Response, ApiError> {
     match (job.state, &job.result) {
         (JobState::Succeeded | JobState::Failed, Some(score)) => Ok(Json(ScoreQueryReply {
@@ -257,12 +253,12 @@ fn outcome(job: Job) -> Result<Response, ApiError> {
         ))),
         (JobState::Failed, None) => Err(ApiError::JudgeFailed(Box::new(job))),
         (JobState::Cancelled, _) => Err(ApiError::JobCancelled(Box::new(job))),
-        // A retry made it active again.
+        // A retry reactivated it.
         (JobState::Queued | JobState::Running | JobState::Waiting, _) => Ok(accepted(&job)),
     }
 }
 
-/// Why the request isn't taken: here the body is the payload, so that pointers are into the body.
+/// Maps the reason of a rejected request. The body is the payload, so pointers refer to the body.
 fn refused(error: EnqueueError) -> ApiError {
     if let EnqueueError::BadPayload(faults) = error {
         let fault = |fault: crate::score::Fault| RequestFault {
@@ -285,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preference_makes_a_job_of_what_is_late() {
+    fn preference_turns_timeout_into_accepted_job() {
         let none = Prefer(None);
         let five = Prefer(Some(5));
         for (text, prefer, expected, marked) in [

@@ -1,20 +1,25 @@
-//! A job as clients see it: what it came to, or why it waits.
+//! Converts a job for clients, with its result or the reason of its wait.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use crate::api::http::links::links;
-use crate::api::jobs::waits::Blockers;
+use crate::api::jobs::waits::WaitContext;
 use crate::api::{ApiState, scores};
 use crate::job::{FailureClass, Job, JobId, JobState};
 use crate::store::{SessionScoreRow, StoreError};
 use crate::wire::{self, JobError, JobResult, JobTimes, Score};
 
-/// The entry of the simulated judge in the judges' file that comes with gavel.
+/// Entry of the simulated judge in the default providers file.
 const SIMULATED: &str = "simulated";
 
-fn body(job: &Job, blockers: &Blockers, position: Option<i64>, score: Option<Score>) -> wire::Job {
+fn body(
+    job: &Job,
+    blockers: &WaitContext,
+    position: Option<i64>,
+    score: Option<Score>,
+) -> wire::Job {
     wire::Job {
         job_id: job.job_id.0,
         kind: job.kind,
@@ -63,10 +68,10 @@ fn body(job: &Job, blockers: &Blockers, position: Option<i64>, score: Option<Sco
     }
 }
 
-/// One job, with its place in its lane if it is queued.
+/// Returns a job, with its queue position.
 pub(crate) async fn load(state: &ApiState, job: &Job) -> Result<wire::Job, StoreError> {
     let jobs = std::slice::from_ref(job);
-    let blockers = Blockers::load(state, jobs).await?;
+    let blockers = WaitContext::load(state, jobs).await?;
     let position = match job.state {
         JobState::Queued => state.store.jobs().position(job).await?,
         JobState::Running
@@ -79,15 +84,14 @@ pub(crate) async fn load(state: &ApiState, job: &Job) -> Result<wire::Job, Store
     Ok(body(job, &blockers, position, score))
 }
 
-/// A page of jobs; their places are not counted.
+/// Returns a page of jobs, without queue positions.
 pub(crate) async fn load_all(state: &ApiState, jobs: &[Job]) -> Result<Vec<wire::Job>, StoreError> {
-    let blockers = Blockers::load(state, jobs).await?;
+    let blockers = WaitContext::load(state, jobs).await?;
     let mut scores = scores(state, jobs).await?;
     let one = |job: &Job| body(job, &blockers, None, scores.remove(&job.job_id));
     Ok(jobs.iter().map(one).collect())
 }
 
-/// The scores that these jobs made.
 async fn scores(state: &ApiState, jobs: &[Job]) -> Result<HashMap<JobId, Score>, StoreError> {
     let made_one = |job: &&Job| !job.kind.is_case() && job.state == JobState::Succeeded;
     let ids: Vec<JobId> = jobs.iter().filter(made_one).map(|job| job.job_id).collect();

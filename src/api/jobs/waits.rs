@@ -1,4 +1,4 @@
-//! What holds jobs back: holds, closed gates, paused batches. Read from the store; asks no gate.
+//! Reasons why jobs wait: holds, closed gates, paused batches. Reads only the store.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use crate::job::{Job, JobState, Priority, Wait, WaitReason};
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{self, PausedBy, Stopped, WaitTarget};
 
-/// The remedy where no live worker can ask a judge.
+/// Returns the remedy if no live worker can call a judge.
 fn start_worker_for(judge: &str) -> String {
     let entry = judge.split(':').next().unwrap_or(judge);
     format!(
@@ -19,7 +19,7 @@ fn start_worker_for(judge: &str) -> String {
     )
 }
 
-/// What an operator must do before a job continues; `None` where it continues without that.
+/// Returns the action required from an operator. `None` if the job continues automatically.
 fn remedy(
     why: (WaitReason, Option<WaitTarget>),
     until: Option<DateTime<Utc>>,
@@ -58,8 +58,8 @@ fn remedy(
     Some(text.to_owned())
 }
 
-/// The wait that a row tells of, until it is over: from then on the job is held back by what holds back its lane.
-fn own_wait(state: JobState, wait: Option<&Wait>, now: DateTime<Utc>) -> Option<&Wait> {
+/// Returns the wait stored in a row until it expires. After that, the state of the job's lane counts.
+fn stored_wait(state: JobState, wait: Option<&Wait>, now: DateTime<Utc>) -> Option<&Wait> {
     wait.filter(|wait| state == JobState::Waiting && wait.until.is_none_or(|until| until > now))
 }
 
@@ -68,23 +68,22 @@ fn waits_for_fallback(job: &Job) -> bool {
     job.state == JobState::Waiting && reason == Some(WaitReason::Fallback)
 }
 
-/// What may hold a job back: holds, what live workers' gates say, and whether there is a live worker at all.
+/// Everything that can delay jobs: holds, gates of live workers, missing workers, paused batches.
 #[derive(Debug, Default)]
-pub(crate) struct Blockers {
+pub(crate) struct WaitContext {
     holds: Vec<Hold>,
     judges: Vec<JudgeRow>,
     workers: LiveWorkers,
-    /// Of the judges whose jobs wait for a fallback: the fallback's name.
+    /// Fallback names of judges with jobs that wait for a fallback.
     fallbacks: HashMap<String, String>,
     paused: Vec<(Uuid, PausedBy)>,
-    /// Batches whose replies are being collected.
+    /// Batches with replies being collected.
     collecting: Vec<Uuid>,
-    /// When they were read.
     now: DateTime<Utc>,
 }
 
-impl Blockers {
-    /// Reads what stops lanes, whoever's jobs they are of.
+impl WaitContext {
+    /// Reads everything that stops lanes, independent of jobs.
     pub(crate) async fn of_all(state: &ApiState) -> Result<Self, StoreError> {
         let now = state.clock.now();
         Ok(Self {
@@ -96,7 +95,7 @@ impl Blockers {
         })
     }
 
-    /// Reads them, unless none of the jobs is held back.
+    /// Reads the state, unless all jobs are running or ended.
     pub(crate) async fn load(state: &ApiState, jobs: &[Job]) -> Result<Self, StoreError> {
         let held = |job: &Job| matches!(job.state, JobState::Queued | JobState::Waiting);
         if !jobs.iter().any(held) {
@@ -131,7 +130,7 @@ impl Blockers {
                 return None;
             }
         };
-        let wait = own_wait(job.state, job.wait.as_ref(), self.now);
+        let wait = stored_wait(job.state, job.wait.as_ref(), self.now);
         let mut target = held.map(|hold| match &hold.target {
             HoldTarget::Queue => WaitTarget::Queue,
             HoldTarget::Judge(_) => WaitTarget::Judge,
@@ -178,7 +177,7 @@ impl Blockers {
         })
     }
 
-    /// What the judge's last failed call said, as the worker tells that wrote last, where that is why its jobs wait.
+    /// Returns the judge's last error, as last reported by a worker, if the judge is the reason of the wait.
     fn last_error(&self, judge: Option<&str>, why: WaitReason) -> Option<String> {
         let is_its_judge = matches!(
             why,
@@ -198,20 +197,20 @@ impl Blockers {
             .and_then(|row| row.last_error.clone())
     }
 
-    /// Who paused a job's batch; `None`: nobody, or it is in none.
+    /// Returns the cause of the pause of a job's batch. `None` if it isn't paused, or the job has no batch.
     fn paused_by(&self, job: &Job) -> Option<PausedBy> {
         let id = job.batch.filter(|_| !job.on_demand)?.batch_id;
         let mut paused = self.paused.iter();
         paused.find(|(paused, _)| *paused == id).map(|(_, by)| *by)
     }
 
-    /// Whether a job's reply is being collected. One that somebody waits for is asked at once.
+    /// Returns whether a job's reply is being collected. Jobs requested individually call the judge directly.
     fn is_collecting(&self, job: &Job) -> bool {
         let batch = job.batch.map(|place| place.batch_id);
         job.priority == Priority::Bulk && batch.is_some_and(|id| self.collecting.contains(&id))
     }
 
-    /// The hold that stops a judge's lane: the queue's own, else the judge's.
+    /// Returns the hold on a judge's lane: the queue's hold first, then the judge's.
     fn hold_of(&self, judge: Option<&str>) -> Option<&Hold> {
         let stops = |target: &HoldTarget| match target {
             HoldTarget::Queue => true,
@@ -223,11 +222,11 @@ impl Blockers {
             .min_by_key(|hold| hold.target.clone())
     }
 
-    /// Why none of these judges is asked at the moment; `None`: one of them is, or may be within seconds.
+    /// Returns why none of these judges is callable. `None` if at least one is, or may be within seconds.
     pub(crate) fn stopped(&self, judges: &BTreeSet<Option<String>>) -> Option<Stopped> {
         let mut stopped: Vec<Stopped> = Vec::with_capacity(judges.len());
         for judge in judges {
-            stopped.push(self.stop_of(judge.as_deref())?);
+            stopped.push(self.stop_for(judge.as_deref())?);
         }
         let others = stopped.len().saturating_sub(1);
         let first = stopped
@@ -245,7 +244,7 @@ impl Blockers {
         })
     }
 
-    fn stop_of(&self, judge: Option<&str>) -> Option<Stopped> {
+    fn stop_for(&self, judge: Option<&str>) -> Option<Stopped> {
         let (target, why, until, said) = match self.hold_of(judge) {
             Some(hold) => {
                 let said = Some(hold.message.as_str()).filter(|said| !said.is_empty());
@@ -253,7 +252,7 @@ impl Blockers {
             }
             None => match self.closed(judge) {
                 Some((why, row)) => (None, why, row.closed_until, row.last_error.as_deref()),
-                None => return self.unasked(judge),
+                None => return self.no_worker_for(judge),
             },
         };
         let name = judge.unwrap_or_default();
@@ -264,7 +263,7 @@ impl Blockers {
             (WaitReason::BreakerOpen, _) => format!("judge {name} failed too often in a row"),
             (WaitReason::Exhausted, _) => format!("the quota of judge {name} is used up"),
             (WaitReason::Misconfigured, _) => format!("judge {name} refuses the key or the model"),
-            // These pass within seconds, and items run between them.
+            // These end within seconds, and items run in between.
             (
                 WaitReason::Throttled
                 | WaitReason::Paced
@@ -284,8 +283,8 @@ impl Blockers {
         })
     }
 
-    /// No live worker can ask that judge, though there are some.
-    fn unasked(&self, judge: Option<&str>) -> Option<Stopped> {
+    /// Returns a stop if live workers exist but none can call this judge.
+    fn no_worker_for(&self, judge: Option<&str>) -> Option<Stopped> {
         let name = judge.filter(|_| !self.workers.is_empty() && !self.workers.can_ask(judge))?;
         Some(Stopped {
             reason: WaitReason::NoWorkerForJudge.as_str().to_owned(),
@@ -297,7 +296,7 @@ impl Blockers {
         })
     }
 
-    /// Why no live worker would take a job of that judge: all gates that know the judge are closed. The first to open counts.
+    /// Returns why no live worker would accept a job of this judge: all its gates are closed. The first to open counts.
     fn closed(&self, judge: Option<&str>) -> Option<(WaitReason, &JudgeRow)> {
         let gates: Vec<&JudgeRow> = self
             .judges
@@ -319,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_that_is_over_is_no_reason_any_more() {
+    fn expired_wait_is_ignored() {
         let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z").parse().unwrap();
         let wait = |until: Option<u32>| Wait {
             reason: WaitReason::BreakerOpen,
@@ -332,12 +331,12 @@ mod tests {
             (JobState::Queued, Some(30), false),
         ] {
             let wait = wait(until);
-            let held = own_wait(state, Some(&wait), at(10));
+            let held = stored_wait(state, Some(&wait), at(10));
             assert_eq!(held.is_some(), holds, "{state:?} until {until:?}");
         }
     }
     #[test]
-    fn a_batch_is_stopped_while_all_of_its_judges_are() {
+    fn batch_is_stopped_while_all_its_judges_are() {
         let hold = |target, reason, message: &str, until: Option<&str>| Hold {
             target,
             reason,
@@ -348,7 +347,7 @@ mod tests {
         };
         let judge = |name: &str| HoldTarget::Judge(name.to_owned());
         let capped = "the daily cap of a, 2 USD, is reached";
-        let mut blockers = Blockers {
+        let mut blockers = WaitContext {
             holds: vec![
                 hold(
                     judge("a"),
@@ -358,10 +357,10 @@ mod tests {
                 ),
                 hold(judge("b"), WaitReason::Paused, "", None),
             ],
-            ..Blockers::default()
+            ..WaitContext::default()
         };
         let judges = |names: &[&str]| names.iter().map(|name| Some((*name).to_owned())).collect();
-        let said = |blockers: &Blockers, names: &[&str]| {
+        let said = |blockers: &WaitContext, names: &[&str]| {
             let stopped = blockers.stopped(&judges(names))?;
             Some((stopped.reason, stopped.message))
         };

@@ -1,4 +1,4 @@
-//! What is behind a wait: judges and workers, with pause and resume of a judge. Closes lanes in the store; workers obey.
+//! Judges and workers, with pause and resume of a judge. Sets holds in the store; workers follow them.
 
 pub(crate) mod provider_batch;
 pub(crate) mod queue;
@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use self::spending::Spending;
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::params::{NoQuery, PathId};
 use crate::api::http::problem::{ApiError, FaultStatus};
@@ -25,8 +25,7 @@ use crate::job::WaitReason;
 use crate::store::{Hold, HoldTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
 use crate::wire::{self, Judges, PauseRequest, Paused, Resumed, Workers};
 
-/// The longest message of a pause, characters.
-const MAX_MESSAGE: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 
 pub(crate) const PAUSE: &str = "/api/v1/judges/{name}/pause";
 pub(crate) const RESUME: &str = "/api/v1/judges/{name}/resume";
@@ -108,7 +107,7 @@ fn worker(row: WorkerRow) -> wire::Worker {
     }
 }
 
-/// Lists judges: those configured here, those that live workers know, and those that are stopped.
+/// Lists judges: configured here, reported by live workers, or stopped.
 #[utoipa::path(
     get, path = "/api/v1/judges", tag = "judges",
     responses(
@@ -119,11 +118,10 @@ async fn list_judges(State(state): State<ApiState>, _: NoQuery) -> Result<Json<J
     Ok(Json(list(&state).await?))
 }
 
-/// Every judge that is set up, asked, or stopped.
 pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
     let holds = state.store.holds().list(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
-    for row in rows_of_live_workers(state).await? {
+    for row in live_gate_rows(state).await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
     }
     let spending = Spending::load(state).await?;
@@ -135,7 +133,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
             let kinds = state.enqueue.kinds_of(&name);
             wire::Judge {
                 configured: problem.is_none(),
-                // Another default judge helps those whose criteria ask for this one.
+                // A different default judge doesn't help if criteria name this one.
                 remedy: problem.map(|problem| match kinds.is_empty() {
                     true => problem.named,
                     false => problem.remedy,
@@ -159,7 +157,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
     })
 }
 
-async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
+async fn live_gate_rows(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
     Ok(state.store.judges().list().await?)
 }
 
@@ -179,12 +177,12 @@ fn names<'a>(
         .collect()
 }
 
-/// The hold's target, if there is such a judge.
+/// Returns the hold target of an existing judge.
 async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> {
-    // Some providers take any model: what could be asked is known, listed or not.
+    // Accepts unlisted judges that could be called, because some providers allow any model.
     if state.enqueue.check_judge(&name).is_err() {
         let holds = state.store.holds().list(state.clock.now()).await?;
-        let rows = rows_of_live_workers(state).await?;
+        let rows = live_gate_rows(state).await?;
         let known = names(state, &holds, rows.iter().map(|row| &row.name));
         if !known.contains(&name) {
             return Err(ApiError::JudgeNotFound {
@@ -196,7 +194,6 @@ async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> 
     Ok(HoldTarget::Judge(name))
 }
 
-/// Sets an operator's hold.
 async fn hold(
     api: &Authorized,
     target: HoldTarget,
@@ -211,7 +208,7 @@ async fn hold(
         ))
     };
     let message = request.message.unwrap_or_default().trim().to_owned();
-    if message.chars().count() > MAX_MESSAGE || message.chars().any(char::is_control) {
+    if message.chars().count() > MAX_MESSAGE_CHARS || message.chars().any(char::is_control) {
         return refuse(
             "/message",
             "must be at most 500 characters, without control characters",
@@ -228,7 +225,7 @@ async fn hold(
         since: now,
         until: request.until,
     };
-    // An operator's pause takes the place of whatever hold there was.
+    // An operator's pause replaces any other hold.
     api.store.holds().set(&hold).await?;
     let event = hold_event(&hold.target, Applied::Set, now);
     api.events.announce(Event {
@@ -242,7 +239,6 @@ async fn hold(
     })
 }
 
-/// What was done to a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Applied {
     Set,
@@ -262,7 +258,7 @@ fn hold_event(target: &HoldTarget, applied: Applied, now: DateTime<Utc>) -> Even
     }
 }
 
-/// Releases a hold, whoever set it.
+/// Releases a hold of any origin.
 async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiError> {
     let now = state.clock.now();
     let released = state.store.holds().release(target, now).await?;
@@ -275,12 +271,12 @@ async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiEr
     Ok(Resumed { released })
 }
 
-/// Pauses a judge: its jobs stay queued until it is resumed. What is running goes on. Workers hear of it within a second:
-/// until then they may still take a job.
+/// Pauses a judge: its jobs stay queued until it is resumed. Running jobs continue. Workers see the hold within a
+/// second and may start a job until then.
 #[utoipa::path(
     post, path = PAUSE, tag = "judges",
     params(("name" = String, Path, description = "The judge")),
-    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the key is changed"})),
+    request_body(content = PauseRequest, description = OPTIONAL_BODY, example = json!({"message": "the key is changed"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
         (status = 404, description = "judge-not-found"),
@@ -302,7 +298,7 @@ pub(crate) async fn pause(
     hold(&api, target, request).await
 }
 
-/// Resumes a judge, whoever stopped it; but for a cap, which ends with its day or month, or when it is raised.
+/// Resumes a judge, except after a spending limit, which ends with its day or month, or when it is raised.
 #[utoipa::path(
     post, path = RESUME, tag = "judges",
     params(("name" = String, Path, description = "The judge")),
@@ -322,12 +318,12 @@ pub(crate) async fn resume(api: Authorized, name: String) -> Result<Resumed, Api
     let holds = api.store.holds().list(now).await?;
     let capped = |hold: &&Hold| hold.target == target && hold.reason == WaitReason::Budget;
     if let Some(hold) = holds.iter().find(capped) {
-        return Err(ApiError::JudgeCapped(why_capped(&name, hold)));
+        return Err(ApiError::JudgeCapped(cap_message(&name, hold)));
     }
     release(&api, &target).await
 }
 
-fn why_capped(name: &str, hold: &Hold) -> String {
+fn cap_message(name: &str, hold: &Hold) -> String {
     let until = hold.until.map_or_else(String::new, |until| {
         let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
         format!(", and it goes on by itself at {until}")
@@ -338,7 +334,7 @@ fn why_capped(name: &str, hold: &Hold) -> String {
     )
 }
 
-/// Lists workers heard in the last 24 h, newest first.
+/// Lists workers with a heartbeat in the last 24 h, newest first.
 #[utoipa::path(
     get, path = "/api/v1/workers", tag = "judges",
     responses(
@@ -352,7 +348,6 @@ async fn list_workers(
     Ok(Json(workers(&state).await?))
 }
 
-/// Workers heard in the last 24 h.
 pub(crate) async fn workers(state: &ApiState) -> Result<Workers, ApiError> {
     let workers = state.store.workers().list().await?;
     Ok(Workers {

@@ -1,4 +1,4 @@
-//! How a batch's replies are collected, as clients see it.
+//! Converts the state of a provider batch for clients.
 
 use crate::store::{ChunkRow, ProviderBatchRow};
 use crate::wire::{ProviderBatch, ProviderChunk};

@@ -1,4 +1,4 @@
-//! The queue as a whole: what is in it, pause and resume. Reads the store; what a queue of ids holds is never asked.
+//! The queue: state, pause and resume. Reads only the store, not the queue backend.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::{hold, release};
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::params::NoQuery;
 use crate::api::http::problem::ApiError;
@@ -38,7 +38,7 @@ impl From<JobCounts> for QueueCounts {
     }
 }
 
-/// Tells whether the queue is paused, and how many jobs there are of each state.
+/// Returns whether the queue is paused, and the number of jobs per state.
 #[utoipa::path(
     get, path = "/api/v1/queue", tag = "judges",
     responses(
@@ -66,10 +66,10 @@ pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
     })
 }
 
-/// Pauses the queue: no job starts until it is resumed. Workers hear of it within a second: until then they may still take one.
+/// Pauses the queue: no job starts until it is resumed. Workers see the hold within a second and may start a job until then.
 #[utoipa::path(
     post, path = PAUSE, tag = "judges",
-    request_body(content = PauseRequest, description = MAY_BE_LEFT_OUT, example = json!({"message": "the database moves"})),
+    request_body(content = PauseRequest, description = OPTIONAL_BODY, example = json!({"message": "the database moves"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
     ),
@@ -86,7 +86,7 @@ pub(crate) async fn pause(api: Authorized, request: PauseRequest) -> Result<Paus
     hold(&api, HoldTarget::Queue, request).await
 }
 
-/// Resumes the queue. Judges that are paused by themselves stay so.
+/// Resumes the queue. Individually paused judges remain paused.
 #[utoipa::path(
     post, path = RESUME, tag = "judges",
     responses(

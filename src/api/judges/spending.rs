@@ -1,4 +1,4 @@
-//! What judges cost today and this month, beside what they may cost. Read from the store; the caps are the process's files'.
+//! Spending of judges today and this month, with their limits. Spending is from the store, limits from the files.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use crate::api::ApiState;
 use crate::store::{JudgeSpent, StoreError, known_usd};
 use crate::wire::{Cap, Spent};
 
-/// The most that may be spent, USD; `None`: no such cap.
+/// Spending limits, USD. `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SpendingCap {
-    /// In a day of UTC.
+    /// Per UTC day.
     pub daily_usd: Option<f64>,
-    /// In a month of UTC.
+    /// Per UTC month.
     pub monthly_usd: Option<f64>,
 }
 
@@ -23,7 +23,6 @@ pub struct SpendingCaps {
     pub entries: BTreeMap<String, SpendingCap>,
 }
 
-/// What was spent, by judge.
 #[derive(Debug)]
 pub(crate) struct Spending {
     caps: SpendingCaps,
@@ -31,7 +30,6 @@ pub(crate) struct Spending {
 }
 
 impl Spending {
-    /// Reads what was spent up to now.
     pub(crate) async fn load(state: &ApiState) -> Result<Self, StoreError> {
         let today = state.clock.now().date_naive();
         Ok(Self {
@@ -77,7 +75,6 @@ impl Spending {
     }
 }
 
-/// The entry's part of a judge's name.
 fn entry_of(judge: &str) -> &str {
     judge.split_once(':').map_or(judge, |(entry, _)| entry)
 }
@@ -96,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_whose_calls_have_no_price_is_unknown_whatever_the_month_cost() {
+    fn unpriced_day_is_unknown_regardless_of_month() {
         let spent = |today_usd, today_unpriced_calls, unpriced_calls| JudgeSpent {
             judge: "a".to_owned(),
             today_usd,

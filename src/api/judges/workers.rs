@@ -1,26 +1,24 @@
-//! Live workers, and the judges that they can call, as reported.
+//! Live workers and the judges that they can call, as reported.
 
 use crate::api::ApiState;
 use crate::store::StoreError;
 
-/// Judges that each live worker can call; `None`: not reported, so it may call every judge.
+/// Callable judges of each live worker. `None`: not reported, so that any judge may be callable.
 #[derive(Debug, Default)]
 pub(crate) struct LiveWorkers(Vec<Option<Vec<String>>>);
 
 impl LiveWorkers {
-    /// Reads them.
     pub(crate) async fn load(state: &ApiState) -> Result<Self, StoreError> {
         let workers = state.store.workers().list().await?;
         let alive = workers.into_iter().filter(|worker| worker.alive);
         Ok(Self(alive.map(|worker| worker.judges).collect()))
     }
 
-    /// Whether none is alive.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them can ask a judge. `None`: no judge is needed, which every worker can do without.
+    /// Returns whether a worker can call a judge. `None`: no judge is needed, so that any worker suffices.
     pub(crate) fn can_ask(&self, judge: Option<&str>) -> bool {
         let Some(judge) = judge else {
             return !self.is_empty();
@@ -40,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judge_can_be_asked_if_its_name_or_any_model_of_its_entry_was_published() {
+    fn can_ask_judge_by_name_or_any_model_of_entry() {
         let workers = |lists: &[Option<&[&str]>]| {
             let owned = |names: &&[&str]| names.iter().map(|name| (*name).to_owned()).collect();
             LiveWorkers(lists.iter().map(|list| list.as_ref().map(owned)).collect())

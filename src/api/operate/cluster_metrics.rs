@@ -1,7 +1,7 @@
-//! What `/metrics` says of the whole installation: jobs, workers, judges, calls and money, read from the store.
+//! Cluster metrics in `/metrics`: jobs, workers, judges, calls and cost, read from the store.
 //!
-//! Every process that serves the API says the same, so that one of them is enough to ask. Figures are kept between scrapes, for
-//! longer the longer it took to read them: reading takes at most a twentieth of the time, however many jobs there are.
+//! All API processes return the same values, so that one scrape target is enough. Values are cached between scrapes,
+//! longer if reading was slow: reading uses at most a twentieth of the time, regardless of the number of jobs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,33 +15,31 @@ use crate::api::ApiState;
 use crate::store::{Aged, Expired, HoldTarget, JudgeRow, JudgeTotal, StoreError, WorkerRow};
 use crate::wire::WorkerState;
 
-/// How long figures are kept at least.
-const KEPT: Duration = Duration::from_secs(5);
-/// How long reading them may take: a scrape gives up after 10 s.
+const MIN_CACHE_TIME: Duration = Duration::from_secs(5);
+/// Timeout of reading. Scrapes time out after 10 s.
 const TIMEOUT: Duration = Duration::from_secs(8);
-/// So many judges and lanes have labels of their own; the rest is `other`.
-const NAMES: usize = 100;
-/// A worker that wasn't heard for so long is gone, and nobody waits for it.
-const SILENT: TimeDelta = TimeDelta::minutes(10);
+/// Maximum number of judges and lanes with a label. The rest is `other`.
+const MAX_LABEL_NAMES: usize = 100;
+/// Workers with an older heartbeat are omitted.
+const DEAD_WORKER_AGE: TimeDelta = TimeDelta::minutes(10);
 
-/// The figures that were read last.
 #[derive(Default)]
 pub(crate) struct ClusterMetrics(Mutex<Option<CachedText>>);
 
 struct CachedText {
-    /// `None`: they couldn't be read.
+    /// `None`: reading failed.
     text: Option<String>,
     at: Instant,
     took: Duration,
 }
 
 impl ClusterMetrics {
-    /// The figures in Prometheus' text format. While the database is away they are left out, and `gavel_cluster_up` is 0.
+    /// Returns the metrics in Prometheus text format. If the database is unavailable, they are omitted and `gavel_cluster_up` is 0.
     pub(crate) async fn render(&self, state: &ApiState) -> String {
         let mut kept = self.0.lock().await;
         let fresh = kept
             .as_ref()
-            .filter(|kept| kept.at.elapsed() < KEPT.max(kept.took * 20));
+            .filter(|kept| kept.at.elapsed() < MIN_CACHE_TIME.max(kept.took * 20));
         let age = fresh.map_or(Duration::ZERO, |kept| kept.at.elapsed());
         let figures = match fresh {
             Some(fresh) => fresh.text.clone(),
@@ -99,16 +97,16 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     let now = state.clock.now();
     jobs(&mut text, state, now).await?;
     let workers = state.store.workers().list().await?;
-    tell_workers(&mut text, &workers, now);
+    write_workers(&mut text, &workers, now);
     holds(&mut text, state, now).await?;
     refused_limits(&mut text, &state.store.retention().refused().await?);
     let judges = state.store.judges().list().await?;
-    tell_judges(&mut text, &judges);
-    tell_totals(&mut text, &state.store.judges().totals().await?);
+    write_judges(&mut text, &judges);
+    write_totals(&mut text, &state.store.judges().totals().await?);
     Ok(text)
 }
 
-/// The names that have labels of their own: the first ones told.
+/// Names with a separate label: the first ones seen.
 #[derive(Default)]
 struct LabelNames(BTreeSet<String>);
 
@@ -117,7 +115,7 @@ impl LabelNames {
         if self.0.contains(name) {
             return name;
         }
-        if self.0.len() == NAMES {
+        if self.0.len() == MAX_LABEL_NAMES {
             return "other";
         }
         self.0.insert(name.to_owned());
@@ -165,7 +163,7 @@ fn seconds(span: TimeDelta) -> f64 {
     span.to_std().map_or(0.0, |span| span.as_secs_f64())
 }
 
-fn tell_workers(text: &mut String, workers: &[WorkerRow], now: DateTime<Utc>) {
+fn write_workers(text: &mut String, workers: &[WorkerRow], now: DateTime<Utc>) {
     let mut count = Family::new(
         "gavel_cluster_workers",
         MetricType::Gauge,
@@ -184,7 +182,7 @@ fn tell_workers(text: &mut String, workers: &[WorkerRow], now: DateTime<Utc>) {
         let state = match (worker.alive, worker.state) {
             (_, WorkerState::Stopped) => continue,
             (true, state) => state.as_str(),
-            (false, _) if now - worker.heartbeat_at < SILENT => "silent",
+            (false, _) if now - worker.heartbeat_at < DEAD_WORKER_AGE => "silent",
             (false, _) => continue,
         };
         count.add(&[("state", state)], 1.0);
@@ -227,8 +225,8 @@ fn refused_limits(text: &mut String, refused: &[Expired]) {
     stopped.write(text);
 }
 
-/// What live workers' gates say. Workers that share a pace say the same of it, so that the largest counts.
-fn tell_judges(text: &mut String, rows: &[JudgeRow]) {
+/// Adds the gates of live workers. Workers with shared limits report the same values, so the maximum counts.
+fn write_judges(text: &mut String, rows: &[JudgeRow]) {
     let gauge = |name, help| Family::new(name, MetricType::Gauge, help);
     let mut breakers = gauge(
         "gavel_cluster_judge_breakers",
@@ -278,7 +276,7 @@ fn tell_judges(text: &mut String, rows: &[JudgeRow]) {
     }
 }
 
-fn tell_totals(text: &mut String, totals: &[JudgeTotal]) {
+fn write_totals(text: &mut String, totals: &[JudgeTotal]) {
     let counter = |name, help| Family::new(name, MetricType::Counter, help);
     let mut calls = counter(
         "gavel_cluster_judge_calls_total",

@@ -1,17 +1,15 @@
-//! Prometheus' text format 0.0.4, for figures that are read and not counted here. Writes text, knows no figure.
+//! Prometheus text format 0.0.4 for values read from the store.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetricType {
-    /// Goes up and down.
     Gauge,
-    /// Only goes up.
     Counter,
 }
 
-/// One metric's samples, by their labels.
+/// Samples of one metric by labels.
 #[derive(Debug)]
 pub(crate) struct Family {
     name: &'static str,
@@ -21,7 +19,6 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// A metric without samples.
     pub(crate) fn new(name: &'static str, kind: MetricType, help: &'static str) -> Self {
         Self {
             name,
@@ -31,18 +28,17 @@ impl Family {
         }
     }
 
-    /// Adds to the sample of these labels.
     pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) {
-        *self.samples.entry(written(labels)).or_default() += value;
+        *self.samples.entry(format_labels(labels)).or_default() += value;
     }
 
-    /// Raises the sample of these labels to a value.
+    /// Raises the sample with these labels to at least `value`.
     pub(crate) fn raise(&mut self, labels: &[(&str, &str)], value: f64) {
-        let sample = self.samples.entry(written(labels)).or_insert(value);
+        let sample = self.samples.entry(format_labels(labels)).or_insert(value);
         *sample = sample.max(value);
     }
 
-    /// Appends the metric; nothing if it has no samples.
+    /// Appends the metric, unless it has no samples.
     pub(crate) fn write(&self, text: &mut String) {
         if self.samples.is_empty() {
             return;
@@ -52,7 +48,7 @@ impl Family {
             MetricType::Counter => "counter",
         };
         let name = self.name;
-        // Writing into a String can't fail.
+        // Writing to a String can't fail.
         let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", self.help);
         for (labels, value) in &self.samples {
             let _ = writeln!(text, "{name}{labels} {value}");
@@ -60,7 +56,7 @@ impl Family {
     }
 }
 
-fn written(labels: &[(&str, &str)]) -> String {
+fn format_labels(labels: &[(&str, &str)]) -> String {
     if labels.is_empty() {
         return String::new();
     }
@@ -82,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_the_same_labels_are_one_and_values_are_escaped() {
+    fn merges_samples_by_labels_and_escapes_values() {
         let mut family = Family::new("gavel_things", MetricType::Gauge, "Things.");
         family.add(&[("judge", "a\"b\\c\nd"), ("state", "open")], 1.0);
         family.add(&[("judge", "a\"b\\c\nd"), ("state", "open")], 1.5);
@@ -97,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_without_samples_isnt_told_and_the_largest_counts_where_it_is_raised() {
+    fn omits_empty_metric_and_raise_keeps_maximum() {
         let mut family = Family::new("gavel_age_seconds", MetricType::Counter, "Age.");
         let mut text = String::new();
         family.write(&mut text);

@@ -1,4 +1,4 @@
-//! For those who operate it: is it alive, is it ready, what does it count. No token needed, but for `/metrics`.
+//! Routes for operators: liveness, readiness, metrics. Only `/metrics` needs a token.
 
 pub(crate) mod cluster_metrics;
 pub(crate) mod exposition;
@@ -26,13 +26,13 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(openapi_document))
 }
 
-/// Whether the process runs. Looks at nothing else: a restart mends nothing outside of it.
+/// Liveness of the process. Checks no dependencies, because a restart can't fix them.
 #[utoipa::path(get, path = "/livez", tag = "operate", responses((status = 200, description = "It runs", body = String, content_type = "text/plain")))]
 pub(crate) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// Whether requests should come here: 503 only if the database doesn't answer or isn't migrated, or the process drains.
+/// Readiness for requests. 503 only if the database is unavailable or not migrated, or the process drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "operate",
     params(("verbose" = Option<bool>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
@@ -48,13 +48,12 @@ async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Res
     Ok(probed(readiness, verbose))
 }
 
-/// What this process says of itself, with all that it looked at.
 pub(crate) async fn readiness(state: &ApiState) -> Readiness {
     let checks = vec![database(&state.store).await];
     ready(&*state.health, checks).await
 }
 
-/// The answer to a probe: 503 if the process is unavailable; else 200, degraded or not.
+/// Returns the response to a probe: 503 if unavailable, otherwise 200.
 pub(crate) fn probed(mut readiness: Readiness, verbose: bool) -> Response {
     if !verbose {
         (readiness.checks, readiness.version) = (None, None);
@@ -66,7 +65,7 @@ pub(crate) fn probed(mut readiness: Readiness, verbose: bool) -> Response {
     (code, Json(readiness)).into_response()
 }
 
-/// Unavailable if one of these checks failed, or the process drains.
+/// Returns unavailable if a check failed or the process drains.
 pub(crate) async fn ready(health: &dyn Health, mut checks: Vec<Check>) -> Readiness {
     if health.draining() {
         checks.push(failed("process", "is draining: it takes no more work"));
@@ -95,9 +94,9 @@ pub(crate) async fn ready(health: &dyn Health, mut checks: Vec<Check>) -> Readin
     }
 }
 
-/// Whether the database answers and has this version's schema.
+/// Checks that the database is available and has this version's schema.
 pub(crate) async fn database(store: &Store) -> Check {
-    // The driver's words stay in the log: they may name hosts and users.
+    // Only logged, because driver errors may contain hosts and users.
     if let Err(error) = store.ping().await {
         tracing::warn!(%error, "not ready");
         return failed("database", "the database does not answer: see the log");
@@ -128,7 +127,6 @@ pub(crate) async fn database(store: &Store) -> Check {
     }
 }
 
-/// A check that found nothing amiss.
 pub(crate) fn passed(name: &'static str) -> Check {
     Check {
         name: name.to_owned(),
@@ -137,7 +135,6 @@ pub(crate) fn passed(name: &'static str) -> Check {
     }
 }
 
-/// A check that found something, with its remedy.
 pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
     Check {
         name: name.to_owned(),
@@ -146,10 +143,10 @@ pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
     }
 }
 
-/// What the process counts and what the store says of the cluster, in Prometheus' text format.
+/// Metrics of the process and the cluster in Prometheus text format.
 ///
-/// `docs/operate.md` lists every metric. Names that begin with `gavel_cluster_` are of the whole installation, the same from
-/// each process that serves the API; the others are this process's own.
+/// `docs/operate.md` lists all metrics. Names that start with `gavel_cluster_` cover the entire installation and are
+/// the same in each API process. The others are per process.
 #[utoipa::path(
     get, path = "/metrics", tag = "operate",
     responses(
@@ -163,7 +160,7 @@ async fn prometheus(State(state): State<ApiState>) -> Result<Response, ApiError>
     Ok(render(render_own() + &of_cluster))
 }
 
-/// Metrics as Prometheus takes them.
+/// Returns metrics with the media type of Prometheus.
 pub(crate) fn render(text: String) -> Response {
     let headers = [(
         header::CONTENT_TYPE,

@@ -1,6 +1,6 @@
-//! A worker's own port: `/livez`, `/readyz` and `/metrics`, for the orchestrator and for Prometheus. Takes no work.
+//! A worker's port with `/livez`, `/readyz` and `/metrics` for the orchestrator and Prometheus.
 //!
-//! Guarded like the API: probes are open, `/metrics` needs a token with scope read wherever there are tokens.
+//! Guarded like the API: probes are open, `/metrics` needs a token with scope read if tokens exist.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,24 +23,23 @@ use crate::config::{AuthSettings, HttpSettings};
 use crate::store::Store;
 use crate::wire::Check;
 
-/// What a worker's port tells of.
 pub struct WorkerHealthParts {
     pub store: Arc<Store>,
     pub health: Arc<dyn Health>,
-    /// What `/metrics` answers; `None`: 404.
+    /// Content of `/metrics`. `None`: 404.
     pub metrics: Option<Metrics>,
-    /// Which worker this is; `None` until it has started.
+    /// Id of this worker. `None` until it has started.
     pub worker: Arc<dyn Fn() -> Option<Uuid> + Send + Sync>,
-    /// It is alive if its heartbeat was accepted within this time.
+    /// Maximum age of the last accepted heartbeat.
     pub stale_after: Duration,
     /// Hosts and proxies.
     pub http: HttpSettings,
     pub auth: AuthSettings,
-    /// Filled from `auth`; who keeps a clone can reload them.
+    /// Loaded from `auth`. The owner of a clone can reload them.
     pub tokens: Tokens,
 }
 
-/// Answers on `listener` until `stop`. An error: settings that don't hold together.
+/// Serves `listener` until `stop`. Returns an error for conflicting settings.
 pub async fn serve_worker_health(
     listener: TcpListener,
     parts: WorkerHealthParts,
@@ -61,8 +60,7 @@ pub async fn serve_worker_health(
     Ok(())
 }
 
-/// Whether this worker works: 503 if the database doesn't answer or isn't migrated, its heartbeat wasn't accepted lately,
-/// or it drains.
+/// Readiness of this worker. 503 if the database is unavailable or not migrated, the heartbeat is too old, or the worker drains.
 async fn readyz(
     State(parts): State<Arc<WorkerHealthParts>>,
     mut params: Params,

@@ -1,4 +1,4 @@
-//! How far people and the judge agree, under one version of the criteria: GET `/api/v1/analytics/agreement`.
+//! GET `/api/v1/analytics/agreement`: agreement between reviewers and the judge under one version of the criteria.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,17 +14,17 @@ use crate::store::RatingsMet;
 use crate::wire::words::counted;
 use crate::wire::{Agreement, AgreementReport, Strength};
 
-/// Below so many ratings, a kappa and its interval say little.
+/// Below this number of ratings, a kappa isn't reliable.
 const FEW: u64 = 30;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_agreement))
 }
 
-/// Holds people's ratings against the scores of one version of the criteria.
+/// Compares human ratings with the scores of one version of the criteria.
 ///
-/// A rating of a score meets that score. A rating of a session meets the session's newest score under the criteria, unless the
-/// same person rated that score too. How to read the figures is in docs/trust.md.
+/// A rating of a score matches that score. A rating of a session matches its newest score under the criteria, unless
+/// the same reviewer also rated that score. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/analytics/agreement", tag = "trust",
     params(("criteria" = Option<String>, Query, description = "64 hex digits, at least the first 8, or `current` (default)")),
@@ -40,7 +40,6 @@ async fn get_agreement(
     Ok(Json(read(&state, params).await?))
 }
 
-/// How far people and the judge agree.
 pub(crate) async fn read(
     state: &ApiState,
     mut params: Params,
@@ -59,7 +58,6 @@ pub(crate) async fn read(
     })
 }
 
-/// Agreement on each scale that anybody used.
 pub(super) fn scales(met: &RatingsMet) -> Vec<Agreement> {
     agreement(&met.judged)
         .into_iter()
@@ -74,7 +72,7 @@ pub(super) fn scales(met: &RatingsMet) -> Vec<Agreement> {
         .collect()
 }
 
-/// Agreement on one scale, of so many people over so many scores.
+/// Returns the agreement on one scale. The pair is the number of reviewers and of scores.
 pub(super) fn view(found: Compared, (raters, scores): (u64, u64), simulated: bool) -> Agreement {
     let mut warnings = Vec::new();
     if simulated {

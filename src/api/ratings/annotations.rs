@@ -1,4 +1,4 @@
-//! What somebody is to rate next, without the judge's score, and how people who rated the same agree.
+//! Annotation queues without judge scores, and agreement among reviewers.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,9 @@ use crate::score::trust::{Given, RatersCompared, raters};
 use crate::store::{GivenBy, Unrated};
 use crate::wire::{AnnotationItem, AnnotationOrder, Annotations, RaterPair, RaterPairs};
 
-/// How many sessions are looked at, the newest.
-const NEWEST: u32 = 2_000;
-/// How many ratings are held against each other, the newest.
-const RATINGS: u32 = 20_000;
-/// How many pairs of people are listed.
-const PAIRS: usize = 100;
+const MAX_SESSIONS: u32 = 2_000;
+const MAX_RATINGS: u32 = 20_000;
+const MAX_PAIRS: usize = 100;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -32,8 +29,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(get_raters))
 }
 
-/// Lists the sessions that somebody is to rate next: those with a score, of the newest 2,000, that this person hasn't rated. The scores are left
-/// out.
+/// Lists the sessions that a reviewer should rate next: scored sessions among the newest 2,000 without a rating by this
+/// reviewer. The scores are omitted.
 #[utoipa::path(
     get, path = "/api/v1/annotations", tag = "trust",
     params(
@@ -47,7 +44,6 @@ async fn get_annotations(api: Authorized, params: Params) -> Result<Json<Annotat
     Ok(Json(next(&api, &api.caller, params).await?))
 }
 
-/// What is to be rated next.
 pub(crate) async fn next(
     state: &ApiState,
     caller: &Caller,
@@ -61,12 +57,12 @@ pub(crate) async fn next(
         None => caller.name(FaultStatus::Unprocessable)?,
     };
     let ratings = state.store.ratings();
-    let mut found = ratings.unrated(&by, NEWEST).await?;
+    let mut found = ratings.unrated(&by, MAX_SESSIONS).await?;
     match order {
         AnnotationOrder::Sample => found.sort_by_cached_key(|it| Sha256::digest(it.session_id)),
         AnnotationOrder::LowScore => found.sort_by_key(|it| it.total),
         AnnotationOrder::Disagreement => {
-            let apart = ranges(ratings.shared(RATINGS).await?);
+            let apart = ranges(ratings.shared(MAX_RATINGS).await?);
             let range = |it: &Unrated| apart.get(&it.session_id).copied().max(Some(it.range));
             found.sort_by_key(|it| std::cmp::Reverse(range(it)));
         }
@@ -87,7 +83,7 @@ pub(crate) async fn next(
     })
 }
 
-/// How far what people gave to a session lies apart.
+/// Returns the range of the human ratings of each session.
 fn ranges(given: Vec<GivenBy>) -> BTreeMap<Uuid, u8> {
     let mut ends: BTreeMap<Uuid, (u8, u8)> = BTreeMap::new();
     for (session, _, given) in given {
@@ -99,9 +95,9 @@ fn ranges(given: Vec<GivenBy>) -> BTreeMap<Uuid, u8> {
     ends.into_iter().map(range).collect()
 }
 
-/// Holds people against each other over the sessions that several of them rated, of the newest 20,000 ratings.
+/// Compares reviewers on sessions rated by several of them, among the newest 20,000 ratings.
 ///
-/// A person counts once for a session, with what they gave last, to the session or to a score of it.
+/// Per session and reviewer, only the last rating counts, of the session or of one of its scores.
 #[utoipa::path(
     get, path = "/api/v1/analytics/raters", tag = "trust",
     responses((status = 200, description = "The pairs", body = RaterPairs)),
@@ -113,9 +109,8 @@ async fn get_raters(
     Ok(Json(pairs(&state).await?))
 }
 
-/// How people agree with each other.
 pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
-    let shared = state.store.ratings().shared(RATINGS).await?;
+    let shared = state.store.ratings().shared(MAX_RATINGS).await?;
     let pair = |RatersCompared { a, b, scales }| RaterPair {
         a,
         b,
@@ -128,7 +123,11 @@ pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
             .collect(),
     };
     Ok(RaterPairs {
-        items: raters(shared).into_iter().take(PAIRS).map(pair).collect(),
+        items: raters(shared)
+            .into_iter()
+            .take(MAX_PAIRS)
+            .map(pair)
+            .collect(),
         next_cursor: None,
     })
 }

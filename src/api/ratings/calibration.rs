@@ -1,4 +1,4 @@
-//! Whether confidence says how often a generator is right: POST `/api/v1/metrics/calibration`. Computed at once; stores nothing.
+//! POST `/api/v1/metrics/calibration`: how well confidence predicts correctness. Stores nothing.
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
@@ -13,9 +13,8 @@ use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
 
 const MOST_CASES: usize = 200_000;
-/// The most faults that one answer tells.
-const MOST_FAULTS: usize = 20;
-/// The largest factor: a miss of a thousandth is worth nothing then.
+const MAX_ERRORS: usize = 20;
+/// Maximum factor: a mean distance of a thousandth scores 0.
 const LARGEST_FACTOR: f64 = 1_000.0;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
@@ -24,7 +23,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 
 /// Measures whether a suite's confidence predicts its correctness.
 ///
-/// Answers at once and stores nothing. Cases without a confidence or a correctness are left out and counted. Below 20 cases there is no score.
+/// Responds immediately and stores nothing. Cases without a confidence or a correctness are excluded and counted. Below
+/// 20 cases there is no score.
 #[utoipa::path(
     post, path = "/api/v1/metrics/calibration", tag = "metrics",
     request_body(content = CalibrationRequest, example = json!({"cases": [
@@ -49,7 +49,7 @@ async fn post_calibration(
     Ok(Json(view(calibration, left_out)).into_response())
 }
 
-/// A calibration, and how many cases it leaves out.
+/// Converts a calibration. `left_out` is the number of excluded cases.
 pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> CalibrationResult {
     let strings = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
     CalibrationResult {
@@ -66,7 +66,6 @@ pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> Ca
     }
 }
 
-/// The promises asked for, if everything is in range.
 fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     if request.cases.len() > MOST_CASES {
         let message = format!(
@@ -114,7 +113,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
 }
 
 fn check_share(faults: &mut Vec<RequestFault>, pointer: impl FnOnce() -> String, share: f64) {
-    if !(0.0..=1.0).contains(&share) && faults.len() < MOST_FAULTS {
+    if !(0.0..=1.0).contains(&share) && faults.len() < MAX_ERRORS {
         faults.push(fault(
             pointer(),
             format!("is {share}; a number from 0 to 1 is expected"),

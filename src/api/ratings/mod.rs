@@ -1,4 +1,4 @@
-//! What people say of a score or of a session, and how far they and the judge agree. A rating changes no score.
+//! Human ratings of scores and sessions, and agreement with the judge. Ratings don't change scores.
 
 pub(crate) mod agreement;
 pub(crate) mod annotations;
@@ -31,9 +31,9 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(post_rating_of_session, ratings_of_session))
 }
 
-/// Rates one score: what the person would have given the investigation.
+/// Rates a score, with the total that the reviewer would have given.
 ///
-/// A person has one rating of a score; a new one takes its place. It counts in `/api/v1/analytics/agreement` beside this score alone.
+/// Each reviewer has one rating per score; a new one replaces it. In `/api/v1/analytics/agreement` it is compared only with this score.
 #[utoipa::path(
     post, path = OF_SCORE, tag = "trust", operation_id = "rate_score",
     params(("score_id" = Uuid, Path, description = "The score")),
@@ -61,10 +61,10 @@ pub(crate) async fn rate_score(
     put.ok_or(ApiError::ScoreNotFound(id))
 }
 
-/// Rates a session's investigation, whichever scores it has or gets.
+/// Rates a session's investigation, independent of its scores.
 ///
-/// A person has one rating of a session; a new one takes its place. It counts in `/api/v1/analytics/agreement` beside the newest
-/// score of the session under each version of the criteria, unless the same person rated that score too.
+/// Each reviewer has one rating per session; a new one replaces it. In `/api/v1/analytics/agreement` it is compared with the newest score
+/// of the session under each version of the criteria, unless the same reviewer also rated that score.
 #[utoipa::path(
     post, path = OF_SESSION, tag = "trust", operation_id = "rate_session",
     params(("session_id" = Uuid, Path, description = "The session")),
@@ -92,7 +92,7 @@ pub(crate) async fn rate_session(
     put.ok_or(ApiError::SessionNotFound(id))
 }
 
-/// Stores a rating, and says whether it took no other one's place; `None`: there is nothing such to rate.
+/// Stores a rating. Returns it and whether it is new, or `None` if the subject doesn't exist.
 async fn put(
     api: &Authorized,
     of: RatingOf,
@@ -114,7 +114,7 @@ fn answer((rating, is_new): (HumanRating, bool)) -> Response {
     (status, Json(rating)).into_response()
 }
 
-/// Lists the ratings of one score, newest first.
+/// Lists the ratings of a score, newest first.
 #[utoipa::path(
     get, path = OF_SCORE, tag = "trust",
     params(
@@ -200,7 +200,7 @@ async fn listed(
     })
 }
 
-/// The rating that a request asks for, all its faults told at once.
+/// Validates a rating. Returns all errors at once.
 fn checked(api: &Authorized, of: RatingOf, request: RatingRequest) -> Result<NewRating, ApiError> {
     let now = api.clock.now();
     let faults = request.faults(now);
@@ -224,7 +224,7 @@ fn checked(api: &Authorized, of: RatingOf, request: RatingRequest) -> Result<New
     }
 }
 
-/// The one thing that was given, where there is one.
+/// Returns the given value, unless there are several or none.
 fn given(request: &RatingRequest) -> Option<Given> {
     match (request.total, request.rating, request.quality) {
         (Some(total), None, None) => u8::try_from(total).ok().map(Given::Total),

@@ -1,6 +1,6 @@
-//! What a batch of repeats or of a jury says of its judges: GET `/api/v1/batches/{batch_id}/spread`.
+//! GET `/api/v1/batches/{batch_id}/spread`: spread of the scores of repeats and juries.
 //!
-//! A panel's median is a figure of the batch: it is never stored as a score, and never anybody's current one.
+//! The median of a panel belongs to the batch. It isn't stored as a score.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,19 +21,19 @@ use crate::store::{AskedOfPanel, Basis, RatingsMet, Store, StoreError};
 use crate::wire::words::counted;
 use crate::wire::{self, PanelJudge, PanelSummary, Spread};
 
-/// The list's name in its cursors.
+/// List type in cursors.
 const LIST: char = 'p';
-/// What a judge is called whose job names none.
-const NAMELESS: &str = "none";
+/// Name of a job's judge if the job has none.
+const NO_JUDGE: &str = "none";
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new().routes(routes!(get_spread))
 }
 
-/// Shows how far the scores of a batch of repeats, or of a jury, lie apart.
+/// Returns the spread of the scores of repeats or of a jury.
 ///
-/// May be asked while the batch runs: then of what came so far. Scores of simulated judges are left out beside real ones. How to
-/// read the figures is in docs/trust.md. Each judge is held against what people gave to the same sessions.
+/// While the batch runs, it covers the scores so far. If real judges scored any session, simulated scores are excluded.
+/// Each judge is compared with the human ratings of the same sessions. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/spread", tag = "trust",
     params(
@@ -54,7 +54,6 @@ async fn get_spread(
     Ok(Json(spread(&state, &batch_id, params).await?))
 }
 
-/// How far the scores of a batch of repeats, or of a jury, lie apart.
 pub(crate) async fn spread(
     state: &ApiState,
     batch_id: &str,
@@ -86,7 +85,7 @@ pub(crate) async fn spread(
     })
 }
 
-/// The session that the page before ended with; a fault stays with the query.
+/// Returns the last session of the previous page. Errors are collected in `params`.
 fn after(params: &mut Params) -> Option<Uuid> {
     let text = params.text("cursor")?;
     let id = text
@@ -100,14 +99,13 @@ fn after(params: &mut Params) -> Option<Uuid> {
     id
 }
 
-/// The sessions of a batch's panels one after the other, read a few thousand items at a time.
+/// Iterates over the sessions of a batch's panels. Reads some thousand items at a time.
 struct Sessions<'s> {
     store: &'s Store,
     batch_id: Uuid,
-    /// The last item that was read: its session and its job.
+    /// Session and job of the last item read.
     after: (Uuid, Uuid),
     items: VecDeque<AskedOfPanel>,
-    /// Whether there are no more items to be read.
     read: bool,
 }
 
@@ -122,7 +120,6 @@ impl<'s> Sessions<'s> {
         }
     }
 
-    /// All items of the next session.
     async fn next(&mut self) -> Result<Option<Vec<AskedOfPanel>>, StoreError> {
         let mut session: Vec<AskedOfPanel> = Vec::new();
         loop {
@@ -151,7 +148,7 @@ impl<'s> Sessions<'s> {
     }
 }
 
-/// What all panels of a batch come to. Real scores alone count where there are any: which they are is known at the end.
+/// Totals over all panels of a batch. If there are real scores, only they count, which is known only at the end.
 #[derive(Default)]
 struct Whole {
     purpose: Option<Purpose>,
@@ -216,7 +213,7 @@ impl Whole {
     }
 }
 
-/// The next panels, at most `limit`, and the session that the next page comes behind, if there is one.
+/// Returns up to `limit` panels, and the last session if another page follows.
 async fn page(
     mut sessions: Sessions<'_>,
     basis: Basis,
@@ -245,7 +242,7 @@ fn votes(session: &[AskedOfPanel]) -> Vec<Vote<&str>> {
         .iter()
         .filter_map(|item| {
             Some(Vote {
-                judge: item.judge.as_deref().unwrap_or(NAMELESS),
+                judge: item.judge.as_deref().unwrap_or(NO_JUDGE),
                 total: item.total?,
             })
         })
@@ -260,7 +257,7 @@ fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> wire::Panel {
         let total = item.total?;
         Some(wire::Vote {
             job_id: item.job_id,
-            judge: item.judge.clone().unwrap_or_else(|| NAMELESS.to_owned()),
+            judge: item.judge.clone().unwrap_or_else(|| NO_JUDGE.to_owned()),
             total,
             rating: Rating::from_total(total),
         })
@@ -285,7 +282,7 @@ fn panel(session: &[AskedOfPanel], votes: &[Vote<&str>]) -> wire::Panel {
 
 fn summary(figures: PanelFigures, met: &BTreeMap<Option<String>, RatingsMet>) -> PanelSummary {
     let agreement = |judge: &str| {
-        let of = |name: &Option<String>| name.as_deref().unwrap_or(NAMELESS) == judge;
+        let of = |name: &Option<String>| name.as_deref().unwrap_or(NO_JUDGE) == judge;
         let met = met.iter().find(|(name, _)| of(name));
         met.map_or_else(Vec::new, |(_, met)| scales(met))
     };

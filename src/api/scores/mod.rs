@@ -1,4 +1,4 @@
-//! A session's score: ask for it, read it, read those before it. Asking never blocks unless the client prefers to wait.
+//! Scores of a session: request, current score, history. A request doesn't block unless the client prefers to wait.
 
 pub(crate) mod view;
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::MAY_BE_LEFT_OUT;
+use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
 use crate::api::http::links::{begun, job_path, job_ref};
@@ -34,18 +34,19 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         .routes(routes!(one_score))
 }
 
-/// Asks for a session's score.
+/// Requests a session's score.
 ///
-/// Answers at once: 200 with the score if there is one, else 202 with the job. `Prefer: wait=N` holds the answer back
-/// until the job has ended or N seconds are over. A simulated score counts only where the judge is simulated, too. A session that isn't here, or hadn't ended when it came from TARSy, is
-/// fetched from `history.base_url` first, if that is set. An older score stays readable until the new one is recorded.
+/// Responds immediately: 200 with an existing score, or 202 with the job. `Prefer: wait=N` delays the response until
+/// the job has ended or N seconds are over. An existing simulated score counts only if the judge is simulated. A
+/// session that isn't stored, or hadn't ended when imported from TARSy, is first fetched from `history.base_url`, if
+/// configured. An older score stays readable until the new one is stored.
 #[utoipa::path(
     post, path = SCORE, tag = "scoring", operation_id = "score_session",
     params(
         ("session_id" = Uuid, Path, description = "The session"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
     ),
-    request_body(content = ScoreRequest, description = MAY_BE_LEFT_OUT, example = json!({"force_rescore": false})),
+    request_body(content = ScoreRequest, description = OPTIONAL_BODY, example = json!({"force_rescore": false})),
     responses(
         (status = 200, description = "The score", body = Score),
         (status = 202, description = "The job that will make the score", body = JobRef, headers(
@@ -75,7 +76,7 @@ async fn score_session(
     prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
 }
 
-/// Asks for a session's score; a fault of `body` is told after those of the session.
+/// Requests a session's score. Errors of the session take precedence over those of `body`.
 pub(crate) async fn ask(
     api: Authorized,
     (session_id, body): (String, Result<ScoreRequest, ApiError>),
@@ -88,7 +89,7 @@ pub(crate) async fn ask(
     };
     let (criteria_hash, force) = match read.await {
         Ok(read) => read,
-        Err(fault) => return Err(subject_first(&api, session_id, fault).await),
+        Err(fault) => return Err(check_session_first(&api, session_id, fault).await),
     };
     let by = api.caller.requester(FaultStatus::BadRequest)?;
     let request = ScoreSession {
@@ -103,8 +104,8 @@ pub(crate) async fn ask(
     Ok(api.enqueue.score_session(&request).await?)
 }
 
-/// A session that can't be scored is told before a fault of the body.
-async fn subject_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> ApiError {
+/// Returns the error of a session that can't be scored, or else the error of the body.
+async fn check_session_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> ApiError {
     if !matches!(fault, ApiError::Invalid { .. }) {
         return fault;
     }
@@ -134,12 +135,12 @@ async fn answer(state: &ApiState, asked: Enqueued, prefer: Prefer) -> Result<Res
     }
 }
 
-/// What a job that ended while the client waited came to.
+/// Returns the response for a job that ended during the wait.
 async fn outcome(state: &ApiState, job: Box<Job>) -> Result<Response, ApiError> {
     match job.state {
         JobState::Failed => Err(ApiError::JudgeFailed(job)),
         JobState::Cancelled => Err(ApiError::JobCancelled(job)),
-        // The row can only have become active again by a retry.
+        // Only a retry can have reactivated the row.
         JobState::Queued | JobState::Running | JobState::Waiting => Ok(accepted(&job)),
         JobState::Succeeded => {
             let session_id = job
@@ -167,7 +168,6 @@ fn score(state: &ApiState, row: SessionScoreRow) -> Score {
     view::score(row, &state.enqueue.current_criteria().hash.0)
 }
 
-/// 202 with the job in short.
 pub(crate) fn accepted(job: &Job) -> Response {
     begun(StatusCode::ACCEPTED, &job_path(job.job_id), job_ref(job))
 }
@@ -213,7 +213,7 @@ pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score,
     Ok(score(state, row))
 }
 
-/// Reads one score, whether or not it is its session's current one.
+/// Reads a score, current or not.
 #[utoipa::path(
     get, path = "/api/v1/scores/{score_id}", tag = "scoring", operation_id = "get_score_by_id",
     params(("score_id" = Uuid, Path, description = "The score")),
@@ -229,7 +229,6 @@ async fn one_score(
     Ok(Json(read(&state, &score_id).await?))
 }
 
-/// One score, whether or not it is its session's current one.
 pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersion, ApiError> {
     let score_id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
     let row = state.store.scores().get(score_id).await?;
@@ -238,7 +237,7 @@ pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersio
     Ok(view::version(row, &current.hash.0))
 }
 
-/// Lists every score of a session, newest first.
+/// Lists all scores of a session, newest first.
 #[utoipa::path(
     get, path = "/api/v1/scoring/sessions/{session_id}/scores", tag = "scoring", operation_id = "list_scores",
     params(("session_id" = Uuid, Path, description = "The session")),
@@ -257,7 +256,6 @@ async fn scores_of_session(
     Ok(Json(list(&state, &session_id).await?))
 }
 
-/// Every score of a session, newest first.
 pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
     let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
     let rows = state.store.scores().of_session(session_id).await?;

@@ -1,10 +1,10 @@
-//! A session's score as clients see it.
+//! Converts a session's score for clients.
 
 use crate::score::session::Rating;
 use crate::store::SessionScoreRow;
 use crate::wire::{JudgeRef, Score, ScoreVersion};
 
-/// A stored score, seen from the criteria that are current now.
+/// Converts a stored score, relative to the current criteria.
 pub(crate) fn score(row: SessionScoreRow, current_criteria: &str) -> Score {
     let score = row.score;
     Score {
@@ -32,7 +32,7 @@ pub(crate) fn score(row: SessionScoreRow, current_criteria: &str) -> Score {
     }
 }
 
-/// The same with what has become of it.
+/// Like [`score`], with purpose and replacement time.
 pub(crate) fn version(row: SessionScoreRow, current_criteria: &str) -> ScoreVersion {
     ScoreVersion {
         purpose: row.purpose,
@@ -41,7 +41,7 @@ pub(crate) fn version(row: SessionScoreRow, current_criteria: &str) -> ScoreVers
     }
 }
 
-/// Changes when the score does, or its criteria stop being current. Weak, since answers may be compressed.
+/// Returns an ETag that changes with the score or when its criteria are no longer current. Weak, because responses may be compressed.
 pub(crate) fn etag(score: &Score) -> String {
     let criteria = if score.is_current_criteria {
         "current"

@@ -1,4 +1,4 @@
-//! Which sessions: the same filters wherever sessions are chosen.
+//! Session filters, shared by all routes that select sessions.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -9,59 +9,55 @@ use crate::score::session::Rating;
 use crate::store::{SessionFilter, SessionOrder};
 use crate::wire::{Scored, SessionStatus};
 
-/// The most ids that one filter may name.
 const MAX_IDS: usize = 500;
 
-/// The query parameters of the list of sessions, for the document.
+/// Query parameters of the list of sessions, for the document.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "only its description is used")]
 pub(crate) struct SessionQuery {
-    /// Part of an alert type, agent or author, or what an id or an `external_id` begins with; case-insensitive but for `external_id`.
+    /// Part of an alert type, agent or author, or a prefix of an id or `external_id`. Case-insensitive except for `external_id`.
     q: Option<String>,
-    /// Where the session stands.
     status: Option<SessionStatus>,
     /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
     #[param(pattern = "^(yes|no|running|failed)$")]
     scored: Option<String>,
-    /// The current score's rating.
+    /// Rating of the current score.
     rating: Option<Rating>,
-    /// Current score at least, 0-100.
+    /// Minimum current score, 0-100.
     #[param(maximum = 100)]
     min_score: Option<u8>,
-    /// Current score at most, 0-100.
+    /// Maximum current score, 0-100.
     #[param(maximum = 100)]
     max_score: Option<u8>,
-    /// `current`, `not_current`, or a hash of 64 hex digits, at least its first 8: the criteria of the current score.
+    /// Criteria of the current score: `current`, `not_current`, 64 hex digits, or a prefix of at least 8.
     criteria: Option<String>,
-    /// The current score misses this tool; its spelling doesn't matter.
+    /// Tool listed as missing by the current score, in any spelling.
     missing_tool: Option<String>,
-    /// Has this label.
     tag: Option<String>,
-    /// The agent's name, whole.
+    /// Exact agent name.
     agent: Option<String>,
-    /// The alert type, whole.
+    /// Exact alert type.
     alert_type: Option<String>,
-    /// `true`: people rated it, or a score of it.
+    /// `true`: only sessions with a human rating of them or of a score.
     rated: Option<bool>,
-    /// Completed (else first seen) at or after, RFC 3339.
+    /// Completed (if not completed, created) at or after this time, RFC 3339.
     from: Option<DateTime<Utc>>,
-    /// Completed (else first seen) before, RFC 3339.
+    /// Completed (if not completed, created) before this time, RFC 3339.
     to: Option<DateTime<Utc>>,
-    /// Only these: ids separated by commas, at most 500.
+    /// Comma-separated ids, at most 500.
     ids: Option<String>,
-    /// `newest` (completed, else first seen), `lowest_score` or `highest_score`, which list only sessions with a score;
-    /// default `newest`.
+    /// `newest` (completed or created; default), `lowest_score` or `highest_score`. The last two list only sessions with a score.
     #[param(inline)]
     sort: Option<SessionOrder>,
-    /// How many, 1-500; default 50.
+    /// Page size, 1-500; default 50.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// Takes the filters out of a query; faults stay with the query. A hash may still be the beginning of one.
+/// Parses the filters of a query. Errors are collected in `params`. A hash may still be a prefix.
 pub(crate) fn session_filter(params: &mut Params, current_criteria: &str) -> SessionFilter {
     let ratings = Rating::ALL.iter().map(|rating| (rating.as_str(), *rating));
     let ratings: Vec<_> = ratings.collect();

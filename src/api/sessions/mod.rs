@@ -1,4 +1,4 @@
-//! Sessions: put one, read one, list and filter. Putting a session stores it and scores nothing.
+//! Sessions: put, read, delete, list and filter. Storing a session doesn't score it.
 
 pub(crate) mod filter;
 
@@ -16,7 +16,7 @@ use self::filter::{SessionQuery, session_filter};
 use crate::api::ApiState;
 use crate::api::criteria::named::beginning;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::{JsonText, beside, collect};
+use crate::api::http::body::{JsonText, collect, spawn_blocking_if_large};
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, PathId, uuid};
@@ -109,10 +109,10 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
     }
 }
 
-/// Stores a session, or replaces it; its scores and jobs stay. Nothing is scored by this.
+/// Creates or replaces a session. Its scores and jobs are preserved. Doesn't score it.
 ///
-/// With a field `format` (`messages`, `spans`, `langsmith`, `inspect`) the other fields are those of that format, and hold one
-/// session: `{"format": "messages", "messages": [..]}`.
+/// With a field `format` (`messages`, `spans`, `langsmith`, `inspect`), the other fields have that format and contain
+/// one session: `{"format": "messages", "messages": [..]}`.
 #[utoipa::path(
     put, path = SESSION, tag = "sessions",
     params(("session_id" = Uuid, Path, description = "The session")),
@@ -149,7 +149,6 @@ async fn put_session(
     Ok((status, location, Json(put)).into_response())
 }
 
-/// Stores a session that stands in JSON.
 pub(crate) async fn put(
     api: Authorized,
     session_id: String,
@@ -162,7 +161,7 @@ pub(crate) async fn put(
             .and_then(|input| input.into_record(session_id, "api"))
             .map_err(invalid)
     };
-    let session = beside(length, read).await?;
+    let session = spawn_blocking_if_large(length, read).await?;
     let now = api.clock.now();
     let outcome = api.store.sessions().put(&session, now).await?;
     Ok(put_of(&session, outcome))
@@ -179,11 +178,11 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
     }
 }
 
-/// Stores the sessions of a file: all of them, or none. Nothing is scored by this.
+/// Stores the sessions of a file: all or none. Doesn't score them.
 ///
-/// The file is JSON (a session, a list of them) or JSON Lines, in our own form or in another `format`: conversations of model APIs and
+/// The file is JSON (a session, or a list of them) or JSON Lines, in Gavel's format or another `format`: conversations of model APIs and
 /// agent frameworks, spans of OpenInference or OpenTelemetry, runs of LangSmith, Langfuse or Braintrust, logs of Inspect, session files
-/// of Claude Code or Codex. A session whose id is no UUID gets one of ours, always the same, and keeps its own as `external_id`.
+/// of Claude Code or Codex. A session with an id that isn't a UUID gets a deterministic UUID, and its own id as `external_id`.
 #[utoipa::path(
     post, path = SESSIONS, tag = "sessions",
     params(("format" = inline(Option<SessionFormat>), Query, description = "The tool's format; left out, the first object of a known form decides")),
@@ -221,7 +220,7 @@ async fn put_sessions(
     Ok(Json(put_file(api, format, chunks, &parts.headers).await?))
 }
 
-/// Stores the sessions of a file that comes in these chunks.
+/// Stores the sessions of a file that arrives in chunks.
 pub(crate) async fn put_file<E: std::error::Error + 'static>(
     api: Authorized,
     format: Option<SessionFormat>,
@@ -233,7 +232,7 @@ pub(crate) async fn put_file<E: std::error::Error + 'static>(
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
     memory.take(weight).await?;
     let read = move || parse_session_file("", &bytes, format).map_err(invalid);
-    let sessions = beside(length, read).await?;
+    let sessions = spawn_blocking_if_large(length, read).await?;
     let mut records = Vec::with_capacity(sessions.len());
     for session in sessions {
         let id = session.session_id.unwrap_or_default(); // the parser asks for it
@@ -262,7 +261,7 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
     }
 }
 
-/// Reads a session, whole.
+/// Reads a session with its conversation.
 #[utoipa::path(
     get, path = SESSION, tag = "sessions",
     params(
@@ -283,7 +282,6 @@ async fn get_session(
     json_or_unchanged(&headers, &read(&state, &session_id).await?)
 }
 
-/// One session, whole.
 pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, ApiError> {
     let session_id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
     let session = state.store.sessions().get(session_id).await?;
@@ -291,9 +289,9 @@ pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, 
     Ok(whole(session, state.enqueue.score_only()))
 }
 
-/// Deletes a session with all that was made of it: scores, ratings, jobs, judge calls, cached replies. It can't be undone.
+/// Deletes a session with its scores, ratings, jobs, judge calls and cached replies. It can't be undone.
 ///
-/// Sums that don't name it stay: costs by day, and the figures of batches that have ended. Its day is counted anew without it.
+/// Aggregates that don't name it are preserved: costs by day, and results of ended batches. The statistics of its day are updated.
 #[utoipa::path(
     delete, path = SESSION, tag = "sessions",
     params(("session_id" = Uuid, Path, description = "The session")),
@@ -339,10 +337,10 @@ pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), Ap
     }
 }
 
-/// Lists sessions, newest first unless `sort` says otherwise; every other parameter narrows.
+/// Lists sessions, newest first unless `sort` is set. All other parameters are combined by AND.
 ///
-/// A page may be shorter than `limit`, even empty, and have a `next_cursor`: then few of the thousands of sessions that it
-/// looked at have what is asked for, and the next page goes on behind them.
+/// A page with a `next_cursor` may be shorter than `limit`, even empty: few of the thousands of sessions read match the
+/// filters. The next page continues after them.
 #[utoipa::path(
     get, path = SESSIONS, tag = "sessions",
     params(SessionQuery),
@@ -357,7 +355,6 @@ async fn list_sessions(
     Ok(Json(list(&state, params).await?))
 }
 
-/// The sessions that these parameters of the list choose.
 pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Sessions, ApiError> {
     let current = state.enqueue.current_criteria();
     let mut filter = session_filter(&mut params, &current.hash.0);

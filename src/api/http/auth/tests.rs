@@ -1,5 +1,3 @@
-//! Tokens, scopes and addresses, without a server.
-
 use super::*;
 
 const HERE: &str = "127.0.0.1:8080";
@@ -27,7 +25,7 @@ fn error(settings: &AuthSettings, bind: &str) -> String {
 }
 
 #[test]
-fn a_public_bind_needs_tokens_or_a_word_that_it_does_not() {
+fn public_bind_needs_tokens_or_opt_out() {
     let text = error(&settings(&[]), PUBLIC);
     assert!(
         text.contains("auth.tokens") && text.contains("insecure_no_auth"),
@@ -49,7 +47,7 @@ fn a_public_bind_needs_tokens_or_a_word_that_it_does_not() {
 }
 
 #[test]
-fn a_bad_token_line_is_named_by_its_place_and_never_shown() {
+fn invalid_token_line_is_located_but_not_shown() {
     for (lines, part) in [
         (vec!["secret-token"], "name:scopes:token"),
         (
@@ -75,7 +73,7 @@ fn a_bad_token_line_is_named_by_its_place_and_never_shown() {
 }
 
 #[test]
-fn a_token_may_hold_colons_and_its_widest_scope_includes_the_others() {
+fn token_allows_colons_and_widest_scope_includes_others() {
     let auth = auth_of(
         &settings(&["ci:read,admin:a:b:c:0123456789"]),
         &[],
@@ -89,7 +87,7 @@ fn a_token_may_hold_colons_and_its_widest_scope_includes_the_others() {
 }
 
 #[test]
-fn tokens_are_read_from_a_file_with_comments() {
+fn reads_tokens_from_file_with_comments() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(
         file.path(),
@@ -105,7 +103,7 @@ fn tokens_are_read_from_a_file_with_comments() {
 }
 
 #[test]
-fn a_reload_that_would_change_more_than_tokens_is_refused_and_keeps_those_there_are() {
+fn rejected_reload_keeps_current_tokens() {
     let tokens = Tokens::default();
     let ci = settings(&["ci:read:the-token-of-ci-01"]);
     tokens.load(&ci).unwrap();

@@ -1,4 +1,4 @@
-//! What a connection is at, as its bodies tell: whether a client sends, and whether it takes.
+//! Tracks the activity of a connection through its bodies: whether the client sends or reads.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,25 +9,22 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http_body::{Frame, SizeHint};
 use tokio::sync::watch;
 
-/// An answer is handed on in pieces of so many bytes at most, each when the client has taken most of those before it. What is handed on
-/// counts as sent.
+/// Maximum size of a response piece. A piece is passed on once the client has read most of the earlier ones. A piece
+/// that is passed on counts as sent.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
-/// What a connection is at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// No request is under way.
+    /// No active request.
     #[default]
     Idle,
-    /// A handler has a request.
     Handled,
-    /// It waits for the client's body.
+    /// Waiting for the client's body.
     Awaited,
-    /// An answer is on its way to the client.
     Sent,
 }
 
-/// An answer on its way, until this goes.
+/// Marks a response as being sent until dropped.
 pub(super) struct Sending(Arc<watch::Sender<Activity>>);
 
 impl Sending {
@@ -36,8 +33,8 @@ impl Sending {
         Self(activity)
     }
 
-    /// Something is taken: a silence begins anew.
-    pub(super) fn goes_on(&self) {
+    /// Restarts the timeout after progress.
+    pub(super) fn record_progress(&self) {
         self.0.send_replace(Activity::Sent);
     }
 }
@@ -48,12 +45,12 @@ impl Drop for Sending {
     }
 }
 
-/// A request's body, which counts as awaited from where its reader must wait until [`PIECE_BYTES`] more are there, or its end: a byte now and
-/// then is no progress.
+/// A request body. It counts as awaited while its reader waits for [`PIECE_BYTES`] more bytes or the end, because
+/// single bytes are no progress.
 pub(super) struct AwaitedBody {
     body: Body,
     activity: Arc<watch::Sender<Activity>>,
-    /// How many bytes came since it is awaited.
+    /// Number of bytes received since then.
     came: usize,
 }
 
@@ -66,8 +63,8 @@ impl AwaitedBody {
         }
     }
 
-    fn tell(&self, before: Activity, now: Activity) {
-        // An answer may be on its way before its request is read.
+    fn mark(&self, before: Activity, now: Activity) {
+        // A response may start before its request is read.
         self.activity.send_if_modified(|activity| {
             let is_before = *activity == before;
             if is_before {
@@ -88,15 +85,15 @@ impl http_body::Body for AwaitedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
-            Poll::Pending => self.tell(Activity::Handled, Activity::Awaited),
+            Poll::Pending => self.mark(Activity::Handled, Activity::Awaited),
             Poll::Ready(Some(Ok(frame))) => {
                 self.came += frame.data_ref().map_or(0, Bytes::len);
                 if self.came >= PIECE_BYTES || self.body.is_end_stream() {
                     self.came = 0;
-                    self.tell(Activity::Awaited, Activity::Handled);
+                    self.mark(Activity::Awaited, Activity::Handled);
                 }
             }
-            Poll::Ready(Some(Err(_)) | None) => self.tell(Activity::Awaited, Activity::Handled),
+            Poll::Ready(Some(Err(_)) | None) => self.mark(Activity::Awaited, Activity::Handled),
         }
         polled
     }
@@ -110,8 +107,8 @@ impl http_body::Body for AwaitedBody {
     }
 }
 
-/// A body in pieces of [`PIECE_BYTES`] at most. How long it is stands in the answer's head already.
-pub(super) fn in_pieces(body: Body) -> Body {
+/// Splits a body into pieces of at most [`PIECE_BYTES`]. Its length is already in the response head.
+pub(super) fn split_body(body: Body) -> Body {
     let longest = body.size_hint().upper();
     let is_small = longest.is_some_and(|bytes| bytes <= PIECE_BYTES as u64);
     if is_small || body.is_end_stream() {

@@ -1,14 +1,13 @@
-//! The types of problem: one table, from which `/openapi.json` tells them.
+//! Problem types: one table, also used by `/openapi.json`.
 
-/// One type of problem, as the docs list it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProblemType {
-    /// The last part of its `type`.
+    /// Last part of its `type`.
     pub slug: &'static str,
     pub statuses: &'static [u16],
-    /// One line, the same every time.
+    /// Fixed one-line title.
     pub title: &'static str,
-    /// When it happens, and what to do about it.
+    /// Cause and remedy.
     pub meaning: &'static str,
 }
 
@@ -26,7 +25,6 @@ const fn row(
     }
 }
 
-/// Every type of problem that the API answers.
 #[rustfmt::skip]
 pub const ALL: &[ProblemType] = &[
     row("invalid-request", &[400, 422], "The request is not valid", "A body, path, query parameter or header has a fault; `errors` names each with a JSON pointer. 400 on the scoring routes of sessions, 422 elsewhere."),
@@ -81,7 +79,6 @@ pub const ALL: &[ProblemType] = &[
     row("storage-full", &[503], "The database's disk is full", "Make room on the disk of the database (of `gavel up`: the disk of its data folder), then try again; no restart is needed. Nothing of this request was written. Jobs that were accepted before are kept and go on by themselves."),
 ];
 
-/// The row of [`ALL`] with that name.
 pub(crate) fn problem_type(slug: &str) -> ProblemType {
     const UNLISTED: ProblemType = row("internal", &[500], "A bug in gavel", "");
     ALL.iter()

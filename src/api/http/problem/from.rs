@@ -1,4 +1,4 @@
-//! What errors of the store and of enqueue are to a client.
+//! Maps errors of the store and of enqueue to problems.
 
 use super::{ApiError, FaultStatus, RequestFault};
 use crate::enqueue::EnqueueError;

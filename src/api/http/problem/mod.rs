@@ -1,7 +1,7 @@
-//! What a client is told when something is refused or fails: RFC 9457 problem documents with stable types.
+//! Error responses: RFC 9457 problem documents with stable types.
 //!
-//! One variant per type of problem. [`ALL`] is the list that the docs are made from. A problem never carries a database's
-//! words, a prompt, a reply or a token.
+//! One variant per problem type. The docs are generated from [`ALL`]. A problem never contains a database error, a
+//! prompt, a reply or a token.
 
 mod catalogue;
 mod from;
@@ -19,21 +19,21 @@ use catalogue::problem_type;
 pub use catalogue::{ALL, ProblemType};
 
 pub const MEDIA_TYPE: &str = "application/problem+json";
-/// How long a client should stay away from a service that can't take it now, seconds.
+/// `Retry-After` of an overloaded service, seconds.
 const RETRY_AFTER_S: u64 = 5;
-/// How long it should leave a request with its key alone, seconds.
+/// `Retry-After` of a request with a key in use, seconds.
 const KEY_RETRY_AFTER_S: u64 = 2;
 
-/// What a batch may be declared as.
+/// Supported media types of a batch.
 const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
      application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
-/// A field of a form that can't be read.
+/// Returns the error of an invalid form field.
 pub(crate) fn of_field(name: &str, fault: &str) -> ApiError {
     ApiError::fault(FaultStatus::Unprocessable, format!("/{name}"), fault)
 }
 
-/// Parameters of a page's address that are wrong, each with its fault.
+/// Returns the error of invalid query parameters of a page.
 pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) -> ApiError {
     let fault = |(name, message): (String, String)| RequestFault {
         pointer: format!("/{}", escape(&name)),
@@ -45,7 +45,7 @@ pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) 
     }
 }
 
-/// A response without a body: the document rides in the extensions until the outer layer, which knows the path, writes it.
+/// Creates a response without a body. The outer layer takes the document from the extensions, adds the path and writes it.
 pub(crate) fn response(problem: Problem) -> Response {
     let mut response = StatusCode::from_u16(problem.status)
         .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -59,73 +59,69 @@ pub(crate) fn response(problem: Problem) -> Response {
     response
 }
 
-/// Which status an invalid request gets.
+/// Status of an invalid request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultStatus {
-    /// 400: the scoring routes of sessions, as their origin has it.
+    /// 400: scoring routes of sessions, compatible with the original API.
     BadRequest,
-    /// 422: everywhere else.
+    /// 422: all other routes.
     Unprocessable,
 }
 
-/// Everything that a handler may answer instead of what was asked for.
 #[derive(Debug)]
 pub(crate) enum ApiError {
     /// 400 or 422.
     Invalid {
-        /// Which of the two.
         fault_status: FaultStatus,
         faults: Vec<RequestFault>,
     },
     SessionNotCompleted(String),
     NothingToJudge(String),
-    /// 401: why.
+    /// 401, with the reason.
     Unauthorized(&'static str),
-    /// 403: the scope that lacks.
+    /// 403: missing scope.
     Forbidden {
-        /// The scope's name.
         needed: &'static str,
         token: String,
     },
-    /// 403: why not, by the groups that a proxy names.
+    /// 403: rejected by the user's groups, with the reason.
     NotAllowed(String),
-    /// 403: why.
+    /// 403, with the reason.
     CrossSite(String),
-    /// 403: a page's form.
+    /// 403: outdated form of a page.
     StaleForm,
-    /// 404: no route.
+    /// 404: unknown route.
     NoRoute,
     SessionNotFound(Uuid),
     NotScored {
         session_id: Uuid,
-        /// The active, else the last failed job.
+        /// The active job, or the last failed one.
         job: Option<Box<Job>>,
     },
     ScoreNotFound(Uuid),
     JobNotFound(JobId),
     BatchNotFound(Uuid),
-    /// 404: the batch, and the place.
+    /// 404: batch id and item index.
     BatchItemNotFound(Uuid, u32),
     CriteriaNotFound(String),
     JudgeNotFound {
         name: String,
-        /// The names there are.
         known: Vec<String>,
     },
     ImportNotFound(Uuid),
-    /// 404: a webhook or a delivery, and which.
+    /// 404: `webhook` or `delivery`, and its id.
     WebhookNotFound(&'static str, Uuid),
     MethodNotAllowed,
-    /// 408: after so many seconds.
+    /// 408, with the timeout in seconds.
     BodyTimeout(u64),
-    /// 408: nothing more of it came for a while.
+    /// 408: no more data arrived in time.
     BodySilent,
     InProgress(Box<Job>),
     /// 409: retry.
     JobNotFailed(Box<Job>),
     /// 409: cancel.
     JobEnded(Box<Job>),
-    /// 409: while the client waited.
+    /// 409: cancelled while the client waited.
     JobCancelled(Box<Job>),
     /// 409: cancel.
     ImportEnded {
@@ -136,73 +132,70 @@ pub(crate) enum ApiError {
     BatchState {
         batch_id: Uuid,
         state: BatchState,
-        /// What was asked.
         verb: &'static str,
     },
-    /// 409: resume a batch that has spent its budget.
+    /// 409: resume of a batch with a used-up budget.
     BatchBudget(String),
-    /// 409: resume; which cap is reached, and until when.
+    /// 409: resume; which spending limit is reached, and until when.
     JudgeCapped(String),
-    /// 409: another request with the key is under way.
+    /// 409: another request with the key is active.
     KeyInUse,
-    /// 422: the key stands for another request.
+    /// 422: the key belongs to another request.
     KeyReused,
     TooLarge {
-        /// What is too large: `/conversation`, or empty for the whole body.
+        /// JSON pointer: `/conversation`, or empty for the entire body.
         pointer: &'static str,
-        /// The most that is taken, bytes.
         max: usize,
     },
-    /// 413: a batch; the most that is taken, bytes.
+    /// 413: maximum size of a batch, bytes.
     BatchTooLarge(usize),
-    /// 415: what was declared.
+    /// 415: the declared type.
     UnsupportedMediaType(Option<String>),
-    /// 415: what a batch was declared as.
+    /// 415: the declared type of a batch.
     BatchMediaType(Option<String>),
     /// 421: the Host.
     HostNotAllowed(String),
     HeadersTooLarge,
-    /// 500: what was attempted; goes to the log alone.
+    /// 500: the failed operation; only logged.
     Internal(String),
     /// 429: wrong tokens.
     TooManyAttempts,
     JudgeFailed(Box<Job>),
-    /// 502: which session, and why.
+    /// 502: session and reason.
     HistoryUnusable(String),
     HistoryUnavailable(SourceProblem),
     HistoryNotConfigured,
     Disabled(String),
     JudgeNotConfigured(JudgeProblem),
-    /// 503: how many connections may have a request under way.
+    /// 503: maximum number of active requests.
     TooManyConnections(usize),
-    /// 503: how many reports may be made at once.
+    /// 503: maximum number of concurrent reports.
     TooManyReports(usize),
-    /// 413: more memory than there is for it, bytes.
+    /// 413: exceeds the memory budget, bytes.
     TooHeavy {
         weight: u64,
         most: u64,
     },
-    /// 503: others have the memory.
+    /// 503: other requests use the memory.
     MemoryBusy,
-    /// 503: how many streams there may be.
+    /// 503: maximum number of streams.
     TooManyStreams(usize),
-    /// 503: why; nothing of the batch is left.
+    /// 503: the reason; nothing of the batch is stored.
     BatchGivenUp(&'static str),
-    /// 503: what was attempted; goes to the log alone.
+    /// 503: the failed operation; only logged.
     DatabaseUnavailable(String),
-    /// 503: what was attempted; goes to the log alone.
+    /// 503: the failed operation; only logged.
     StorageFull(String),
-    /// 504: the job that goes on.
+    /// 504: the job, which continues.
     JudgeSlow(Box<Job>),
 }
 
 impl ApiError {
-    /// The same, of a route whose faults are 422.
+    /// Sets the status of invalid input to 422.
     pub(crate) fn unprocessable(self) -> Self {
         self.with_status(FaultStatus::Unprocessable)
     }
 
-    /// The same, of a route whose faults have this status.
     pub(crate) fn with_status(self, fault_status: FaultStatus) -> Self {
         if let Self::Invalid { faults, .. } = self {
             return Self::Invalid {
@@ -227,7 +220,6 @@ impl ApiError {
         }
     }
 
-    /// When to try again, seconds.
     fn retry_after_s(&self) -> Option<u64> {
         if let Self::DatabaseUnavailable(_)
         | Self::StorageFull(_)
@@ -265,12 +257,12 @@ impl ApiError {
         }
     }
 
-    /// Whether it says that there is no such thing.
+    /// Returns whether the status is 404.
     pub(crate) fn is_absence(&self) -> bool {
         self.problem().status == StatusCode::NOT_FOUND.as_u16()
     }
 
-    /// Writes to the log what no client may read.
+    /// Logs details that clients must not see.
     pub(crate) fn log(&self) {
         if let Self::Internal(reason) = self {
             tracing::error!(reason, "request failed");
@@ -281,7 +273,7 @@ impl ApiError {
         }
     }
 
-    /// The document, but for what only the layers know: the path and the request's id.
+    /// Returns the document without path and request id, which only the layers know.
     pub(crate) fn problem(&self) -> Problem {
         let kind = problem_type(self.slug());
         let failure = if let Self::JudgeFailed(job) = self {
@@ -356,7 +348,6 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A key as a part of a JSON pointer.
 pub(crate) fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

@@ -1,16 +1,15 @@
-//! What each problem is called, and what it says this time. Never a database's words: those go to the log.
+//! Type names and messages of problems. Database errors appear only in the log.
 
 use uuid::Uuid;
 
 use super::{ApiError, RequestFault};
 use crate::job::Job;
 
-/// What is said of a key whose first request goes on.
+/// Message for a key with an active first request.
 const KEY_IN_USE: &str =
     "a request with this Idempotency-Key is under way; try again to get its answer";
 
 impl ApiError {
-    /// The type's name.
     pub(crate) fn slug(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "invalid-request",
@@ -68,7 +67,6 @@ impl ApiError {
         }
     }
 
-    /// What happened this time, in words for the client.
     pub(crate) fn detail(&self) -> String {
         match self {
             Self::Invalid { faults, .. } => invalid(faults),
@@ -200,8 +198,7 @@ const NO_HISTORY: &str = "set history.base_url (GAVEL_HISTORY_BASE_URL), or name
 const STALE_FORM: &str =
     "the form was made before this browser lost or changed its cookie, and nothing was done";
 
-/// How many faults of a file are told.
-const MOST_SHOWN: usize = crate::enqueue::FAULTS;
+const MAX_REPORTED_ERRORS: usize = crate::enqueue::FAULTS;
 
 fn media_type(declared: Option<&str>) -> String {
     match declared {
@@ -216,8 +213,8 @@ fn invalid(faults: &[RequestFault]) -> String {
     match faults {
         [one] if one.pointer.is_empty() => one.message.clone(),
         [one] => format!("{}: {}", one.pointer, one.message),
-        // Reading a file ends after so many.
-        many if many.len() >= MOST_SHOWN => {
+        // Reading a file stops after this number.
+        many if many.len() >= MAX_REPORTED_ERRORS => {
             format!("the first {} faults are told; see errors", many.len())
         }
         many => format!("{} faults; see errors", many.len()),
