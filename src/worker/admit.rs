@@ -1,4 +1,4 @@
-//! Between the queue and a run: which lanes are open, and the claim of rows for ids.
+//! Selects the open lanes for the queue and claims the rows of the ids that it returns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::queue::backend::{Admission, Admit, LaneRoom, OpenLane, Refused};
 use crate::queue::{ClaimRequest, Claimed, Push, Queue};
 use crate::store::{DueJob, Ending, Fence, Record, Store, StoreError};
 
-/// How long the list of lanes in the store is believed.
+/// Lifetime of the cached list of lanes.
 const LANES_FRESH: Duration = Duration::from_secs(1);
 
 pub(super) struct StoreAdmit {
@@ -37,9 +37,9 @@ pub(super) struct StoreAdmit {
     pulse: Pulse,
     claims: ClaimRegistry,
     judges: Arc<Judges>,
-    /// Judges that this worker can ask, by configuration.
+    /// Lanes of the configured judges.
     configured: BTreeSet<Lane>,
-    /// Lanes with work that the store named last, and when.
+    /// Lanes with work, as last read from the store, and the time of the read.
     seen: Mutex<(Option<Instant>, BTreeSet<Lane>)>,
     claims_stopped: AtomicBool,
 }
@@ -70,7 +70,7 @@ impl StoreAdmit {
         }
     }
 
-    /// Lanes of judges by name (`entry:model`) that no list in a file names, but that the store has work for.
+    /// Refreshes the lanes of judges (`entry:model`) that have work but aren't listed in the configuration.
     async fn refresh_lanes(&self) {
         {
             let mut seen = self.seen.lock();
@@ -108,7 +108,7 @@ impl StoreAdmit {
             .collect()
     }
 
-    /// Of ids that were not claimed, those whose rows wait for a later time.
+    /// Returns the unclaimed ids whose rows become due later.
     async fn early(
         &self,
         ids: &[JobId],
@@ -155,8 +155,7 @@ impl Admit for StoreAdmit {
     type Item = ClaimedJob;
 
     async fn lanes(&self) -> Vec<OpenLane> {
-        // A worker that others may hold for dead claims nothing: its jobs would run twice. Neither does one whose results
-        // could not be stored.
+        // If other workers may count this one as dead, a job that it claims would run twice. If results can't be stored, runs are wasted.
         if !self.pulse.is_confirmed() || self.outage_stops_claims().await {
             return Vec::new();
         }
@@ -169,7 +168,7 @@ impl Admit for StoreAdmit {
         let refused = |error: StoreError| Refused {
             reason: error.to_string(),
         };
-        // One reading of the clock: what isn't due by it is early by it.
+        // One clock reading for both queries, so that each unclaimed row is either due or early.
         let now = self.clock.now();
         let mut jobs = self.claim(&job_ids, now).await.map_err(refused)?;
         let early = match jobs.len() < ids.len() {
@@ -183,7 +182,7 @@ impl Admit for StoreAdmit {
                     .iter()
                     .position(|taken| taken.job.job_id == claimed.id)?;
                 let taken = jobs.swap_remove(found);
-                // The row's lane counts: it may have become `suspect` since the id was pushed.
+                // Use the lane of the row: it may have changed to `suspect` since the push.
                 Some((
                     Claimed {
                         lane: taken.job.lane.clone(),
@@ -217,7 +216,7 @@ impl Admit for StoreAdmit {
 }
 
 impl StoreAdmit {
-    /// Whether the database takes no results. Logs once why.
+    /// Returns whether claims stop because the database rejects results. Logs only the change.
     async fn outage_stops_claims(&self) -> bool {
         let outage = self.store.known_outage();
         let stops = outage.is_some_and(|known| known.outage.stops_claims());
@@ -231,7 +230,7 @@ impl StoreAdmit {
         stops
     }
 
-    /// Nothing of the job ran, so nothing is spent: its row is as it was before the claim, but for `claim_no`.
+    /// Restores the row of a job that didn't start, except `claim_no`.
     async fn put_back_one(&self, job: &Job) -> Result<(), StoreError> {
         let record = Record {
             fence: Fence {
@@ -318,7 +317,7 @@ impl StoreAdmit {
     }
 }
 
-/// A gate's room as jobs in hand: those whose calls are out, and those that may follow soon.
+/// Converts the room of a gate into the capacity of its lane: calls in flight plus those that may start soon.
 fn room_of(room: Room) -> Option<LaneRoom> {
     let by_pace = room
         .starts
@@ -335,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lanes_room_is_the_least_of_cap_and_pace_and_calls_in_flight_have_theirs() {
+    fn lane_room_is_minimum_of_cap_and_pace() {
         let second = Some(Duration::from_secs(1));
         let room = |in_flight, cap, starts: Option<usize>| {
             room_of(Room {

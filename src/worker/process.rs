@@ -1,8 +1,8 @@
-//! THE pipeline: one run of one claimed job, from its row to the record of its end.
+//! Pipeline of one run of one claimed job, from reading its row to recording its outcome.
 //!
-//! No transaction, lock or shared permit spans the judge call: the claim is committed before, the record is written
-//! after. What a run holds meanwhile is its own concurrency permit. Every step may run
-//! twice; the fence in the record makes the effect happen once.
+//! No transaction, lock or shared permit spans the judge call: the claim is committed before it, the record written
+//! after it. The run keeps only its own concurrency permit. Every step may run twice; the fence in the record makes its
+//! effect happen once.
 
 mod question;
 mod subject;
@@ -31,12 +31,11 @@ use crate::memory::MemoryBudget;
 use crate::score::{Criteria, Fault, Scorable, Scorecard, Unscorable, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
-/// How long a job rests when the store failed for a passing reason.
+/// Delay of a job after a transient store error.
 const STORAGE_REST: TimeDelta = TimeDelta::seconds(1);
-/// How many criteria definitions a worker keeps read; definitions never change.
+/// Maximum cached criteria definitions. Definitions are immutable.
 const CRITERIA_KEPT: usize = 256;
 
-/// What a run needs: the truth, the judges and the time.
 pub struct Pipeline {
     store: Arc<Store>,
     judges: Arc<Judges>,
@@ -46,7 +45,7 @@ pub struct Pipeline {
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
     reading_criteria: tokio::sync::Mutex<()>,
     memory: MemoryBudget,
-    /// In place of the kinds' own deadlines.
+    /// Overrides the deadlines of the kinds.
     deadline: Option<Duration>,
 }
 
@@ -72,14 +71,14 @@ impl Pipeline {
         }
     }
 
-    /// Another deadline for the questions of kinds that have one.
+    /// Overrides the deadline of kinds that have one.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Runs a claimed job once and says how it ended. Never fails: every trouble is an ending.
+    /// Runs a claimed job once and returns its record. Errors become outcomes.
     pub async fn process(&self, job: &Job) -> Record {
         let mut spent = Spent::before(job);
         let ending = match self.judge_it(job, &mut spent).await {
@@ -88,12 +87,12 @@ impl Pipeline {
         self.record(job, spent, ending)
     }
 
-    /// The record of a run that was given up unfinished: the job goes back to the queue.
+    /// Returns the record of an aborted run: the job returns to the queue.
     pub fn given_back(&self, job: &Job) -> Record {
         self.record(job, Spent::before(job), Ending::Requeued)
     }
 
-    /// The record of a run that panicked: a bug of ours, so no second try.
+    /// Returns the record of a run that panicked. A panic is a bug in Gavel, so it isn't retried.
     pub fn panicked(&self, job: &Job) -> Record {
         let failure = Failure {
             class: FailureClass::Internal,
@@ -115,7 +114,7 @@ impl Pipeline {
                     move |scorable: &dyn Scorable| scorable.questions(&criteria, &limits, &nonce);
                 match subject.with(&self.memory, asking).await? {
                     Ok(questions) => questions,
-                    // What is computed of a case doesn't hang on its judge's context window.
+                    // The computed metrics of a case don't depend on its judge's context window.
                     Err(Unscorable::TooLarge(message)) if job.kind.is_case() => {
                         answers.push(Err(too_large(message)));
                         Vec::new()
@@ -123,7 +122,7 @@ impl Pipeline {
                     Err(error) => return Err(failed(class_of_bad(&error), error.to_string())),
                 }
             }
-            // Enqueued without a judge, as none has a part in it.
+            // Enqueued without a judge because no metric needs one.
             None => Vec::new(),
         };
 
@@ -141,7 +140,7 @@ impl Pipeline {
         })
     }
 
-    /// Asks one question, within its deadline where the job's kind has one.
+    /// Asks one question, within the deadline of the job's kind if it has one.
     async fn ask(
         &self,
         job: &Job,
@@ -166,7 +165,7 @@ impl Pipeline {
         let Some(deadline) = deadline else {
             return answer.await;
         };
-        // Boxed: one kind has a deadline, and the runs of all kinds would have room for an answer twice.
+        // Boxed, otherwise the future of every kind would reserve space for the answer twice.
         match deadline.of_answer(Box::pin(answer)).await {
             Ended::InTime(answered) => answered,
             Ended::Over(timeout, used) => {
@@ -178,7 +177,7 @@ impl Pipeline {
         }
     }
 
-    /// An answer, however long it takes, or the ending of a run that must wait.
+    /// Returns the answer without a deadline, or the outcome of a run that must wait.
     async fn answer(
         &self,
         judge: &Judge,
@@ -216,7 +215,7 @@ impl Pipeline {
         if let Some(known) = self.known(hash) {
             return Ok(known);
         }
-        // Read once, however many runs begin together.
+        // Concurrent runs read the definition once.
         let _reading = self.reading_criteria.lock().await;
         if let Some(known) = self.known(hash) {
             return Ok(known);
@@ -244,7 +243,6 @@ impl Pipeline {
         self.criteria.lock().get(hash).cloned()
     }
 
-    /// What a job is about.
     async fn subject(&self, job: &Job) -> Result<Subject, Ending> {
         match job.kind.is_case() {
             false => {
@@ -267,7 +265,7 @@ impl Pipeline {
         }
     }
 
-    /// The job's judge; `None` where it needs none.
+    /// Returns the job's judge, or `None` if it needs none.
     fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
             return match job.kind.is_case() {
@@ -281,7 +279,7 @@ impl Pipeline {
             .map_err(|error| failed(FailureClass::Misconfigured, error.to_string()))
     }
 
-    /// What a store error means for a run: rest and come again, or the end where the row itself is broken.
+    /// Returns the outcome of a store error: retry later, or failure if the row itself is invalid.
     fn rest(&self, error: &StoreError) -> Ending {
         match error {
             StoreError::Unavailable { .. } | StoreError::Schema(_) | StoreError::SharedSessions => {
@@ -320,7 +318,7 @@ impl Pipeline {
     }
 }
 
-/// Keeps a definition; with too many kept, those are let go of.
+/// Caches a definition. A full cache is cleared first.
 fn keep(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Criteria>) {
     if known.len() >= CRITERIA_KEPT {
         known.clear();
@@ -334,7 +332,7 @@ struct Spent {
 }
 
 impl Spent {
-    /// Nothing yet in this run.
+    /// Returns a record without usage.
     fn before(job: &Job) -> Self {
         Self {
             retries: job.retries,
@@ -357,7 +355,7 @@ impl Spent {
     }
 }
 
-/// Whether a provider batch may have collected the job's reply.
+/// Returns whether a provider batch may have collected the job's reply.
 fn precomputed(job: &Job) -> Precomputed {
     match serde_json::from_str::<SessionPayload>(job.payload.text()) {
         Ok(payload) if !job.kind.is_case() && payload.may_be_precomputed => Precomputed::Collected,
@@ -384,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_are_kept_and_never_too_many() {
+    fn criteria_cache_is_bounded() {
         let file = json!({
             "scoring": { "llm_provider": "openai-default" },
             "judge_prompt": "{{SESSION_CONVERSATION}} {{ALERT_DATA}} {{OUTPUT_SCHEMA}}",

@@ -1,8 +1,7 @@
-//! Collects the replies of batches, by their judges' batch endpoints, and then lets the batches run.
+//! Collects the replies of batches through the batch endpoints of their judges, then starts the batches.
 //!
-//! One worker at a time looks after a batch; any takes over. [`chunk::next`] says what becomes of each chunk. What was done is in
-//! the store before the next thing is tried, so that a step may be cut off anywhere. It never scores: the pipeline does, with
-//! the replies that it finds.
+//! One worker at a time processes a batch, and any worker can take over. [`chunk::next`] decides on each chunk. Each result is stored
+//! before the next action, so that a step may be interrupted anywhere. Scoring is left to the pipeline, which finds the collected replies.
 
 mod answers;
 mod chunk;
@@ -28,19 +27,17 @@ use crate::judge::{
 use crate::store::{BatchRow, ChunkRow, Ending, Store, StoreError};
 use crate::wire::{BatchState, ChunkState};
 
-/// The longest time that a batch is left alone, unless its provider asks for more.
+/// Maximum pause of a batch, unless its provider asks for more.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
-/// How replies are collected.
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderBatchOptions {
-    /// Questions in one chunk.
+    /// Questions per chunk.
     pub chunk: usize,
-    /// How long between two looks at a provider's batches.
+    /// Interval of polls of a provider's batches.
     pub poll: Duration,
 }
 
-/// Looks after batches whose replies are collected, until told to stop.
 pub(super) struct ChunkLoop {
     pub(super) store: Arc<Store>,
     pub(super) judges: Arc<Judges>,
@@ -48,23 +45,23 @@ pub(super) struct ChunkLoop {
     pub(super) pipeline: Pipeline,
     pub(super) worker_id: Uuid,
     pub(super) options: ProviderBatchOptions,
-    /// After this silence another worker takes the batch over.
+    /// Silence after which another worker takes over the batch.
     pub(super) silent: Duration,
-    /// Batches that are left alone until then.
+    /// Batches that are paused, with the end of the pause.
     pub(super) rests: HashMap<Uuid, Instant>,
-    /// What led nowhere, by batch and by chunk.
+    /// Failures in a row, by batch and by chunk.
     pub(super) tries: Tries,
-    /// Held while a chunk is sent: cut off, nobody would hear that it arrived, and it might be paid twice.
+    /// Locked while a chunk is sent. If sending were interrupted, its arrival would be unknown, and it might be paid for twice.
     pub(super) sending: Arc<tokio::sync::Mutex<()>>,
 }
 
 enum Trouble {
-    /// The judge's provider: what it said.
+    /// Error of the judge's provider.
     Judge(JudgeError),
     Store(StoreError),
-    /// The run of an item would rest now, since something that it needs is away.
+    /// A dependency of an item's run is unavailable.
     Rests,
-    /// Nobody may ask the judge now: why.
+    /// The judge is stopped, for this reason.
     Stopped(String),
 }
 
@@ -81,7 +78,7 @@ impl From<StoreError> for Trouble {
 }
 
 impl ChunkLoop {
-    /// Works until `stop`, and on until a chunk that is being sent then has arrived; at `hard` it ends at once.
+    /// Runs until `stop`, then finishes sending the current chunk. Ends at once at `hard`.
     pub(super) async fn run(mut self, stop: CancellationToken, hard: CancellationToken) {
         let (poll, sending) = (self.options.poll, self.sending.clone());
         let cut = async {
@@ -140,7 +137,7 @@ impl ChunkLoop {
         Ok(())
     }
 
-    /// What a look came to, in words; `None`: the batch waits for nothing but its provider's answers.
+    /// Returns the batch's status text, or `None` if it only waits for its provider.
     async fn settle(
         &mut self,
         id: Uuid,
@@ -153,7 +150,7 @@ impl ChunkLoop {
                 return Ok(None);
             }
             Err(Trouble::Judge(error)) => error,
-            // Nothing was tried, so the count of failures in a row starts again.
+            // No attempt was made, so the count of failures restarts.
             Err(Trouble::Stopped(why)) => {
                 self.tries.succeeded(id);
                 return Ok(Some(why));
@@ -174,7 +171,7 @@ impl ChunkLoop {
         if is_given_up(tried, now) {
             self.ask_the_rest(id, &error.message).await?;
         }
-        // As long as the provider asks to wait, or twice as long as the last time.
+        // Wait as long as the provider asks, or twice as long as the last time.
         let times = 1 << tried.count.saturating_sub(1).min(10);
         let doubled = self.options.poll.saturating_mul(times);
         let rest = doubled
@@ -192,7 +189,7 @@ impl ChunkLoop {
         leased.await
     }
 
-    /// Says that this worker still looks after the batch; ends when it doesn't any more.
+    /// Renews the lease of the batch. Returns once another worker owns it.
     async fn keep_lease(&self, id: Uuid) {
         loop {
             tokio::time::sleep(self.silent / 3).await;
@@ -202,7 +199,7 @@ impl ChunkLoop {
         }
     }
 
-    /// One look at everything that a batch waits for.
+    /// Processes all chunks of a batch once.
     async fn look_after(&self, id: Uuid) -> Result<(), Trouble> {
         let Some(batch) = self.store.batches().get(id).await? else {
             return Ok(());
@@ -247,7 +244,7 @@ impl ChunkLoop {
             }
             Err(error) => Seen::Trouble(error.message.clone()),
         };
-        // Sent anew, it has another tag: its batch knows how often that was.
+        // A chunk that is sent again has a new tag, so its batch counts the attempts.
         let tried = self.tries.get(match chunk.provider_id {
             Some(_) => chunk.tag,
             None => chunk.batch_id,
@@ -287,7 +284,7 @@ impl ChunkLoop {
         }
     }
 
-    /// Takes a step with a chunk; `over`: its deadline has passed.
+    /// Advances a chunk by one step; `over`: its deadline has passed.
     async fn take(
         &self,
         step: Step,
@@ -380,7 +377,7 @@ impl ChunkLoop {
         failed.await
     }
 
-    /// The question of an item, as its run asks it; `None`: its run fails.
+    /// Returns the question of an item as its run asks it, or `None` if its run fails.
     async fn question(&self, job: &Job) -> Result<Option<Question>, Trouble> {
         match self.pipeline.question(job).await {
             Ok(question) => Ok(Some(question)),
@@ -395,7 +392,6 @@ impl ChunkLoop {
         }
     }
 
-    /// A judge's batch endpoint.
     fn endpoint(&self, judge: &str) -> Result<BatchEndpoint, JudgeError> {
         let known = self.judges.get(judge).ok();
         known.and_then(|judge| judge.batch_endpoint()).ok_or_else(|| {

@@ -1,7 +1,6 @@
-//! The task that fetches: as many ids as there are free slots and their lanes have room for, admitted in one batch, and handed
-//! to the handlers.
+//! Fetcher task: claims ids for free slots in lanes with room, admits them in one batch and sends them to the handlers.
 //!
-//! It never ends before the shutdown and never gives up: whatever fails is logged, and tried again within 2 s.
+//! It runs until the shutdown. Errors are logged and retried within 2 s.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +20,14 @@ use super::source::Unstarted;
 use super::{Admission, Admit, OpenLane};
 use crate::job::{JobId, Lane};
 
-/// The poll that holds when no wake-up arrives, and the pace of looks into an empty lane `suspect` and, while the queue is
-/// away, into a store in which nothing is due.
+/// Poll interval without wake-ups. Also the interval of claims from an empty lane `suspect` and, during an outage of the queue, from a
+/// store without due jobs.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a queue that was away may take to say that it is back.
+/// Timeout of the ping that detects the end of an outage.
 const PROBE: Duration = Duration::from_millis(250);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How often the log repeats that the queue is away.
+/// Interval at which the log repeats that the queue is unavailable.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
 pub(super) struct Fetcher<A: Admit> {
@@ -42,14 +41,14 @@ pub(super) struct Fetcher<A: Admit> {
     pub(super) stop: CancellationToken,
 }
 
-/// What the fetcher remembers between its rounds.
+/// State kept between rounds.
 struct Memory {
-    /// Before then the lane `suspect`, which was empty, isn't claimed from.
+    /// Next claim from the lane `suspect` after it was empty.
     next_suspect: Instant,
-    /// Counts rounds, so that each claim goes first in its turn.
+    /// Number of rounds, used to rotate the claim that goes first.
     turn: usize,
     refusals: Pause,
-    /// Set while the queue is away.
+    /// Set while the queue is unavailable.
     outage: Option<Outage>,
 }
 
@@ -60,11 +59,11 @@ struct Outage {
     next_look: Instant,
 }
 
-/// What to wait for before the next round.
+/// Event to wait for before the next round.
 enum Wait {
     No,
     Slot,
-    /// Ids, for so long; and slots too if the claim was held back by the slots kept for interactive work, or by a lane's room.
+    /// Ids, up to this timeout. Also a freed slot, if the claim was limited by reserved slots or by the capacity of a lane.
     Ids {
         or_slot: bool,
         at_most: Duration,
@@ -73,7 +72,7 @@ enum Wait {
 }
 
 impl<A: Admit> Fetcher<A> {
-    /// Fetches until the shutdown, then gives back what no handler has started.
+    /// Fetches until the shutdown, then releases what no handler has started.
     pub(super) async fn run(self) {
         let mut memory = Memory {
             next_suspect: Instant::now(),
@@ -94,7 +93,7 @@ impl<A: Admit> Fetcher<A> {
             return Wait::Slot;
         }
         let mut lanes = self.admit.lanes().await;
-        // Where no lane at all is open the queue is paused, for suspects too.
+        // If no lane is open, the queue is paused, for suspects too.
         let all_closed = lanes.is_empty();
         if !all_closed && Instant::now() >= memory.next_suspect {
             lanes.push(OpenLane::of_suspects());
@@ -123,7 +122,7 @@ impl<A: Admit> Fetcher<A> {
         self.fetch(shares, free, memory).await
     }
 
-    /// Makes a round's claim, and starts what came of it.
+    /// Claims for one round and starts the claimed jobs.
     async fn fetch(&self, shares: Shares, free: Free, memory: &mut Memory) -> Wait {
         let (mut left, mut look_in, mut full) = (free, shares.look_in, shares.full);
         let ids = match self.queue.claim(self.owner, &shares.claim(free)).await {
@@ -151,7 +150,7 @@ impl<A: Admit> Fetcher<A> {
             Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
             Admitted::These(admitted) => {
                 memory.refusals.reset();
-                // Some ids couldn't run: it claims again at once. They have left the queue, so this comes to an end.
+                // Some ids could not start and have left the queue, so it claims again at once.
                 if memory.outage.is_some() || left.all == 0 || admitted < claimed {
                     Wait::No
                 } else {
@@ -164,7 +163,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Asks a queue that was away for a word. Nothing is taken from the store meanwhile, so it has little time.
+    /// Pings a queue in outage. The timeout is short because no jobs are claimed from the store meanwhile.
     async fn probe(&self) -> Result<(), QueueError> {
         let asked = tokio::time::timeout(PROBE, self.queue.ping()).await;
         asked.unwrap_or_else(|_| {
@@ -175,8 +174,8 @@ impl<A: Admit> Fetcher<A> {
         })
     }
 
-    /// Admits what was claimed, and hands on what was admitted. What is early comes again when it is due; the rest leaves
-    /// the queue. All of it goes back into the queue if the store can't be asked.
+    /// Admits claimed ids and sends the admitted jobs to the handlers. Early ids are delayed until they are due, others leave the queue. If
+    /// the store is unavailable, all ids return to the queue.
     async fn start(&self, leases: Vec<Lease>) -> Admitted {
         if leases.is_empty() {
             return Admitted::These(0);
@@ -226,7 +225,7 @@ impl<A: Admit> Fetcher<A> {
             item,
             guard: DeliveryGuard::new(slot, lease, job),
         };
-        // The channel has a place for every slot, so a full one means that nobody takes from it any more.
+        // The channel has a place for each slot, so a full channel means that the handlers have stopped.
         if let Err(unsent) = self.handlers.try_send(delivery) {
             let delivery = match unsent {
                 mpsc::error::TrySendError::Full(delivery)
@@ -236,7 +235,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// The row became suspect while its id lay in its old lane.
+    /// Moves an id to the lane `suspect` if its row became suspect after the push.
     async fn redirect(&self, claimed: Claimed, item: A::Item, lease: Lease) {
         let push = Push {
             id: claimed.id,
@@ -267,7 +266,7 @@ impl<A: Admit> Fetcher<A> {
         let now = Instant::now();
         if now >= outage.next_look {
             let due = self.admit.due_without_queue(claim).await;
-            // Where there is work there may be more, and slots become free.
+            // If work was found, there may be more soon.
             let pause = if due.is_empty() { POLL } else { FIRST_PAUSE };
             outage.next_look = now + pause;
             for (claimed, item) in due {
@@ -285,7 +284,7 @@ impl<A: Admit> Fetcher<A> {
                 match wait {
                     Wait::No => {}
                     Wait::Slot => {
-                        // Elapsed or freed: the next round looks either way.
+                        // The next round starts after a timeout as well.
                         drop(tokio::time::timeout(POLL, self.slots.changed.notified()).await);
                     }
                     Wait::Ids { or_slot: false, at_most } => {
@@ -301,7 +300,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Takes back what no handler has started: the rows first, so that the ids can be claimed when they are ready again.
+    /// Releases jobs that no handler has started. The rows go first, so that the ids can be claimed as soon as they are ready.
     async fn give_back(&self) {
         let mut unstarted = Vec::new();
         {
@@ -335,12 +334,11 @@ fn back(memory: &mut Memory) {
 }
 
 enum Admitted {
-    /// So many.
     These(usize),
     Refused,
 }
 
-/// Doubling pauses from 0.1 s to 2 s.
+/// Pause that doubles from 0.1 s to 2 s.
 struct Pause(Duration);
 
 impl Pause {

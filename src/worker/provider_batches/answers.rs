@@ -1,4 +1,4 @@
-//! The answers of a chunk that has ended: each is paid for, and logged if its item still asks that question.
+//! Stores the replies of an ended chunk. Each is billed, and logged if its item still asks the same question.
 
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::wire::ChunkState;
 const KEPT_AT_ONCE: usize = 100;
 
 impl ChunkLoop {
-    /// Keeps every answer of a chunk that has ended; what has none is asked as ever.
+    /// Stores all replies of an ended chunk. Items without a reply are scored with ordinary calls.
     pub(super) async fn collect(
         &self,
         endpoint: &BatchEndpoint,
@@ -60,11 +60,11 @@ impl ChunkLoop {
             let id = JobId(answer.asked_for);
             let known = kept.iter().any(|one| one.job_id == id);
             let item = jobs.iter().find(|(job, _)| job.job_id == id && !known);
-            // Somebody else's line, or one that was kept before.
+            // A foreign line, or one that is already stored.
             let Some((job, asked)) = item else { continue };
             let accepted = match self.asked_of(endpoint, job, asked.as_ref()).await? {
                 Ok(question) => endpoint.accept(handed_over, &question, answer),
-                // It is paid all the same.
+                // The provider bills it anyway.
                 Err(why) => Collected {
                     usage: endpoint.bill(handed_over, answer),
                     error: Some(trouble(ErrorClass::Rejected, why.to_owned())),
@@ -80,7 +80,7 @@ impl ChunkLoop {
         Ok(kept.await?)
     }
 
-    /// The question that an answer answers, if its item still asks it; else why not.
+    /// Returns the question of a reply if its item still asks it, otherwise the reason why not.
     async fn asked_of(
         &self,
         endpoint: &BatchEndpoint,

@@ -1,31 +1,31 @@
-//! What becomes of a chunk: a pure function of where it stands, what was seen of it, and the time.
+//! State machine of a chunk. The next action is a pure function of its state, the observation and the time.
 //!
 //! ```text
 //! items in no chunk ──▶ making ──▶ submitted ──▶ collected
 //!         ▲               │            │
 //!         └───────────────┤            │    back: it never arrived
-//!                         └────────────┴──▶ failed: its items are asked the ordinary way
+//!                         └────────────┴──▶ failed: its items are scored with ordinary calls
 //! ```
 //!
-//! One that its provider had no room for has failed too; its items go into smaller ones.
+//! A chunk that its provider had no room for also fails; its items go into smaller chunks.
 //!
-//! There is one deadline, and one count of tries in a row that led nowhere. Nobody answers a chunk's items twice where that can
-//! be known, and no batch waits for ever.
+//! One deadline and one count of failures in a row apply, so that no batch waits forever. Items are not answered twice if that can be
+//! detected.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::tries::Tried;
 
-/// How long a chunk may take. Providers answer within 24 hours.
+/// Deadline of a chunk. Providers answer within 24 hours.
 const DEADLINE: TimeDelta = TimeDelta::hours(25);
-/// So many tries in a row that lead nowhere are enough.
+/// Failures in a row after which a chunk is given up.
 const TRIES: u32 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkStatus {
-    /// When it was handed over, or noted; of what is planned: when trouble began.
+    /// Time of sending, or of its noting in the store. For a planned chunk, the time of the first error.
     pub(super) since: DateTime<Utc>,
-    /// Tries in a row that led nowhere, before this one.
+    /// Previous failures in a row.
     pub(super) tries: u32,
     pub(super) items: i64,
     pub(super) is_cancelled: bool,
@@ -37,41 +37,41 @@ pub(super) enum Seen {
     Arrived(String),
     /// Sending: the provider doesn't have it.
     Absent,
-    /// Sending: the provider can't tell.
+    /// Sending: the provider can't tell whether it arrived.
     CantTell,
-    /// Sent: the provider works on it.
+    /// Sent: in progress.
     Running,
-    /// Sent: what was answered can be collected.
+    /// Sent: its replies can be collected.
     Ended,
-    /// The provider finds fault with it.
+    /// The provider rejects it.
     Refused(String),
     /// Sent: the provider had no room for it.
     NoRoom(String),
-    /// Sent: the provider doesn't know it. One that is in trouble says so too.
+    /// Sent: the provider doesn't know it. A failing provider may report this as well.
     Unknown(String),
-    /// Nothing: the provider is away, or can't be asked.
+    /// No observation: the provider is unavailable or can't be called.
     Trouble(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Note its name.
+    /// Store the provider's name of the chunk.
     Note(String),
-    /// Plan its items anew: it isn't there.
+    /// Plan its items again, because it never arrived.
     PlanAgain,
-    /// Plan its items anew, in smaller chunks.
+    /// Plan its items again, in smaller chunks.
     Split(String),
-    /// Look again later.
+    /// Check again later.
     Wait,
-    /// Look again later: this try led nowhere.
+    /// Check again later, and count this attempt as failed.
     TryAgain,
-    /// Tell the provider to end it, and look again.
+    /// Cancel it at the provider, and check again.
     Cancel,
-    /// Collect its answers.
+    /// Collect its replies.
     Collect,
-    /// Nothing comes of it: its items are asked the ordinary way.
+    /// Fail the chunk: its items are scored with ordinary calls.
     Fail(String),
-    /// The same, once the provider was told to answer no more of it.
+    /// The same, after cancelling it at the provider.
     GiveUp(String),
 }
 
@@ -81,24 +81,23 @@ impl Step {
     }
 }
 
-/// Whether what led nowhere so often in a row, since then, is given up.
+/// Returns whether failures in a row exceed their limits.
 pub(super) fn is_given_up(tried: Tried, now: DateTime<Utc>) -> bool {
     tried.count >= TRIES && is_over(tried.since, now)
 }
 
-/// Whether something takes longer than it may.
 pub(super) fn is_over(since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
     now - since > DEADLINE
 }
 
-/// What to do with a chunk.
+/// Returns the next action for a chunk.
 pub(super) fn next(chunk: &ChunkStatus, seen: Seen, now: DateTime<Utc>) -> Step {
     let over = is_over(chunk.since, now);
     let is_last_try = chunk.tries.saturating_add(1) >= TRIES;
     match seen {
         Seen::Arrived(name) => Step::Note(name),
         Seen::Absent => Step::PlanAgain,
-        // Each time it may be paid once more.
+        // Each attempt may be paid for again.
         Seen::CantTell if is_last_try => {
             Step::Fail("it may not have arrived, and its provider can't tell".to_owned())
         }
@@ -124,12 +123,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_where_and_when_says_what_to_do() {
+    fn next_action_follows_state_table() {
         let why = || "why".to_owned();
         let unheard = "it may not have arrived, and its provider can't tell".to_owned();
         let unfetched = "its answers can't be fetched".to_owned();
         let unended = "its provider didn't end it".to_owned();
-        // Seen, hours since, tries before, items, cancelled: what to do.
+        // Observation, hours since, failures before, items, cancelled: action.
         let table = [
             (Seen::Arrived(why()), 0, 0, 9, false, Step::Note(why())),
             (Seen::Arrived(why()), 99, 99, 9, true, Step::Note(why())),
