@@ -1,7 +1,7 @@
-//! One import in the hands of one process: page by page, some sessions at a time, each stored and counted at once.
+//! Runs one import: page by page, several sessions concurrently, each stored and counted at once.
 //!
-//! Ends in one of four ways: all was seen, it can't go on, somebody else has it (or cancelled it), or this process stops
-//! and gives it back. What was fetched and not stored by then is fetched again.
+//! It ends when all pages are read, on a permanent error, when the import is cancelled or owned by another process, or when this process
+//! stops and releases it. Sessions that were fetched but not stored are fetched again.
 
 use std::time::Duration;
 
@@ -23,18 +23,18 @@ use crate::store::{
 };
 use crate::wire::Quality;
 
-/// Sessions that are fetched at once.
+/// Maximum concurrent fetches of sessions.
 const SESSIONS_AT_ONCE: usize = 8;
-/// How long a fetched session waits for others before it is stored.
+/// Maximum time for which a fetched session is buffered.
 const STEP_EVERY: Duration = Duration::from_secs(2);
 
-/// Why a run ended before the walk did.
+/// Reason why a run ended early.
 enum Halt {
-    /// TARSy gives nothing more.
+    /// Permanent error of the TARSy.
     Broken(String),
-    /// The import isn't ours any more.
+    /// Cancelled, or owned by another process.
     Lost,
-    /// The database is away: the import goes stale, and somebody goes on with it.
+    /// The database is unavailable: the import becomes stale, and a process resumes it.
     Store(StoreError),
 }
 
@@ -45,7 +45,7 @@ impl From<StoreError> for Halt {
 }
 
 impl Imports {
-    /// Goes on with an import until it ends or `stop`.
+    /// Runs an import until it ends or `stop`.
     pub(super) async fn go_on(&self, import: ImportRow, owner: Uuid, stop: &CancellationToken) {
         let id = import.import_id;
         tracing::info!(import_id = %id, source = import.source, "importing");
@@ -71,7 +71,7 @@ impl Imports {
                 tracing::info!(import_id = %id, "the import was cancelled or taken over");
                 return;
             }
-            // A statement that fails in this way fails again: taken over, it would be tried for ever.
+            // This error would repeat, so another owner would retry forever.
             Some(Err(Halt::Store(error @ StoreError::Unexpected { .. }))) => {
                 ImportEnd::Failed(error.to_string())
             }
@@ -100,7 +100,7 @@ impl Imports {
         Ok(self.options.tarsy(address, import.requests_per_second))
     }
 
-    /// Says that this process lives, until the import isn't its own any more; a pace that was changed holds from then on.
+    /// Sends heartbeats until the import is owned by another process. Applies a changed rate.
     async fn beat(&self, id: Uuid, owner: Uuid, tarsy: &Tarsy) {
         loop {
             tokio::time::sleep(self.options.stale_after / 3).await;
@@ -124,7 +124,7 @@ impl Imports {
         };
         let mut place = import.place;
         let mut noted = import.expected.is_some();
-        // Bounds the pages that are read without progress, also of a list that keeps changing.
+        // Limits pages without progress, in case the list keeps changing.
         let mut still = 0;
         loop {
             let page = run.list(place).await?;
@@ -185,7 +185,7 @@ impl Run<'_> {
         if noted { Ok(()) } else { Err(Halt::Lost) }
     }
 
-    /// Stores what a page lists; the place moves on with its last step. A source may give larger pages than it was asked for.
+    /// Stores the sessions of a page. The cursor advances with the last step. A source may return larger pages than requested.
     async fn page(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
         let mut parts = items.chunks(PAGE_SIZE as usize).peekable();
         while let Some(part) = parts.next() {
@@ -245,8 +245,8 @@ impl Run<'_> {
         self.store(step, on).await
     }
 
-    /// Whether an entry lies in the window and has one of the statuses: one generation lists what began at the window's very
-    /// end, too, and a source may ignore a filter. What the list doesn't say is believed.
+    /// Returns whether an entry is within the window and has a requested status, because one generation includes the end of the window, and
+    /// a source may ignore a filter. Missing fields match.
     fn is_asked_for(&self, item: &Listed) -> bool {
         let import = self.import;
         item.began_at
@@ -256,8 +256,8 @@ impl Run<'_> {
             })
     }
 
-    /// One session; `listed` is what its list says that a reviewer said of it. What is wrong with it alone is its failure; what
-    /// is wrong with TARSy ends the run.
+    /// Fetches a session; `listed` is the rating in the list. An error of the session is recorded as its failure; an error of the TARSy
+    /// ends the run.
     async fn fetch(&self, id: Uuid, listed: Option<Quality>) -> Result<Fetched, Halt> {
         let reason = match self.tarsy.session(id).await {
             Ok(TarsySession { input, quality }) => match input.into_record(id, SOURCE) {
@@ -270,7 +270,7 @@ impl Run<'_> {
             Err(TarsyError::Unusable(reason)) => reason,
             Err(error @ TarsyError::Denied(_)) => return Err(broken(error)),
             Err(error @ TarsyError::Unavailable { .. }) => {
-                // Is it this session that TARSy can't give, or is TARSy away?
+                // Checks whether only this session fails or the whole TARSy does.
                 let first = WalkPlace {
                     until: self.import.until,
                     page: 1,
@@ -305,14 +305,14 @@ impl Run<'_> {
     }
 }
 
-/// Only the form with hyphens: one session, one id.
+/// Accepts only the hyphenated form, so that a session has one id.
 fn id_of(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text)
         .ok()
         .filter(|id| id.to_string() == text)
 }
 
-/// Whether the list shows what is stored: it came from a TARSy, it had ended, and it ended then and so.
+/// Returns whether the list shows the stored version: from a TARSy, ended, with the same end and status.
 fn is_unchanged(listed: &Listed, stored: Option<&StoredSession>) -> bool {
     stored.is_some_and(|stored| {
         stored.source == SOURCE
@@ -326,7 +326,7 @@ fn broken(error: TarsyError) -> Halt {
     Halt::Broken(error.to_string())
 }
 
-/// A text of the source, as far as it is kept.
+/// Truncates a text of the source.
 fn shown(text: &str) -> String {
     crate::history::ingest::shortened(text)
 }
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_ended_and_is_listed_as_it_is_stored_need_not_be_fetched() {
+    fn unchanged_ended_sessions_are_not_fetched() {
         let listed = Listed {
             id: String::new(),
             status: Some(SessionStatus::Completed),
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_taken_in_one_spelling_only() {
+    fn accepts_only_hyphenated_ids() {
         let id = Uuid::now_v7();
         assert_eq!(id_of(&id.to_string()), Some(id));
         assert_eq!(id_of(&id.simple().to_string()), None);
