@@ -39,13 +39,13 @@ struct Pool {
     all: u32,
 }
 
-/// Memory taken from the budget. Dropping it returns the memory.
+/// Memory reserved from the budget. Dropping it returns the memory.
 #[derive(Debug)]
 pub struct Taken {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Error if memory can't be taken.
+/// Error of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
     /// Other work uses it.
@@ -63,7 +63,7 @@ impl Pool {
         }
     }
 
-    /// A weight above the budget takes all of it, so that the work runs exclusively.
+    /// A weight above the budget reserves all of it, so that the work runs exclusively.
     async fn take(&self, bytes: u64) -> Taken {
         let kib = u32::try_from(bytes >> 10).map_or(self.all, |kib| kib.min(self.all));
         let permit = self.room.clone().acquire_many_owned(kib).await;
@@ -90,7 +90,7 @@ impl MemoryBudget {
         self
     }
 
-    /// Takes memory for work of this weight, within ten seconds.
+    /// Reserves memory for work of this weight, within ten seconds.
     pub async fn take(&self, weight: u64) -> Result<Taken, NoRoom> {
         let most = u64::from(self.working.all) << 10;
         if weight > most {
@@ -99,12 +99,12 @@ impl MemoryBudget {
         self.in_time(&self.working, weight).await
     }
 
-    /// Takes memory for an arriving body, within ten seconds.
+    /// Reserves memory for an arriving body, within ten seconds.
     pub async fn take_for_reading(&self, bytes: u64) -> Result<Taken, NoRoom> {
         self.in_time(&self.reading, bytes).await
     }
 
-    /// Takes memory for accepted work. Waits without a limit.
+    /// Reserves memory for accepted work. Waits without a limit.
     pub async fn wait_for(&self, weight: u64) -> Taken {
         match weight < LIGHT {
             true => Taken { _permit: None },
@@ -220,7 +220,7 @@ const NICE: i32 = 10;
 
 /// Lowers the priority of this thread, which must not be one that serves requests. Otherwise, more heavy threads than cores would delay
 /// probes. The change is permanent, because raising the priority needs a privilege.
-pub(crate) fn give_way() {
+pub(crate) fn lower_thread_priority() {
     // On other systems, the priority belongs to the whole process.
     if cfg!(target_os = "linux") {
         // The work continues if this fails.
@@ -231,7 +231,7 @@ pub(crate) fn give_way() {
 /// Runs work that may take long on a separate thread, so that requests are served in the meantime. Panics propagate.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let work = || {
-        give_way();
+        lower_thread_priority();
         work()
     };
     match tokio::task::spawn_blocking(work).await {

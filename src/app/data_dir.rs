@@ -10,9 +10,8 @@ pub struct DataDir {
     _lock: File,
 }
 
-/// Locks the data folder of a mode that has one, for the lifetime of the result.
-///
-/// # Errors `Locked` if another process has locked it, `Config` if it can't be used.
+/// Locks the data folder of a mode that has one, for the lifetime of the result. Errors: `Locked` if another process
+/// has locked it, `Config` if it can't be used.
 pub fn hold_data_folder(mode: &Mode) -> Result<Option<DataDir>, AppError> {
     match mode {
         Mode::Embedded { data_dir } => DataDir::lock(data_dir).map(Some),

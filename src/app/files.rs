@@ -51,9 +51,8 @@ pub fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, AppError
     Ok(criteria)
 }
 
-/// Returns the model of a judge's entry, or `None` if there is no such entry or it is incomplete.
-///
-/// # Errors The file can't be read or is invalid.
+/// Returns the model of a judge's entry, or `None` if there is no such entry or it is incomplete. Errors: the file
+/// can't be read or is invalid.
 pub fn model_of(settings: &Settings, judge: &str) -> Result<Option<String>, AppError> {
     let spec = read_providers(settings)?.spec(judge);
     Ok(spec.ok().map(|spec| spec.model().to_owned()))
@@ -67,9 +66,8 @@ pub fn only_judge(settings: &Settings) -> Option<String> {
     real.pop().filter(|_| real.is_empty())
 }
 
-/// Returns the configured judges with the caps of file and settings.
-///
-/// # Errors The file can't be read or is invalid; the error has the line.
+/// Returns the configured judges with the caps of file and settings. Errors: the file can't be read or is invalid; the
+/// error has the line.
 pub fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
     let judge = &settings.judge;
     let total = Cap::new(judge.daily_cap_usd, judge.monthly_cap_usd);

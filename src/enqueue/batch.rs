@@ -86,9 +86,8 @@ impl From<StoreError> for BatchError {
 }
 
 impl Enqueue {
-    /// Creates and starts a batch of all items of a file, or fails without storing any.
-    ///
-    /// # Errors `Items` with up to 20 errors; those of [`Enqueue::pin`]; `Broken` if storing took too long.
+    /// Creates and starts a batch of all items of a file, or fails without storing any. Errors: `Items` with up to 20 errors; those of
+    /// [`Enqueue::pin`]; `Broken` if storing took too long.
     pub async fn batch(
         self: &Arc<Self>,
         request: ScoreBatch,
@@ -162,9 +161,8 @@ impl Enqueue {
         }
     }
 
-    /// Requeues the failed items of a batch in groups and pushes them. Returns the batch and the number of items.
-    ///
-    /// # Errors `Unavailable` if the database is; some items may be requeued already, and the next call continues from there.
+    /// Requeues the failed items of a batch in groups and pushes them. Returns the batch and the number of items. Errors: `Unavailable` if
+    /// the database is; some items may be requeued already, and the next call continues from there.
     pub async fn retry_batch(&self, batch_id: Uuid) -> Result<(Moved, u64), StoreError> {
         let before = self.clock.now();
         let (mut queued, mut last) = (0, None);

@@ -46,9 +46,8 @@ fn check(kind: Kind, payload: Value) -> Result<Checked, EnqueueError> {
 }
 
 impl Enqueue {
-    /// Pins the criteria of a kind: those with `hash`, or the current ones.
-    ///
-    /// # Errors `UnknownCriteria`, `CriteriaOfOtherKind`, `Disabled`, `Store`.
+    /// Pins the criteria of a kind: those with `hash`, or the current ones. Errors: `UnknownCriteria`,
+    /// `CriteriaOfOtherKind`, `Disabled`, `Store`.
     pub async fn pin(&self, kind: Kind, hash: Option<&str>) -> Result<Pinned, EnqueueError> {
         let current = self.current_criteria_of(kind);
         if !current.enabled {
@@ -63,9 +62,8 @@ impl Enqueue {
         })
     }
 
-    /// Validates a request and returns its job under pinned criteria. Doesn't insert it.
-    ///
-    /// # Errors `BadPayload`, `UnknownModel`, `JudgeNotConfigured`.
+    /// Validates a request and returns its job under pinned criteria. Doesn't insert it. Errors: `BadPayload`,
+    /// `UnknownModel`, `JudgeNotConfigured`.
     pub fn case_job(
         &self,
         mut request: ScoreCase,
@@ -98,9 +96,8 @@ impl Enqueue {
         })
     }
 
-    /// Inserts a job for a case, or returns the job of an earlier attempt of the same request.
-    ///
-    /// # Errors Those of [`Enqueue::pin`] and [`Enqueue::case_job`].
+    /// Inserts a job for a case, or returns the job of an earlier attempt of the same request. Errors: those of
+    /// [`Enqueue::pin`] and [`Enqueue::case_job`].
     pub async fn score_case(
         &self,
         mut request: ScoreCase,

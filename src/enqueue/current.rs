@@ -16,9 +16,7 @@ use crate::store::{CriteriaChoice, StoreError};
 pub struct CurrentCriteria(BTreeMap<Kind, Arc<Criteria>>);
 
 impl CurrentCriteria {
-    /// Reads one definition per kind.
-    ///
-    /// # Errors That of `read`.
+    /// Reads one definition per kind. Errors: that of `read`.
     pub fn read<E>(read: impl Fn(Kind) -> Result<Arc<Criteria>, E>) -> Result<Self, E> {
         let each = Kind::ALL.iter().map(|kind| Ok((*kind, read(*kind)?)));
         each.collect::<Result<_, E>>().map(Self)

@@ -13,7 +13,7 @@ use crate::queue::{Push, Queue};
 /// Maximum ids per push.
 const PUSH_GROUP: usize = 500;
 
-/// Pushes committed ids, in groups of those that arrived in the meantime.
+/// Pushes committed ids, in groups of the ids queued so far.
 pub(super) async fn push_committed(
     queue: Arc<dyn Queue>,
     mut waiting: mpsc::Receiver<Push>,

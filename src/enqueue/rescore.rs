@@ -60,9 +60,8 @@ pub struct Rescore {
 }
 
 impl Enqueue {
-    /// Creates the batch of a backlog. It is complete, or expands while its items run.
-    ///
-    /// # Errors Those of [`Enqueue::pin`]; `UnknownJudge`; `SameJudge`; `Unpriced` if there is a budget and the judge has no price.
+    /// Creates the batch of a backlog. It is complete, or expands while its items run. Errors: those of [`Enqueue::pin`]; `UnknownJudge`;
+    /// `SameJudge`; `Unpriced` if there is a budget and the judge has no price.
     pub async fn rescore(&self, request: Rescore) -> Result<BatchRow, EnqueueError> {
         let batch_id = request.new_id.id(self.clock.now()).0;
         if matches!(request.new_id, NewId::Repeated(_))
@@ -139,9 +138,7 @@ impl Enqueue {
         Ok(batch)
     }
 
-    /// Checks that the calls of a judge and of its fallback have a price.
-    ///
-    /// # Errors `Unpriced` and `UnpricedFallback`.
+    /// Checks that the calls of a judge and of its fallback have a price. Errors: `Unpriced` and `UnpricedFallback`.
     pub fn check_price(&self, judge: &str) -> Result<(), EnqueueError> {
         let priced = |judge: &str| {
             self.directory
@@ -167,9 +164,7 @@ impl Enqueue {
         (!priced).then_some(fallback)
     }
 
-    /// Returns the judges of a batch: those of its plan, otherwise the judge of its criteria.
-    ///
-    /// # Errors Those of [`Enqueue::pin`].
+    /// Returns the judges of a batch: those of its plan, otherwise the judge of its criteria. Errors: those of [`Enqueue::pin`].
     pub async fn judges_of(&self, batch: &BatchRow) -> Result<Vec<String>, EnqueueError> {
         if let Some(plan) = &batch.plan {
             return Ok(plan.judges.clone());

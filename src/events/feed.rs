@@ -152,9 +152,9 @@ impl Feed {
     }
 
     /// Announces a listener, so that the ring is filled.
-    pub fn attend(self: &Arc<Self>) -> Attendance {
+    pub fn attend(self: &Arc<Self>) -> FeedGuard {
         self.attending.send_modify(|attending| *attending += 1);
-        Attendance { feed: self.clone() }
+        FeedGuard { feed: self.clone() }
     }
 
     /// Waits for a listener.
@@ -163,8 +163,8 @@ impl Feed {
         drop(self.attending.subscribe().wait_for(|n| *n > 0).await);
     }
 
-    /// Waits until there was no listener for `for_so_long`. From then on, the ring counts as not filled.
-    pub(super) async fn deserted(&self, for_so_long: Duration) {
+    /// Waits until no listener has been present for `for_so_long`. From then on, the ring counts as not filled.
+    pub(super) async fn wait_until_idle(&self, for_so_long: Duration) {
         let mut attending = self.attending.subscribe();
         loop {
             drop(attending.wait_for(|n| *n == 0).await);
@@ -262,11 +262,11 @@ impl Events for Feed {
 
 /// Announced listener. The ring is kept filled while it exists.
 #[derive(Debug)]
-pub struct Attendance {
+pub struct FeedGuard {
     feed: Arc<Feed>,
 }
 
-impl Attendance {
+impl FeedGuard {
     /// Waits until the ring contains the events of the log, so that earlier ids are known.
     pub async fn filled(&self) {
         // The feed owns the sender, so the channel isn't closed.
@@ -296,7 +296,7 @@ impl Attendance {
     }
 }
 
-impl Drop for Attendance {
+impl Drop for FeedGuard {
     fn drop(&mut self) {
         self.feed.attending.send_modify(|attending| *attending -= 1);
     }
@@ -305,7 +305,7 @@ impl Drop for Attendance {
 /// Position of a listener in the ring.
 #[derive(Debug)]
 pub struct Listener {
-    attendance: Attendance,
+    attendance: FeedGuard,
     next: u64,
     last_id: String,
     end: watch::Receiver<u64>,

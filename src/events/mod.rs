@@ -23,9 +23,7 @@ pub use self::redis::{RedisEvents, follow};
 /// Destination of events.
 #[async_trait]
 pub trait Events: Send + Sync {
-    /// Appends events in this order.
-    ///
-    /// # Errors The reason; some events may have been appended. Fails within seconds.
+    /// Appends events in this order. Errors: the reason; some events may have been appended. Fails within seconds.
     async fn append(&self, events: &[Event]) -> Result<(), EventsError>;
 }
 

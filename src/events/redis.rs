@@ -147,7 +147,7 @@ pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToke
                 feed.attended().await;
                 read_along(&events, &feed, &mut last, &mut pause).await
             } => ended,
-            () = feed.deserted(LINGER) => {
+            () = feed.wait_until_idle(LINGER) => {
                 last = None;
                 continue;
             }

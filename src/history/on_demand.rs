@@ -84,9 +84,8 @@ impl OnDemand {
         }
     }
 
-    /// Fetches and stores a session. Concurrent callers share the result.
-    ///
-    /// # Errors `Unavailable` after 15 s at the latest; `Unusable` if the session can't be stored.
+    /// Fetches and stores a session. Concurrent callers share the result. Errors: `Unavailable` after 15 s at the latest; `Unusable` if the
+    /// session can't be stored.
     pub async fn fetch(&self, id: Uuid) -> FetchResult {
         let answer = self.flight(id).await;
         let mut flights = self.flights();

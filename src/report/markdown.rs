@@ -126,7 +126,7 @@ fn is_judges(item: &Item) -> bool {
         .error
         .as_ref()
         .is_some_and(|error| error.class == "not_run");
-    // A line of another program doesn't tell what is missing.
+    // A line of another program has no details about missing parts.
     let is_untold = item.error.is_none() && item.missing().is_empty();
     not_run || is_untold || item.is_judge_error()
 }

@@ -51,9 +51,7 @@ impl Holds {
     }
 }
 
-/// Returns the number of rows of a table.
-///
-/// # Errors Not a Parquet file, or unreadable.
+/// Returns the number of rows of a table. Errors: not a Parquet file, or unreadable.
 pub fn rows_of(file: File) -> Result<i64> {
     let table = SerializedFileReader::new(file)?;
     Ok(table.metadata().file_metadata().num_rows())

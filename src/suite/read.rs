@@ -100,9 +100,8 @@ trait RowSource {
     fn fields(&mut self) -> Result<Map<String, Value>, SuiteError>;
 }
 
-/// Opens a file at its start and reads the header of a table.
-///
-/// # Errors The file is too large, has another format, or its header has an unknown column.
+/// Opens a file at its start and reads the header of a table. Errors: the file is too large, has another format, or its header has an
+/// unknown column.
 pub fn read<R: Read + Seek + Send + 'static>(
     source: R,
     reading: &ReadOptions<'_>,
@@ -189,9 +188,7 @@ impl Iterator for SuiteRows {
 }
 
 /// Returns the approximate memory for reading a file, in bytes: its heaviest item, and the shared texts of a workbook. Stops at the first
-/// error.
-///
-/// # Errors Those of [`read`].
+/// error. Errors: those of [`read`].
 pub fn weight<R: Read + Seek + Send + 'static>(
     mut source: R,
     reading: &ReadOptions<'_>,

@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::WorkerParts;
 use super::claims::{ClaimRegistry, ClaimedJob};
-use super::heartbeat::Pulse;
-use super::holds::Holds;
-use super::push_of;
+use super::heartbeat::HeartbeatTask;
+use super::holds::HoldSync;
+use super::to_push;
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Lane, Priority, Usage};
 use crate::judge::Judges;
@@ -32,9 +32,9 @@ pub(super) struct StoreAdmit {
     queue: Arc<dyn Queue>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
-    holds: Arc<Holds>,
+    holds: Arc<HoldSync>,
     worker_id: Uuid,
-    pulse: Pulse,
+    pulse: HeartbeatTask,
     claims: ClaimRegistry,
     judges: Arc<Judges>,
     /// Lanes of the configured judges.
@@ -47,9 +47,9 @@ pub(super) struct StoreAdmit {
 impl StoreAdmit {
     pub(super) fn new(
         parts: &WorkerParts,
-        holds: Arc<Holds>,
+        holds: Arc<HoldSync>,
         worker_id: Uuid,
-        pulse: Pulse,
+        pulse: HeartbeatTask,
         claims: ClaimRegistry,
     ) -> Self {
         let mut configured: BTreeSet<Lane> = parts.judge_names.iter().map(Lane::of_judge).collect();
@@ -119,7 +119,7 @@ impl StoreAdmit {
         let left: Vec<JobId> = ids.iter().copied().filter(|id| !is_claimed(id)).collect();
         let push = |job: DueJob| {
             let due_at = job.due_at;
-            (push_of(job), due_at)
+            (to_push(job), due_at)
         };
         let early = self.store.jobs().due_later(&left, now).await?;
         Ok(early.into_iter().map(push).collect())
@@ -134,14 +134,14 @@ impl StoreAdmit {
         let claimed = self.store.jobs().claim(ids, self.worker_id, now).await;
         metrics::histogram!("gavel_claim_seconds").record(asked.elapsed().as_secs_f64());
         if claimed.is_err() {
-            self.claims.doubt();
+            self.claims.mark_uncertain();
         }
         let jobs = claimed?.into_iter();
         let jobs: Vec<ClaimedJob> = jobs.map(|job| self.claims.take(job)).collect();
         let mut given_back = self.store.jobs().take_given_back().await;
         given_back.retain(|due| !jobs.iter().any(|taken| taken.job.job_id == due.job_id));
         if !given_back.is_empty() {
-            let pushes: Vec<Push> = given_back.into_iter().map(push_of).collect();
+            let pushes: Vec<Push> = given_back.into_iter().map(to_push).collect();
             if let Err(error) = self.queue.push_first(&pushes).await {
                 tracing::debug!(%error, "not pushed; rescue will push them");
             }
@@ -198,7 +198,7 @@ impl Admit for StoreAdmit {
     async fn put_back(&self, unstarted: Vec<(Claimed, ClaimedJob)>) {
         for (_, ClaimedJob { job, .. }) in &unstarted {
             if let Err(error) = self.put_back_one(job).await {
-                self.claims.doubt();
+                self.claims.mark_uncertain();
                 tracing::warn!(job_id = %job.job_id, %error, "could not put a claimed row back yet");
             }
         }

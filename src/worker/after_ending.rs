@@ -25,7 +25,7 @@ pub(super) fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
     }
 }
 
-/// The worker survived the run, so the job leaves the lane `suspect`.
+/// Delays the id in its judge's lane. A suspect leaves the lane `suspect`, because its worker survived the run.
 fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
     let judge = job.judge.clone();
     let push = Push {

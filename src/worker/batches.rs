@@ -1,4 +1,4 @@
-//! Settles batches whose items have ended, whose budget is spent or whose creation was aborted. The leader does this once a second.
+//! Settles batches that are complete, over budget or aborted during creation. The leader does this once a second.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::push_of;
+use super::to_push;
 use crate::clock::Clock;
 use crate::job::{Job, JobId};
 use crate::queue::{Push, Queue};
@@ -32,7 +32,7 @@ pub(super) struct ClaimRegistry(Arc<SharedClaims>);
 struct SharedClaims {
     claims: Mutex<HashMap<JobId, i64>>,
     /// Until this time, orphaned rows may appear.
-    in_doubt_until: Mutex<Option<Instant>>,
+    uncertain_until: Mutex<Option<Instant>>,
 }
 
 /// Active claimed row. Dropping it removes it from the registry.
@@ -53,8 +53,8 @@ impl Drop for ClaimedJob {
 
 impl ClaimedJob {
     /// Notes that the outcome may not be recorded.
-    pub(super) fn doubt(&self) {
-        self.registry.doubt();
+    pub(super) fn mark_uncertain(&self) {
+        self.registry.mark_uncertain();
     }
 }
 
@@ -68,17 +68,17 @@ impl ClaimRegistry {
     }
 
     /// Notes that the reply to a claim or record was lost. The row becomes an orphan once the claim is committed.
-    pub(super) fn doubt(&self) {
-        *self.in_doubt_until() = Some(Instant::now() + 3 * CLAIM_GIVEN_UP);
+    pub(super) fn mark_uncertain(&self) {
+        *self.uncertain_until() = Some(Instant::now() + 3 * CLAIM_GIVEN_UP);
     }
 
     fn is_in_doubt(&self) -> bool {
-        self.in_doubt_until()
+        self.uncertain_until()
             .is_some_and(|until| until > Instant::now())
     }
 
-    fn in_doubt_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        let until = &self.0.in_doubt_until;
+    fn uncertain_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        let until = &self.0.uncertain_until;
         until.lock()
     }
 
@@ -111,7 +111,7 @@ pub(super) async fn reconcile(
             return_orphans(&registry, worker_id, &store, &*queue, clock.now()).await
         };
         if let Err(error) = reconciled.await {
-            registry.doubt();
+            registry.mark_uncertain();
             tracing::warn!(%error, "could not compare this worker's rows with what it has in hand");
         }
     }
@@ -135,7 +135,7 @@ async fn return_orphans(
         jobs = returned.len(),
         "rows in this worker's name were in nobody's hand; they are queued again"
     );
-    let pushes: Vec<Push> = returned.into_iter().map(push_of).collect();
+    let pushes: Vec<Push> = returned.into_iter().map(to_push).collect();
     if let Err(error) = queue.push_first(&pushes).await {
         tracing::debug!(%error, "not pushed; rescue will push them");
     }

@@ -39,22 +39,22 @@ struct AdaptivePrefetch {
 
 /// Permit in use. Waits at the gate don't count as call time. A permit that the gate denied is ignored, because it would look like a very
 /// short call.
-struct Out {
+struct TakenPermit {
     sent: Option<Instant>,
     prefetching: Arc<AdaptivePrefetch>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl PermitHooks for Out {
+impl PermitHooks for TakenPermit {
     fn calls(&mut self) {
         self.sent = Some(Instant::now());
     }
 }
 
-impl Drop for Out {
+impl Drop for TakenPermit {
     fn drop(&mut self) {
         if let Some(sent) = self.sent {
-            self.prefetching.took(sent.elapsed());
+            self.prefetching.observe_call(sent.elapsed());
         }
     }
 }
@@ -90,7 +90,7 @@ impl CallPermits for ConcurrencyPermits {
     async fn another(&self) -> ConcurrencyPermit {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        ConcurrencyPermit::holding(Out {
+        ConcurrencyPermit::holding(TakenPermit {
             sent: None,
             prefetching: Arc::clone(&self.prefetching),
             _permit: permit,
@@ -99,7 +99,7 @@ impl CallPermits for ConcurrencyPermits {
 }
 
 impl AdaptivePrefetch {
-    fn took(&self, call: Duration) {
+    fn observe_call(&self, call: Duration) {
         let took = u64::try_from(call.as_micros()).unwrap_or(u64::MAX - 1);
         let before = self.typical_us.load(Ordering::Relaxed);
         let typical = if before == u64::MAX {
@@ -133,15 +133,15 @@ mod tests {
         let prefetch = Prefetch::default();
         let prefetching = ConcurrencyPermits::new(40, prefetch.clone()).prefetching;
         assert_eq!(prefetch.get(), 20, "nobody knows yet");
-        prefetching.took(Duration::from_millis(200));
+        prefetching.observe_call(Duration::from_millis(200));
         assert_eq!(prefetch.get(), 20);
-        prefetching.took(Duration::from_secs(60));
+        prefetching.observe_call(Duration::from_secs(60));
         assert_eq!(prefetch.get(), 0, "one long call is enough");
         for _ in 0..40 {
-            prefetching.took(Duration::from_millis(200));
+            prefetching.observe_call(Duration::from_millis(200));
         }
         assert_eq!(prefetch.get(), 20);
-        prefetching.took(Duration::MAX);
+        prefetching.observe_call(Duration::MAX);
         assert_eq!(prefetch.get(), 0);
     }
 

@@ -25,7 +25,7 @@ pub(super) struct Deadline {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Ended {
+pub(super) enum DeadlineResult {
     /// An answer in time, or an outcome that makes the job wait.
     InTime(Result<JudgeAnswer, Ending>),
     /// The timeout error, and the usage of the calls answered before it.
@@ -52,14 +52,14 @@ impl Deadline {
     pub(super) async fn of_answer(
         self,
         answer: impl Future<Output = Result<JudgeAnswer, Ending>>,
-    ) -> Ended {
+    ) -> DeadlineResult {
         tokio::select! {
             // An answer that is ready counts, even after the deadline.
             biased;
-            answered = answer => Ended::InTime(answered),
+            answered = answer => DeadlineResult::InTime(answered),
             () = self.passed() => {
                 let used = std::mem::take(&mut *self.permits.calls.used.lock());
-                Ended::Over(timeout(), used)
+                DeadlineResult::Over(timeout(), used)
             }
         }
     }
@@ -89,9 +89,9 @@ struct Calls {
     used: Mutex<Vec<CallUsage>>,
 }
 
-struct Calling(ConcurrencyPermit, Arc<Calls>);
+struct ObservedPermit(ConcurrencyPermit, Arc<Calls>);
 
-impl PermitHooks for Calling {
+impl PermitHooks for ObservedPermit {
     fn calls(&mut self) {
         self.0.calls();
         self.1.called.send_replace(true);
@@ -105,7 +105,7 @@ impl PermitHooks for Calling {
 
 impl Watched {
     fn watch(&self, permit: ConcurrencyPermit) -> ConcurrencyPermit {
-        ConcurrencyPermit::holding(Calling(permit, Arc::clone(&self.calls)))
+        ConcurrencyPermit::holding(ObservedPermit(permit, Arc::clone(&self.calls)))
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
             concurrency_permit.calls();
             waits(3_600).await
         });
-        assert_eq!(answer.await, Ended::Over(timeout(), Vec::new()));
+        assert_eq!(answer.await, DeadlineResult::Over(timeout(), Vec::new()));
         assert_eq!(begun.elapsed().as_secs(), 39);
         let error = timeout();
         assert_eq!(
@@ -174,17 +174,17 @@ mod tests {
             concurrency.another().await.calls();
             waits(3_600).await
         });
-        let over = Ended::Over(timeout(), vec![used(100), used(20)]);
+        let over = DeadlineResult::Over(timeout(), vec![used(100), used(20)]);
         assert_eq!(answer.await, over);
     }
 
     #[tokio::test(start_paused = true)]
     async fn question_without_call_times_out_and_waits_pass() {
         let begun = Instant::now();
-        let over = Ended::Over(timeout(), Vec::new());
+        let over = DeadlineResult::Over(timeout(), Vec::new());
         assert_eq!(deadline().of_answer(waits(3_600)).await, over);
         assert_eq!(begun.elapsed().as_secs(), 41);
-        let in_time = Ended::InTime(Err(Ending::Requeued));
+        let in_time = DeadlineResult::InTime(Err(Ending::Requeued));
         assert_eq!(deadline().of_answer(waits(10)).await, in_time);
     }
 }

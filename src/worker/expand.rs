@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::leadership::Leadership;
-use super::push_of;
+use super::to_push;
 use crate::clock::Clock;
 use crate::queue::{Push, Queue};
 use crate::store::{Dialect, StepOutcome, Store, StoreError};
@@ -64,9 +64,8 @@ impl Expansion {
         }
     }
 
-    /// Does one step of each rescore, so that a large one doesn't block the others.
-    ///
-    /// # Errors The database's, if it is unavailable. A rescore that can't be read is skipped and logged.
+    /// Does one step of each rescore, so that a large one doesn't block the others. Errors: the database's, if it is
+    /// unavailable. A rescore that can't be read is skipped and logged.
     pub async fn round(&mut self) -> Result<ExpansionOutcome, StoreError> {
         let mut round = ExpansionOutcome::Nothing;
         let expanding = self.store.batches().expanding_backlogs().await?;
@@ -102,7 +101,7 @@ impl Expansion {
             return Ok(());
         }
         let items = self.store.batches().first_items(batch_id, PUSHED).await?;
-        let pushes: Vec<Push> = items.into_iter().map(push_of).collect();
+        let pushes: Vec<Push> = items.into_iter().map(to_push).collect();
         if !pushes.is_empty()
             && let Err(error) = self.queue.push(&pushes).await
         {

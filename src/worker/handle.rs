@@ -79,7 +79,7 @@ impl Handler {
             let unrecorded = Unrecorded::new();
             let recorded = committed(&store, record, refused, events).await;
             if recorded.is_err() {
-                claimed.doubt();
+                claimed.mark_uncertain();
             }
             drop((unrecorded, place, slot, claimed));
             settle(recorded, lease, lease_end);

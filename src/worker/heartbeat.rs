@@ -14,7 +14,7 @@ use crate::store::{Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
 
 #[derive(Clone)]
-pub(super) struct Pulse {
+pub(super) struct HeartbeatTask {
     store: Arc<Store>,
     /// Active jobs, state and queue connection are set with each heartbeat.
     beat: Heartbeat,
@@ -24,7 +24,7 @@ pub(super) struct Pulse {
     confirmed: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Pulse {
+impl HeartbeatTask {
     /// Registers the worker. If the database is slow or unavailable, a later heartbeat registers it, and it claims nothing until then.
     pub(super) async fn register(
         store: Arc<Store>,

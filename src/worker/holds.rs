@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 const COUNTED_EVERY: Duration = Duration::from_secs(2);
 
 /// Holds as last read.
-pub(super) struct Holds {
+pub(super) struct HoldSync {
     store: Arc<Store>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
@@ -45,12 +45,12 @@ pub(super) struct Holds {
     /// Gate snapshots as last published, and the time.
     shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
     /// Time for which readers of the store trust published snapshots.
-    shown_for: Duration,
+    publish_ttl: Duration,
     counted: Mutex<Option<Instant>>,
     events: Announcer,
 }
 
-impl Holds {
+impl HoldSync {
     pub(super) fn new(
         parts: &WorkerParts,
         worker_id: Uuid,
@@ -69,7 +69,7 @@ impl Holds {
             unwritten: Mutex::default(),
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
-            shown_for: parts.queue.lease(),
+            publish_ttl: parts.queue.lease(),
             counted: Mutex::default(),
             events: parts.events.clone(),
         }
@@ -101,14 +101,14 @@ impl Holds {
     pub(super) async fn sync(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         self.write_closures(now).await?;
-        self.end_lapsed(now).await?;
+        self.release_expired(now).await?;
         let holds = self
-            .keep_caps(self.store.holds().list(now).await?, now)
+            .enforce_caps(self.store.holds().list(now).await?, now)
             .await?;
         *self.next_lapse.lock() = holds.iter().filter_map(|hold| hold.until).min();
         self.apply(&holds, now);
         self.count_workers().await?;
-        self.show(now).await
+        self.publish(now).await
     }
 
     /// Tells the gate the number of live workers, and of those that don't share a judge's limits.
@@ -120,13 +120,13 @@ impl Holds {
         {
             return Ok(());
         }
-        let workers = self.store.workers().list(self.shown_for).await?;
+        let workers = self.store.workers().list(self.publish_ttl).await?;
         let alive = workers.iter().filter(|worker| worker.alive).count();
         let mut known = WorkerCounts {
             alive: u32::try_from(alive).unwrap_or(u32::MAX),
             ..WorkerCounts::default()
         };
-        for row in self.store.judges().list(self.shown_for).await? {
+        for row in self.store.judges().list(self.publish_ttl).await? {
             let is_apart = row.pace.is_some_and(|pace| pace.part_of.is_some());
             if is_apart && row.worker_id != self.worker_id {
                 *known.apart.entry(row.name).or_default() += 1;
@@ -138,7 +138,7 @@ impl Holds {
     }
 
     /// Runs before the lanes open, so that a wait behind an expired hold doesn't count.
-    async fn end_lapsed(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    async fn release_expired(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         if self.next_lapse.lock().is_some_and(|lapse| lapse <= now) {
             for target in self.store.holds().lapse(now).await? {
                 self.events.announce(opened(target, now));
@@ -151,7 +151,7 @@ impl Holds {
     ///
     /// Holds of other reasons stay unchanged. If a cap is exceeded behind a pause, its hold is set with the release of the pause, before
     /// this gate reads the release.
-    async fn keep_caps(
+    async fn enforce_caps(
         &self,
         holds: Vec<Hold>,
         now: DateTime<Utc>,
@@ -173,7 +173,7 @@ impl Holds {
                 hold.reason != WaitReason::Budget || same
             });
             if !known {
-                self.stop_for(judge, cap, now).await?;
+                self.close_over_cap(judge, cap, now).await?;
                 changed = true;
             }
         }
@@ -193,7 +193,7 @@ impl Holds {
         Ok(holds)
     }
 
-    async fn stop_for(
+    async fn close_over_cap(
         &self,
         judge: &str,
         cap: &Exceeded,
@@ -219,10 +219,10 @@ impl Holds {
     }
 
     /// Publishes the gate's state if it changed or the last publication is about to expire.
-    async fn show(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    async fn publish(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let snapshot = self.gate.snapshot();
         let known = self.shown.lock().as_ref().is_some_and(|(at, shown)| {
-            (at.elapsed() < self.shown_for / 3 || shown.is_empty()) && same(shown, &snapshot)
+            (at.elapsed() < self.publish_ttl / 3 || shown.is_empty()) && same(shown, &snapshot)
         });
         if known {
             return Ok(());

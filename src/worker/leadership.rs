@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Timeout of a ping of the queue.
 const PING: Duration = Duration::from_millis(250);
 /// A leader that can't reach the queue for this long resigns. By then, the other workers have reported whether they reach it.
-const CUT_OFF: Duration = Duration::from_secs(3);
+const RESIGN_AFTER: Duration = Duration::from_secs(3);
 
 /// Whether this worker reached the queue at the last check; false before the first one. Cheap to clone.
 #[derive(Clone, Default)]
@@ -135,7 +135,7 @@ impl LeaderElection {
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let period = PERIOD.min(self.lease / 3);
         loop {
-            if let Err(error) = self.look().await {
+            if let Err(error) = self.tick().await {
                 tracing::warn!(%error, "could not see who works");
             }
             tokio::select! {
@@ -146,14 +146,15 @@ impl LeaderElection {
         self.leadership.set(false, false);
     }
 
-    async fn look(&mut self) -> Result<(), StoreError> {
+    async fn tick(&mut self) -> Result<(), StoreError> {
         self.look_for_queue().await;
         let (roll, now) = (self.store.workers().roll_call().await?, Instant::now());
         let (own, others): (Vec<_>, Vec<_>) = roll
             .workers
             .iter()
             .partition(|pulse| pulse.worker_id == self.worker_id);
-        self.detector.hears_itself(own.first().copied(), now);
+        self.detector
+            .observe_own_heartbeat(own.first().copied(), now);
         let seen = self.detector.observe(&others, self.lease, now);
         for (worker_id, _) in &seen.dead {
             let has_stopped = |pulse: &&WorkerPulse| {
@@ -167,13 +168,14 @@ impl LeaderElection {
             }
         }
         self.store.workers().declare_dead(&seen.dead).await?;
-        let can_lead =
-            |other: &&WorkerPulse| !other.queue_away && is_at_work(other.worker_id, &roll, &seen);
+        let can_lead = |other: &&WorkerPulse| {
+            !other.queue_away && is_active_leader(other.worker_id, &roll, &seen)
+        };
         let away_for = self.away_since.map(|since| since.elapsed());
         let yields = away_for.is_some() && others.iter().any(can_lead);
         let leads = match roll.leader {
             Some(leader) if leader == self.worker_id => {
-                let resigns = yields && away_for.is_some_and(|away_for| away_for >= CUT_OFF);
+                let resigns = yields && away_for.is_some_and(|away_for| away_for >= RESIGN_AFTER);
                 if resigns {
                     tracing::warn!(
                         "this worker can't reach the queue: it leaves the lead to another"
@@ -182,7 +184,7 @@ impl LeaderElection {
                 }
                 !resigns
             }
-            Some(leader) if is_at_work(leader, &roll, &seen) => false,
+            Some(leader) if is_active_leader(leader, &roll, &seen) => false,
             Some(_) | None if yields => false,
             Some(_) | None => {
                 self.store
@@ -206,7 +208,7 @@ impl LeaderElection {
 }
 
 /// Returns whether a leader is active. A draining worker is alive but has stopped leading.
-fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Observation) -> bool {
+fn is_active_leader(leader: Uuid, roll: &RollCall, seen: &Observation) -> bool {
     let is_dead = seen.dead.iter().any(|(dead, _)| *dead == leader);
     let mut workers = roll.workers.iter();
     let runs =
@@ -239,7 +241,7 @@ struct Observation {
 
 impl FailureDetector {
     /// Records this worker's own heartbeat.
-    fn hears_itself(&mut self, own: Option<&WorkerPulse>, now: Instant) {
+    fn observe_own_heartbeat(&mut self, own: Option<&WorkerPulse>, now: Instant) {
         let is_old = |beat| self.own.is_some_and(|(before, _)| before == beat);
         match own.map(|pulse| pulse.heartbeat_at) {
             Some(beat) if is_old(beat) => {}
@@ -338,7 +340,8 @@ mod tests {
             workers: vec![running.clone(), draining],
             leader: None,
         };
-        let leads = |id: u128, seen: &Observation| is_at_work(Uuid::from_u128(id), &roll, seen);
+        let leads =
+            |id: u128, seen: &Observation| is_active_leader(Uuid::from_u128(id), &roll, seen);
         assert_eq!([1, 2, 3].map(|id| leads(id, &nobody)), [true, false, false]);
         let dead = Observation {
             dead: vec![(running.worker_id, running.heartbeat_at)],
@@ -369,7 +372,7 @@ mod tests {
         let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         let mut dead = |own: i64, other: i64| {
             now += SECOND;
-            detector.hears_itself(Some(&pulse(7, own)), now);
+            detector.observe_own_heartbeat(Some(&pulse(7, own)), now);
             !detector
                 .observe(&[&pulse(1, other)], LEASE, now)
                 .dead

@@ -40,12 +40,12 @@ use self::claims::ClaimRegistry;
 pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, ExpansionOutcome};
 use self::handle::{Handler, UNRECORDED};
-use self::heartbeat::Pulse;
-use self::holds::{Holds, opened};
+use self::heartbeat::HeartbeatTask;
+use self::holds::{HoldSync, opened};
 use self::leadership::{LeaderElection, Leadership, QueueConnection};
 use self::process::Pipeline;
 pub use self::provider_batches::ProviderBatchOptions;
-use self::provider_batches::{ChunkLoop, Tries};
+use self::provider_batches::{ChunkLoop, FailureStreaks};
 use self::rescue::{Rescue, RescueLimits};
 pub use self::webhooks::WebhookOptions;
 use self::webhooks::Webhooks;
@@ -60,10 +60,10 @@ use crate::store::{DueJob, Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
 
 /// Time after a hard stop in which outcomes of runs may still be recorded.
-const RECORD_GRACE: Duration = Duration::from_secs(6);
+const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Silence after which another worker takes over a provider batch. The same in all workers, whatever their leases.
-const CHUNK_SILENCE: Duration = Duration::from_secs(12);
+const CHUNK_LEASE: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]
 pub struct WorkerParts {
@@ -139,7 +139,7 @@ pub async fn run(
     background.spawn(holds.clone().run(ended.clone()));
     // A child token, because an early exit of the fetcher must not cancel `soft`.
     let draining = soft.child_token();
-    keep_house(
+    spawn_background_tasks(
         &background,
         &parts,
         &options,
@@ -213,7 +213,7 @@ pub async fn run(
         ran = worked => ran,
         () = unrecorded(&hard) => {
             // The rows stay in this worker's name; another worker rescues them after its stop.
-            tracing::error!(grace = ?RECORD_GRACE, "ends of runs could not be recorded in time; the jobs will run again");
+            tracing::error!(grace = ?RECORD_FLUSH_TIMEOUT, "ends of runs could not be recorded in time; the jobs will run again");
             Ok(())
         }
     };
@@ -232,7 +232,7 @@ async fn register(
     options: &WorkerOptions,
     worker_id: Uuid,
     (in_hand, connection): (InHand, QueueConnection),
-) -> Result<Pulse, WorkerError> {
+) -> Result<HeartbeatTask, WorkerError> {
     let beat = Heartbeat {
         worker_id,
         name: options.name.clone(),
@@ -243,7 +243,7 @@ async fn register(
         judges: Some(parts.published_judges.clone()),
         queue_away: false,
     };
-    let pulse = Pulse::register(parts.store.clone(), beat, in_hand, connection)
+    let pulse = HeartbeatTask::register(parts.store.clone(), beat, in_hand, connection)
         .await
         .map_err(WorkerError::Register)?;
     // Before the first job ends, so that endpoints in the settings get every event.
@@ -260,7 +260,11 @@ async fn register(
 }
 
 /// Releases holds of judges whose key may have been corrected, and reads the others.
-async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Arc<Holds> {
+async fn open_holds(
+    parts: &WorkerParts,
+    options: &WorkerOptions,
+    worker_id: Uuid,
+) -> Arc<HoldSync> {
     let now = parts.clock.now();
     let names = &parts.judge_names;
     match parts.store.holds().release_misconfigured(names, now).await {
@@ -273,7 +277,7 @@ async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uui
             tracing::warn!(%error, "could not release the holds of judges that were misconfigured");
         }
     }
-    let holds = Arc::new(Holds::new(
+    let holds = Arc::new(HoldSync::new(
         parts,
         worker_id,
         options.name.clone(),
@@ -286,12 +290,12 @@ async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uui
 }
 
 /// Starts the background tasks and the election of the worker that runs them.
-fn keep_house(
+fn spawn_background_tasks(
     background: &TaskTracker,
     parts: &WorkerParts,
     options: &WorkerOptions,
     (worker_id, connection): (Uuid, QueueConnection),
-    holds: &Arc<Holds>,
+    holds: &Arc<HoldSync>,
     draining: &CancellationToken,
 ) {
     let leadership = Leadership::default();
@@ -324,7 +328,7 @@ fn keep_house(
     background.spawn(chores.prune(options.kept));
 }
 
-fn push_of(job: DueJob) -> Push {
+fn to_push(job: DueJob) -> Push {
     Push {
         id: job.job_id,
         lane: job.lane,
@@ -336,7 +340,7 @@ fn push_of(job: DueJob) -> Push {
 /// An outage of the database delays every outcome. After a hard stop, the process stops waiting for them.
 async fn unrecorded(hard: &CancellationToken) {
     hard.cancelled().await;
-    tokio::time::sleep(RECORD_GRACE).await;
+    tokio::time::sleep(RECORD_FLUSH_TIMEOUT).await;
 }
 
 fn pipeline(parts: &WorkerParts, worker_id: Uuid, permits: ConcurrencyPermits) -> Pipeline {
@@ -364,9 +368,9 @@ fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> 
         ),
         worker_id,
         options: options.provider_batches,
-        silent: CHUNK_SILENCE,
+        silent: CHUNK_LEASE,
         rests: HashMap::new(),
-        tries: Tries::default(),
+        tries: FailureStreaks::default(),
         sending: Arc::default(),
     }
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use self::subject::Subject;
 use super::ConcurrencyPermits;
-use super::deadline::{Deadline, Ended};
+use super::deadline::{Deadline, DeadlineResult};
 use super::endings::{
     class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
 };
@@ -32,7 +32,7 @@ use crate::score::{Criteria, Fault, Scorable, Scorecard, Unscorable, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// Delay of a job after a transient store error.
-const STORAGE_REST: TimeDelta = TimeDelta::seconds(1);
+const STORAGE_RETRY_DELAY: TimeDelta = TimeDelta::seconds(1);
 /// Maximum cached criteria definitions. Definitions are immutable.
 const CRITERIA_KEPT: usize = 256;
 
@@ -80,8 +80,8 @@ impl Pipeline {
 
     /// Runs a claimed job once and returns its record. Errors become outcomes.
     pub async fn process(&self, job: &Job) -> Record {
-        let mut spent = Spent::before(job);
-        let ending = match self.judge_it(job, &mut spent).await {
+        let mut spent = RunUsage::before(job);
+        let ending = match self.score_job(job, &mut spent).await {
             Ok(ending) | Err(ending) => ending,
         };
         self.record(job, spent, ending)
@@ -89,7 +89,7 @@ impl Pipeline {
 
     /// Returns the record of an aborted run: the job returns to the queue.
     pub fn given_back(&self, job: &Job) -> Record {
-        self.record(job, Spent::before(job), Ending::Requeued)
+        self.record(job, RunUsage::before(job), Ending::Requeued)
     }
 
     /// Returns the record of a run that panicked. A panic is a bug in Gavel, so it isn't retried.
@@ -98,10 +98,10 @@ impl Pipeline {
             class: FailureClass::Internal,
             message: "the run panicked; the log holds the place".to_owned(),
         };
-        self.record(job, Spent::before(job), Ending::Failed(failure))
+        self.record(job, RunUsage::before(job), Ending::Failed(failure))
     }
 
-    async fn judge_it(&self, job: &Job, spent: &mut Spent) -> Result<Ending, Ending> {
+    async fn score_job(&self, job: &Job, spent: &mut RunUsage) -> Result<Ending, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let subject = self.subject(job).await?;
         let judge = self.judge(job)?;
@@ -146,7 +146,7 @@ impl Pipeline {
         job: &Job,
         judge: &Judge,
         question: &Question,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Result<JudgeAnswer, Ending> {
         let deadline = about(job.kind).deadline;
         let deadline = deadline.map(|own| self.deadline.unwrap_or(own));
@@ -167,8 +167,8 @@ impl Pipeline {
         };
         // Boxed, otherwise the future of every kind would reserve space for the answer twice.
         match deadline.of_answer(Box::pin(answer)).await {
-            Ended::InTime(answered) => answered,
-            Ended::Over(timeout, used) => {
+            DeadlineResult::InTime(answered) => answered,
+            DeadlineResult::Over(timeout, used) => {
                 for usage in used {
                     spent.bill(usage);
                 }
@@ -183,7 +183,7 @@ impl Pipeline {
         judge: &Judge,
         question: &Question,
         context: AskContext,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Result<JudgeAnswer, Ending> {
         let asked = judge.ask(question, context).await;
         spent.add(asked.retries_spent, asked.usage);
@@ -225,7 +225,7 @@ impl Pipeline {
             .criteria()
             .content(hash)
             .await
-            .map_err(|error| self.rest(&error))?
+            .map_err(|error| self.outcome_of_store_error(&error))?
             .ok_or_else(|| {
                 failed(
                     FailureClass::BadInput,
@@ -235,7 +235,7 @@ impl Pipeline {
         let criteria = Criteria::from_value(&content)
             .map_err(|error| failed(FailureClass::BadInput, format!("criteria {hash}: {error}")))?;
         let criteria = Arc::new(criteria);
-        keep(&mut self.criteria.lock(), hash, criteria.clone());
+        cache_criteria(&mut self.criteria.lock(), hash, criteria.clone());
         Ok(criteria)
     }
 
@@ -252,7 +252,7 @@ impl Pipeline {
                     .sessions()
                     .get(session_id)
                     .await
-                    .map_err(|error| self.rest(&error))?
+                    .map_err(|error| self.outcome_of_store_error(&error))?
                     .ok_or_else(|| {
                         failed(
                             FailureClass::BadInput,
@@ -280,11 +280,11 @@ impl Pipeline {
     }
 
     /// Returns the outcome of a store error: retry later, or failure if the row itself is invalid.
-    fn rest(&self, error: &StoreError) -> Ending {
+    fn outcome_of_store_error(&self, error: &StoreError) -> Ending {
         match error {
             StoreError::Unavailable { .. } | StoreError::Schema(_) | StoreError::SharedSessions => {
                 tracing::warn!(%error, "a run rests");
-                let until = self.clock.now() + STORAGE_REST;
+                let until = self.clock.now() + STORAGE_RETRY_DELAY;
                 Ending::Waiting {
                     wait: Wait {
                         reason: WaitReason::Storage,
@@ -299,7 +299,7 @@ impl Pipeline {
         }
     }
 
-    fn record(&self, job: &Job, spent: Spent, ending: Ending) -> Record {
+    fn record(&self, job: &Job, spent: RunUsage, ending: Ending) -> Record {
         Record {
             fence: Fence {
                 job_id: job.job_id,
@@ -319,19 +319,19 @@ impl Pipeline {
 }
 
 /// Caches a definition. A full cache is cleared first.
-fn keep(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Criteria>) {
+fn cache_criteria(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Criteria>) {
     if known.len() >= CRITERIA_KEPT {
         known.clear();
     }
     known.insert(hash.to_owned(), criteria);
 }
 
-struct Spent {
+struct RunUsage {
     retries: i32,
     usage: Usage,
 }
 
-impl Spent {
+impl RunUsage {
     /// Returns a record without usage.
     fn before(job: &Job) -> Self {
         Self {
@@ -390,7 +390,7 @@ mod tests {
         let criteria = Arc::new(Criteria::from_value(&file).unwrap());
         let mut known = HashMap::new();
         for n in 0..CRITERIA_KEPT + 2 {
-            keep(&mut known, &n.to_string(), criteria.clone());
+            cache_criteria(&mut known, &n.to_string(), criteria.clone());
             assert!(known.contains_key(&n.to_string()));
             assert!(known.len() <= CRITERIA_KEPT);
         }

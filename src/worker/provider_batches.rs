@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use self::chunk::{ChunkStatus, Seen, Step, is_given_up, is_over, next};
-pub(super) use self::tries::Tries;
+use self::chunk::{ChunkAction, ChunkObservation, ChunkStatus, is_given_up, is_over, next};
+pub(super) use self::tries::FailureStreaks;
 use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::job::Job;
@@ -50,28 +50,28 @@ pub(super) struct ChunkLoop {
     /// Batches that are paused, with the end of the pause.
     pub(super) rests: HashMap<Uuid, Instant>,
     /// Failures in a row, by batch and by chunk.
-    pub(super) tries: Tries,
+    pub(super) tries: FailureStreaks,
     /// Locked while a chunk is sent. If sending were interrupted, its arrival would be unknown, and it might be paid for twice.
     pub(super) sending: Arc<tokio::sync::Mutex<()>>,
 }
 
-enum Trouble {
+enum ChunkError {
     /// Error of the judge's provider.
     Judge(JudgeError),
     Store(StoreError),
     /// A dependency of an item's run is unavailable.
-    Rests,
+    DependencyDown,
     /// The judge is stopped, for this reason.
     Stopped(String),
 }
 
-impl From<JudgeError> for Trouble {
+impl From<JudgeError> for ChunkError {
     fn from(error: JudgeError) -> Self {
         Self::Judge(error)
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for ChunkError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -122,7 +122,7 @@ impl ChunkLoop {
                 drop(self.sending.lock().await);
             };
             let done = tokio::select! {
-                done = self.look_after(id) => done,
+                done = self.process_batch(id) => done,
                 () = lost => {
                     tracing::warn!(batch_id = %id, "another worker looks after a batch's replies now");
                     continue;
@@ -141,7 +141,7 @@ impl ChunkLoop {
     async fn settle(
         &mut self,
         id: Uuid,
-        done: Result<(), Trouble>,
+        done: Result<(), ChunkError>,
     ) -> Result<Option<String>, StoreError> {
         self.rests.remove(&id);
         let error = match done {
@@ -149,18 +149,18 @@ impl ChunkLoop {
                 self.tries.succeeded(id);
                 return Ok(None);
             }
-            Err(Trouble::Judge(error)) => error,
+            Err(ChunkError::Judge(error)) => error,
             // No attempt was made, so the count of failures restarts.
-            Err(Trouble::Stopped(why)) => {
+            Err(ChunkError::Stopped(why)) => {
                 self.tries.succeeded(id);
                 return Ok(Some(why));
             }
-            Err(Trouble::Rests) => {
+            Err(ChunkError::DependencyDown) => {
                 self.tries.succeeded(id);
                 return Ok(Some("something that its items need is away".to_owned()));
             }
-            Err(Trouble::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
-            Err(Trouble::Store(error)) => {
+            Err(ChunkError::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
+            Err(ChunkError::Store(error)) => {
                 tracing::error!(batch_id = %id, %error, "a batch's replies can't be looked after");
                 return Ok(Some(error.to_string()));
             }
@@ -169,7 +169,7 @@ impl ChunkLoop {
         let now = self.clock.now();
         let tried = self.tries.failed(id, now);
         if is_given_up(tried, now) {
-            self.ask_the_rest(id, &error.message).await?;
+            self.fall_back_to_calls(id, &error.message).await?;
         }
         // Wait as long as the provider asks, or twice as long as the last time.
         let times = 1 << tried.count.saturating_sub(1).min(10);
@@ -200,7 +200,7 @@ impl ChunkLoop {
     }
 
     /// Processes all chunks of a batch once.
-    async fn look_after(&self, id: Uuid) -> Result<(), Trouble> {
+    async fn process_batch(&self, id: Uuid) -> Result<(), ChunkError> {
         let Some(batch) = self.store.batches().get(id).await? else {
             return Ok(());
         };
@@ -209,9 +209,9 @@ impl ChunkLoop {
             if !chunk.is_open() {
                 continue;
             }
-            match self.go_on(&batch, &chunk).await {
+            match self.advance_chunk(&batch, &chunk).await {
                 Ok(()) => {}
-                Err(Trouble::Judge(error)) => trouble = Some(error),
+                Err(ChunkError::Judge(error)) => trouble = Some(error),
                 Err(other) => return Err(other),
             }
         }
@@ -231,7 +231,7 @@ impl ChunkLoop {
         Ok(())
     }
 
-    async fn go_on(&self, batch: &BatchRow, chunk: &ChunkRow) -> Result<(), Trouble> {
+    async fn advance_chunk(&self, batch: &BatchRow, chunk: &ChunkRow) -> Result<(), ChunkError> {
         let endpoint = self.endpoint(&chunk.judge);
         let looked = match &endpoint {
             Ok(endpoint) => self.look(endpoint, chunk).await?,
@@ -240,9 +240,9 @@ impl ChunkLoop {
         let seen = match &looked {
             Ok(seen) => seen.clone(),
             Err(error) if error.status == Some(404) && chunk.provider_id.is_some() => {
-                Seen::Unknown(error.message.clone())
+                ChunkObservation::Unknown(error.message.clone())
             }
-            Err(error) => Seen::Trouble(error.message.clone()),
+            Err(error) => ChunkObservation::Trouble(error.message.clone()),
         };
         // A chunk that is sent again has a new tag, so its batch counts the attempts.
         let tried = self.tries.get(match chunk.provider_id {
@@ -262,14 +262,16 @@ impl ChunkLoop {
             is_cancelled: batch.state == BatchState::Cancelled,
         };
         let step = next(&status, seen, now);
-        let (collects, tries_again) = (step == Step::Collect, step == Step::TryAgain);
-        let nowhere = step.leads_nowhere();
+        let (collects, tries_again) = (step == ChunkAction::Collect, step == ChunkAction::TryAgain);
+        let nowhere = step.is_failed_attempt();
         let taken = match (step, endpoint) {
             (step, Ok(endpoint)) => {
                 let over = is_over(since, now);
                 self.take(step, &endpoint, chunk, over).await
             }
-            (Step::GiveUp(why), Err(_)) => self.fail(chunk, &why).await.map_err(Trouble::from),
+            (ChunkAction::GiveUp(why), Err(_)) => {
+                self.fail(chunk, &why).await.map_err(ChunkError::from)
+            }
             (_, Err(_)) => Ok(()),
         };
         if nowhere || (collects && taken.is_err()) {
@@ -287,36 +289,36 @@ impl ChunkLoop {
     /// Advances a chunk by one step; `over`: its deadline has passed.
     async fn take(
         &self,
-        step: Step,
+        step: ChunkAction,
         endpoint: &BatchEndpoint,
         chunk: &ChunkRow,
         over: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ChunkError> {
         let tag = chunk.tag;
         match step {
-            Step::Note(name) => {
+            ChunkAction::Note(name) => {
                 let now = self.clock.now();
                 self.store
                     .provider_batches()
                     .chunk_submitted(tag, &name, now)
                     .await?;
             }
-            Step::PlanAgain => {
+            ChunkAction::PlanAgain => {
                 tracing::warn!(%tag, "a chunk isn't known to have arrived; its items are planned anew");
                 self.store
                     .provider_batches()
                     .forget_chunk(tag, self.worker_id)
                     .await?;
             }
-            Step::Split(why) => {
+            ChunkAction::Split(why) => {
                 self.store
                     .provider_batches()
                     .turn_chunk_away(tag, &why)
                     .await?;
                 return Err(trouble(ErrorClass::Throttled, why).into());
             }
-            Step::Wait | Step::TryAgain => {}
-            Step::Cancel => {
+            ChunkAction::Wait | ChunkAction::TryAgain => {}
+            ChunkAction::Cancel => {
                 endpoint.cancel(theirs(chunk)).await?;
                 if over {
                     let why =
@@ -324,8 +326,8 @@ impl ChunkLoop {
                     return Err(trouble(ErrorClass::Transient, why).into());
                 }
             }
-            Step::Collect => self.collect(endpoint, chunk, theirs(chunk)).await?,
-            Step::GiveUp(why) => {
+            ChunkAction::Collect => self.collect(endpoint, chunk, theirs(chunk)).await?,
+            ChunkAction::GiveUp(why) => {
                 if chunk.provider_id.is_some() {
                     let cancelled = endpoint.cancel(theirs(chunk)).await;
                     let refused = cancelled.err().filter(|error| error.status != Some(404));
@@ -335,7 +337,7 @@ impl ChunkLoop {
                 }
                 self.fail(chunk, &why).await?;
             }
-            Step::Fail(why) => self.fail(chunk, &why).await?,
+            ChunkAction::Fail(why) => self.fail(chunk, &why).await?,
         }
         Ok(())
     }
@@ -344,13 +346,13 @@ impl ChunkLoop {
         &self,
         endpoint: &BatchEndpoint,
         chunk: &ChunkRow,
-    ) -> Result<Result<Seen, JudgeError>, StoreError> {
+    ) -> Result<Result<ChunkObservation, JudgeError>, StoreError> {
         if chunk.state == ChunkState::Making {
             let found = endpoint.find(chunk.tag).await;
             return Ok(found.map(|found| match found {
-                ChunkLookup::As(name) => Seen::Arrived(name),
-                ChunkLookup::Nowhere => Seen::Absent,
-                ChunkLookup::CantTell => Seen::CantTell,
+                ChunkLookup::As(name) => ChunkObservation::Arrived(name),
+                ChunkLookup::Nowhere => ChunkObservation::Absent,
+                ChunkLookup::CantTell => ChunkObservation::CantTell,
             }));
         }
         Ok(match endpoint.look(theirs(chunk)).await {
@@ -359,11 +361,11 @@ impl ChunkLoop {
                     .provider_batches()
                     .chunk_progress(chunk.tag, done)
                     .await?;
-                Ok(Seen::Running)
+                Ok(ChunkObservation::Running)
             }
-            Ok(Progress::Ended) => Ok(Seen::Ended),
-            Ok(Progress::Refused(why)) => Ok(Seen::Refused(why)),
-            Ok(Progress::NoRoom(why)) => Ok(Seen::NoRoom(why)),
+            Ok(Progress::Ended) => Ok(ChunkObservation::Ended),
+            Ok(Progress::Refused(why)) => Ok(ChunkObservation::Refused(why)),
+            Ok(Progress::NoRoom(why)) => Ok(ChunkObservation::NoRoom(why)),
             Err(error) => Err(error),
         })
     }
@@ -378,7 +380,7 @@ impl ChunkLoop {
     }
 
     /// Returns the question of an item as its run asks it, or `None` if its run fails.
-    async fn question(&self, job: &Job) -> Result<Option<Question>, Trouble> {
+    async fn question(&self, job: &Job) -> Result<Option<Question>, ChunkError> {
         match self.pipeline.question(job).await {
             Ok(question) => Ok(Some(question)),
             Err(Ending::Failed(_)) => Ok(None),
@@ -388,7 +390,7 @@ impl ChunkLoop {
                 | Ending::NotStarted
                 | Ending::Scored { .. }
                 | Ending::Evaluated { .. },
-            ) => Err(Trouble::Rests),
+            ) => Err(ChunkError::DependencyDown),
         }
     }
 

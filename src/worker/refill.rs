@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-use super::push_of;
+use super::to_push;
 use crate::job::{JobId, Lane, Priority};
 use crate::queue::{Push, Queue, QueueError};
 use crate::store::{DueJob, Store, StoreError};
@@ -118,7 +118,7 @@ impl Refiller {
             position.after = due.last().map(|last| (last.due_at, last.job_id));
         } else {
             *position = Position {
-                rests_until: rest_after(asked.elapsed()).map(|rest| Instant::now() + rest),
+                rests_until: delay_after(asked.elapsed()).map(|rest| Instant::now() + rest),
                 ..Position::start()
             };
         }
@@ -145,7 +145,7 @@ impl Refiller {
     }
 
     async fn push(&self, jobs: &[DueJob]) -> Result<(), QueueError> {
-        let pushes: Vec<Push> = jobs.iter().cloned().map(push_of).collect();
+        let pushes: Vec<Push> = jobs.iter().cloned().map(to_push).collect();
         if pushes.is_empty() {
             return Ok(());
         }
@@ -155,7 +155,7 @@ impl Refiller {
 }
 
 /// Returns the pause of a lane after a scan that took `took` and found too few rows. Scans may use a tenth of the time.
-fn rest_after(took: Duration) -> Option<Duration> {
+fn delay_after(took: Duration) -> Option<Duration> {
     (took > LONG_LOOK).then(|| (took * 9).min(LONGEST_REST))
 }
 
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn long_scan_without_rows_is_followed_by_a_pause() {
-        assert_eq!(rest_after(Duration::from_millis(100)), None);
+        assert_eq!(delay_after(Duration::from_millis(100)), None);
         assert_eq!(
-            rest_after(Duration::from_millis(200)),
+            delay_after(Duration::from_millis(200)),
             Some(Duration::from_millis(1_800))
         );
-        assert_eq!(rest_after(Duration::from_secs(60)), Some(LONGEST_REST));
+        assert_eq!(delay_after(Duration::from_secs(60)), Some(LONGEST_REST));
     }
 
     fn now() -> DateTime<Utc> {

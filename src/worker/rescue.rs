@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::batches;
-use super::holds::Holds;
+use super::holds::HoldSync;
 use super::leadership::Leadership;
 use super::refill::{RefillOutcome, Refiller};
-use super::{WorkerParts, push_of};
+use super::{WorkerParts, to_push};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{FailureClass, JobId, JobState};
@@ -40,7 +40,7 @@ pub(super) struct Rescue {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
-    holds: Arc<Holds>,
+    holds: Arc<HoldSync>,
     events: Announcer,
     leadership: Leadership,
     limits: RescueLimits,
@@ -55,7 +55,7 @@ pub(super) struct Rescue {
 impl Rescue {
     pub(super) fn new(
         parts: &WorkerParts,
-        holds: Arc<Holds>,
+        holds: Arc<HoldSync>,
         leadership: Leadership,
         limits: RescueLimits,
     ) -> Self {
@@ -148,7 +148,8 @@ impl Rescue {
             .inspect_err(|_| self.leadership.restore(died))?;
         for job_id in &rescued.poisoned {
             tracing::error!(%job_id, "a job ended as poison: each of its workers died");
-            self.tell_failed(*job_id, FailureClass::Poison, now).await;
+            self.announce_failed(*job_id, FailureClass::Poison, now)
+                .await;
         }
         if !rescued.requeued.is_empty() {
             tracing::warn!(
@@ -156,7 +157,7 @@ impl Rescue {
                 "took jobs back from dead workers"
             );
             // The jobs have waited in the queue before, so they go to the front.
-            let pushes: Vec<Push> = rescued.requeued.into_iter().map(push_of).collect();
+            let pushes: Vec<Push> = rescued.requeued.into_iter().map(to_push).collect();
             log_unpushed(self.queue.push_first(&pushes).await);
         }
         Ok(())
@@ -173,14 +174,14 @@ impl Rescue {
         }
         for job_id in self.store.jobs().expire_waits(since, &stopped, now).await? {
             tracing::warn!(%job_id, "a job waited too long and failed");
-            self.tell_failed(job_id, FailureClass::WaitExpired, now)
+            self.announce_failed(job_id, FailureClass::WaitExpired, now)
                 .await;
         }
         Ok(())
     }
 
     /// Announces that a job failed outside a worker. Skips a row that can't be read now.
-    async fn tell_failed(&self, job_id: JobId, class: FailureClass, now: DateTime<Utc>) {
+    async fn announce_failed(&self, job_id: JobId, class: FailureClass, now: DateTime<Utc>) {
         if let Ok(Some(job)) = self.store.jobs().get(job_id).await {
             self.events.announce(Event {
                 class: Some(class),

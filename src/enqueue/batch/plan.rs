@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
 use crate::job::{BatchPlace, Force, JobOptions, NewJob};
-use crate::memory::give_way;
+use crate::memory::lower_thread_priority;
 use crate::score::{about, name_of};
 use crate::store::{Added, BatchRow, Moved};
 
@@ -139,7 +139,7 @@ impl Plan {
         (
             receiver,
             tokio::task::spawn_blocking(move || {
-                give_way();
+                lower_thread_priority();
                 plan.send(&sender);
             }),
         )

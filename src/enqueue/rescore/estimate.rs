@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::{BacklogPlan, Enqueue, EnqueueError, JudgeFacts};
-use crate::memory::give_way;
+use crate::memory::lower_thread_priority;
 use crate::score::Criteria;
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
@@ -144,7 +144,7 @@ impl Enqueue {
             (self.directory.clone(), criteria.clone(), judge.to_owned());
         // Counting megabytes takes a while.
         let counting = tokio::task::spawn_blocking(move || {
-            give_way();
+            lower_thread_priority();
             directory.prompt_tokens(&judge, &session.into_request(), &criteria)
         });
         Ok(counting.await.ok().flatten())

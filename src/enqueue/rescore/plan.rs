@@ -39,9 +39,7 @@ impl Tally {
 }
 
 impl Enqueue {
-    /// Returns the plan of a request. Stores nothing.
-    ///
-    /// # Errors Those of [`Enqueue::rescore`].
+    /// Returns the plan of a request. Stores nothing. Errors: those of [`Enqueue::rescore`].
     pub async fn plan_rescore(&self, request: &Rescore) -> Result<RescorePlan, EnqueueError> {
         let plan = self.backlog_plan(request).await?;
         if request.budget_usd.is_some() {

@@ -109,7 +109,7 @@ async fn ring_stays_filled_while_there_are_listeners() {
     assert!(first.filled().now_or_never().is_some());
 
     let (listener, _) = first.listen(None);
-    let deserted = tokio::time::timeout(LINGER * 10, feed.deserted(LINGER)).await;
+    let deserted = tokio::time::timeout(LINGER * 10, feed.wait_until_idle(LINGER)).await;
     assert!(deserted.is_err(), "who listens attends");
     drop(listener);
     let (back, ()) = tokio::join!(
@@ -119,7 +119,7 @@ async fn ring_stays_filled_while_there_are_listeners() {
             tokio::time::sleep(LINGER * 2).await;
             back.filled().now_or_never().is_some()
         },
-        feed.deserted(LINGER)
+        feed.wait_until_idle(LINGER)
     );
     assert!(back, "a pause shorter than that changes nothing");
     assert!(

@@ -17,7 +17,7 @@ pub(super) enum Fetched {
 }
 
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct ImportBuffer {
     pub(super) sessions: Vec<SessionRecord>,
     pub(super) unchanged: Vec<String>,
     pub(super) failed: Vec<(String, String)>,
@@ -26,7 +26,7 @@ pub(super) struct Gathered {
     bytes: usize,
 }
 
-impl Gathered {
+impl ImportBuffer {
     pub(super) fn add(&mut self, fetched: Fetched) {
         match fetched {
             Fetched::Session(session, quality) => {

@@ -149,8 +149,7 @@ impl Imports {
     }
 
     /// Starts an import, or returns a running one with the same request after applying the requested rate. Also returns whether it is new.
-    ///
-    /// # Errors `NotConfigured`, `Invalid`; `Store` if the database is unavailable.
+    /// Errors: `NotConfigured`, `Invalid`; `Store` if the database is unavailable.
     pub async fn start(&self, request: &ImportRequest) -> Result<(ImportRow, bool), StartError> {
         let new = self.checked(request)?;
         let (mut import, is_new) = self.store.imports().start(&new).await?;

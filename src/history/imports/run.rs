@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Imports;
-use super::gathered::{Fetched, Gathered};
+use super::gathered::{Fetched, ImportBuffer};
 use super::walk::{self, MOST_PAGES};
 use crate::history::tarsy::{
     Address, Generation, ListFilter, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError,
@@ -29,7 +29,7 @@ const SESSIONS_AT_ONCE: usize = 8;
 const STEP_EVERY: Duration = Duration::from_secs(2);
 
 /// Reason why a run ended early.
-enum Halt {
+enum StopReason {
     /// Permanent error of the TARSy.
     Broken(String),
     /// Cancelled, or owned by another process.
@@ -38,7 +38,7 @@ enum Halt {
     Store(StoreError),
 }
 
-impl From<StoreError> for Halt {
+impl From<StoreError> for StopReason {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
@@ -53,7 +53,7 @@ impl Imports {
             Err(halt) => Some(Err(halt)),
             Ok(tarsy) => tokio::select! {
                 () = stop.cancelled() => None,
-                () = self.beat(id, owner, &tarsy) => Some(Err(Halt::Lost)),
+                () = self.beat(id, owner, &tarsy) => Some(Err(StopReason::Lost)),
                 walked = self.walk(&import, owner, &tarsy) => Some(walked),
             },
         };
@@ -66,16 +66,16 @@ impl Imports {
                 return;
             }
             Some(Ok(())) => ImportEnd::Completed,
-            Some(Err(Halt::Broken(reason))) => ImportEnd::Failed(reason),
-            Some(Err(Halt::Lost)) => {
+            Some(Err(StopReason::Broken(reason))) => ImportEnd::Failed(reason),
+            Some(Err(StopReason::Lost)) => {
                 tracing::info!(import_id = %id, "the import was cancelled or taken over");
                 return;
             }
             // This error would repeat, so another owner would retry forever.
-            Some(Err(Halt::Store(error @ StoreError::Unexpected { .. }))) => {
+            Some(Err(StopReason::Store(error @ StoreError::Unexpected { .. }))) => {
                 ImportEnd::Failed(error.to_string())
             }
-            Some(Err(Halt::Store(error))) => {
+            Some(Err(StopReason::Store(error))) => {
                 tracing::warn!(import_id = %id, %error, "an import stopped; it goes on when the database is back");
                 return;
             }
@@ -94,9 +94,9 @@ impl Imports {
         }
     }
 
-    fn tarsy_of(&self, import: &ImportRow) -> Result<Tarsy, Halt> {
+    fn tarsy_of(&self, import: &ImportRow) -> Result<Tarsy, StopReason> {
         let address = Address::parse(&import.source)
-            .map_err(|fault| Halt::Broken(format!("the source {fault}")))?;
+            .map_err(|fault| StopReason::Broken(format!("the source {fault}")))?;
         Ok(self.options.tarsy(address, import.requests_per_second))
     }
 
@@ -114,7 +114,7 @@ impl Imports {
         }
     }
 
-    async fn walk(&self, import: &ImportRow, owner: Uuid, tarsy: &Tarsy) -> Result<(), Halt> {
+    async fn walk(&self, import: &ImportRow, owner: Uuid, tarsy: &Tarsy) -> Result<(), StopReason> {
         let run = Run {
             imports: self,
             import,
@@ -143,7 +143,7 @@ impl Imports {
                 still + 1
             };
             if still > MOST_PAGES || next.page > MOST_PAGES {
-                return Err(Halt::Broken(format!(
+                return Err(StopReason::Broken(format!(
                     "the list has more than {MOST_PAGES} pages of one window"
                 )));
             }
@@ -161,7 +161,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn list(&self, place: WalkPlace) -> Result<ListPage, Halt> {
+    async fn list(&self, place: WalkPlace) -> Result<ListPage, StopReason> {
         let window = ListFilter {
             statuses: self.import.statuses.clone(),
             since: self.import.since,
@@ -170,7 +170,7 @@ impl Run<'_> {
         self.tarsy.list(&window, place.page).await.map_err(broken)
     }
 
-    async fn note(&self, expected: Option<u64>) -> Result<(), Halt> {
+    async fn note(&self, expected: Option<u64>) -> Result<(), StopReason> {
         let noted = self
             .imports
             .store
@@ -182,29 +182,29 @@ impl Run<'_> {
                 expected,
             )
             .await?;
-        if noted { Ok(()) } else { Err(Halt::Lost) }
+        if noted { Ok(()) } else { Err(StopReason::Lost) }
     }
 
     /// Stores the sessions of a page. The cursor advances with the last step. A source may return larger pages than requested.
-    async fn page(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
+    async fn page(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), StopReason> {
         let mut parts = items.chunks(PAGE_SIZE as usize).peekable();
         while let Some(part) = parts.next() {
             self.part(part, on.filter(|_| parts.peek().is_none()))
                 .await?;
         }
         if items.is_empty() {
-            self.store(Gathered::default(), on).await?;
+            self.store(ImportBuffer::default(), on).await?;
         }
         Ok(())
     }
 
-    async fn part(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
+    async fn part(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), StopReason> {
         let store = &self.imports.store;
         let names: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
         let mut seen = store.imports().seen(self.import.import_id, &names).await?;
         let ids: Vec<Uuid> = items.iter().filter_map(|item| id_of(&item.id)).collect();
         let stored = store.sessions().stored(&ids).await?;
-        let mut step = Gathered::default();
+        let mut step = ImportBuffer::default();
         let mut wanted = Vec::new();
         let asked_for = items.iter().filter(|item| self.is_asked_for(item));
         for item in asked_for.filter(|item| seen.insert(item.id.clone())) {
@@ -258,7 +258,7 @@ impl Run<'_> {
 
     /// Fetches a session; `listed` is the rating in the list. An error of the session is recorded as its failure; an error of the TARSy
     /// ends the run.
-    async fn fetch(&self, id: Uuid, listed: Option<Quality>) -> Result<Fetched, Halt> {
+    async fn fetch(&self, id: Uuid, listed: Option<Quality>) -> Result<Fetched, StopReason> {
         let reason = match self.tarsy.session(id).await {
             Ok(TarsySession { input, quality }) => match input.into_record(id, SOURCE) {
                 Ok(record) => return Ok(Fetched::Session(Box::new(record), quality.or(listed))),
@@ -284,7 +284,11 @@ impl Run<'_> {
         Ok(Fetched::Failed(id.to_string(), shown(&reason)))
     }
 
-    async fn store(&self, gathered: Gathered, place: Option<WalkPlace>) -> Result<(), Halt> {
+    async fn store(
+        &self,
+        gathered: ImportBuffer,
+        place: Option<WalkPlace>,
+    ) -> Result<(), StopReason> {
         if gathered.is_empty() && place.is_none() {
             return Ok(());
         }
@@ -300,7 +304,7 @@ impl Run<'_> {
         };
         match self.imports.store.imports().record(&step).await? {
             Walked::On(_) => Ok(()),
-            Walked::Lost => Err(Halt::Lost),
+            Walked::Lost => Err(StopReason::Lost),
         }
     }
 }
@@ -322,8 +326,8 @@ fn is_unchanged(listed: &Listed, stored: Option<&StoredSession>) -> bool {
     })
 }
 
-fn broken(error: TarsyError) -> Halt {
-    Halt::Broken(error.to_string())
+fn broken(error: TarsyError) -> StopReason {
+    StopReason::Broken(error.to_string())
 }
 
 /// Truncates a text of the source.

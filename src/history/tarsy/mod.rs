@@ -136,9 +136,8 @@ impl Tarsy {
         self.http.address()
     }
 
-    /// Returns the generation, cached for ten minutes. Concurrent callers share one detection.
-    ///
-    /// # Errors `Unusable` if neither list answers; `Denied`; `Unavailable`.
+    /// Returns the generation, cached for ten minutes. Concurrent callers share one detection. Errors: `Unusable` if neither list answers;
+    /// `Denied`; `Unavailable`.
     pub async fn generation(&self) -> Result<Generation, TarsyError> {
         let mut known = self.generation.lock().await;
         if let Some((generation, at)) = *known
@@ -172,9 +171,7 @@ impl Tarsy {
         })
     }
 
-    /// Returns one session in the form of a PUT.
-    ///
-    /// # Errors `Missing` if it doesn't exist; `Unusable` if the response is malformed.
+    /// Returns one session in the form of a PUT. Errors: `Missing` if it doesn't exist; `Unusable` if the response is malformed.
     pub async fn session(&self, id: Uuid) -> Result<TarsySession, TarsyError> {
         match self.generation().await? {
             Generation::Python => python::session(&self.http, id).await,

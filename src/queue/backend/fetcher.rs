@@ -42,7 +42,7 @@ pub(super) struct Fetcher<A: Admit> {
 }
 
 /// State kept between rounds.
-struct Memory {
+struct FetchState {
     /// Next claim from the lane `suspect` after it was empty.
     next_suspect: Instant,
     /// Number of rounds, used to rotate the claim that goes first.
@@ -74,7 +74,7 @@ enum Wait {
 impl<A: Admit> Fetcher<A> {
     /// Fetches until the shutdown, then releases what no handler has started.
     pub(super) async fn run(self) {
-        let mut memory = Memory {
+        let mut memory = FetchState {
             next_suspect: Instant::now(),
             turn: 0,
             refusals: Pause::new(),
@@ -87,7 +87,7 @@ impl<A: Admit> Fetcher<A> {
         self.give_back().await;
     }
 
-    async fn round(&self, memory: &mut Memory) -> Wait {
+    async fn round(&self, memory: &mut FetchState) -> Wait {
         let free = self.slots.free();
         if free.all == 0 {
             return Wait::Slot;
@@ -109,9 +109,9 @@ impl<A: Admit> Fetcher<A> {
         }
         if memory.outage.is_some() {
             match self.probe().await {
-                Ok(()) => back(memory),
+                Ok(()) => leave_outage(memory),
                 Err(error) => {
-                    self.away(&error, memory);
+                    self.enter_outage(&error, memory);
                     return Wait::No;
                 }
             }
@@ -123,16 +123,16 @@ impl<A: Admit> Fetcher<A> {
     }
 
     /// Claims for one round and starts the claimed jobs.
-    async fn fetch(&self, shares: Shares, free: Free, memory: &mut Memory) -> Wait {
-        let (mut left, mut look_in, mut full) = (free, shares.look_in, shares.full);
+    async fn fetch(&self, shares: Shares, free: Free, memory: &mut FetchState) -> Wait {
+        let (mut left, mut poll_after, mut full) = (free, shares.poll_after, shares.full);
         let ids = match self.queue.claim(self.owner, &shares.claim(free)).await {
             Ok(ids) => {
-                back(memory);
+                leave_outage(memory);
                 left.take(&ids);
                 ids
             }
             Err(error) => {
-                self.away(&error, memory);
+                self.enter_outage(&error, memory);
                 Vec::new()
             }
         };
@@ -141,22 +141,22 @@ impl<A: Admit> Fetcher<A> {
             if share.is_of_suspects() && claimed == 0 && left.all > 0 {
                 memory.next_suspect = Instant::now() + POLL;
             }
-            look_in = sooner(look_in, share.look_in(claimed));
+            poll_after = sooner(poll_after, share.poll_after(claimed));
             full |= share.is_full(claimed);
         }
         let claimed = ids.len();
         let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
         match self.start(leases).await {
             Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
-            Admitted::These(admitted) => {
+            Admitted::Count(admitted) => {
                 memory.refusals.reset();
-                // Some ids could not start and have left the queue, so it claims again at once.
+                // Some ids could not start and have left the queue, so it claims again at once. Each such round shortens the queue.
                 if memory.outage.is_some() || left.all == 0 || admitted < claimed {
                     Wait::No
                 } else {
                     Wait::Ids {
                         or_slot: full || (free.bulk < free.all && left.bulk == 0),
-                        at_most: look_in.unwrap_or(POLL).min(POLL),
+                        at_most: poll_after.unwrap_or(POLL).min(POLL),
                     }
                 }
             }
@@ -178,7 +178,7 @@ impl<A: Admit> Fetcher<A> {
     /// the store is unavailable, all ids return to the queue.
     async fn start(&self, leases: Vec<Lease>) -> Admitted {
         if leases.is_empty() {
-            return Admitted::These(0);
+            return Admitted::Count(0);
         }
         let ids: Vec<Claimed> = leases.iter().map(|lease| lease.claimed().clone()).collect();
         let Admission { started, early } = match self.admit.admit(ids).await {
@@ -215,7 +215,7 @@ impl<A: Admit> Fetcher<A> {
         for lease in by_id.into_values() {
             lease.ack();
         }
-        Admitted::These(count)
+        Admitted::Count(count)
     }
 
     async fn deliver(&self, claimed: Claimed, item: A::Item, lease: Lease) {
@@ -247,7 +247,7 @@ impl<A: Admit> Fetcher<A> {
         lease.later(push, DateTime::UNIX_EPOCH);
     }
 
-    fn away(&self, error: &QueueError, memory: &mut Memory) {
+    fn enter_outage(&self, error: &QueueError, memory: &mut FetchState) {
         let now = Instant::now();
         let outage = memory.outage.get_or_insert_with(|| Outage {
             pause: Pause::new(),
@@ -327,14 +327,14 @@ impl<A: Admit> Fetcher<A> {
     }
 }
 
-fn back(memory: &mut Memory) {
+fn leave_outage(memory: &mut FetchState) {
     if memory.outage.take().is_some() {
         tracing::info!("the queue answers again");
     }
 }
 
 enum Admitted {
-    These(usize),
+    Count(usize),
     Refused,
 }
 

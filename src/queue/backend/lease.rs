@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::{Claimed, Push, Queue, QueueError};
-use super::slots::{JobInHand, Slot};
+use super::slots::{ActiveJobGuard, Slot};
 use crate::job::JobId;
 
 /// Maximum ends that wait for the queue. Further ends are dropped, and their leases expire.
@@ -38,7 +38,7 @@ pub struct DeliveryGuard {
 }
 
 impl DeliveryGuard {
-    pub(super) fn new(slot: Slot, mut lease: Lease, job: Arc<JobInHand>) -> Self {
+    pub(super) fn new(slot: Slot, mut lease: Lease, job: Arc<ActiveJobGuard>) -> Self {
         lease.job = Some(job);
         Self { slot, lease }
     }
@@ -71,7 +71,7 @@ pub struct Lease {
     ended: bool,
     leases: Arc<Leases>,
     /// Set once the job is delivered.
-    job: Option<Arc<JobInHand>>,
+    job: Option<Arc<ActiveJobGuard>>,
 }
 
 impl Lease {
@@ -148,12 +148,12 @@ enum End {
 pub(super) struct Leases {
     queue: Arc<dyn Queue>,
     owner: Uuid,
-    book: Mutex<Book>,
+    book: Mutex<LeaseTable>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Book {
+struct LeaseTable {
     held: HashSet<JobId>,
     ends: Vec<End>,
     live: usize,
@@ -278,7 +278,7 @@ impl Leases {
         book.live == 0 && book.ends.is_empty()
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, LeaseTable> {
         self.book.lock()
     }
 }

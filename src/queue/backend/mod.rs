@@ -123,7 +123,7 @@ pub struct WorkerOptions {
     pub owner: Uuid,
     /// Concurrent jobs, at least 1. A tenth of the slots is reserved for interactive work; with less than ten, none.
     pub concurrency: usize,
-    /// Jobs that may be prefetched in addition; 0 at first. Bulk work only.
+    /// Jobs that may be prefetched in addition; 0 at first. Not available to bulk work.
     pub prefetch: Prefetch,
     /// Counts active jobs while the worker runs.
     pub in_hand: InHand,

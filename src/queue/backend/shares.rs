@@ -47,7 +47,7 @@ impl Share {
     }
 
     /// Returns the time until the next claim after this number of ids, or `None` to wait for an event.
-    pub(super) fn look_in(&self, ids: usize) -> Option<Duration> {
+    pub(super) fn poll_after(&self, ids: usize) -> Option<Duration> {
         self.more_in.filter(|_| self.is_full(ids))
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct Shares {
     /// Whether a lane without room is skipped. A finished job makes room.
     pub(super) full: bool,
     /// Time until the first of the full lanes has room.
-    pub(super) look_in: Option<Duration>,
+    pub(super) poll_after: Option<Duration>,
 }
 
 impl Shares {
@@ -95,7 +95,7 @@ impl Shares {
             }
             if left == 0 {
                 shares.full = true;
-                shares.look_in = sooner(shares.look_in, room.more_in);
+                shares.poll_after = sooner(shares.poll_after, room.more_in);
                 continue;
             }
             shares.of_lanes.push(Share {
@@ -168,7 +168,7 @@ mod tests {
         let shares = Shares::new(open.clone(), FREE, in_hand, 0);
         let expected = [("tight".to_owned(), 3), ("free+wide".to_owned(), 16)];
         assert_eq!(claims(&shares), expected);
-        assert_eq!((shares.full, shares.look_in), (true, Some(SECOND)));
+        assert_eq!((shares.full, shares.poll_after), (true, Some(SECOND)));
         assert_eq!(
             [2, 3].map(|ids| shares.of_lanes[0].is_full(ids)),
             [false, true]
@@ -176,11 +176,11 @@ mod tests {
         let next = Shares::new(open, FREE, in_hand, 1);
         assert_eq!(claims(&next)[0], expected[1], "each goes first in its turn");
         assert_eq!(
-            shares.of_lanes[0].look_in(2),
+            shares.of_lanes[0].poll_after(2),
             None,
             "there was no more to claim"
         );
-        assert_eq!(shares.of_lanes[0].look_in(3), Some(SECOND));
+        assert_eq!(shares.of_lanes[0].poll_after(3), Some(SECOND));
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let open = vec![lane("a", None), lane("b", None)];
         let shares = Shares::new(open, FREE, |_| 0, 7);
         assert_eq!(claims(&shares), [("a+b".to_owned(), 16)]);
-        assert_eq!((shares.full, shares.look_in), (false, None));
+        assert_eq!((shares.full, shares.poll_after), (false, None));
         assert!(
             !shares.of_lanes[0].is_full(16),
             "its bound is that of the slots"
@@ -217,6 +217,6 @@ mod tests {
     fn overfull_lane_has_no_room() {
         let shares = Shares::new(vec![lane("a", Some(3))], FREE, |_| 9, 0);
         assert!(shares.of_lanes.is_empty());
-        assert_eq!(shares.look_in, Some(SECOND));
+        assert_eq!(shares.poll_after, Some(SECOND));
     }
 }

@@ -46,7 +46,7 @@ pub struct Slot {
     slots: Arc<Slots>,
     lane: Lane,
     priority: Priority,
-    _job: Arc<JobInHand>,
+    _job: Arc<ActiveJobGuard>,
 }
 
 impl Drop for Slot {
@@ -138,7 +138,7 @@ impl Slots {
         self: &Arc<Self>,
         lane: &Lane,
         priority: Priority,
-    ) -> (Slot, Arc<JobInHand>) {
+    ) -> (Slot, Arc<ActiveJobGuard>) {
         let mut used = self.used();
         used.all += 1;
         if priority == Priority::Bulk {
@@ -147,7 +147,7 @@ impl Slots {
         *used.lanes.entry(lane.clone()).or_default() += 1;
         drop(used);
         self.in_hand.0.fetch_add(1, Ordering::AcqRel);
-        let job = Arc::new(JobInHand(Arc::clone(self)));
+        let job = Arc::new(ActiveJobGuard(Arc::clone(self)));
         let slot = Slot {
             slots: Arc::clone(self),
             lane: lane.clone(),
@@ -163,9 +163,9 @@ impl Slots {
 }
 
 /// Shared by a job's slot and lease: the job is active until both have ended.
-pub(super) struct JobInHand(Arc<Slots>);
+pub(super) struct ActiveJobGuard(Arc<Slots>);
 
-impl Drop for JobInHand {
+impl Drop for ActiveJobGuard {
     fn drop(&mut self) {
         self.0.in_hand.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -182,7 +182,7 @@ mod tests {
         (Arc::new(slots), prefetch)
     }
 
-    fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<JobInHand>)> {
+    fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<ActiveJobGuard>)> {
         (0..jobs)
             .map(|_| slots.take(&Lane::of_judge("a"), Priority::Interactive))
             .collect()

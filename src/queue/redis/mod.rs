@@ -75,9 +75,8 @@ pub struct RedisQueue {
 }
 
 impl RedisQueue {
-    /// Prepares the queue. Connects with the first call, so this succeeds while Redis is down.
-    ///
-    /// # Errors For an invalid queue name.
+    /// Prepares the queue. Connects with the first call, so this succeeds while Redis is down. Errors: for an invalid
+    /// queue name.
     pub fn new(options: RedisOptions, clock: Arc<dyn Clock>) -> Result<Self, QueueError> {
         if options.queue.is_empty() || options.queue.contains(['{', '}']) {
             return Err(QueueError::Unexpected {

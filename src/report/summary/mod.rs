@@ -16,8 +16,8 @@ use crate::score::about;
 use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
 use crate::score::sql_metrics::safety::{SafetyOutcome, SafetySuite, suite};
 
-use tally::{Apart, Mean, Tally};
 pub use tally::{Basis, Share};
+use tally::{Mean, RealAndSimulated, Tally};
 
 /// Maximum groups shown; items of further groups are counted in [`OTHERS`].
 const GROUPS: usize = 50;
@@ -53,7 +53,7 @@ impl DefaultGate {
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     all: Tally,
-    kinds: BTreeMap<Kind, Apart<Vec<Mean>>>,
+    kinds: BTreeMap<Kind, RealAndSimulated<Vec<Mean>>>,
     open: u64,
     missed: u64,
     simulated_items: u64,
@@ -64,7 +64,7 @@ pub struct Summary {
     by_agent: BTreeMap<String, Tally>,
     usage: UsageSum,
     safety: Safety,
-    calibration: Apart<Vec<(Confidence, f64)>>,
+    calibration: RealAndSimulated<Vec<(Confidence, f64)>>,
 }
 
 /// Total usage of a suite's judge calls.
@@ -230,7 +230,7 @@ impl Summary {
     }
 
     fn components(&self, basis: Basis) -> Vec<ComponentMean> {
-        let of_kind = |(kind, means): (&Kind, &Apart<Vec<Mean>>)| {
+        let of_kind = |(kind, means): (&Kind, &RealAndSimulated<Vec<Mean>>)| {
             let mean = |nth: usize| {
                 let known = means.on(basis).into_iter();
                 let known = known.filter_map(|means| means.get(nth).copied());

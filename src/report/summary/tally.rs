@@ -81,13 +81,13 @@ impl Made {
 
 /// Separate values for real, simulated and computed scores. Real and simulated ones are not mixed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Apart<T> {
+pub(super) struct RealAndSimulated<T> {
     computed: T,
     judged: T,
     simulated: T,
 }
 
-impl<T> Apart<T> {
+impl<T> RealAndSimulated<T> {
     pub(super) fn part(&mut self, item: &Item) -> &mut T {
         match Made::from_item(item) {
             Made::Computed => &mut self.computed,
@@ -138,7 +138,7 @@ pub(super) struct Tally {
     n: u64,
     incomplete: u64,
     failed: u64,
-    scores: Apart<ScoreTally>,
+    scores: RealAndSimulated<ScoreTally>,
 }
 
 impl Tally {
@@ -178,7 +178,7 @@ impl Tally {
     }
 
     fn share_of(&self, scores: ScoreTally) -> Share {
-        let Apart {
+        let RealAndSimulated {
             computed,
             judged,
             simulated,

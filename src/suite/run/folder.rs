@@ -75,9 +75,7 @@ struct Answers {
 }
 
 impl RunFolder {
-    /// Creates the folder of a new run. An existing folder must be empty.
-    ///
-    /// # Errors `Unfit`: it isn't empty. `Io`.
+    /// Creates the folder of a new run. An existing folder must be empty. Errors: `Unfit`: it isn't empty. `Io`.
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, FolderError> {
         let made = make_dirs(path)?;
         Self::begin(path, made, header)
@@ -136,9 +134,8 @@ impl RunFolder {
         })
     }
 
-    /// Opens the folder of an earlier run to resume it. Drops a torn last line.
-    ///
-    /// # Errors `Unfit`: no run, a run locked by another process, or a malformed line. `Io`.
+    /// Opens the folder of an earlier run to resume it. Drops a torn last line. Errors: `Unfit`: no run, a run locked by another process,
+    /// or a malformed line. `Io`.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let header = Self::header_of(path)?;
         let lock = lock(&path.join(HEADER))?;

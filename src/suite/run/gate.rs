@@ -80,7 +80,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     let misses = figures.all.missed + apart.map_or(0, |share| share.missed);
     let scored = figures.all.scored;
     if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.most_errors() {
-        // Applies whatever `--max-errors` allows.
+        // A run without scores is incomplete, even if `--max-errors` allows all the errors.
         open.push(format!(
             "none of {} items has a score: there is nothing to judge the run by",
             figures.all.n

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{ChunkLoop, Trouble, trouble};
+use super::{ChunkError, ChunkLoop, trouble};
 use crate::job::{Job, JobId, JobState, Usage};
 use crate::judge::{
     BatchEndpoint, CacheKey, CallUsage, Collected, CollectedAnswer, ErrorClass, HandedOver,
@@ -20,7 +20,7 @@ impl ChunkLoop {
         endpoint: &BatchEndpoint,
         chunk: &ChunkRow,
         theirs: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ChunkError> {
         let mut answers = endpoint.collect(theirs).await?;
         let mut waiting = Vec::with_capacity(KEPT_AT_ONCE);
         while let Some(answer) = answers.next().await? {
@@ -44,7 +44,7 @@ impl ChunkLoop {
         chunk: &ChunkRow,
         theirs: &str,
         answers: Vec<CollectedAnswer>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ChunkError> {
         let handed_over = HandedOver {
             batch: theirs,
             at: chunk.submitted_at.unwrap_or_else(|| self.clock.now()),
@@ -86,7 +86,7 @@ impl ChunkLoop {
         endpoint: &BatchEndpoint,
         job: &Job,
         asked: Option<&CacheKey>,
-    ) -> Result<Result<Question, &'static str>, Trouble> {
+    ) -> Result<Result<Question, &'static str>, ChunkError> {
         if matches!(job.state, JobState::Succeeded | JobState::Failed) {
             return Ok(Err("it had ended by the time that its reply came"));
         }

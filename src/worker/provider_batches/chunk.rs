@@ -32,7 +32,7 @@ pub(super) struct ChunkStatus {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum ChunkObservation {
     /// Sending: the provider has it, under this name.
     Arrived(String),
     /// Sending: the provider doesn't have it.
@@ -54,7 +54,7 @@ pub(super) enum Seen {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ChunkAction {
     /// Store the provider's name of the chunk.
     Note(String),
     /// Plan its items again, because it never arrived.
@@ -75,8 +75,8 @@ pub(super) enum Step {
     GiveUp(String),
 }
 
-impl Step {
-    pub(super) fn leads_nowhere(&self) -> bool {
+impl ChunkAction {
+    pub(super) fn is_failed_attempt(&self) -> bool {
         matches!(self, Self::TryAgain | Self::Cancel)
     }
 }
@@ -91,35 +91,43 @@ pub(super) fn is_over(since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
 }
 
 /// Returns the next action for a chunk.
-pub(super) fn next(chunk: &ChunkStatus, seen: Seen, now: DateTime<Utc>) -> Step {
+pub(super) fn next(chunk: &ChunkStatus, seen: ChunkObservation, now: DateTime<Utc>) -> ChunkAction {
     let over = is_over(chunk.since, now);
     let is_last_try = chunk.tries.saturating_add(1) >= TRIES;
     match seen {
-        Seen::Arrived(name) => Step::Note(name),
-        Seen::Absent => Step::PlanAgain,
+        ChunkObservation::Arrived(name) => ChunkAction::Note(name),
+        ChunkObservation::Absent => ChunkAction::PlanAgain,
         // Each attempt may be paid for again.
-        Seen::CantTell if is_last_try => {
-            Step::Fail("it may not have arrived, and its provider can't tell".to_owned())
+        ChunkObservation::CantTell if is_last_try => {
+            ChunkAction::Fail("it may not have arrived, and its provider can't tell".to_owned())
         }
-        Seen::CantTell => Step::PlanAgain,
-        Seen::Running if over && is_last_try => {
-            Step::GiveUp("its provider didn't end it".to_owned())
+        ChunkObservation::CantTell => ChunkAction::PlanAgain,
+        ChunkObservation::Running if over && is_last_try => {
+            ChunkAction::GiveUp("its provider didn't end it".to_owned())
         }
-        Seen::Running if over || chunk.is_cancelled => Step::Cancel,
-        Seen::Running => Step::Wait,
-        Seen::Ended if over && is_last_try => Step::Fail("its answers can't be fetched".to_owned()),
-        Seen::Ended => Step::Collect,
-        Seen::Refused(why) => Step::Fail(why),
-        Seen::NoRoom(why) if chunk.items > 1 => Step::Split(why),
-        Seen::NoRoom(why) => Step::Fail(why),
-        Seen::Unknown(why) if is_last_try => Step::GiveUp(why),
-        Seen::Trouble(why) if over && is_last_try => Step::GiveUp(why),
-        Seen::Unknown(_) | Seen::Trouble(_) => Step::TryAgain,
+        ChunkObservation::Running if over || chunk.is_cancelled => ChunkAction::Cancel,
+        ChunkObservation::Running => ChunkAction::Wait,
+        ChunkObservation::Ended if over && is_last_try => {
+            ChunkAction::Fail("its answers can't be fetched".to_owned())
+        }
+        ChunkObservation::Ended => ChunkAction::Collect,
+        ChunkObservation::Refused(why) => ChunkAction::Fail(why),
+        ChunkObservation::NoRoom(why) if chunk.items > 1 => ChunkAction::Split(why),
+        ChunkObservation::NoRoom(why) => ChunkAction::Fail(why),
+        ChunkObservation::Unknown(why) if is_last_try => ChunkAction::GiveUp(why),
+        ChunkObservation::Trouble(why) if over && is_last_try => ChunkAction::GiveUp(why),
+        ChunkObservation::Unknown(_) | ChunkObservation::Trouble(_) => ChunkAction::TryAgain,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::ChunkAction::{
+        Cancel, Collect, Fail, GiveUp, Note, PlanAgain, Split, TryAgain, Wait,
+    };
+    use super::ChunkObservation::{
+        Absent, Arrived, CantTell, Ended, NoRoom, Refused, Running, Trouble, Unknown,
+    };
     use super::*;
 
     #[test]
@@ -130,31 +138,31 @@ mod tests {
         let unended = "its provider didn't end it".to_owned();
         // Observation, hours since, failures before, items, cancelled: action.
         let table = [
-            (Seen::Arrived(why()), 0, 0, 9, false, Step::Note(why())),
-            (Seen::Arrived(why()), 99, 99, 9, true, Step::Note(why())),
-            (Seen::Absent, 0, 0, 9, false, Step::PlanAgain),
-            (Seen::Absent, 99, 99, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 0, 0, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 99, 4, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 0, 5, 9, false, Step::Fail(unheard)),
-            (Seen::Running, 25, 99, 9, false, Step::Wait),
-            (Seen::Running, 1, 0, 9, true, Step::Cancel),
-            (Seen::Running, 1, 99, 9, true, Step::Cancel),
-            (Seen::Running, 26, 0, 9, false, Step::Cancel),
-            (Seen::Running, 26, 5, 9, false, Step::GiveUp(unended)),
-            (Seen::Ended, 0, 0, 9, false, Step::Collect),
-            (Seen::Ended, 25, 99, 9, true, Step::Collect),
-            (Seen::Ended, 26, 4, 9, false, Step::Collect),
-            (Seen::Ended, 26, 5, 9, false, Step::Fail(unfetched)),
-            (Seen::Refused(why()), 0, 0, 9, false, Step::Fail(why())),
-            (Seen::NoRoom(why()), 0, 0, 2, false, Step::Split(why())),
-            (Seen::NoRoom(why()), 0, 0, 1, false, Step::Fail(why())),
-            (Seen::Unknown(why()), 0, 0, 9, false, Step::TryAgain),
-            (Seen::Unknown(why()), 0, 4, 9, false, Step::TryAgain),
-            (Seen::Unknown(why()), 0, 5, 9, false, Step::GiveUp(why())),
-            (Seen::Trouble(why()), 25, 99, 9, false, Step::TryAgain),
-            (Seen::Trouble(why()), 26, 4, 9, false, Step::TryAgain),
-            (Seen::Trouble(why()), 26, 5, 9, false, Step::GiveUp(why())),
+            (Arrived(why()), 0, 0, 9, false, Note(why())),
+            (Arrived(why()), 99, 99, 9, true, Note(why())),
+            (Absent, 0, 0, 9, false, PlanAgain),
+            (Absent, 99, 99, 9, false, PlanAgain),
+            (CantTell, 0, 0, 9, false, PlanAgain),
+            (CantTell, 99, 4, 9, false, PlanAgain),
+            (CantTell, 0, 5, 9, false, Fail(unheard)),
+            (Running, 25, 99, 9, false, Wait),
+            (Running, 1, 0, 9, true, Cancel),
+            (Running, 1, 99, 9, true, Cancel),
+            (Running, 26, 0, 9, false, Cancel),
+            (Running, 26, 5, 9, false, GiveUp(unended)),
+            (Ended, 0, 0, 9, false, Collect),
+            (Ended, 25, 99, 9, true, Collect),
+            (Ended, 26, 4, 9, false, Collect),
+            (Ended, 26, 5, 9, false, Fail(unfetched)),
+            (Refused(why()), 0, 0, 9, false, Fail(why())),
+            (NoRoom(why()), 0, 0, 2, false, Split(why())),
+            (NoRoom(why()), 0, 0, 1, false, Fail(why())),
+            (Unknown(why()), 0, 0, 9, false, TryAgain),
+            (Unknown(why()), 0, 4, 9, false, TryAgain),
+            (Unknown(why()), 0, 5, 9, false, GiveUp(why())),
+            (Trouble(why()), 25, 99, 9, false, TryAgain),
+            (Trouble(why()), 26, 4, 9, false, TryAgain),
+            (Trouble(why()), 26, 5, 9, false, GiveUp(why())),
         ];
         let since = "2026-11-22T12:00:00Z".parse().unwrap();
         for (seen, hours, tries, items, is_cancelled, expected) in table {

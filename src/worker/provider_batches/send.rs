@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{ChunkLoop, Trouble};
+use super::{ChunkError, ChunkLoop};
 use crate::job::Job;
 use crate::judge::{Added, BatchEndpoint, Chunk, ChunkSize, ErrorClass, JudgeError};
 use crate::store::{BatchRow, ChunkRow, Hold, HoldTarget, NewChunk, StoreError};
@@ -20,7 +20,7 @@ struct Filled {
 impl ChunkLoop {
     /// Sends the items that are in no chunk yet. Returns whether all were sent. Once the provider had no room, chunks are smaller and sent
     /// one at a time.
-    pub(super) async fn hand_over(&self, batch: &BatchRow) -> Result<bool, Trouble> {
+    pub(super) async fn hand_over(&self, batch: &BatchRow) -> Result<bool, ChunkError> {
         loop {
             let chunks = self.store.provider_batches().chunks(batch.batch_id).await?;
             let away = chunks.iter().filter(|chunk| chunk.was_turned_away());
@@ -48,7 +48,7 @@ impl ChunkLoop {
     }
 
     /// Sends a chunk that is noted in the store. Returns false if its batch was stopped or taken over before.
-    async fn send(&self, endpoint: &BatchEndpoint, filled: Filled) -> Result<bool, Trouble> {
+    async fn send(&self, endpoint: &BatchEndpoint, filled: Filled) -> Result<bool, ChunkError> {
         let (tag, calls) = (filled.new.tag, filled.chunk.calls());
         let uploaded = match endpoint.upload(filled.chunk).await {
             Ok(uploaded) => uploaded,
@@ -85,13 +85,13 @@ impl ChunkLoop {
         Ok(true)
     }
 
-    /// Handles a chunk whose sending failed: it ends, or is retried later.
+    /// Handles a chunk that failed to be sent: it ends, or is retried later.
     async fn not_sent(
         &self,
         tag: Uuid,
         error: JudgeError,
         arrived: Arrived,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ChunkError> {
         if is_final(&error) {
             let ended = self.store.provider_batches().end_chunk(
                 tag,
@@ -113,20 +113,24 @@ impl ChunkLoop {
     }
 
     /// Fails while the queue or the judge is stopped.
-    async fn check_holds(&self, judge: &str) -> Result<(), Trouble> {
+    async fn check_holds(&self, judge: &str) -> Result<(), ChunkError> {
         let holds = self.store.holds().list(self.clock.now()).await?;
         let stops = |hold: &&Hold| match &hold.target {
             HoldTarget::Queue => true,
             HoldTarget::Judge(name) => name == judge,
         };
         match holds.iter().find(stops) {
-            Some(hold) => Err(Trouble::Stopped(hold.in_words())),
+            Some(hold) => Err(ChunkError::Stopped(hold.in_words())),
             None => Ok(()),
         }
     }
 
     /// Stops collecting for items that are in no chunk yet. They are scored with ordinary calls.
-    pub(super) async fn ask_the_rest(&self, batch_id: Uuid, why: &str) -> Result<(), StoreError> {
+    pub(super) async fn fall_back_to_calls(
+        &self,
+        batch_id: Uuid,
+        why: &str,
+    ) -> Result<(), StoreError> {
         loop {
             let page = self
                 .store
@@ -165,7 +169,7 @@ impl ChunkLoop {
         &self,
         batch_id: Uuid,
         size: usize,
-    ) -> Result<Option<(BatchEndpoint, Filled)>, Trouble> {
+    ) -> Result<Option<(BatchEndpoint, Filled)>, ChunkError> {
         let mut page = self
             .store
             .provider_batches()
@@ -210,7 +214,7 @@ impl ChunkLoop {
         chunk: &mut Chunk,
         new: &mut NewChunk,
         job: &Job,
-    ) -> Result<Added, Trouble> {
+    ) -> Result<Added, ChunkError> {
         let left_out = match self.question(job).await? {
             Some(question) => match endpoint.add(chunk, job.job_id.0, &question) {
                 Ok(Added::In) => {
@@ -228,7 +232,7 @@ impl ChunkLoop {
     }
 }
 
-/// Whether a chunk whose sending failed may have arrived.
+/// Whether a chunk that failed to be sent may have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arrived {
     No,

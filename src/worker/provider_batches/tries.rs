@@ -13,9 +13,9 @@ pub(super) struct Tried {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::worker) struct Tries(Mutex<HashMap<Uuid, Tried>>);
+pub(in crate::worker) struct FailureStreaks(Mutex<HashMap<Uuid, Tried>>);
 
-impl Tries {
+impl FailureStreaks {
     /// Returns the failures so far, or `None` without failures.
     pub(super) fn get(&self, id: Uuid) -> Option<Tried> {
         self.0.lock().get(&id).copied()
@@ -43,7 +43,11 @@ mod tests {
 
     #[test]
     fn success_resets_failure_count() {
-        let (tries, one, other) = (Tries::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+        let (tries, one, other) = (
+            FailureStreaks::default(),
+            Uuid::from_u128(1),
+            Uuid::from_u128(2),
+        );
         let at = |minute: u32| format!("2026-11-22T12:{minute:02}:00Z").parse().unwrap();
         let failed = |id, minute| tries.failed(id, at(minute));
         let tried = |count, minute| Tried {

@@ -84,9 +84,8 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Prepares the required agents without calling them.
-    ///
-    /// # Errors `Usage`: an agent has no URL, or the file of answers can't be read.
+    /// Prepares the required agents without calling them. Errors: `Usage`: an agent has no URL, or the file of answers
+    /// can't be read.
     pub fn new(
         from: AnswersFrom<'_>,
         needed: &BTreeSet<AgentName>,
