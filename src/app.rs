@@ -59,26 +59,21 @@ pub use crate::api::openapi_json;
 pub use crate::judge::provider::simulated;
 pub use crate::judge::{JudgeError, Probed, Providers};
 
-/// Location of rows and ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     /// SQLite and the in-process queue, in a folder locked by this process.
     Embedded {
-        /// Created if missing.
         data_dir: PathBuf,
     },
-    /// Postgres and Redis of the settings.
     Shared,
 }
 
 /// Timeout for closing the database connections, so that an unavailable database doesn't block the exit.
 const CLOSING: Duration = Duration::from_secs(3);
 
-/// Action on pending migrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migrations {
     Apply,
-    /// Fail to start.
     Require,
 }
 
@@ -102,7 +97,6 @@ pub struct App {
     enqueue: Arc<Enqueue>,
     imports: Arc<Imports>,
     events: Announcer,
-    /// Memory budget shared by requests and runs.
     memory: MemoryBudget,
     feed: Arc<Feed>,
     redis: Option<SharedRedis>,
@@ -111,9 +105,7 @@ pub struct App {
     tokens: api::Tokens,
     /// Errors of the last reload, as shown by `/readyz`.
     not_reloaded: Arc<parking_lot::Mutex<BTreeMap<&'static str, String>>>,
-    /// Settings lowered because of the descriptor limit.
     few_descriptors: Option<String>,
-    /// Id of the worker in this process.
     worker: Arc<Mutex<Option<Uuid>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
     stop_pushing: CancellationToken,
@@ -241,7 +233,6 @@ impl App {
         &self.enqueue
     }
 
-    /// Returns the session criteria loaded by this process.
     pub fn criteria(&self) -> Arc<Criteria> {
         self.enqueue.current_criteria()
     }
@@ -462,7 +453,6 @@ fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
 /// Interval of reads of the criteria made current by other processes.
 const CHOICES: Duration = Duration::from_secs(5);
 
-/// Applies criteria made current by other processes until `stop`.
 async fn follow_choices(enqueue: Arc<Enqueue>, stop: CancellationToken) {
     loop {
         tokio::select! {

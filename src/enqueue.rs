@@ -144,7 +144,6 @@ impl Enqueue {
         }
     }
 
-    /// Announces and pushes a committed job.
     fn accepted(&self, new: NewJob) -> Job {
         let job = Job::from(new);
         self.announce(EventType::JobQueued, &job);
@@ -239,7 +238,6 @@ impl Enqueue {
         (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
     }
 
-    /// Returns whether this judge is simulated.
     pub fn is_simulated(&self, judge: &str) -> bool {
         let facts = self.directory.facts(judge);
         facts.is_some_and(|facts| facts.simulated)

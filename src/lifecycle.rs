@@ -7,7 +7,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Shutdown options.
 #[derive(Clone, Copy)]
 pub struct Ending<'a> {
     /// Accept no more work, finish running work.
@@ -22,7 +21,6 @@ pub struct Ending<'a> {
     pub reload: &'a (dyn Fn() + Send + Sync),
 }
 
-/// Result of [`Signals::guard`].
 #[derive(Debug)]
 pub struct Ended<T> {
     /// `None` if the work was dropped.

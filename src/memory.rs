@@ -24,7 +24,6 @@ const LIGHT_VALUES: u64 = 10_000;
 /// Bytes of text that weigh as much as a value, because two queries of maximum length take as long to parse.
 const BYTES_OF_A_VALUE: u64 = 8;
 
-/// Memory budget of one process.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {
     working: Pool,
@@ -67,7 +66,6 @@ impl Pool {
     async fn take(&self, bytes: u64) -> Taken {
         let kib = u32::try_from(bytes >> 10).map_or(self.all, |kib| kib.min(self.all));
         let permit = self.room.clone().acquire_many_owned(kib).await;
-        // The semaphore is not closed.
         Taken {
             _permit: permit.ok(),
         }
@@ -83,7 +81,6 @@ impl MemoryBudget {
         }
     }
 
-    /// Overrides the maximum wait of a request.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -215,7 +212,6 @@ impl JsonShape {
     }
 }
 
-/// Nice value of threads with heavy work.
 const NICE: i32 = 10;
 
 /// Lowers the priority of this thread, which must not be one that serves requests. Otherwise, more heavy threads than cores would delay

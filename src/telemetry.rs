@@ -14,12 +14,10 @@ use crate::config::LogSettings;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter is invalid.
     #[error(
         "log.filter (--log, GAVEL_LOG_FILTER): {0:?} is not a filter; give a level such as info, or info,gavel=debug"
     )]
     Filter(String),
-    /// This process already has a logger.
     #[error("logs are already set up: {0}")]
     AlreadySet(#[from] TryInitError),
 }

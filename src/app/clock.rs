@@ -11,7 +11,6 @@ use super::AppError;
 use crate::clock::{Clock, DatabaseClock, DatabaseTime, SystemClock};
 use crate::store::{Store, StoreError};
 
-/// Interval of clock reads.
 const PERIOD: Duration = Duration::from_secs(2);
 /// The first read opens a connection and is slow, so the best of several is used.
 const FIRST_READINGS: usize = 4;

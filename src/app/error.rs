@@ -1,6 +1,7 @@
+//! Errors that end a process, by exit code.
+
 use std::path::PathBuf;
 
-/// Error that ends a process, by exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// Exit 2: invalid setting or file.

@@ -20,7 +20,6 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Reads both files. An error names the file and the line.
     pub(super) fn read(settings: &Settings) -> Result<Self, AppError> {
         let providers = read_providers(settings)?;
         Ok(Self {
@@ -33,7 +32,6 @@ impl Files {
     }
 }
 
-/// Reads only the criteria files (a reload).
 pub(super) fn read_criteria(settings: &Settings) -> Result<CurrentCriteria, AppError> {
     CurrentCriteria::read(|kind| criteria_of(settings, kind).map(Arc::new))
 }
@@ -96,7 +94,6 @@ struct YamlFile {
 }
 
 impl YamlFile {
-    /// Reads the file at `path`, or the built-in one if the path is empty.
     fn read(path: &str, built_in_name: &str, built_in: &str) -> Result<Self, AppError> {
         if path.is_empty() {
             return Ok(Self {
@@ -117,7 +114,6 @@ impl YamlFile {
             .map_err(|error| AppError::Config(error.to_string()))
     }
 
-    /// Returns an error at a key, with its line.
     fn fault(&self, path: &str, message: &str) -> AppError {
         let place = yaml::line_of(&self.text, path)
             .map_or_else(|| self.name.clone(), |line| format!("{}:{line}", self.name));

@@ -76,7 +76,6 @@ impl ProcessHealth {
         refused.iter().map(remedy).collect()
     }
 
-    /// Returns why no job runs, if no worker is alive.
     async fn no_worker(&self) -> Option<&'static str> {
         let workers = self.store.workers().list(self.stale_after).await.ok()?;
         let alive = workers.iter().any(|worker| worker.alive);
@@ -102,7 +101,6 @@ impl ProcessHealth {
     }
 }
 
-/// Describes clocks that differ too much.
 pub(crate) fn clocks_apart(skew: ClockSkew) -> String {
     format!(
         "{skew}: synchronize both (NTP); nothing is deleted by its age until they are within {} s",

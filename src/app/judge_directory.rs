@@ -6,7 +6,6 @@ use crate::score::{Criteria, Scorable};
 
 /// Assumed tokens of a reply about a session without earlier replies.
 const REPLY: f64 = 900.0;
-/// The same for the simulated judge.
 const SIMULATED_REPLY: f64 = 260.0;
 /// Bytes per token of the simulated judge.
 const SIMULATED_BYTES: u64 = 4;

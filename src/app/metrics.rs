@@ -64,7 +64,6 @@ const UNLABELLED: &[&str] = &[
     "gavel_events_dropped_total",
 ];
 
-/// Gauges with help texts.
 const GAUGES: &[(&str, &str)] = &[
     ("gavel_build_info", "1; the label says which version runs."),
     (
@@ -185,10 +184,8 @@ pub(super) fn renderer(store: &Arc<Store>) -> Option<Metrics> {
     }))
 }
 
-/// Counts each call before passing it on.
 pub(super) struct MeteredCalls {
     log: Arc<dyn CallLog>,
-    /// Judges with separate labels.
     judges: Mutex<BTreeSet<String>>,
 }
 

@@ -92,7 +92,6 @@ pub(super) async fn migrate(store: &Store, migrations: Migrations) -> Result<(),
     }
 }
 
-/// Connection to Redis, and the prefix of its keys.
 #[derive(Clone)]
 pub(super) struct SharedRedis {
     pub(super) client: RedisClient,
@@ -100,7 +99,6 @@ pub(super) struct SharedRedis {
     namespace: String,
 }
 
-/// Connects to Redis in a mode that uses it.
 pub(super) async fn open_redis(
     settings: &Settings,
     mode: &Mode,
@@ -141,7 +139,6 @@ pub(super) fn open_queue(
     Ok(Arc::new(queue))
 }
 
-/// Returns the feed of events, and the stream that fills it, if there is one.
 pub(super) fn open_events(redis: Option<&SharedRedis>) -> (Arc<Feed>, Option<RedisEvents>) {
     match redis {
         None => (Arc::new(Feed::new()), None),
@@ -202,7 +199,6 @@ pub(super) fn judge_check(providers: Providers) -> JudgeCheck {
     })
 }
 
-/// Converts the caps to those of the API.
 pub(super) fn spending_caps(caps: &Caps) -> SpendingCaps {
     let figures = |cap: Cap| SpendingCap {
         daily_usd: cap.daily_usd,
@@ -215,7 +211,6 @@ pub(super) fn spending_caps(caps: &Caps) -> SpendingCaps {
     }
 }
 
-/// Returns host and process id, the display name of a worker.
 pub(super) fn process_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())

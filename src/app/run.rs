@@ -129,7 +129,6 @@ impl App {
         tokio::join!(working, answering).0
     }
 
-    /// Runs imports until `stop.soft`.
     pub async fn import(&self, whose: Whose, stop: Stop) -> Result<(), AppError> {
         tokio::select! {
             () = self.imports.clone().run(whose, stop.soft) => {}

@@ -267,7 +267,6 @@ fn numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
         (
             "history.requests_per_second",
             settings.history.requests_per_second,
-            // 0 means no limit.
             if settings.history.requests_per_second == 0.0 {
                 0.0
             } else {

@@ -7,7 +7,6 @@ use config::{Config, ConfigBuilder, ConfigError, FileFormat, Map, Source as _, V
 
 use crate::job::Kind;
 
-/// Embedded defaults with comments.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
 /// Variables without the `GAVEL_` prefix. The prefixed name of the key wins.
@@ -27,7 +26,6 @@ pub(super) const OTHER_VARIABLES: [&str; 4] = [
     "GAVEL_SIMULATED_URL",
 ];
 
-/// Shape of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Text,
@@ -42,7 +40,6 @@ pub(super) enum Shape {
 const TABLES: &str = "webhooks.endpoints";
 
 impl Shape {
-    /// Describes the expected shape in an error.
     pub(super) fn described(self) -> &'static str {
         match self {
             Self::Text => "a text in quotes",
@@ -69,7 +66,6 @@ impl Shape {
         }
     }
 
-    /// Returns whether a value of a file has this shape.
     pub(super) fn fits(self, value: &ValueKind) -> bool {
         match (self, value) {
             (Self::List, ValueKind::Array(items)) => items

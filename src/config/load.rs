@@ -25,7 +25,6 @@ pub struct Sources {
 /// Command line flag that sets a key.
 #[derive(Debug, Clone)]
 pub struct Flag {
-    /// As typed, e.g. `--bind`.
     pub flag: &'static str,
     pub key: &'static str,
     pub value: String,
@@ -33,7 +32,6 @@ pub struct Flag {
 
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// Validated.
     pub settings: Settings,
     /// Likely mistakes, to be logged.
     pub warnings: Vec<String>,
@@ -87,7 +85,6 @@ impl Origin {
     }
 }
 
-/// Loads and validates the settings.
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let keys = keys();
     let mut faults = Vec::new();
@@ -278,7 +275,6 @@ fn without_excerpt(message: &str) -> String {
         .join(": ")
 }
 
-/// Returns the line, from 1, in which a TOML text sets a key.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut section = String::new();
     for (index, line) in text.lines().enumerate() {

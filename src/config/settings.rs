@@ -113,9 +113,7 @@ pub struct ProxySettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSettings {
-    /// Empty: no port.
     pub health_bind: String,
-    /// 1 to 10,000.
     pub concurrency: usize,
     /// Heartbeats are sent every third of it.
     pub lease_s: f64,
@@ -135,9 +133,7 @@ pub struct JudgeSettings {
     pub breaker_failures: u32,
     pub breaker_cooldown_s: f64,
     pub max_slot_wait_s: f64,
-    /// 0: no cap.
     pub daily_cap_usd: f64,
-    /// 0: no cap.
     pub monthly_cap_usd: f64,
 }
 
@@ -150,11 +146,8 @@ pub struct ScoringSettings {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistorySettings {
-    /// Empty: no TARSy.
     pub base_url: String,
-    /// Empty: no token.
     pub token: String,
-    /// 0: no limit.
     pub requests_per_second: f64,
     pub timeout_s: f64,
 }
@@ -163,7 +156,6 @@ pub struct HistorySettings {
 #[serde(deny_unknown_fields)]
 pub struct AgentsSettings {
     pub timeout_s: f64,
-    /// Of all agents together.
     pub concurrency: usize,
     pub sql: AgentSettings,
     pub docking: AgentSettings,
@@ -173,9 +165,7 @@ pub struct AgentsSettings {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettings {
-    /// Empty: no such agent.
     pub url: String,
-    /// Empty: no token.
     pub token: String,
     pub sql_path: String,
     pub results_path: String,
@@ -188,7 +178,6 @@ pub struct AgentSettings {
 pub struct WebhooksSettings {
     pub endpoints: Vec<NewWebhook>,
     pub allow_private: bool,
-    /// 0 to 1.
     pub mean_drop: f64,
 }
 
@@ -197,9 +186,7 @@ pub struct WebhooksSettings {
 pub struct RetentionSettings {
     pub judge_calls_days: u32,
     pub webhook_deliveries_days: u32,
-    /// 0: unlimited.
     pub jobs_days: u32,
-    /// 0: unlimited.
     pub sessions_days: u32,
 }
 

@@ -22,7 +22,6 @@ use crate::wire::{BatchOrigin, BatchState};
 /// Items pushed at once; equal to the default bulk window. `rescue` pushes the others as the queue has room.
 const PUSHED: u32 = 10_000;
 
-/// Request to score items of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreBatch {
     pub kind: Kind,
@@ -41,7 +40,6 @@ pub struct ScoreBatch {
     pub new_id: NewId,
 }
 
-/// Item of a batch file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     /// Line in the file, from 1.
@@ -56,11 +54,9 @@ pub struct ItemFault {
     pub line: Option<u64>,
     /// Column, or JSON pointer of a field.
     pub field: Option<String>,
-    /// Error and remedy.
     pub message: String,
 }
 
-/// Items of a file in order.
 pub type ItemStream = Box<dyn Iterator<Item = Result<Item, ItemFault>> + Send>;
 /// Opens the file at its start; called twice.
 pub type OpenItems = Arc<dyn Fn() -> Result<ItemStream, ItemFault> + Send + Sync>;
@@ -71,7 +67,6 @@ pub enum BatchError {
     /// Invalid items; the first 20 errors.
     #[error("{} of the items can't be taken", .0.len())]
     Items(Vec<ItemFault>),
-    /// Invalid request.
     #[error(transparent)]
     Enqueue(#[from] EnqueueError),
     /// Storing the items took too long, or reading them failed.
@@ -147,7 +142,6 @@ impl Enqueue {
         }
     }
 
-    /// Announces a new batch and pushes its first items.
     pub(super) async fn begun(&self, batch: &BatchRow) {
         self.tell_batch(EventType::BatchCreated, batch);
         self.push_batch(batch.batch_id).await;
@@ -190,7 +184,6 @@ impl Enqueue {
         }
     }
 
-    /// Announces a state change of a batch.
     pub fn tell_batch(&self, event: EventType, batch: &BatchRow) {
         let now = self.clock.now();
         let event = Event::of_batch(event, batch.batch_id, batch.kind, now);

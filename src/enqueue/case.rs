@@ -15,7 +15,6 @@ pub struct ScoreCase {
     pub payload: Value,
     pub options: JobOptions,
     pub new_id: NewId,
-    /// Position in its batch, if it is a batch item.
     pub batch: Option<BatchPlace>,
 }
 
@@ -25,11 +24,9 @@ pub struct Pinned {
     pub kind: Kind,
     /// 64 hex digits.
     pub hash: String,
-    /// Judge named by the criteria.
     pub judge: String,
 }
 
-/// Valid payload with the data that a job needs.
 struct Checked {
     payload: Payload,
     needs_judge: bool,
@@ -73,7 +70,6 @@ impl Enqueue {
         self.checked_job(request, checked, pinned)
     }
 
-    /// Returns the job of a validated payload.
     fn checked_job(
         &self,
         request: ScoreCase,

@@ -29,7 +29,6 @@ impl CurrentCriteria {
 
 /// Current definitions, and a cache of stored ones.
 pub(super) struct Definitions {
-    /// From the files.
     files: RwLock<CurrentCriteria>,
     /// Versions that a user made current instead.
     chosen: RwLock<BTreeMap<Kind, Arc<Criteria>>>,
@@ -69,12 +68,10 @@ fn other_sort(judge: String) -> JudgeProblem {
 }
 
 impl Enqueue {
-    /// Returns the criteria of new requests to score a session.
     pub fn current_criteria(&self) -> Arc<Criteria> {
         self.current_criteria_of(Kind::Session)
     }
 
-    /// Returns the criteria of new requests of a kind.
     pub fn current_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
         let files = self.file_criteria_of(kind);
         // Scoring disabled in the files stays disabled, whatever version is chosen.
@@ -104,7 +101,6 @@ impl Enqueue {
         *self.definitions.files.write() = criteria;
     }
 
-    /// Replaces the criteria of the file of their kind.
     pub fn set_current_criteria(&self, criteria: Arc<Criteria>) {
         let mut files = self.definitions.files.write();
         files.0.insert(criteria.kind, criteria);
@@ -210,7 +206,6 @@ impl Enqueue {
         Criteria::from_value(&content).map_err(|error| unexpected(error.to_string()))
     }
 
-    /// Returns the kinds whose current criteria name this judge.
     pub fn kinds_of(&self, judge: &str) -> Vec<Kind> {
         let kinds = Kind::ALL.iter().copied();
         kinds

@@ -8,7 +8,6 @@ use crate::score::Fault;
 use crate::store::StoreError;
 use crate::wire::SessionStatus;
 
-/// Error about a judge that isn't configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgeProblem {
     pub judge: String,
@@ -18,7 +17,6 @@ pub struct JudgeProblem {
     pub named: String,
 }
 
-/// Error of a rejected request.
 #[derive(Debug, thiserror::Error)]
 pub enum EnqueueError {
     #[error("session {0} is not known: put it first")]
@@ -42,41 +40,33 @@ pub enum EnqueueError {
     /// The session exists in its source, but can't be stored.
     #[error("session {session_id} can't be stored as TARSy has it: {reason}")]
     SourceUnusable { session_id: Uuid, reason: String },
-    /// The session has nothing to score.
     #[error("session {0} has an empty conversation: put it again with its messages")]
     NothingToJudge(Uuid),
     #[error(
         "criteria_hash {0} is not stored: add the definition first (`gavel criteria add FILE`)"
     )]
     UnknownCriteria(String),
-    /// The criteria are for another kind.
     #[error("criteria_hash {hash} is of kind {kind}: name one of kind {asked}")]
     CriteriaOfOtherKind {
         hash: String,
         kind: Kind,
-        /// Kind of the request.
         asked: Kind,
     },
     /// Validation errors, each with its JSON pointer.
     #[error("the payload can't be scored: {} faults", .0.len())]
     BadPayload(Vec<Fault>),
-    /// The payload names a model without a configured judge.
     #[error("model {model:?}: {remedy}")]
     UnknownModel {
         model: String,
         /// Error, with the configured models.
         remedy: String,
     },
-    /// Another job blocks the request.
     #[error("session {session_id} is being scored by job {}", job.job_id)]
     InProgress { session_id: Uuid, job: Box<Job> },
-    /// Scoring is disabled by the criteria file.
     #[error("scoring is disabled: set scoring.enabled (SCORING_ENABLED) to true and reload")]
     Disabled,
-    /// The judge of the criteria isn't configured.
     #[error("judge {:?}: {}", .0.judge, .0.remedy)]
     JudgeNotConfigured(JudgeProblem),
-    /// A judge named in the request isn't configured.
     #[error("judge {:?}: {}", problem.judge, problem.named)]
     UnknownJudge {
         /// Index in the list.
@@ -94,17 +84,14 @@ pub enum EnqueueError {
         /// Entry and model.
         full_name: String,
     },
-    /// The judge has no price for the budget.
     #[error(
         "judge {0:?} has no price, so that nothing can be held against a budget: give its model a price under `prices` in llm_providers.yaml, or leave budget_usd out"
     )]
     Unpriced(String),
-    /// The fallback of a judge has no price.
     #[error(
         "judge {judge:?} falls back to {fallback:?}, which has no price, so that no budget holds: give it one under `prices` in llm_providers.yaml, or leave budget_usd out"
     )]
     UnpricedFallback { judge: String, fallback: String },
-    /// The judge has no batch endpoint.
     #[error(
         "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"
     )]

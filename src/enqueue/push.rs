@@ -10,7 +10,6 @@ use crate::events::{Event, EventType};
 use crate::job::{Job, JobState};
 use crate::queue::{Push, Queue};
 
-/// Maximum ids per push.
 const PUSH_GROUP: usize = 500;
 
 /// Pushes committed ids, in groups of the ids queued so far.

@@ -33,12 +33,9 @@ pub struct ScoreSession {
     pub new_id: NewId,
 }
 
-/// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Enqueued {
-    /// Id of a matching score.
     Scored(Uuid),
-    /// Active job, new or older.
     Job(Box<Job>),
 }
 
@@ -52,12 +49,10 @@ impl From<Job> for Enqueued {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScorableStatus {
     Ended,
-    /// Only `completed`.
     Completed,
 }
 
 impl ScorableStatus {
-    /// Returns whether a session in this status is scored.
     #[must_use]
     pub fn takes(self, status: SessionStatus) -> bool {
         match self {

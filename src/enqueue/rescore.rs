@@ -30,7 +30,6 @@ const FIRST_STEPS: usize = 8;
 /// Sessions classified at once if nothing is stored.
 const PAGE: u32 = 5_000;
 
-/// Request to score the sessions matched by a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rescore {
     pub name: Option<String>,
@@ -48,7 +47,6 @@ pub struct Rescore {
     pub priority: Priority,
     /// Size of the sample of scorable sessions; `None`: all.
     pub sample: Option<Sample>,
-    /// Number of scores per session.
     pub repeats: u32,
     /// Judges of each session; empty: the judge of the criteria.
     pub judges: Vec<String>,
@@ -173,7 +171,6 @@ impl Enqueue {
         Ok(vec![pinned.judge])
     }
 
-    /// Checks that the judge has a batch endpoint.
     fn check_batch_endpoint(&self, judge: &str) -> Result<(), EnqueueError> {
         let factor = self
             .directory

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::{Enqueue, EnqueueError};
 use crate::store::{ScoringFacts, StoreError};
 
-/// Result of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sourced {
     /// The current version is stored.
@@ -37,7 +36,6 @@ pub struct SourceProblem {
 /// Source of sessions that may be missing in the store. A fetch takes bounded time.
 #[async_trait]
 pub trait SessionSource: Send + Sync {
-    /// Stores the source's current version of a session.
     async fn fetch(&self, session_id: Uuid) -> Result<Sourced, SourceError>;
 }
 
@@ -87,7 +85,6 @@ impl Enqueue {
     }
 }
 
-/// Whether the source was called for this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SourceAsked {
     No,

@@ -90,7 +90,6 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns an event without a subject.
     pub fn new(event: EventType, at: DateTime<Utc>) -> Self {
         Self {
             event,
@@ -110,7 +109,6 @@ impl Event {
         }
     }
 
-    /// Returns an event about a job whose new state is `state`.
     pub fn of_job(event: EventType, job: &Job, state: JobState, at: DateTime<Utc>) -> Self {
         Self {
             job_id: Some(job.job_id),

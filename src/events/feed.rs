@@ -18,7 +18,6 @@ use super::{Event, Events, EventsError};
 /// Capacity of the ring.
 pub(super) const KEPT: usize = 10_000;
 
-/// Event with its id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
     /// Id from which a listener resumes.
@@ -47,12 +46,10 @@ impl StoredEvent {
     }
 }
 
-/// Start position of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// No id was given: new events only.
     Now,
-    /// After the given id.
     Resumed,
     /// New events only, because the given id is unknown or expired.
     Unknown,
@@ -70,7 +67,6 @@ pub enum Heard {
     Restored,
 }
 
-/// Ring buffer of events.
 #[derive(Debug)]
 pub struct Feed {
     ring: Mutex<Ring>,
@@ -157,7 +153,6 @@ impl Feed {
         FeedGuard { feed: self.clone() }
     }
 
-    /// Waits for a listener.
     pub(super) async fn attended(&self) {
         // The feed owns the sender, so the channel isn't closed.
         drop(self.attending.subscribe().wait_for(|n| *n > 0).await);
@@ -187,7 +182,6 @@ impl Feed {
         }
     }
 
-    /// Sets whether the feed is connected to the log.
     pub(super) fn is_current(&self, current: bool) {
         self.current.send_if_modified(|was| {
             let changed = *was != current;
@@ -196,7 +190,6 @@ impl Feed {
         });
     }
 
-    /// Adds events that already have ids.
     pub fn add(&self, events: impl IntoIterator<Item = StoredEvent>) {
         let mut ring = self.ring();
         for event in events {
@@ -269,7 +262,6 @@ pub struct FeedGuard {
 impl FeedGuard {
     /// Waits until the ring contains the events of the log, so that earlier ids are known.
     pub async fn filled(&self) {
-        // The feed owns the sender, so the channel isn't closed.
         drop(
             self.feed
                 .filled
@@ -302,7 +294,6 @@ impl Drop for FeedGuard {
     }
 }
 
-/// Position of a listener in the ring.
 #[derive(Debug)]
 pub struct Listener {
     attendance: FeedGuard,
@@ -315,7 +306,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Returns the id from which to resume.
     pub fn last_id(&self) -> &str {
         &self.last_id
     }

@@ -20,7 +20,6 @@ pub use self::event::{Event, EventType};
 pub use self::feed::{Feed, Heard, Listener, Start, StoredEvent};
 pub use self::redis::{RedisEvents, follow};
 
-/// Destination of events.
 #[async_trait]
 pub trait Events: Send + Sync {
     /// Appends events in this order. Errors: the reason; some events may have been appended. Fails within seconds.
@@ -31,6 +30,5 @@ pub trait Events: Send + Sync {
 #[error("{attempted}: {reason}")]
 pub struct EventsError {
     pub attempted: &'static str,
-    /// Error message of the server or the client.
     pub reason: String,
 }

@@ -16,7 +16,6 @@ use crate::redis_client::RedisClient;
 
 /// Blocking time of one read; shorter than the client's timeout.
 const BLOCK_MS: u64 = 2_000;
-/// Maximum events per read.
 const PAGE: usize = 1_000;
 /// Time for which a stream is followed after the last listener left, because browsers reconnect quickly.
 const LINGER: Duration = Duration::from_secs(30);
@@ -26,7 +25,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Field of an entry that contains the event; empty for a mark.
 const FIELD: &str = "e";
 
-/// Writer and reader of the stream.
 #[derive(Clone)]
 pub struct RedisEvents {
     client: RedisClient,

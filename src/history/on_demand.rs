@@ -132,7 +132,6 @@ impl SessionFetcher {
             return Ok(FetchOutcome::Nothing);
         }
         let asked = async {
-            // The semaphore lives as long as `self` and isn't closed.
             let _permit = self.permits.acquire().await;
             self.tarsy.session(id).await
         };

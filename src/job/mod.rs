@@ -58,7 +58,6 @@ impl fmt::Display for Lane {
     }
 }
 
-/// Position of a job in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPlace {
     pub batch_id: Uuid,
@@ -83,7 +82,6 @@ impl Force {
     }
 }
 
-/// Options of a request, for all kinds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOptions {
     pub force: Force,
@@ -126,9 +124,7 @@ pub struct NewJob {
     pub criteria_hash: String,
     /// Whether existing scores and cached replies are skipped.
     pub force_rescore: bool,
-    /// Requester: the authenticated user, otherwise the token's name, otherwise `api-client`.
     pub triggered_by: String,
-    /// Its batch, if it is an item of one.
     pub batch: Option<BatchPlace>,
     pub created_at: DateTime<Utc>,
 }
@@ -157,7 +153,6 @@ impl NewJob {
         }
     }
 
-    /// Returns a job for a session.
     pub fn of_session(
         session_id: Uuid,
         judge: String,
@@ -177,7 +172,6 @@ impl NewJob {
         }
     }
 
-    /// Returns the initial lane.
     pub fn lane(&self) -> Lane {
         Lane(self.judge.clone().unwrap_or_else(|| Lane::NONE.to_owned()))
     }
@@ -202,7 +196,6 @@ pub struct Failure {
 pub struct Job {
     pub job_id: JobId,
     pub kind: Kind,
-    /// Session id for [`Kind::Session`].
     pub subject_id: Option<Uuid>,
     pub purpose: Purpose,
     pub payload: Payload,
@@ -230,10 +223,8 @@ pub struct Job {
     /// Set when `failed`.
     pub failure: Option<Failure>,
     pub criteria_hash: String,
-    /// Whether existing scores and cached replies are skipped.
     pub force_rescore: bool,
     pub triggered_by: String,
-    /// Its batch, if it is an item of one.
     pub batch: Option<BatchPlace>,
     /// Whether it was also requested individually. If so, it runs while its batch is paused and isn't cancelled with it.
     pub on_demand: bool,
@@ -243,17 +234,13 @@ pub struct Job {
     pub result: Option<Value>,
     /// Whether the result was made by a simulated judge.
     pub simulated: bool,
-    /// Total usage of its judge calls so far.
     pub usage: Usage,
     pub created_at: DateTime<Utc>,
-    /// Time of the last claim.
     pub started_at: Option<DateTime<Utc>>,
-    /// Time of reaching a terminal state.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
 impl From<NewJob> for Job {
-    /// Returns the job as inserted.
     fn from(new: NewJob) -> Self {
         let lane = new.lane();
         Self {

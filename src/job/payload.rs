@@ -59,7 +59,6 @@ impl std::fmt::Debug for Payload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionPayload {
     pub session_id: Uuid,
-    /// Whether existing scores and cached replies are skipped.
     #[serde(default)]
     pub force_rescore: bool,
     /// Whether a provider batch may have collected the reply. If not, the run saves a query.

@@ -180,7 +180,6 @@ impl Queue for MemoryQueue {
 /// Ids whose wait has ended go before all others, in the order of their due times.
 const WAITED_FIRST: i64 = 1_000_000_000_000_000;
 
-/// Position of a pushed id.
 #[derive(Debug, Clone, Copy)]
 enum To {
     Front,
@@ -235,7 +234,6 @@ impl LaneSets {
     }
 }
 
-/// Remaining limits of a lane group.
 struct Bounds {
     all: usize,
     bulk: usize,
@@ -385,7 +383,6 @@ impl Sets {
         taken
     }
 
-    /// Removes an id leased by this owner, and returns its lane and set.
     fn end_lease(&mut self, owner: Uuid, id: JobId) -> Option<(Lane, Priority)> {
         self.held(owner, id)?;
         self.take_out(id).map(|entry| (entry.lane, entry.priority))
@@ -403,7 +400,6 @@ impl Sets {
         true
     }
 
-    /// Returns the expiry of the owner's lease, or `None` without a lease.
     fn held(&self, owner: Uuid, id: JobId) -> Option<Instant> {
         match self.ids.get(&id)?.place {
             IdState::Leased {
@@ -485,7 +481,6 @@ impl Sets {
             .unwrap_or_default()
     }
 
-    /// Returns the time at which the next id becomes ready.
     fn next_event(&self) -> Option<Instant> {
         let due = self.delayed.first().map(|(due, _)| *due);
         let ends = self.leases.first().map(|(ends, _)| *ends);

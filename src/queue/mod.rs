@@ -24,7 +24,6 @@ pub enum QueueError {
         attempted: &'static str,
         reason: String,
     },
-    /// Unexpected response of the server.
     #[error("queue answered unexpectedly while {attempted}: {reason}")]
     Unexpected {
         attempted: &'static str,
@@ -32,12 +31,10 @@ pub enum QueueError {
     },
 }
 
-/// Id to push into the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Push {
     pub id: JobId,
     pub lane: Lane,
-    /// Its set within the lane.
     pub priority: Priority,
     /// Time from which it may be claimed; `None`: at once.
     pub due_at: Option<DateTime<Utc>>,
@@ -48,7 +45,6 @@ pub struct Push {
 pub struct Claimed {
     pub id: JobId,
     pub lane: Lane,
-    /// Set that it was in.
     pub priority: Priority,
 }
 
@@ -56,7 +52,6 @@ pub struct Claimed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneShare {
     pub lanes: Vec<Lane>,
-    /// Maximum ids of these lanes.
     pub max: usize,
     /// Whether their bulk ids may use slots reserved for interactive work.
     pub takes_kept: bool,
@@ -66,7 +61,6 @@ pub struct LaneShare {
 pub struct ClaimRequest {
     /// Lanes whose gate is open, in the order of service. Each lane is in one group.
     pub shares: Vec<LaneShare>,
-    /// Maximum ids in total.
     pub max: usize,
     /// Maximum bulk ids of the groups that may not use slots reserved for interactive work.
     pub max_bulk: usize,
@@ -87,7 +81,6 @@ impl ClaimRequest {
         }
     }
 
-    /// Subtracts claimed ids from the limits.
     fn take(&mut self, claimed: &[Claimed]) {
         for id in claimed {
             let mut shares = self.shares.iter_mut();
@@ -104,7 +97,6 @@ impl ClaimRequest {
     }
 }
 
-/// Number of ids in a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Depth {
     pub interactive: usize,
@@ -142,6 +134,5 @@ pub trait Queue: Send + Sync {
     async fn woken(&self, at_most: Duration);
     /// Checks the connection, for `/readyz` and `doctor`.
     async fn ping(&self) -> Result<(), QueueError>;
-    /// Returns the lease duration.
     fn lease(&self) -> Duration;
 }

@@ -10,7 +10,6 @@ use crate::job::Kind;
 use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::score::{Column, Component, Origin, about};
 
-/// Value of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cell<'a> {
     Empty,
@@ -100,7 +99,6 @@ impl Columns {
         own.into_iter().flat_map(|(_, origins)| origins).map(cell)
     }
 
-    /// Returns each column's name and type.
     pub(super) fn held(&self) -> impl Iterator<Item = (&'static str, Holds)> {
         self.heads.iter().enumerate().map(|(nth, (name, _))| {
             let of_kinds = self.kinds.iter();

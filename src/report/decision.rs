@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a judge was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judging {
@@ -33,7 +32,6 @@ impl GateDecision {
     }
 }
 
-/// Decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateResult {
     pub decision: GateDecision,

@@ -1,7 +1,8 @@
+//! Report formats.
+
 use std::fmt;
 use std::str::FromStr;
 
-/// Report format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     Json,
@@ -62,7 +63,6 @@ impl Format {
         }
     }
 
-    /// Returns whether it can't be shown in a terminal.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Xlsx | Self::Parquet)
     }

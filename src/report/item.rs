@@ -13,7 +13,6 @@ use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::score::{About, about};
 use crate::wire::ItemPart;
 
-/// Evaluated item of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     /// Index in the suite, from 0.
@@ -61,7 +60,6 @@ impl Outcome {
     }
 }
 
-/// Reason why an item has no score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemError {
     /// A job's error class, or `agent`, `not_run`, `cancelled`.
@@ -153,7 +151,6 @@ impl Item {
         self.payload.get(field).and_then(Value::as_str)
     }
 
-    /// Returns the outcome of the validator, if the case has one.
     pub(super) fn safety(&self) -> Option<SafetyOutcome> {
         let flag = |names: [&str; 2]| {
             let mut names = names.into_iter();
@@ -178,7 +175,6 @@ impl Item {
         id.map_or_else(|| format!("item {}", self.item_no), str::to_owned)
     }
 
-    /// Returns the original question; may be empty.
     pub fn question(&self) -> &str {
         let mut fields = self.about().question.iter();
         fields
@@ -225,7 +221,6 @@ impl Item {
         }
     }
 
-    /// Returns why the generated query could not be executed.
     pub fn execution_error(&self) -> Option<&str> {
         let field = self.about().execution_error?;
         self.text(field).filter(|error| !error.trim().is_empty())
@@ -275,7 +270,6 @@ impl Item {
         })
     }
 
-    /// Formats the titles and scores of the components in one line.
     pub(super) fn scores(&self) -> String {
         let parts = self.breakdown();
         let parts = parts.map(|(title, score, _)| format!("{title} {score}"));

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Error, ErrorKind, Read as _, Result, Seek as _, SeekFrom};
 
-/// Position of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LineSpan {
     /// From 1.
@@ -14,12 +13,10 @@ pub(crate) struct LineSpan {
 }
 
 impl LineSpan {
-    /// Returns the offset of the next line.
     pub(crate) fn end(self) -> u64 {
         self.offset + self.length
     }
 
-    /// Reads the line again.
     pub(crate) fn read(self, mut file: &File) -> Result<Vec<u8>> {
         file.seek(SeekFrom::Start(self.offset))?;
         let mut text = Vec::new();

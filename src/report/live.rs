@@ -9,7 +9,6 @@ use serde_json::Value;
 
 /// Maximum characters of a text.
 const LONGEST: usize = 200;
-/// Field with the rows of the generated query.
 const ROWS: &str = "generated_results";
 
 /// Returns `Query: ..`, the execution status, the score with its threshold, and the components; one line each, without control characters.

@@ -214,7 +214,6 @@ fn judge_row(item: &Item) -> String {
     )
 }
 
-/// Formats a miss: question, score of each component, and reasoning.
 fn miss(item: &Item) -> String {
     let mut out = format!(
         "### {}: {}{}\n\n",

@@ -42,7 +42,6 @@ pub use source::{ResultLines, Source};
 pub(crate) use write::beside;
 pub use write::{sum_up, write, write_all, write_file};
 
-/// Metadata of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Meta {
     /// Name of the suite or batch: the heading.
@@ -73,7 +72,6 @@ pub enum Simulated {
 pub enum ReportError {
     #[error("reading {path}: {reason}")]
     Read { path: String, reason: String },
-    /// Malformed line of items.
     #[error(
         "{path}, line {line}: {reason}; it must be a line of evaluation-results.jsonl as `gavel evaluate` writes it"
     )]

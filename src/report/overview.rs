@@ -9,7 +9,6 @@ use crate::score::sql_metrics::calibration::Calibration;
 use crate::score::sql_metrics::safety::SafetySuite;
 use crate::wire::words;
 
-/// Maximum ids listed in a line.
 const NAMED: usize = 20;
 
 pub(super) struct Section {
@@ -19,7 +18,6 @@ pub(super) struct Section {
     pub(super) rows: Vec<Vec<Cell<'static>>>,
 }
 
-/// Returns the tables of the summary without empty ones.
 pub(super) fn sections(figures: &Figures, meta: &Meta) -> Vec<Section> {
     let mut sections = vec![whole(figures, meta)];
     let components = figures.components.iter().map(|component| {
@@ -119,7 +117,6 @@ pub(super) fn verdict(verdict: DefaultGate) -> &'static str {
     }
 }
 
-/// Returns the gate result with an explanation.
 pub(super) fn gate(decision: GateDecision) -> &'static str {
     match decision {
         GateDecision::Passed => "PASSED: the gates of this run hold",

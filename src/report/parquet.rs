@@ -26,7 +26,6 @@ const BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holds {
     Text,
-    /// List or object as JSON.
     Json,
     /// RFC 3339 time; microseconds of UTC in the file.
     Time,
@@ -57,7 +56,6 @@ pub fn rows_of(file: File) -> Result<i64> {
     Ok(table.metadata().file_metadata().num_rows())
 }
 
-/// Table that is being written.
 pub(crate) struct Table<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     columns: Vec<Holds>,
@@ -100,7 +98,6 @@ impl<W: Write + Send> Table<W> {
         Ok(is_full)
     }
 
-    /// Writes the buffered rows and the footer.
     pub(crate) fn end(mut self) -> Result<W> {
         self.write_group()?;
         self.writer.into_inner()
@@ -179,7 +176,6 @@ fn write<'a, T: DataType>(
     column.write_batch(&values, Some(&levels), None).map(drop)
 }
 
-/// Writes the items of a report, one row each.
 pub(super) fn report(
     out: &mut (impl Write + Send),
     source: &(impl Source + ?Sized),

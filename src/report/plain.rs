@@ -119,7 +119,6 @@ fn xml_chars(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Prepares a text for XML, before escaping.
 pub(super) fn xml_lines(text: &str) -> Cow<'_, str> {
     match xml_chars(text) {
         Cow::Borrowed(text) => lines(text),

@@ -12,7 +12,6 @@ use super::{Item, ReportError, line};
 /// Maximum bytes of a line: a service accepts a body of 8 MiB, and the result is added to it.
 const LONGEST: u64 = 64 * 1024 * 1024;
 
-/// Items in order, readable repeatedly.
 pub trait Source {
     /// Calls `visit` with every item in order. Stops at its first error.
     fn each(
@@ -38,7 +37,6 @@ impl Source for [Item] {
 pub struct ResultLines {
     file: File,
     path: String,
-    /// By item.
     places: Vec<(u64, LineSpan)>,
 }
 
@@ -101,7 +99,6 @@ impl Source for ResultLines {
     }
 }
 
-/// Returns the position of each item's last line.
 fn places(file: &File, path: &str) -> Result<Vec<(u64, LineSpan)>, ReportError> {
     let failed = |error: std::io::Error| reading(path, &error);
     let mut lines = LineReader::new(file, LONGEST).map_err(failed)?;

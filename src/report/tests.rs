@@ -39,7 +39,6 @@ fn text(format: Format, items: &[Item]) -> String {
     String::from_utf8(written(format, items)).unwrap()
 }
 
-/// Returns the rows of a CSV report, header first.
 fn csv_rows(bytes: &[u8]) -> Vec<Vec<String>> {
     ::csv::ReaderBuilder::new()
         .has_headers(false)
@@ -49,7 +48,6 @@ fn csv_rows(bytes: &[u8]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Returns the rows of the sheet `Results` in the form of a CSV report.
 fn sheet_rows(bytes: Vec<u8>, width: usize) -> Vec<Vec<String>> {
     let mut book: Xlsx<_> = calamine::open_workbook_from_rs(Cursor::new(bytes)).unwrap();
     assert_eq!(book.sheet_names(), ["Summary", "Results"]);
@@ -410,7 +408,6 @@ fn empty_report_is_valid_in_every_format() {
     assert_eq!(json["items"], json!([]));
 }
 
-/// Source that fails after its first item.
 struct Torn;
 
 impl Source for Torn {

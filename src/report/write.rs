@@ -9,7 +9,6 @@ use tempfile::NamedTempFile;
 use super::summary::{Figures, Summary};
 use super::{Format, Meta, ReportError, Source, csv, json, junit, markdown, parquet, xlsx};
 
-/// Formats written by [`write_all`].
 const FILES: [Format; 5] = [
     Format::Json,
     Format::Xlsx,

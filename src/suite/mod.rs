@@ -11,7 +11,6 @@ pub use read::{
     Columns, Envelope, Limits, ReadOptions, Stoppable, SuiteRows, envelope, read, weight,
 };
 
-/// Format of a file of items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A JSON list of objects, or an object with the list in `items` or `questions`.

@@ -25,7 +25,6 @@ const LISTS: [&str; 2] = ["items", "questions"];
 /// Memory of items on their way into the store: a few chunks of 4 MiB.
 const CHUNKS_BYTES: u64 = 32 << 20;
 
-/// Limits of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub items: u64,
@@ -89,7 +88,6 @@ pub struct SuiteRows {
     ended: bool,
 }
 
-/// Items of a file in one format.
 trait RowSource {
     /// Moves to the next item; returns `false` at the end.
     fn advance(&mut self) -> Result<bool, SuiteError>;

@@ -37,7 +37,6 @@ pub(super) struct StoreAdmit {
     pulse: HeartbeatTask,
     claims: ClaimRegistry,
     judges: Arc<Judges>,
-    /// Lanes of the configured judges.
     configured: BTreeSet<Lane>,
     /// Lanes with work, as last read from the store, and the time of the read.
     seen: Mutex<(Option<Instant>, BTreeSet<Lane>)>,

@@ -13,7 +13,6 @@ pub(super) enum LeaseEnd {
     Release,
 }
 
-/// Returns how the job's lease ends once `record` is committed.
 pub(super) fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
     let at = record.at;
     match &record.ending {
@@ -52,7 +51,6 @@ pub(super) fn refused(record: &Record) -> Record {
     }
 }
 
-/// Returns the event announced once `record` is committed.
 pub(super) fn event(job: &Job, record: &Record) -> Event {
     let of = |event, state| Event::of_job(event, job, state, record.at);
     match &record.ending {

@@ -11,7 +11,6 @@ use crate::store::{Store, StoreError};
 /// A batch in creation without a heartbeat of its creator for this long was aborted.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// Completes finished batches, announces those whose budget is spent, and removes aborted ones.
 pub(super) async fn settle(
     store: &Store,
     events: &Announcer,

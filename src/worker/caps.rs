@@ -9,7 +9,6 @@ use crate::store::JudgeSpent;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exceeded {
-    /// Names the cap.
     pub(super) message: String,
     /// End of the cap's day or month.
     pub(super) until: DateTime<Utc>,
@@ -42,7 +41,6 @@ fn entry_of(judge: &str) -> &str {
     judge.split_once(':').map_or(judge, |(entry, _)| entry)
 }
 
-/// Returns USD spent today and this month.
 fn sums<'a>(spent: impl Iterator<Item = &'a JudgeSpent>) -> (f64, f64) {
     spent.fold((0.0, 0.0), |(today, month), judge| {
         (today + judge.today_usd, month + judge.month_usd)

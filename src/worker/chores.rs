@@ -22,7 +22,6 @@ const ROLLUP_RESTS: u32 = 19;
 const LOOK: Duration = Duration::from_secs(1);
 const PRUNE_PERIOD: Duration = Duration::from_secs(3600);
 
-/// Retention of ended imports.
 const IMPORTS_KEPT: TimeDelta = TimeDelta::days(90);
 
 /// Retention periods; `None`: unlimited.

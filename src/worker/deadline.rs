@@ -48,7 +48,6 @@ impl Deadline {
         Arc::new(self.permits.clone())
     }
 
-    /// Waits for the answer until the deadline.
     pub(super) async fn of_answer(
         self,
         answer: impl Future<Output = Result<JudgeAnswer, Ending>>,

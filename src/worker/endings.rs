@@ -89,7 +89,6 @@ pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>
     }
 }
 
-/// Returns the error of a question that exceeds the context window.
 pub(super) fn too_large(message: String) -> JudgeError {
     JudgeError::new(ErrorClass::TooLarge, message)
 }
@@ -102,7 +101,6 @@ pub(super) fn failed(class: FailureClass, message: String) -> Ending {
     Ending::Failed(Failure { class, message })
 }
 
-/// Returns the failure class of a subject that can't be judged.
 pub(super) fn class_of_bad(error: &Unscorable) -> FailureClass {
     match error {
         Unscorable::Invalid { .. } => FailureClass::BadInput,

@@ -41,7 +41,6 @@ impl Expansion {
         }
     }
 
-    /// Expands until `stop`.
     pub(super) async fn run(mut self, leadership: Leadership, stop: CancellationToken) {
         loop {
             let began = Instant::now();

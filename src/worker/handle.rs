@@ -115,7 +115,6 @@ impl Drop for Unrecorded {
     }
 }
 
-/// Measures the time between the job's due time and its start.
 fn count_pick_up(job: &Job) {
     let waited = job.started_at.map(|started| started - job.due_at);
     if let Some(waited) = waited.and_then(|waited| waited.to_std().ok()) {

@@ -295,7 +295,6 @@ fn close_and_open(gate: &Gate, holds: &[Hold], now: DateTime<Utc>) -> BTreeSet<S
     closed
 }
 
-/// Returns the event announced when a hold is released.
 pub(super) fn opened(target: HoldTarget, now: DateTime<Utc>) -> Event {
     match target {
         HoldTarget::Queue => Event::new(EventType::QueueResumed, now),
@@ -363,7 +362,6 @@ mod tests {
 
     const JUDGE: &str = "openai-default";
 
-    /// Returns a gate after a call that exhausted its quota.
     async fn exhausted() -> Gate {
         let gate = Gate::new(GateOptions::default());
         let permit = gate

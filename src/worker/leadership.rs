@@ -107,7 +107,6 @@ pub(super) struct LeaderElection {
     leadership: Leadership,
     queue: Arc<dyn Queue>,
     connection: QueueConnection,
-    /// Start of the queue's outage.
     away_since: Option<Instant>,
 }
 
@@ -240,7 +239,6 @@ struct Observation {
 }
 
 impl FailureDetector {
-    /// Records this worker's own heartbeat.
     fn observe_own_heartbeat(&mut self, own: Option<&WorkerPulse>, now: Instant) {
         let is_old = |beat| self.own.is_some_and(|(before, _)| before == beat);
         match own.map(|pulse| pulse.heartbeat_at) {
@@ -304,7 +302,6 @@ mod tests {
         }
     }
 
-    /// Observes one worker with the given heartbeats, once after each gap. Returns whether each observation declares it dead.
     fn looks(gaps_and_beats: &[(Duration, i64)]) -> Vec<bool> {
         let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         let look = |(gap, beat): &(Duration, i64)| {

@@ -88,13 +88,11 @@ pub struct WorkerOptions {
     pub worker_id: Uuid,
     /// Host and process, for display.
     pub name: String,
-    /// Maximum concurrent judge calls.
     pub concurrency: usize,
     /// Time in which a stopping worker lets its jobs finish.
     pub drain_timeout: Duration,
     /// Worker deaths in the lane `suspect` after which a job fails as poison.
     pub max_attempts: i32,
-    /// Maximum time in state waiting.
     pub max_wait: Duration,
     /// Maximum bulk ids per lane in the queue.
     pub bulk_window: usize,
@@ -226,7 +224,6 @@ pub async fn run(
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
 }
 
-/// Registers the worker and the judges that it can call.
 async fn register(
     parts: &WorkerParts,
     options: &WorkerOptions,

@@ -31,7 +31,6 @@ use crate::memory::MemoryBudget;
 use crate::score::{Criteria, Fault, Scorable, Scorecard, Unscorable, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
-/// Delay of a job after a transient store error.
 const STORAGE_RETRY_DELAY: TimeDelta = TimeDelta::seconds(1);
 /// Maximum cached criteria definitions. Definitions are immutable.
 const CRITERIA_KEPT: usize = 256;
@@ -71,7 +70,6 @@ impl Pipeline {
         }
     }
 
-    /// Overrides the deadline of kinds that have one.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -265,7 +263,6 @@ impl Pipeline {
         }
     }
 
-    /// Returns the job's judge, or `None` if it needs none.
     fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
             return match job.kind.is_case() {
@@ -355,7 +352,6 @@ impl RunUsage {
     }
 }
 
-/// Returns whether a provider batch may have collected the job's reply.
 fn precomputed(job: &Job) -> Precomputed {
     match serde_json::from_str::<SessionPayload>(job.payload.text()) {
         Ok(payload) if !job.kind.is_case() && payload.may_be_precomputed => Precomputed::Collected,

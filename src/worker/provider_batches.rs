@@ -32,7 +32,6 @@ const LONGEST_REST: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderBatchOptions {
-    /// Questions per chunk.
     pub chunk: usize,
     /// Interval of polls of a provider's batches.
     pub poll: Duration,
@@ -49,14 +48,12 @@ pub(super) struct ChunkLoop {
     pub(super) silent: Duration,
     /// Batches that are paused, with the end of the pause.
     pub(super) rests: HashMap<Uuid, Instant>,
-    /// Failures in a row, by batch and by chunk.
     pub(super) tries: FailureStreaks,
     /// Locked while a chunk is sent. If sending were interrupted, its arrival would be unknown, and it might be paid for twice.
     pub(super) sending: Arc<tokio::sync::Mutex<()>>,
 }
 
 enum ChunkError {
-    /// Error of the judge's provider.
     Judge(JudgeError),
     Store(StoreError),
     /// A dependency of an item's run is unavailable.

@@ -48,7 +48,6 @@ impl Position {
 pub(super) struct Refiller {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
-    /// Maximum bulk ids per lane in the queue.
     bulk_window: usize,
     positions: HashMap<(Lane, Priority), Position>,
 }
@@ -260,7 +259,6 @@ mod tests {
         }
     }
 
-    /// Returns a store with a bulk job of each of these judges, in this order.
     async fn store_of(dir: &tempfile::TempDir, judges: &[&str]) -> (Arc<Store>, Vec<JobId>) {
         let options = StoreOptions {
             url: format!("sqlite://{}/gavel.db", dir.path().display()),

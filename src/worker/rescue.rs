@@ -28,11 +28,8 @@ const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RescueLimits {
-    /// Worker deaths in the lane `suspect` after which a job fails as poison.
     pub max_attempts: i32,
-    /// Maximum time in state waiting.
     pub max_wait: Duration,
-    /// Maximum bulk ids per lane in the queue.
     pub bulk_window: usize,
 }
 
@@ -45,7 +42,6 @@ pub(super) struct Rescue {
     leadership: Leadership,
     limits: RescueLimits,
     refiller: Refiller,
-    /// Time of the last check for dead workers and long waits.
     looked_at: Option<Instant>,
     /// Clock reading of the last successful check. A failed step leaves it unchanged, so that the next one still detects a clock that was
     /// set back.

@@ -22,7 +22,6 @@ pub struct FileError {
     pub line: Option<usize>,
     /// From 1.
     pub column: Option<usize>,
-    /// Error and remedy.
     pub message: String,
 }
 
@@ -56,13 +55,10 @@ pub enum YamlError {
     /// Not YAML, or not one document.
     #[error("{0}")]
     Syntax(FileError),
-    /// Unsupported YAML feature.
     #[error("{0}")]
     Unsupported(FileError),
-    /// Malformed `${`.
     #[error("{0}")]
     Substitution(FileError),
-    /// The variable isn't set and has no default.
     #[error("{at}")]
     Unset { variable: String, at: FileError },
 }

@@ -1,6 +1,5 @@
 //! Substitutes `${VAR}`, `${VAR:-default}` and `$$` in a text.
 
-/// Maximum nesting of defaults.
 const MAX_DEPTH: usize = 16;
 
 pub(super) struct SubstituteFault {
@@ -8,7 +7,6 @@ pub(super) struct SubstituteFault {
     pub(super) unset: Option<String>,
     /// Text by which the line is found.
     pub(super) near: String,
-    /// Error and remedy.
     pub(super) message: String,
 }
 
@@ -111,7 +109,6 @@ impl Substitution<'_> {
         })
     }
 
-    /// Reads a default up to its closing `}`.
     fn default(&mut self, mut out: Option<&mut String>, depth: usize) -> Result<(), DefaultFault> {
         loop {
             let at = self.rest.find(['$', '}']).ok_or(DefaultFault::Unclosed)?;

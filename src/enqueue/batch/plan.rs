@@ -33,7 +33,6 @@ struct SessionItem {
     force_rescore: bool,
 }
 
-/// Validated item.
 pub(super) struct Ready {
     pub(super) line: u64,
     name: Option<String>,
@@ -43,14 +42,11 @@ pub(super) struct Ready {
 /// Message of the reader task.
 type Chunk = Result<Vec<Ready>, Trouble>;
 
-/// Error of an item.
 enum Trouble {
     Fault(ItemFault),
-    /// Its judge isn't configured.
     Judge(JudgeProblem),
 }
 
-/// Values common to all items of a batch.
 pub(super) struct Plan {
     pub(super) request: ScoreBatch,
     pub(super) batch_id: Uuid,
@@ -149,7 +145,6 @@ impl Plan {
         let items = match (self.open)() {
             Ok(items) => items,
             Err(fault) => {
-                // A dropped receiver needs no error.
                 let _ = chunks.blocking_send(Err(Trouble::Fault(fault)));
                 return;
             }
@@ -263,7 +258,6 @@ impl Plan {
 const TOO_SLOW: &str =
     "storing the items took so long that the batch was given up; send it again, in smaller parts";
 
-/// Returns the errors of a payload, or its judge's.
 fn troubles_of(
     error: EnqueueError,
     fault: &impl Fn(Option<String>, String) -> Trouble,

@@ -43,7 +43,6 @@ struct Each {
     history: u64,
 }
 
-/// Returns the range around an expected count.
 pub(super) fn tokens(expected: f64) -> TokenRange {
     TokenRange {
         expected: whole(expected),
@@ -52,7 +51,6 @@ pub(super) fn tokens(expected: f64) -> TokenRange {
     }
 }
 
-/// Returns the range around an expected cost.
 pub(super) fn cost(expected: f64) -> CostRange {
     CostRange {
         expected,
@@ -62,7 +60,6 @@ pub(super) fn cost(expected: f64) -> CostRange {
 }
 
 impl Enqueue {
-    /// Estimates the usage of `to_score` sessions from a sample.
     pub(super) async fn estimate(
         &self,
         plan: &BacklogPlan,

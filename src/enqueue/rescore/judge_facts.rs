@@ -2,23 +2,18 @@
 
 use crate::score::{Criteria, Scorable};
 
-/// Facts about a judge from its configuration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JudgeFacts {
     pub simulated: bool,
-    /// Whether its model has a price.
     pub priced: bool,
     /// Price of a call through the batch endpoint as a fraction of an ordinary call; `None`: no such endpoint.
     pub batch_price_factor: Option<f64>,
-    /// Configured limit.
     pub requests_per_minute: Option<u64>,
-    /// Configured limit.
     pub tokens_per_minute: Option<u64>,
     /// Assumed reply tokens for a session while no reply of this judge is stored.
     pub reply_tokens: f64,
 }
 
-/// Directory of configured judges.
 pub trait JudgeDirectory: Send + Sync {
     /// Returns the facts about a judge, or `None` if it isn't configured.
     fn facts(&self, judge: &str) -> Option<JudgeFacts>;

@@ -12,7 +12,6 @@ use crate::wire::{RescorePlan, Sample, Skipped, SkippedPlan};
 /// Sample of the sessions whose prompts are counted.
 const COUNTED: Sample = Sample { size: 200, seed: 0 };
 
-/// Counts of the scan so far.
 struct Tally {
     max: u64,
     matching: u64,
@@ -151,7 +150,6 @@ impl Enqueue {
     }
 }
 
-/// Warning about a preview of the current criteria.
 const SAME: &str = "these are the current criteria, so a preview compares them with themselves: choose another version, or ask for \
     repeats to see how steady the judge is";
 

@@ -5,12 +5,10 @@ use uuid::Uuid;
 use crate::store::SessionRecord;
 use crate::wire::Quality;
 
-/// Maximum sessions stored per step.
 const STEP_SESSIONS: usize = 100;
 /// Maximum bytes of text buffered before they are stored.
 const STEP_BYTES: usize = 16 * 1024 * 1024;
 
-/// Result of fetching one session of a page.
 pub(super) enum Fetched {
     Session(Box<SessionRecord>, Option<Quality>),
     Failed(String, String),

@@ -33,7 +33,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub const FASTEST: f64 = 10_000.0;
 pub const SLOWEST: f64 = 0.001;
 
-/// Settings of the TARSy client.
 #[derive(Debug, Clone)]
 pub struct HistoryOptions {
     /// Source of unknown sessions and of imports that don't name another one.
@@ -42,18 +41,14 @@ pub struct HistoryOptions {
     pub token: Option<SecretString>,
     /// 0: no limit.
     pub requests_per_second: f64,
-    /// Timeout of one request.
     pub timeout: Duration,
-    /// Retries of one request.
     pub max_retries: u32,
-    /// Delay before the first retry.
     pub first_delay: Duration,
     /// Silence of an import's owner after which another process takes over.
     pub stale_after: Duration,
 }
 
 impl HistoryOptions {
-    /// Returns a client of the TARSy at `address`.
     pub fn tarsy(&self, address: Address, requests_per_second: f64) -> Tarsy {
         let ours = self
             .base
@@ -91,12 +86,10 @@ pub struct ImportRequest {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Neither the request nor the settings name a TARSy.
     #[error(
         "no TARSy is configured: set history.base_url (GAVEL_HISTORY_BASE_URL), or name one in from"
     )]
     NotConfigured,
-    /// Invalid field of the request.
     #[error("{field}: {message}")]
     Invalid {
         field: &'static str,
@@ -111,11 +104,9 @@ pub struct Imports {
     clock: Arc<dyn Clock>,
     options: HistoryOptions,
     begun: Notify,
-    /// Imports requested from this process.
     own: Mutex<BTreeSet<Uuid>>,
 }
 
-/// Imports that a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// All unowned ones.

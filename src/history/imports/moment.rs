@@ -2,7 +2,6 @@
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 
-/// Accepted forms, for errors.
 pub const EXPECTED: &str =
     "a time (2026-01-31T12:00:00Z), a date (2026-01-31) or an age (12h, 30d, 8w) is expected";
 

@@ -45,7 +45,6 @@ impl From<StoreError> for StopReason {
 }
 
 impl Imports {
-    /// Runs an import until it ends or `stop`.
     pub(super) async fn go_on(&self, import: ImportRow, owner: Uuid, stop: &CancellationToken) {
         let id = import.import_id;
         tracing::info!(import_id = %id, source = import.source, "importing");
@@ -330,7 +329,6 @@ fn broken(error: TarsyError) -> StopReason {
     StopReason::Broken(error.to_string())
 }
 
-/// Truncates a text of the source.
 fn shown(text: &str) -> String {
     crate::history::ingest::shortened(text)
 }

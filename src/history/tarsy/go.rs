@@ -350,7 +350,6 @@ fn message(event: &Event, final_analysis: Option<&str>) -> Option<Message> {
     })
 }
 
-/// Formats the arguments and the result of a tool call.
 fn tool_call(event: &Event, content: &str) -> String {
     let metadata = event.metadata.as_ref();
     let failed = metadata.is_some_and(|metadata| metadata["is_error"] == true);

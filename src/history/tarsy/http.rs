@@ -20,7 +20,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Maximum consecutive waits requested by the server. They don't count as retries.
 const MOST_WAITS: u32 = 10;
 
-/// HTTP client of one TARSy.
 pub(super) struct Http {
     address: Address,
     /// A construction error is reported by the first request.
@@ -33,7 +32,6 @@ pub(super) struct Http {
 enum Failed {
     /// Transient, with the delay requested by the server.
     Passing(String, Option<Duration>),
-    /// Permanent.
     For(TarsyError),
 }
 

@@ -27,7 +27,6 @@ use crate::wire::{Quality, SessionStatus};
 
 /// Sessions per page of the list; the maximum of both generations.
 pub const PAGE_SIZE: u32 = 100;
-/// Source with which sessions of a TARSy are stored.
 pub const SOURCE: &str = "tarsy";
 /// Lifetime of the detected generation, because a TARSy may be replaced by the next generation at the same address.
 const BELIEVED: Duration = Duration::from_secs(600);
@@ -47,7 +46,6 @@ pub struct TarsyOptions {
     pub token: Option<SecretString>,
     /// Retries included; 0: no limit.
     pub requests_per_second: f64,
-    /// Timeout of one request.
     pub timeout: Duration,
     /// Retries after transient errors.
     pub max_retries: u32,
@@ -55,7 +53,6 @@ pub struct TarsyOptions {
     pub first_delay: Duration,
 }
 
-/// Error of a TARSy request, by the caller's remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TarsyError {
     /// Unreachable or failing: retry later.
@@ -68,7 +65,6 @@ pub enum TarsyError {
     /// The token is rejected or missing. Requests fail until an operator changes it.
     #[error("{0}")]
     Denied(String),
-    /// Not found.
     #[error("{0}")]
     Missing(String),
     /// The server isn't a TARSy of either generation, or the response is malformed.
@@ -86,7 +82,6 @@ pub struct ListFilter {
     pub until: DateTime<Utc>,
 }
 
-/// Session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// As spelled by the TARSy.
@@ -104,7 +99,6 @@ pub struct Listed {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TarsySession {
     pub input: SessionInput,
-    /// Reviewer's rating.
     pub quality: Option<Quality>,
 }
 
@@ -209,7 +203,6 @@ fn is_list(text: &str) -> bool {
         .is_ok_and(|value| value["sessions"].is_array() && value["pagination"].is_object())
 }
 
-/// Paging fields of both generations.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pagination {
@@ -217,12 +210,10 @@ struct Pagination {
     total_items: Option<u64>,
 }
 
-/// Parses a status; `None` if it is unknown.
 fn status_of(word: Option<&str>) -> Option<SessionStatus> {
     word.and_then(|word| word.parse().ok())
 }
 
-/// Returns text unchanged, other values as JSON.
 fn as_text(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -233,7 +224,6 @@ fn as_text(value: Value) -> String {
     }
 }
 
-/// Adds a tool if it is new.
 fn add_tool(tools: &mut Vec<String>, server: Option<&str>, tool: Option<&str>) {
     let named = |name: Option<&str>| {
         name.map(str::trim)

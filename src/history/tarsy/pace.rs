@@ -27,7 +27,6 @@ impl Pace {
         self.interval.send_replace(interval(per_second));
     }
 
-    /// Waits for the next slot.
     pub(super) async fn turn(&self) {
         let mut interval = self.interval.subscribe();
         // A slot is taken only when it is due, so that cancelled waits cost the others nothing.

@@ -48,7 +48,6 @@ struct FetchState {
     /// Number of rounds, used to rotate the claim that goes first.
     turn: usize,
     refusals: Pause,
-    /// Set while the queue is unavailable.
     outage: Option<Outage>,
 }
 

@@ -22,12 +22,9 @@ use crate::job::JobId;
 const MOST_ENDS: usize = 10_000;
 const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
-/// Input of a handler: the id, the admitted item, and the guard of its slot and lease.
 pub struct Delivery<Item> {
     pub claimed: Claimed,
-    /// Returned by [`super::Admit`].
     pub item: Item,
-    /// Frees the slot and ends the lease.
     pub guard: DeliveryGuard,
 }
 
@@ -79,7 +76,6 @@ impl Lease {
         &self.claimed
     }
 
-    /// Removes the id from the queue.
     pub fn ack(mut self) {
         self.end(|id, kind| match kind {
             LeaseKind::Leased => Some(End::Ack(id)),
@@ -98,7 +94,6 @@ impl Lease {
         });
     }
 
-    /// Makes the id ready again, in front.
     pub fn release(self) {
         drop(self);
     }
@@ -169,7 +164,6 @@ impl Leases {
         }
     }
 
-    /// Adds the lease of a claimed id.
     pub(super) fn claimed(self: &Arc<Self>, claimed: Claimed) -> Lease {
         self.book().held.insert(claimed.id);
         self.lease(claimed, LeaseKind::Leased)

@@ -45,7 +45,6 @@ use source::{Source, Stages};
 #[derive(Debug, thiserror::Error)]
 #[error("claimed ids not admitted: {reason}")]
 pub struct Refused {
-    /// Error message of the store.
     pub reason: String,
 }
 
@@ -71,16 +70,13 @@ impl OpenLane {
     }
 }
 
-/// Result of an admission.
 #[derive(Debug)]
 pub struct Admission<Item> {
-    /// Claimed rows to start.
     pub started: Vec<(Claimed, Item)>,
     /// Ids whose rows are due later, with the due time.
     pub early: Vec<(Push, DateTime<Utc>)>,
 }
 
-/// Capacity of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneRoom {
     /// Maximum active jobs.
@@ -115,7 +111,6 @@ pub trait Admit: Send + Sync + 'static {
     async fn put_back(&self, unstarted: Vec<(Claimed, Self::Item)>);
 }
 
-/// Options of one start of a worker.
 pub struct WorkerOptions {
     /// For logs; unique per start.
     pub name: String,
@@ -125,7 +120,6 @@ pub struct WorkerOptions {
     pub concurrency: usize,
     /// Jobs that may be prefetched in addition; 0 at first. Not available to bulk work.
     pub prefetch: Prefetch,
-    /// Counts active jobs while the worker runs.
     pub in_hand: InHand,
     /// Starts the drain: no more jobs are started, running jobs finish.
     pub shutdown: CancellationToken,

@@ -29,13 +29,11 @@ impl Share {
         }
     }
 
-    /// Returns the number of ids that belong to its lanes.
     pub(super) fn count(&self, ids: &[Claimed]) -> usize {
         let is_of_it = |id: &&Claimed| self.lanes.contains(&id.lane);
         ids.iter().filter(is_of_it).count()
     }
 
-    /// Returns whether this is the claim from the lane `suspect`.
     pub(super) fn is_of_suspects(&self) -> bool {
         self.room.is_some() && self.lanes.iter().all(Lane::is_suspect)
     }

@@ -84,7 +84,6 @@ struct Used {
     lanes: HashMap<Lane, usize>,
 }
 
-/// Number of jobs that may be claimed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Free {
     pub(super) all: usize,
@@ -128,7 +127,6 @@ impl Slots {
         Free { all, bulk }
     }
 
-    /// Returns the number of slots taken by jobs of a lane.
     pub(super) fn of_lane(&self, lane: &Lane) -> usize {
         self.used().lanes.get(lane).copied().unwrap_or(0)
     }

@@ -28,15 +28,12 @@ pub(super) type Unstarted<Item> = Arc<Mutex<mpsc::Receiver<Delivery<Item>>>>;
 pub(super) struct Stages {
     /// Fetch and start no more jobs.
     pub(super) stop: CancellationToken,
-    /// The fetcher has ended.
     pub(super) fetched: CancellationToken,
     /// The handlers have ended; the keeper ends with the last lease.
     pub(super) closing: CancellationToken,
-    /// The keeper has ended.
     pub(super) kept: CancellationToken,
 }
 
-/// Backend that apalis runs.
 pub(super) struct Source<Item> {
     unstarted: Unstarted<Item>,
     stages: Stages,

@@ -70,7 +70,6 @@ pub struct RedisQueue {
     turn: AtomicUsize,
     heard: Arc<Notify>,
     listener: Mutex<Option<Listener>>,
-    /// Time of the last successful write probe.
     written: Mutex<Option<Instant>>,
 }
 

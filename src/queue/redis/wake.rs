@@ -33,7 +33,6 @@ impl Listener {
         Self { stop, task }
     }
 
-    /// Ends the task and waits for it.
     pub(super) async fn close(mut self) {
         self.stop.cancel();
         // A panicked task has ended as well.

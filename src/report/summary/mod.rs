@@ -67,7 +67,6 @@ pub struct Summary {
     calibration: RealAndSimulated<Vec<(Confidence, f64)>>,
 }
 
-/// Total usage of a suite's judge calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct UsageSum {
     pub tokens_in: i64,
@@ -88,9 +87,7 @@ struct Safety {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentMean {
-    /// Field name.
     pub name: &'static str,
-    /// Display name.
     #[serde(skip)]
     pub title: &'static str,
     pub n: u64,
@@ -98,7 +95,6 @@ pub struct ComponentMean {
     pub mean: Option<f64>,
 }
 
-/// Group of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedShare {
     pub name: String,
@@ -106,7 +102,6 @@ pub struct NamedShare {
     pub share: Share,
 }
 
-/// Summary of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
     pub verdict: DefaultGate,
@@ -126,11 +121,9 @@ pub struct Figures {
     pub judges: BTreeMap<String, u64>,
     /// Number of items by error class; `incomplete`: some parts couldn't be computed.
     pub errors: BTreeMap<String, u64>,
-    /// Components in the order of the rules.
     pub components: Vec<ComponentMean>,
     /// Of `qas`, by difficulty: easy, medium, hard, then others by name.
     pub by_difficulty: Vec<NamedShare>,
-    /// Of `qas`, by agent, sorted by name.
     pub by_agent: Vec<NamedShare>,
     pub usage: UsageSum,
     /// Of `sql_metrics`: figures of the validator; null if no case has its flag.
@@ -299,7 +292,6 @@ impl Safety {
     }
 }
 
-/// Returns the name of an item's group.
 pub(super) fn group_name<'a>(item: &'a Item, field: &str) -> &'a str {
     item.text(field)
         .map(str::trim)

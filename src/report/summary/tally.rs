@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::super::item::Status;
 use super::super::{Item, Outcome};
 
-/// Figures of a suite or a group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Share {
     pub n: u64,
@@ -54,7 +53,6 @@ impl Mean {
     }
 }
 
-/// Origin of an item's score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Made {
     /// No judge: counts with real and with simulated scores.
@@ -108,9 +106,7 @@ impl<T> RealAndSimulated<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Scores of real judges; simulated ones are counted separately.
     Real,
-    /// Simulated scores, because there are no real ones.
     Simulated,
 }
 

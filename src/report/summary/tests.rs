@@ -38,7 +38,6 @@ fn simulated(item: Item) -> Item {
     }
 }
 
-/// The same, with its judge's name in its body.
 fn judged(item: Item) -> Item {
     let judge = json!({ "provider": "openai-default", "model": "judge-1", "simulated": false });
     let result = match item.kind == Kind::SqlMetrics {

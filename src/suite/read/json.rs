@@ -16,7 +16,6 @@ const FIELDS: usize = 64;
 pub(super) struct Items<R> {
     input: BufReader<R>,
     limits: Limits,
-    /// Last value read.
     text: Vec<u8>,
     items: u64,
     envelope: Envelope,
@@ -71,7 +70,6 @@ impl<R: Read> Items<R> {
         }
     }
 
-    /// Returns the next byte that isn't whitespace.
     fn peek(&mut self) -> Result<Option<u8>, SuiteError> {
         loop {
             let byte = self.input.fill_buf().map_err(unreadable)?.first().copied();
@@ -177,7 +175,6 @@ impl<R: Read> Items<R> {
         Err(SuiteError::whole(fault))
     }
 
-    /// Rejects an object without a list.
     fn check_list(&self) -> Result<(), SuiteError> {
         if self.envelope.list.is_some() {
             return Ok(());
@@ -196,7 +193,6 @@ impl<R: Read> Items<R> {
         )))
     }
 
-    /// Describes a file that starts with neither bracket.
     fn other_form(&self) -> String {
         match encoding(self.input.buffer()) {
             Some(encoding) => format!("the file is {encoding}: save the file as UTF-8"),

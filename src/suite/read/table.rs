@@ -22,7 +22,6 @@ pub(super) struct Header {
 
 pub(super) enum Cell {
     Text(String),
-    /// Typed value: a number or boolean.
     Value(Value),
     Fault(String),
 }
@@ -152,7 +151,6 @@ impl Header {
         Ok(row)
     }
 
-    /// Adds a cell, typed by its column, to the fields of a row.
     fn put(
         &self,
         row: &mut Map<String, Value>,

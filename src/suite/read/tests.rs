@@ -545,7 +545,6 @@ fn xlsx_error_has_row_and_column() {
     }
 }
 
-/// Returns an archive of these parts.
 fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = ::zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in parts {
@@ -556,7 +555,6 @@ fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// Returns a workbook whose first sheet has these rows.
 fn sheet_of(rows: &str) -> Vec<u8> {
     let office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let packages = "http://schemas.openxmlformats.org/package/2006/relationships";
@@ -676,7 +674,6 @@ fn rejects_zip_bomb_before_reading() {
     assert!(plain[0].contains("no XLSX workbook"), "{plain:?}");
 }
 
-/// Returns the `weight` of a workbook with these parts.
 fn weighed(parts: &[(&str, &[u8])]) -> Result<u64, SuiteError> {
     weight(
         Cursor::new(package(parts)),

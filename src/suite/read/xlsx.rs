@@ -18,7 +18,6 @@ use crate::suite::SuiteError;
 const ROWS_AHEAD: usize = 1;
 /// Memory of a cell apart from its text, bytes.
 const CELL_BYTES: u64 = 16;
-/// Error of a formula without a stored value.
 const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
 pub(super) struct Sheet {
@@ -29,7 +28,6 @@ pub(super) struct Sheet {
     row: Row,
 }
 
-/// Row of a sheet: its number, and its cells by column.
 #[derive(Default)]
 struct Row {
     line: u64,
@@ -153,7 +151,6 @@ fn send_rows<R: Read + Seek>(
         row.bytes += length;
         row.cells.push((column, cell));
     }
-    // The receiver may be dropped.
     let _ = sender.send(Ok(row));
     Ok(())
 }
@@ -196,7 +193,6 @@ fn sheet_of_items<R: Read + Seek>(workbook: &mut Xlsx<R>) -> Result<String, Suit
     }
 }
 
-/// Returns the value of a cell, or `None` if it is empty.
 fn typed(cell: &DataRef<'_>) -> Option<Cell> {
     let text = |text: &str| (!text.is_empty()).then(|| Cell::Text(text.to_owned()));
     match cell {

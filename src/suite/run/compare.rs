@@ -31,7 +31,6 @@ pub struct RunComparison {
     pub mean_a: Option<f64>,
     /// Their mean in B, 0-1.
     pub mean_b: Option<f64>,
-    /// `mean_b - mean_a`.
     pub difference: Option<f64>,
     /// The 95 % interval of the difference: a bootstrap over the paired items; `None` for fewer than two.
     pub interval: Option<(f64, f64)>,
@@ -46,32 +45,26 @@ pub struct RunComparison {
     pub kinds_b: BTreeSet<Kind>,
 }
 
-/// Item whose outcome changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// Name of the item; `#3` is the third item of a suite without names.
     pub id: String,
     /// Total in A, 0-1.
     pub before: Option<f64>,
-    /// Total in B, 0-1.
     pub after: Option<f64>,
     /// Index in A, from 0.
     pub item_a: u64,
     pub item_b: u64,
 }
 
-/// Change of the mean of one part of the scores.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PartChange {
-    /// Field name.
     pub name: &'static str,
-    /// Display name.
     pub title: &'static str,
     pub compared: u64,
     /// Mean in A, 0-1 (sessions: 0-100).
     pub mean_a: f64,
     pub mean_b: f64,
-    /// `mean_b - mean_a`.
     pub difference: f64,
 }
 
@@ -140,7 +133,6 @@ impl RunComparison {
         Ok(comparison)
     }
 
-    /// Adds the criteria of both runs from their headers.
     pub fn under(mut self, a: Option<&Bench>, b: Option<&Bench>) -> Self {
         let hash = |bench: Option<&Bench>| bench.map(|bench| bench.criteria_hash.clone());
         (self.judged.criteria_a, self.judged.criteria_b) = (hash(a), hash(b));

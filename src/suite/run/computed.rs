@@ -13,7 +13,6 @@ use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
 use crate::score::{Alert, Criteria, Fault, Scorable, Scorecard, about, read_case, score_unasked};
 
-/// Scorer of computed metrics in this process.
 #[derive(Clone)]
 pub struct Computed {
     criteria: Arc<Criteria>,
@@ -22,7 +21,6 @@ pub struct Computed {
     wanted: Wanted,
 }
 
-/// Whether judge metrics were requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     /// `--no-judge`: the judge's part is marked as not run.

@@ -23,7 +23,6 @@ pub use label::Label;
 
 const HEADER: &str = "run.json";
 const ANSWERS: &str = "test-results.jsonl";
-/// File of scores.
 pub const RESULTS: &str = "evaluation-results.jsonl";
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +34,6 @@ pub enum FolderError {
     Io { path: String, reason: String },
 }
 
-/// Summary of an item's last line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
     pub outcome: Outcome,
@@ -243,18 +241,15 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Returns whether a question of this run has an answer.
     pub fn has_answer(&self, item_no: u64) -> bool {
         held(&self.answers.places).contains_key(&item_no)
     }
 
-    /// Returns the same run with the suite at another path.
     pub fn moved(mut self, suite: PathBuf) -> Self {
         self.header.suite.path = suite;
         self
     }
 
-    /// Returns the stored answer to a question of this run.
     pub fn answer(&self, item_no: u64) -> Result<Option<AgentAnswer>, FolderError> {
         let Some(place) = held(&self.answers.places).get(&item_no).copied() else {
             return Ok(None);
@@ -267,7 +262,6 @@ impl RunFolder {
             .map_err(|error| io(&path, &error.into()))
     }
 
-    /// Stores an agent's answer to a question, or the error.
     pub fn keep_answer(
         &self,
         question: &AgentQuestion,

@@ -83,7 +83,6 @@ pub trait Scorer: Send + Sync {
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped>;
 }
 
-/// Error that stops a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Stopped {
@@ -93,7 +92,6 @@ pub struct Stopped {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopFault {
-    /// Invalid setting or argument.
     Usage,
     /// A dependency is unavailable. The run can be continued with `--resume`.
     Down,

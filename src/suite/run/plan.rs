@@ -29,11 +29,8 @@ pub struct Plan {
     pub questions: Vec<(u64, AgentName)>,
     /// Items with judge metrics, without questions that an agent must answer first.
     pub judged: Vec<u64>,
-    /// Row of each named item.
     pub names: HashMap<String, u64>,
-    /// Judges named by items (`model`).
     pub judges: BTreeSet<String>,
-    /// Whether an item uses the judge of the criteria.
     pub leaves_judge: bool,
 }
 
@@ -259,7 +256,6 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
     }
 }
 
-/// Returns the fields that only one kind has.
 fn telling_fields() -> impl Iterator<Item = (Kind, &'static str)> {
     let kinds = Kind::ALL.iter().copied();
     kinds.filter_map(|kind| Some((kind, *about(kind).distinctive.first()?)))

@@ -184,7 +184,6 @@ impl AgentQuestion {
 
 #[cfg(test)]
 impl AgentQuestion {
-    /// A question for tests.
     pub(super) fn example(item_no: u64, text: &str) -> Self {
         Self {
             item_no,
@@ -209,7 +208,6 @@ impl Written {
         self.agent = !fields.contains_key("agent_used");
     }
 
-    /// Converts an error of a case to one of its column.
     fn at(&self, fault: Fault, line: u64) -> SuiteError {
         let column = Some(column(&fault.pointer)).filter(|column| !column.is_empty());
         SuiteError {
@@ -219,7 +217,6 @@ impl Written {
         }
     }
 
-    /// Returns the file's name of a case field.
     fn name<'a>(&self, field: &'a str) -> &'a str {
         match field {
             "test_id" if self.id => "id",

@@ -6,7 +6,6 @@ use super::{
 use crate::judge::Question;
 
 impl Pipeline {
-    /// Returns the only question of a session's job.
     pub(in crate::worker) async fn question(&self, job: &Job) -> Result<Question, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let subject = self.subject(job).await?;

@@ -18,7 +18,6 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// Reads the case in the job's payload.
     pub(super) fn of_case(job: &Job) -> Result<Self, Ending> {
         let shape = JsonShape::measure(job.payload.text().as_bytes());
         if shape.is_heavy() {

@@ -14,7 +14,6 @@ use crate::wire::ChunkState;
 const KEPT_AT_ONCE: usize = 100;
 
 impl ChunkLoop {
-    /// Stores all replies of an ended chunk. Items without a reply are scored with ordinary calls.
     pub(super) async fn collect(
         &self,
         endpoint: &BatchEndpoint,

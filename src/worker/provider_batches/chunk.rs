@@ -25,7 +25,6 @@ const TRIES: u32 = 6;
 pub(super) struct ChunkStatus {
     /// Time of sending, or of its noting in the store. For a planned chunk, the time of the first error.
     pub(super) since: DateTime<Utc>,
-    /// Previous failures in a row.
     pub(super) tries: u32,
     pub(super) items: i64,
     pub(super) is_cancelled: bool,
@@ -61,13 +60,11 @@ pub(super) enum ChunkAction {
     PlanAgain,
     /// Plan its items again, in smaller chunks.
     Split(String),
-    /// Check again later.
     Wait,
     /// Check again later, and count this attempt as failed.
     TryAgain,
     /// Cancel it at the provider, and check again.
     Cancel,
-    /// Collect its replies.
     Collect,
     /// Fail the chunk: its items are scored with ordinary calls.
     Fail(String),
@@ -81,7 +78,6 @@ impl ChunkAction {
     }
 }
 
-/// Returns whether failures in a row exceed their limits.
 pub(super) fn is_given_up(tried: Tried, now: DateTime<Utc>) -> bool {
     tried.count >= TRIES && is_over(tried.since, now)
 }
@@ -90,7 +86,6 @@ pub(super) fn is_over(since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
     now - since > DEADLINE
 }
 
-/// Returns the next action for a chunk.
 pub(super) fn next(chunk: &ChunkStatus, seen: ChunkObservation, now: DateTime<Utc>) -> ChunkAction {
     let over = is_over(chunk.since, now);
     let is_last_try = chunk.tries.saturating_add(1) >= TRIES;

@@ -112,7 +112,6 @@ impl ChunkLoop {
         Err(error.into())
     }
 
-    /// Fails while the queue or the judge is stopped.
     async fn check_holds(&self, judge: &str) -> Result<(), ChunkError> {
         let holds = self.store.holds().list(self.clock.now()).await?;
         let stops = |hold: &&Hold| match &hold.target {

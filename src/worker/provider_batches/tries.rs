@@ -16,7 +16,6 @@ pub(super) struct Tried {
 pub(in crate::worker) struct FailureStreaks(Mutex<HashMap<Uuid, Tried>>);
 
 impl FailureStreaks {
-    /// Returns the failures so far, or `None` without failures.
     pub(super) fn get(&self, id: Uuid) -> Option<Tried> {
         self.0.lock().get(&id).copied()
     }

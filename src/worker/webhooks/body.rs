@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::store::DeliveryRow;
 use crate::wire::{WebhookEvent, WebhookFormat, words};
 
-/// Returns the body, which is the same for each attempt.
 pub(super) fn body(format: WebhookFormat, delivery: &DeliveryRow) -> String {
     match format {
         WebhookFormat::Standard => json!({

@@ -31,7 +31,6 @@ const GONE: u16 = 410;
 
 #[derive(Debug, Clone)]
 pub struct WebhookOptions {
-    /// Endpoints in the settings.
     pub endpoints: Vec<NewWebhook>,
     pub targets: Targets,
     /// Minimum drop of a batch's mean, compared with the previous batch, that is reported; 0-1.
@@ -141,7 +140,6 @@ impl Webhooks {
         store.webhooks().due_endpoints(now).await
     }
 
-    /// Sends the due deliveries of one receiver.
     async fn send_due(self: Arc<Self>, sender: Arc<WebhookSender>, endpoint: WebhookEndpoint) {
         let sent = async {
             while self.chores.leadership.leads() {

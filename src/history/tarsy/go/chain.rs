@@ -81,7 +81,6 @@ impl<'a> Chain<'a> {
         events
     }
 
-    /// Returns the message of an event, or `None` if it is empty or repeats the conclusion.
     pub(super) fn message(&self, event: &Event, final_analysis: Option<&str>) -> Option<Message> {
         let agent = event.execution_id.as_deref();
         let agent = agent.and_then(|id| self.agents.get(id)).copied();

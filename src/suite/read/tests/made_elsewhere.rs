@@ -7,7 +7,6 @@ fn cases(bytes: &[u8], format: Format, kind: Kind) -> Vec<Result<SuiteRow, Suite
     rows_of(bytes, &ReadOptions::of_kind(format, kind))
 }
 
-/// Returns the field of each row.
 fn column(bytes: &[u8], format: Format, name: &str) -> Value {
     let rows = cases(bytes, format, Kind::Query).into_iter();
     let values = rows.map(|row| row.unwrap().fields.get(name).cloned().unwrap_or_default());

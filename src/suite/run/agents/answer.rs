@@ -86,7 +86,6 @@ fn error(said: &Value, path: &str) -> Option<String> {
     error_of(at(said, path)?)
 }
 
-/// Reads the error of a stored answer in any form.
 fn read_error<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::Error> {
     Ok(error_of(&Value::deserialize(line)?))
 }

@@ -14,11 +14,9 @@ use crate::outbound::{self, Route, Unread};
 use crate::suite::run::{AgentQuestion, Stopped};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout of an availability check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time in which an unavailable agent is checked again, because it may be starting.
 const STARTING: Duration = Duration::from_secs(3);
-/// Pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Characters shown of an error response.
 const SHOWN: usize = 300;
@@ -102,7 +100,6 @@ impl HttpAgent {
 
 #[async_trait]
 impl Agent for HttpAgent {
-    /// Waits a moment for an agent that is starting.
     async fn probe(&self) -> Result<(), Stopped> {
         let begun = Instant::now();
         loop {
@@ -151,7 +148,6 @@ impl HttpAgent {
     }
 }
 
-/// Describes an error response.
 fn refusal(status: StatusCode, body: &[u8], agent: AgentName) -> String {
     if status.is_redirection() {
         return format!(

@@ -53,7 +53,6 @@ impl AgentName {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentFault {
-    /// Failure of this question only.
     Question(String),
     Down(Stopped),
 }
@@ -71,7 +70,6 @@ trait Agent: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswersFrom<'a> {
     Http,
-    /// A command: question on stdin, answer as JSON on stdout.
     Command(&'a str),
     /// File of answers by `test_id`, such as a run's `test-results.jsonl`.
     File(&'a Path),
@@ -120,7 +118,6 @@ impl Agents {
         })
     }
 
-    /// Returns the names of recorded answers without a question.
     pub fn unasked(&self, is_asked: impl Fn(&str) -> bool) -> Vec<&str> {
         let recorded = self.recorded.as_deref();
         recorded.map_or_else(Vec::new, |recorded| recorded.unasked(is_asked))

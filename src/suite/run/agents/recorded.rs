@@ -24,7 +24,6 @@ pub(super) struct Recorded {
 #[derive(Debug, Clone, Copy)]
 struct AnswerSpan {
     span: LineSpan,
-    /// Whether the line is an answer, not a failure.
     is_answer: bool,
 }
 

@@ -29,7 +29,6 @@ pub struct RunHeader {
     /// Judge and criteria, fixed for resumed runs. `None`: no judge (`--no-judge`), not stored yet, or not reported by the server.
     #[serde(default)]
     pub judged_by: Option<Bench>,
-    /// Label of its batch.
     #[serde(default)]
     pub label: Label,
 }
@@ -94,7 +93,6 @@ pub struct SuiteRef {
     pub items: u64,
 }
 
-/// Options that change the results of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunOptions {
     pub limit: Option<u64>,

@@ -32,7 +32,6 @@ const COMMITS: [&str; 7] = [
     "GIT_COMMIT",
 ];
 
-/// Known parts of a batch's label.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Label {
     /// `None`: the suite's file name.
@@ -55,7 +54,6 @@ impl Label {
         }
     }
 
-    /// Fills missing parts from `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             name: self.name.or(other.name),

@@ -8,7 +8,6 @@ use crate::job::{Kind, Usage};
 use crate::report::summary::Summary;
 use crate::report::{Item, ItemError, Meta, Outcome};
 
-/// Returns an item with this total.
 fn item(total: Option<f64>) -> Item {
     Item {
         item_no: 0,
