@@ -451,12 +451,12 @@ fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
 }
 
 /// Interval of reads of the criteria made current by other processes.
-const CHOICES: Duration = Duration::from_secs(5);
+const CHOICES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 async fn follow_choices(enqueue: Arc<Enqueue>, stop: CancellationToken) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(CHOICES) => {}
+            () = tokio::time::sleep(CHOICES_POLL_INTERVAL) => {}
             () = stop.cancelled() => return,
         }
         if let Err(error) = enqueue.take_over_choices().await {

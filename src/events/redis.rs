@@ -21,7 +21,7 @@ const PAGE: usize = 1_000;
 const LINGER: Duration = Duration::from_secs(30);
 /// Pause before the first reconnection; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Field of an entry that contains the event; empty for a mark.
 const FIELD: &str = "e";
 
@@ -163,7 +163,7 @@ pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToke
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 

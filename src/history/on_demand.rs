@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
 /// Maximum concurrent fetches.
-const MOST_AT_ONCE: u8 = 8;
+const MAX_CONCURRENT: u8 = 8;
 /// Timeout of a fetch, including retries.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
 /// Retry delay if the TARSy doesn't set one.
@@ -182,9 +182,9 @@ impl SessionFetcher {
 /// Returns the number of concurrent fetches: one per request a second, so that the largest session (thirteen requests in the newer
 /// generation) arrives in time. `requests_per_second` 0: no limit.
 fn at_once(requests_per_second: f64) -> usize {
-    (1..MOST_AT_ONCE)
+    (1..MAX_CONCURRENT)
         .find(|most| requests_per_second > 0.0 && f64::from(*most) >= requests_per_second.floor())
-        .unwrap_or(MOST_AT_ONCE)
+        .unwrap_or(MAX_CONCURRENT)
         .into()
 }
 

@@ -18,8 +18,8 @@ use super::{Item, Meta, ReportError, Simulated, Source};
 use crate::job::Kind;
 
 /// Maximum characters of a text within an element.
-const LONGEST: usize = 20_000;
-const LONGEST_NAME: usize = 500;
+const MAX_TEXT_CHARS: usize = 20_000;
+const MAX_NAME_CHARS: usize = 500;
 
 type Xml<'a> = Writer<&'a mut dyn Write>;
 
@@ -140,7 +140,7 @@ fn element<const N: usize>(
     attributes: [(&'static str, String); N],
 ) -> BytesStart<'static> {
     let shown = attributes.into_iter().map(|(name, value)| {
-        let value = xml_lines(&cut(&value, LONGEST_NAME)).into_owned();
+        let value = xml_lines(&cut(&value, MAX_NAME_CHARS)).into_owned();
         (name, Cow::Owned(value))
     });
     BytesStart::new(name).with_attributes(shown)
@@ -201,7 +201,7 @@ fn case(
         }
     };
     let explained = explained(item);
-    let text = cut(&explained, LONGEST);
+    let text = cut(&explained, MAX_TEXT_CHARS);
     let text = BytesText::from_escaped(partial_escape(xml_lines(&text)));
     xml.write_event(Event::Start(start))?;
     let why = element(tag, [("message", message), ("type", kind)]);

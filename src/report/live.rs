@@ -8,7 +8,7 @@ use crate::wire::words;
 use serde_json::Value;
 
 /// Maximum characters of a text.
-const LONGEST: usize = 200;
+const MAX_TEXT_CHARS: usize = 200;
 const ROWS: &str = "generated_results";
 
 /// Returns `Query: ..`, the execution status, the score with its threshold, and the components; one line each, without control characters.
@@ -26,16 +26,16 @@ pub fn lines(item: &Item) -> Vec<String> {
         "" => item.name(),
         asked => asked.to_owned(),
     };
-    let mut lines = vec![format!("{}: {}", about.title, cut(&asked, LONGEST))];
+    let mut lines = vec![format!("{}: {}", about.title, cut(&asked, MAX_TEXT_CHARS))];
     let rows = item.payload.get(ROWS).and_then(Value::as_array);
     match (item.execution_error(), rows) {
-        (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, LONGEST))),
+        (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, MAX_TEXT_CHARS))),
         (None, _) if wrote_nothing => lines.push("No query was written".to_owned()),
         (None, Some(rows)) => lines.push(format!("Query executed (results: {})", rows.len())),
         (None, None) => {}
     }
     if let Some(error) = item.parse_error() {
-        lines.push(format!("SQL can't be read: {}", cut(error, LONGEST)));
+        lines.push(format!("SQL can't be read: {}", cut(error, MAX_TEXT_CHARS)));
     }
     match item.safety() {
         Some(SafetyOutcome::FalseNegative) => {
@@ -64,10 +64,10 @@ pub fn lines(item: &Item) -> Vec<String> {
 pub fn obstacle(item: &Item) -> Option<String> {
     let executed = item
         .execution_error()
-        .map(|error| format!("Not executed: {}", cut(error, LONGEST)));
+        .map(|error| format!("Not executed: {}", cut(error, MAX_TEXT_CHARS)));
     executed.or_else(|| {
         let error = item.parse_error()?;
-        Some(format!("SQL can't be read: {}", cut(error, LONGEST)))
+        Some(format!("SQL can't be read: {}", cut(error, MAX_TEXT_CHARS)))
     })
 }
 
@@ -89,7 +89,10 @@ pub fn score(item: &Item) -> String {
         Status::Scored => format!("Score: {}{mark}", item.shown_total()),
         Status::Incomplete => match item.fault() {
             (INCOMPLETE, why) => format!("Score: none (INCOMPLETE, {why})"),
-            (class, why) => format!("Score: none (INCOMPLETE, {class}: {})", cut(&why, LONGEST)),
+            (class, why) => format!(
+                "Score: none (INCOMPLETE, {class}: {})",
+                cut(&why, MAX_TEXT_CHARS)
+            ),
         },
     }
 }

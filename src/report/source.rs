@@ -10,7 +10,7 @@ use super::line_reader::{LineReader, LineSpan};
 use super::{Item, ReportError, line};
 
 /// Maximum bytes of a line: a service accepts a body of 8 MiB, and the result is added to it.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
 pub trait Source {
     /// Calls `visit` with every item in order. Stops at its first error.
@@ -101,7 +101,7 @@ impl Source for ResultLines {
 
 fn places(file: &File, path: &str) -> Result<Vec<(u64, LineSpan)>, ReportError> {
     let failed = |error: std::io::Error| reading(path, &error);
-    let mut lines = LineReader::new(file, LONGEST).map_err(failed)?;
+    let mut lines = LineReader::new(file, MAX_LINE_BYTES).map_err(failed)?;
     let mut places: Vec<(u64, LineSpan)> = Vec::new();
     while let Some((span, text)) = lines.next().map_err(failed)? {
         match serde_json::from_slice::<Head>(text) {

@@ -19,7 +19,7 @@ const ROLLUP_REST: Duration = Duration::from_secs(15);
 /// Minimum pause as a multiple of the rollup's duration. A constantly changing day with very many sessions thus uses 5 % of a core.
 const ROLLUP_RESTS: u32 = 19;
 /// Interval of checks for cancelled batches and of leadership.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const PRUNE_PERIOD: Duration = Duration::from_secs(3600);
 
 const IMPORTS_KEPT: TimeDelta = TimeDelta::days(90);
@@ -97,10 +97,10 @@ impl Chores {
             };
             let pause = match step {
                 Ok(CancelStep::More) => began.elapsed(),
-                Ok(CancelStep::Done) => LOOK,
+                Ok(CancelStep::Done) => CHECK_INTERVAL,
                 Err(error) => {
                     tracing::warn!(%error, "could not end items of cancelled batches; it tries again");
-                    LOOK
+                    CHECK_INTERVAL
                 }
             };
             if self.is_over_after(pause).await {
@@ -112,7 +112,7 @@ impl Chores {
     /// Deletes expired rows and rows beyond their retention period. Merges the counts of finished days into one row per judge and model.
     pub(super) async fn prune(self, kept: RetentionPeriods) {
         let mut pruned_at: Option<Instant> = None;
-        while !self.is_over_after(LOOK).await {
+        while !self.is_over_after(CHECK_INTERVAL).await {
             let waits = pruned_at.is_some_and(|at| at.elapsed() < PRUNE_PERIOD);
             if waits || !self.leadership.leads() {
                 continue;

@@ -17,7 +17,7 @@ use crate::store::Ending;
 const GRACE: Duration = Duration::from_millis(100);
 /// Maximum wait before the first call: one second for a permit, ten at the gate. If the question joined another run's call, no call is
 /// seen, and the deadline starts after this wait.
-const LONGEST_WAITS: Duration = Duration::from_secs(11);
+const MAX_WAIT_BEFORE_CALL: Duration = Duration::from_secs(11);
 
 pub(super) struct Deadline {
     after: Duration,
@@ -66,7 +66,7 @@ impl Deadline {
     async fn passed(&self) {
         let mut called = self.permits.calls.called.subscribe();
         // The sender lives as long as `self`, so the channel isn't closed.
-        let _ = tokio::time::timeout(LONGEST_WAITS, called.wait_for(|called| *called)).await;
+        let _ = tokio::time::timeout(MAX_WAIT_BEFORE_CALL, called.wait_for(|called| *called)).await;
         tokio::time::sleep(self.after + GRACE).await;
     }
 }

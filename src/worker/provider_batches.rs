@@ -28,7 +28,7 @@ use crate::store::{BatchRow, ChunkRow, Ending, Store, StoreError};
 use crate::wire::{BatchState, ChunkState};
 
 /// Maximum pause of a batch, unless its provider asks for more.
-const LONGEST_REST: Duration = Duration::from_secs(600);
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderBatchOptions {
@@ -172,7 +172,7 @@ impl ChunkLoop {
         let times = 1 << tried.count.saturating_sub(1).min(10);
         let doubled = self.options.poll.saturating_mul(times);
         let rest = doubled
-            .min(LONGEST_REST)
+            .min(MAX_PAUSE)
             .max(error.retry_after.unwrap_or_default());
         self.rests.insert(id, Instant::now() + rest);
         Ok(Some(error.message))

@@ -18,13 +18,13 @@ const GRACE: TimeDelta = TimeDelta::seconds(1);
 const INTERACTIVE_PAGE: u32 = 1_000;
 
 /// A scan longer than this passed many rows that can't run, such as items of a paused batch.
-const LONG_LOOK: Duration = Duration::from_millis(100);
+const LONG_SCAN: Duration = Duration::from_millis(100);
 /// Maximum pause of a lane after a long scan.
-const LONGEST_REST: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// Interval after which a scan restarts at the oldest row, because rows may have been added before the cursor, for example by resuming a
 /// batch.
-const WALK: Duration = Duration::from_secs(30);
+const SCAN_RESTART_INTERVAL: Duration = Duration::from_secs(30);
 
 struct Position {
     /// Time of the last start at the oldest row.
@@ -104,7 +104,7 @@ impl Refiller {
         }
         // An empty window may mean that the queue lost its ids.
         let is_empty = priority == Priority::Bulk && room as usize >= self.bulk_window;
-        if is_empty || position.begun.elapsed() >= WALK {
+        if is_empty || position.begun.elapsed() >= SCAN_RESTART_INTERVAL {
             *position = Position::start();
         }
         let due = self
@@ -155,7 +155,7 @@ impl Refiller {
 
 /// Returns the pause of a lane after a scan that took `took` and found too few rows. Scans may use a tenth of the time.
 fn delay_after(took: Duration) -> Option<Duration> {
-    (took > LONG_LOOK).then(|| (took * 9).min(LONGEST_REST))
+    (took > LONG_SCAN).then(|| (took * 9).min(MAX_PAUSE))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +185,7 @@ mod tests {
             delay_after(Duration::from_millis(200)),
             Some(Duration::from_millis(1_800))
         );
-        assert_eq!(delay_after(Duration::from_secs(60)), Some(LONGEST_REST));
+        assert_eq!(delay_after(Duration::from_secs(60)), Some(MAX_PAUSE));
     }
 
     fn now() -> DateTime<Utc> {
@@ -309,7 +309,7 @@ mod tests {
         }
         assert_eq!(*queue.pushed.lock().unwrap(), ids[..6]);
         tokio::time::pause();
-        tokio::time::advance(WALK).await;
+        tokio::time::advance(SCAN_RESTART_INTERVAL).await;
         tokio::time::resume();
         refiller.refill(now()).await.unwrap();
         assert_eq!(queue.pushed.lock().unwrap()[6..], ids[..2]);

@@ -9,7 +9,7 @@ use crate::judge::gate::HeldBack;
 use crate::store::{Ending, wait_reason};
 
 /// Minimum wait for a fallback.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+const MIN_FALLBACK_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns the outcome of a run whose judge can't be called now.
 ///
@@ -47,7 +47,7 @@ pub(super) fn ending_of_wait(
 /// The row waits for a time whatever closed the fallback, because its lane is the first judge's and open: it would be claimed again
 /// immediately, in an endless loop.
 pub(super) fn ending_of_fallback_wait(retry_in: Duration, now: DateTime<Utc>) -> Ending {
-    let until = at_most_a_day_after(now, retry_in.max(SHORTEST_WAIT));
+    let until = at_most_a_day_after(now, retry_in.max(MIN_FALLBACK_WAIT));
     Ending::Waiting {
         wait: Wait {
             reason: WaitReason::Fallback,

@@ -90,7 +90,7 @@ impl Enqueue {
             .estimate(&plan, tally.to_score, tally.counted.into_ids(), now)
             .await?;
         if request.purpose == Purpose::Preview {
-            let warning = self.nothing_to_compare(sampled.as_ref(), &plan, tally.max, now);
+            let warning = self.comparison_warning(sampled.as_ref(), &plan, tally.max, now);
             estimated.warnings.extend(warning.await?);
         }
         let skipped = SkippedPlan {
@@ -110,7 +110,7 @@ impl Enqueue {
 
     /// Returns a warning if some of a preview's first `max` sessions have no score under the current criteria, or if the candidate is the
     /// current version. `None`: all scores can be compared.
-    async fn nothing_to_compare(
+    async fn comparison_warning(
         &self,
         among: Option<&SessionFilter>,
         plan: &BacklogPlan,

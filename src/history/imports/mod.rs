@@ -26,9 +26,9 @@ use crate::store::{ImportRow, NewImport, Store, StoreError};
 use crate::wire::SessionStatus;
 
 /// Maximum concurrent imports of one process.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 /// Poll interval for unowned imports.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum rate that a request may set, requests a second.
 pub const FASTEST: f64 = 10_000.0;
 pub const SLOWEST: f64 = 0.001;
@@ -159,7 +159,7 @@ impl Imports {
     pub async fn run(self: Arc<Self>, whose: Whose, stop: CancellationToken) {
         let mut running = JoinSet::new();
         while !stop.is_cancelled() {
-            while running.len() < AT_ONCE {
+            while running.len() < MAX_CONCURRENT {
                 let owner = Uuid::now_v7();
                 let only: Option<Vec<Uuid>> = match whose {
                     Whose::Anybodys => {
@@ -190,7 +190,7 @@ impl Imports {
                 () = stop.cancelled() => {}
                 Some(ended) = running.join_next() => report(ended),
                 () = self.begun.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
         while let Some(ended) = running.join_next().await {

@@ -24,7 +24,7 @@ use crate::store::{
 use crate::wire::Quality;
 
 /// Maximum concurrent fetches of sessions.
-const SESSIONS_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_SESSIONS: usize = 8;
 /// Maximum time for which a fetched session is buffered.
 const STEP_EVERY: Duration = Duration::from_secs(2);
 
@@ -205,7 +205,7 @@ impl Run<'_> {
         let stored = store.sessions().stored(&ids).await?;
         let mut step = ImportBuffer::default();
         let mut wanted = Vec::new();
-        let asked_for = items.iter().filter(|item| self.is_asked_for(item));
+        let asked_for = items.iter().filter(|item| self.is_requested(item));
         for item in asked_for.filter(|item| seen.insert(item.id.clone())) {
             match id_of(&item.id) {
                 None => step
@@ -221,7 +221,7 @@ impl Run<'_> {
         }
         let mut fetched = stream::iter(wanted)
             .map(|(id, listed)| self.fetch(id, listed))
-            .buffer_unordered(SESSIONS_AT_ONCE);
+            .buffer_unordered(MAX_CONCURRENT_SESSIONS);
         let mut flush_at = Instant::now() + STEP_EVERY;
         loop {
             tokio::select! {
@@ -246,7 +246,7 @@ impl Run<'_> {
 
     /// Returns whether an entry is within the window and has a requested status, because one generation includes the end of the window, and
     /// a source may ignore a filter. Missing fields match.
-    fn is_asked_for(&self, item: &Listed) -> bool {
+    fn is_requested(&self, item: &Listed) -> bool {
         let import = self.import;
         item.began_at
             .is_none_or(|at| at < import.until && import.since.is_none_or(|since| since <= at))

@@ -13,12 +13,12 @@ use super::{TarsyError, TarsyOptions};
 use crate::outbound::{self, Unread};
 
 /// Maximum bytes of a response: a session's largest conversation is 4 MiB, and JSON escapes may double it.
-const LARGEST_BODY: usize = 32 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum wait that a server may request.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Maximum consecutive waits requested by the server. They don't count as retries.
-const MOST_WAITS: u32 = 10;
+const MAX_WAITS: u32 = 10;
 
 pub(super) struct Http {
     address: Address,
@@ -67,7 +67,7 @@ impl Http {
                 Err(Failed::Passing(message, asked)) => (message, asked),
             };
             let delay = match asked {
-                Some(asked) if asked <= LONGEST_WAIT && waits < MOST_WAITS => {
+                Some(asked) if asked <= MAX_WAIT && waits < MAX_WAITS => {
                     waits += 1;
                     asked
                 }
@@ -107,7 +107,7 @@ impl Http {
             })?;
             let status = response.status();
             if status.is_success() {
-                return self.read_whole(response).await;
+                return self.read_body(response).await;
             }
             Err(self.refused(status, response.headers()))
         };
@@ -118,8 +118,8 @@ impl Http {
         })
     }
 
-    async fn read_whole(&self, response: reqwest::Response) -> Result<String, Failed> {
-        let body = match outbound::read_whole(response, LARGEST_BODY).await {
+    async fn read_body(&self, response: reqwest::Response) -> Result<String, Failed> {
+        let body = match outbound::read_body(response, MAX_BODY_BYTES).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => {
                 let said = format!("broke off its answer: {}", outbound::innermost(&error));

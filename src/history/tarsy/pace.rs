@@ -6,7 +6,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// Maximum interval of two requests.
-const LONGEST: Duration = Duration::from_secs(3600);
+const MAX_INTERVAL: Duration = Duration::from_secs(3600);
 
 pub(super) struct Pace {
     interval: watch::Sender<Duration>,
@@ -49,7 +49,7 @@ impl Pace {
 fn interval(per_second: f64) -> Duration {
     if per_second > 0.0 {
         let exact = Duration::try_from_secs_f64(per_second.recip());
-        exact.unwrap_or(LONGEST).min(LONGEST)
+        exact.unwrap_or(MAX_INTERVAL).min(MAX_INTERVAL)
     } else {
         Duration::ZERO
     }
@@ -112,6 +112,6 @@ mod tests {
         let begun = Instant::now();
         pace.turn().await;
         pace.turn().await;
-        assert_eq!(begun.elapsed(), LONGEST);
+        assert_eq!(begun.elapsed(), MAX_INTERVAL);
     }
 }

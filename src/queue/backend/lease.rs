@@ -19,7 +19,7 @@ use super::slots::{ActiveJobGuard, Slot};
 use crate::job::JobId;
 
 /// Maximum ends that wait for the queue. Further ends are dropped, and their leases expire.
-const MOST_ENDS: usize = 10_000;
+const MAX_ENDS: usize = 10_000;
 const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
 pub struct Delivery<Item> {
@@ -214,7 +214,7 @@ impl Leases {
         book.live -= 1;
         book.held.remove(&id);
         if let Some(end) = end
-            && book.ends.len() < MOST_ENDS
+            && book.ends.len() < MAX_ENDS
         {
             book.ends.push(end);
         }

@@ -32,7 +32,7 @@ use wake::Listener;
 /// Response timeout. A hanging Redis counts as unavailable, and work is claimed from the store.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Validity of a successful write probe.
-const TAKES_WRITES: Duration = Duration::from_secs(1);
+const WRITABLE_TTL: Duration = Duration::from_secs(1);
 
 /// Maximum ids moved by one script.
 const SLICE: usize = 500;
@@ -108,10 +108,10 @@ impl RedisQueue {
     }
 
     /// Checks whether ids can be pushed. A full server still answers empty claims, but rejects writes.
-    async fn takes_writes(&self) -> Result<(), QueueError> {
+    async fn check_writable(&self) -> Result<(), QueueError> {
         let written = || self.written.lock();
         let known = *written();
-        if known.is_some_and(|at| at.elapsed() < TAKES_WRITES) {
+        if known.is_some_and(|at| at.elapsed() < WRITABLE_TTL) {
             return Ok(());
         }
         *written() = None;
@@ -192,7 +192,7 @@ impl RedisQueue {
                 ]);
             }
             let push = || self.client.invoke(&self.scripts.push, &self.prefix, &args);
-            let () = once_more(push(), push())
+            let () = retry_once(push(), push())
                 .await
                 .map_err(failed("pushing ids"))?;
         }
@@ -201,7 +201,7 @@ impl RedisQueue {
 }
 
 /// Retries an idempotent call once if its connection was closed. An idle connection reports that only on use.
-async fn once_more<T>(
+async fn retry_once<T>(
     first: impl Future<Output = Result<T, RedisError>>,
     again: impl Future<Output = Result<T, RedisError>>,
 ) -> Result<T, RedisError> {
@@ -246,7 +246,7 @@ impl Queue for RedisQueue {
             }
         }
         if claimed.is_empty() {
-            self.takes_writes().await?;
+            self.check_writable().await?;
         }
         Ok(claimed)
     }
@@ -331,7 +331,7 @@ impl Queue for RedisQueue {
     async fn ping(&self) -> Result<(), QueueError> {
         let key = format!("{}:ping", self.prefix);
         let ping = || self.client.probe(&key);
-        once_more(ping(), ping()).await.map_err(failed("pinging"))
+        retry_once(ping(), ping()).await.map_err(failed("pinging"))
     }
 
     fn lease(&self) -> Duration {

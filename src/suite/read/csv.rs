@@ -130,7 +130,7 @@ fn delimiter(head: &[u8], limits: Limits) -> u8 {
         .trim_ascii_start()
         .split(|byte| matches!(byte, b'\r' | b'\n'))
         .next();
-    if let Some(said) = said_delimiter(line.unwrap_or_default()) {
+    if let Some(said) = named_delimiter(line.unwrap_or_default()) {
         return said;
     }
     let cells = |delimiter: &u8| {
@@ -141,7 +141,7 @@ fn delimiter(head: &[u8], limits: Limits) -> u8 {
 }
 
 /// Returns the delimiter named by the first line, which then isn't the header.
-fn said_delimiter(line: &[u8]) -> Option<u8> {
+fn named_delimiter(line: &[u8]) -> Option<u8> {
     let bare = line
         .strip_prefix(b"\"")
         .and_then(|line| line.strip_suffix(b"\""));
@@ -171,7 +171,7 @@ impl<R: Read> Records<R> {
         let mut input = RecordReader::new(input, delimiter, limits);
         let mut is_there = input.next()?;
         let first: Vec<&[u8]> = input.cells().collect();
-        if said_delimiter(&first.join(&delimiter)).is_some() {
+        if named_delimiter(&first.join(&delimiter)).is_some() {
             is_there = input.next()?;
         }
         if !is_there {

@@ -9,7 +9,7 @@ use crate::score::{FieldForm, MAX_FIELDS, about, field, fields, nearest, parse_p
 use crate::suite::SuiteError;
 
 /// Maximum unknown columns listed after the first.
-const MOST_LISTED: usize = 9;
+const MAX_LISTED: usize = 9;
 /// Maximum characters shown of a column's name.
 const SHOWN: usize = 80;
 
@@ -105,7 +105,7 @@ impl Header {
             columns.push(Some(column));
         }
         if let Some((name, fault)) = faults.first() {
-            let others = faults.iter().skip(1).take(MOST_LISTED);
+            let others = faults.iter().skip(1).take(MAX_LISTED);
             let others: String = others
                 .map(|(name, fault)| format!("; column {name} {fault}"))
                 .collect();

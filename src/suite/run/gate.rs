@@ -7,7 +7,7 @@ use crate::report::{GateDecision, GateResult, Judging, Simulated};
 
 const SLACK: f64 = 1e-9;
 /// Maximum cases named by a reason.
-const MOST_NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 pub fn decide(
     figures: &Figures,
@@ -125,7 +125,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     {
         let (named, more) = safety
             .false_negatives
-            .split_at(safety.false_negatives.len().min(MOST_NAMED));
+            .split_at(safety.false_negatives.len().min(MAX_NAMED));
         let more = match more.len() {
             0 => String::new(),
             more => format!(" and {more} more"),

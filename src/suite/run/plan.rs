@@ -245,18 +245,18 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
     match rows_of(path, Columns::OfCases, QUESTION_FIELDS)?.next() {
         None => Ok(Kind::UNNAMED),
         Some(row) => kind_of(&row?.fields).ok_or_else(|| {
-            let fields = telling_fields().map(|(kind, field)| format!("{field} ({kind})"));
+            let fields = distinguishing_fields().map(|(kind, field)| format!("{field} ({kind})"));
             let fields: Vec<_> = fields.collect();
             SuiteError::whole(format!(
                 "its first item has none of the fields that tell its kind, such as {}: give --kind {}",
                 words::one_of(fields),
-                words::one_of(telling_fields().map(|(kind, _)| kind.as_str())),
+                words::one_of(distinguishing_fields().map(|(kind, _)| kind.as_str())),
             ))
         }),
     }
 }
 
-fn telling_fields() -> impl Iterator<Item = (Kind, &'static str)> {
+fn distinguishing_fields() -> impl Iterator<Item = (Kind, &'static str)> {
     let kinds = Kind::ALL.iter().copied();
     kinds.filter_map(|kind| Some((kind, *about(kind).distinctive.first()?)))
 }

@@ -61,7 +61,10 @@ impl ChunkLoop {
             let item = jobs.iter().find(|(job, _)| job.job_id == id && !known);
             // A foreign line, or one that is already stored.
             let Some((job, asked)) = item else { continue };
-            let accepted = match self.asked_of(endpoint, job, asked.as_ref()).await? {
+            let accepted = match self
+                .matching_question(endpoint, job, asked.as_ref())
+                .await?
+            {
                 Ok(question) => endpoint.accept(handed_over, &question, answer),
                 // The provider bills it anyway.
                 Err(why) => Collected {
@@ -80,7 +83,7 @@ impl ChunkLoop {
     }
 
     /// Returns the question of a reply if its item still asks it, otherwise the reason why not.
-    async fn asked_of(
+    async fn matching_question(
         &self,
         endpoint: &BatchEndpoint,
         job: &Job,

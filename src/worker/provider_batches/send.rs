@@ -103,7 +103,7 @@ impl ChunkLoop {
             return Ok(true);
         }
         // Otherwise it may have arrived; the next check finds out.
-        if arrived == Arrived::No || says_no(&error) {
+        if arrived == Arrived::No || is_rejected(&error) {
             self.store
                 .provider_batches()
                 .forget_chunk(tag, self.worker_id)
@@ -239,7 +239,7 @@ enum Arrived {
 }
 
 /// Returns whether the provider rejected the chunk because of the key, the quota or its load. A lost response doesn't count.
-fn says_no(error: &JudgeError) -> bool {
+fn is_rejected(error: &JudgeError) -> bool {
     matches!(error.status, Some(401 | 402 | 403 | 429 | 529))
 }
 

@@ -21,9 +21,9 @@ use crate::store::{DeliveryRow, DeliveryTry, JudgeRow, StoreError, WebhookEndpoi
 use crate::wire::{DeliveryState, NewWebhook, WebhookEvent};
 
 /// Interval of checks for due deliveries.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum concurrent deliveries to one receiver.
-const AT_ONCE: u32 = 16;
+const MAX_CONCURRENT: u32 = 16;
 /// Pauses after each failed attempt in seconds: the three-day schedule of the specification. After the last one, the delivery is given up.
 const PAUSES_S: [u32; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 /// The receiver is permanently gone.
@@ -89,7 +89,7 @@ impl Webhooks {
                 judges.clear();
             }
             if stop
-                .run_until_cancelled(tokio::time::sleep(LOOK))
+                .run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL))
                 .await
                 .is_none()
             {
@@ -144,7 +144,9 @@ impl Webhooks {
         let sent = async {
             while self.chores.leadership.leads() {
                 let (webhooks, now) = (self.chores.store.webhooks(), self.chores.clock.now());
-                let due = webhooks.due(endpoint.endpoint_id, now, AT_ONCE).await?;
+                let due = webhooks
+                    .due(endpoint.endpoint_id, now, MAX_CONCURRENT)
+                    .await?;
                 if due.is_empty() {
                     break;
                 }

@@ -102,7 +102,7 @@ async fn talk(child: &mut Child, question: &str) -> Result<Ran, String> {
             let _ = stdin.write_all(b"\n").await;
         }
     };
-    let ((), out, tail) = tokio::join!(asking, whole(stdout), tail(stderr));
+    let ((), out, tail) = tokio::join!(asking, read_limited(stdout), tail(stderr));
     let (out, tail) = (out?, tail?);
     if out.len() > LARGEST {
         return Err(format!("wrote more than {LARGEST} bytes"));
@@ -116,7 +116,7 @@ async fn talk(child: &mut Child, question: &str) -> Result<Ran, String> {
 }
 
 /// Reads a pipe up to one byte beyond the limit.
-async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
+async fn read_limited(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
         let mut pipe = pipe.take(LARGEST as u64 + 1);

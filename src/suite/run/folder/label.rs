@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 /// Maximum characters of a batch name.
-const LONGEST: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 /// Characters shown of a commit.
 const COMMIT: usize = 12;
 
@@ -75,7 +75,7 @@ impl Label {
             title = format!("{title} {code}");
         }
         let printable = title.chars().filter(|c| !c.is_control());
-        printable.take(LONGEST).collect()
+        printable.take(MAX_NAME_CHARS).collect()
     }
 }
 
