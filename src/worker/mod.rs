@@ -334,7 +334,7 @@ fn to_push(job: DueJob) -> Push {
     }
 }
 
-/// An outage of the database delays every outcome. After a hard stop, the process stops waiting for them.
+/// Returns `RECORD_FLUSH_TIMEOUT` after `hard`, because an outage of the database may delay outcomes without limit.
 async fn unrecorded(hard: &CancellationToken) {
     hard.cancelled().await;
     tokio::time::sleep(RECORD_FLUSH_TIMEOUT).await;
