@@ -119,7 +119,7 @@ impl Http {
     }
 
     async fn read_body(&self, response: reqwest::Response) -> Result<String, Failed> {
-        let body = match outbound::read_body(response, MAX_BODY_BYTES).await {
+        let body = match outbound::read_whole(response, MAX_BODY_BYTES).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => {
                 let said = format!("broke off its answer: {}", outbound::innermost(&error));
