@@ -1,4 +1,4 @@
-//! Wires the parts into a running process: which store, which queue, which judges. Decides nothing about a job.
+//! Connects the parts of a process: store, queue, judges.
 
 mod clock;
 mod data_dir;
@@ -50,7 +50,7 @@ use crate::queue::{Depth, Queue, QueueError};
 use crate::score::Criteria;
 use crate::store::{Store, StoreError};
 
-// What the command line shows or runs without a wired process.
+// Used by commands without an open `App`.
 pub use self::files::{criteria_of, model_of, only_judge, read_providers};
 pub(crate) use self::health::clocks_apart;
 pub use self::history::history_options;
@@ -59,39 +59,31 @@ pub use crate::api::openapi_json;
 pub use crate::judge::provider::simulated;
 pub use crate::judge::{JudgeError, Probed, Providers};
 
-/// Where the rows and the ids lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// SQLite and the in-process queue, in a folder that this process locks.
+    /// SQLite and the in-process queue, in a folder locked by this process.
     Embedded {
-        /// The folder; made if it isn't there.
         data_dir: PathBuf,
     },
-    /// Postgres and Redis, as the settings name them.
     Shared,
 }
 
-/// How long a process lets the database close its connections: one that is away must not hold it up.
+/// Timeout for closing the database connections, so that an unavailable database doesn't block the exit.
 const CLOSING: Duration = Duration::from_secs(3);
 
-/// What to do about pending migrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Migrations {
     Apply,
-    /// Refuse to start.
     Require,
 }
 
-/// When to stop: `soft` takes no more work and lets what runs finish; `hard` gives back what is still running.
+/// Shutdown signals. After `soft`, no new work starts and running work finishes. After `hard`, running work is released.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
-    /// Begin to drain.
     pub soft: CancellationToken,
-    /// Stop now.
     pub hard: CancellationToken,
 }
 
-/// A wired process.
 pub struct App {
     settings: Settings,
     mode: Mode,
@@ -105,19 +97,15 @@ pub struct App {
     enqueue: Arc<Enqueue>,
     imports: Arc<Imports>,
     events: Announcer,
-    /// What is read, compared and reported at once, by requests and runs together.
     memory: MemoryBudget,
     feed: Arc<Feed>,
-    /// The way to Redis, in a mode that has one.
     redis: Option<SharedRedis>,
-    /// Where the feed is filled from; `None`: events go into it straight.
+    /// Stream that fills the feed; `None`: events are added to the feed directly.
     stream: Option<RedisEvents>,
     tokens: api::Tokens,
-    /// What the last reload kept as it was, and what `/readyz` says of that.
+    /// Errors of the last reload, as shown by `/readyz`.
     not_reloaded: Arc<parking_lot::Mutex<BTreeMap<&'static str, String>>>,
-    /// What the limit of descriptors lowers.
     few_descriptors: Option<String>,
-    /// The worker that this process runs.
     worker: Arc<Mutex<Option<Uuid>>>,
     pushing: Mutex<Option<JoinHandle<()>>>,
     stop_pushing: CancellationToken,
@@ -125,7 +113,7 @@ pub struct App {
 }
 
 impl App {
-    /// Reads the files that the settings name, opens the store, makes the queue, builds the judges.
+    /// Reads the files named by the settings, opens the store, and creates queue and judges.
     pub async fn open(
         mut settings: Settings,
         mode: Mode,
@@ -245,12 +233,11 @@ impl App {
         &self.enqueue
     }
 
-    /// The criteria of sessions that this process loaded.
     pub fn criteria(&self) -> Arc<Criteria> {
         self.enqueue.current_criteria()
     }
 
-    /// The current criteria's judge and the most calls that it gets at once, where this worker has slots for more.
+    /// Returns the judge of the current criteria and its concurrency limit, if the limit is below the worker's.
     pub fn capped_judge(&self) -> Option<(String, u32)> {
         let judge = self.criteria().judge.clone();
         let cap = self.providers.spec(&judge).ok()?.max_concurrency()?;
@@ -258,7 +245,7 @@ impl App {
             .then_some((judge, cap))
     }
 
-    /// The judges' names, each with `None` if it can be asked, else what to do.
+    /// Returns the judges' names, each with `None` if it is configured, otherwise the remedy.
     pub fn judges(&self) -> Vec<(String, Option<String>)> {
         self.providers
             .names()
@@ -278,18 +265,17 @@ impl App {
         self.queue.depth(lane).await
     }
 
-    /// Whether the queue answers.
     pub async fn ping_queue(&self) -> Result<(), QueueError> {
         self.queue.ping().await
     }
 
-    /// The policy by which a full Redis throws keys away, where it would throw away the queue's.
+    /// Returns the eviction policy of Redis if it could evict keys of the queue.
     pub async fn queue_eviction(&self) -> Option<String> {
         let policy = self.redis.as_ref()?.client.maxmemory_policy().await?;
         policy.starts_with("allkeys-").then_some(policy)
     }
 
-    /// Asks a judge for one token; `None` if it isn't configured.
+    /// Requests one token from a judge. Returns `None` if it isn't configured.
     pub async fn probe_judge(
         providers: &Providers,
         name: &str,
@@ -299,12 +285,12 @@ impl App {
         Some(judge::probe(&spec, &clock).await)
     }
 
-    /// Whether the API would serve at that address: a public one needs tokens. Opens nothing.
+    /// Checks whether the API may serve at that address: a public one needs tokens.
     pub fn check_access(settings: &Settings, bind: std::net::SocketAddr) -> Result<(), AppError> {
         api::check_access(&settings.auth, &settings.http, bind).map_err(AppError::Config)
     }
 
-    /// A worker that could ask nobody is a mistake: says what to set.
+    /// Fails with the missing settings if the worker has no configured judge.
     pub fn require_judge(&self) -> Result<(), AppError> {
         let judge = &self.criteria().judge;
         self.providers
@@ -312,7 +298,7 @@ impl App {
             .map_err(|error| AppError::NoJudge(error.to_string()))
     }
 
-    /// Reads the criteria file again; a bad one keeps the last good one and is shown in `/readyz?verbose`.
+    /// Reads the criteria files again. If one is invalid, the previous criteria stay, and `/readyz?verbose` shows the error.
     pub fn reload_criteria(&self) -> Result<(), AppError> {
         const WHAT: &str = "criteria";
         match files::read_criteria(&self.settings) {
@@ -336,8 +322,8 @@ impl App {
         }
     }
 
-    /// Takes the tokens of settings that were read again, and answers how many; settings with a fault keep the tokens that there are,
-    /// and are shown in `/readyz?verbose`, without what the log alone may tell.
+    /// Replaces the tokens by those of reloaded settings and returns their number. If the settings are invalid, the previous tokens stay,
+    /// and `/readyz?verbose` shows the error without details that belong in the log only.
     pub fn reload_tokens(&self, read: Result<Settings, ConfigError>) -> Result<usize, AppError> {
         const WHAT: &str = "tokens";
         let read = read.map_err(|error| error.to_string());
@@ -354,7 +340,7 @@ impl App {
         taken.map_err(AppError::Config)
     }
 
-    /// Writes and tells what is held, closes the store, frees the data folder.
+    /// Writes and announces buffered data, closes the store, unlocks the data folder.
     pub async fn close(self) {
         self.stop_pushing.cancel();
         let pushing = self
@@ -371,7 +357,7 @@ impl App {
             self.store.close().await;
         };
         match self.mode {
-            // The data folder is one's own: it is closed whole.
+            // The database belongs to this process, so closing it has no timeout.
             Mode::Embedded { .. } => closing.await,
             Mode::Shared => {
                 if tokio::time::timeout(CLOSING, closing).await.is_err() {
@@ -435,14 +421,14 @@ impl App {
     }
 }
 
-/// Takes back jobs, imports and idempotency keys at once, because the lock on the data folder proves that their process has ended.
+/// Releases jobs, imports and idempotency keys at once, because the lock on the data folder proves that their process has ended.
 async fn release_everything(store: &Store) -> Result<(), StoreError> {
     store.workers().forget().await?;
     store.imports().release_all().await?;
     store.idempotency_keys().release_all().await
 }
 
-/// Whoever names a file expects its criteria to be current. The built-in ones are nobody's choice.
+/// Warns if the criteria of a configured file aren't current, because a user who names a file expects that. Built-in files are exempt.
 fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
     for (file, current) in enqueue.overruled() {
         let (path, ..) = criteria_file(settings, file.kind);
@@ -462,14 +448,13 @@ fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
     }
 }
 
-/// How often it is asked which criteria were made current elsewhere.
-const CHOICES: Duration = Duration::from_secs(5);
+/// Interval of reads of the criteria made current by other processes.
+const CHOICES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Takes over what is made current in other processes, until `stop`.
 async fn follow_choices(enqueue: Arc<Enqueue>, stop: CancellationToken) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(CHOICES) => {}
+            () = tokio::time::sleep(CHOICES_POLL_INTERVAL) => {}
             () = stop.cancelled() => return,
         }
         if let Err(error) = enqueue.take_over_choices().await {

@@ -1,8 +1,7 @@
-//! Enqueue: check the request, insert the row, push the id. Only the API calls this; pages and commands go through
-//! the API. The rows of a rescore come from `worker/expand.rs`.
+//! Enqueue: validates the request, inserts the row, pushes the id. Only the API calls this; pages and commands use the
+//! API. The rows of a rescore are inserted by `worker/expand.rs`.
 //!
-//! A `202` means that the row is committed, and nothing else: the push is a hint that goes out after the commit and may
-//! get lost. Never calls a judge.
+//! A `202` only means that the row is committed. The push follows the commit and may be lost.
 
 mod batch;
 mod case;
@@ -37,11 +36,11 @@ use crate::job::{Job, JobId, NewJob};
 use crate::queue::{Push, Queue};
 use crate::store::{Accepted, FirstOutcome, Outage, ScoringFacts, Store, StoreError};
 
-/// How often two requests for one session may get into each other's way before we give up.
+/// Maximum races between two requests for one session before an error.
 const RACES: usize = 5;
 
 impl Enqueue {
-    /// Asks for a session's score: the table of POST `/api/v1/scoring/sessions/{id}/score`, row by row.
+    /// Enqueues the score of a session: the table of POST `/api/v1/scoring/sessions/{id}/score`, row by row.
     pub async fn score_session(&self, request: &ScoreSession) -> Result<Enqueued, EnqueueError> {
         let criteria = self.current_criteria();
         if !criteria.enabled {
@@ -53,11 +52,11 @@ impl Enqueue {
             return Ok(job.into());
         }
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
-        // One id, however often it is tried: a row whose commit went unheard is found by it.
+        // All attempts use one id, so that a row is found even if the result of its commit was lost.
         let job_id = request.new_id.id(self.clock.now());
         let (mut asked, mut seen) = (SourceAsked::No, None);
-        // Most sessions have no score and no job yet: a look and the insert are one step. What it finds otherwise goes
-        // through the table.
+        // Most sessions have no score and no job yet, so the read and the insert are one step. Other cases use the
+        // table.
         if let Ok(judge) = self.judge_of(hash, &criteria).await
             && self.check_judge(&judge).is_ok()
         {
@@ -66,7 +65,7 @@ impl Enqueue {
             match self.store.jobs().accept_first(new.clone(), statuses).await {
                 Ok(FirstOutcome::New) => return Ok(self.accepted(new).into()),
                 Ok(FirstOutcome::Known(facts)) => seen = facts,
-                // What is stored can still be read, and may be all that is asked for.
+                // Reads still work, and a stored result may be enough.
                 Err(StoreError::Unavailable {
                     outage: Outage::StorageFull,
                     ..
@@ -119,7 +118,7 @@ impl Enqueue {
         Ok(())
     }
 
-    /// Inserts a job. `None`: another one was faster, look again.
+    /// Inserts a job. Returns `None` if a concurrent insert won, so that the caller reads again.
     async fn insert(
         &self,
         request: &ScoreSession,
@@ -145,7 +144,6 @@ impl Enqueue {
         }
     }
 
-    /// Tells of a job that is committed.
     fn accepted(&self, new: NewJob) -> Job {
         let job = Job::from(new);
         self.announce(EventType::JobQueued, &job);
@@ -169,7 +167,7 @@ impl Enqueue {
         Ok(raised)
     }
 
-    /// Retries a failed job and pushes it. `None`: no such job, or it hasn't failed.
+    /// Retries a failed job and pushes it. Returns `None` if it doesn't exist or hasn't failed.
     pub async fn retry(&self, id: JobId) -> Result<Option<Accepted>, EnqueueError> {
         let accepted = self.store.jobs().retry(id, self.clock.now()).await?;
         if accepted == Some(Accepted::New)
@@ -182,10 +180,9 @@ impl Enqueue {
     }
 }
 
-/// Says whether a judge of that name could be asked. `app` makes it from `llm_providers.yaml`.
+/// Checks that a judge is configured. `app` builds it from `llm_providers.yaml`.
 pub type JudgeCheck = Arc<dyn Fn(&str) -> Result<(), JudgeProblem> + Send + Sync>;
 
-/// Takes requests.
 pub struct Enqueue {
     store: Arc<Store>,
     pushes: mpsc::Sender<Push>,
@@ -203,17 +200,15 @@ pub struct EnqueueParts {
     pub queue: Arc<dyn Queue>,
     pub clock: Arc<dyn Clock>,
     pub events: Announcer,
-    /// Which judges could be asked.
     pub judges: JudgeCheck,
-    /// What is known of them.
     pub directory: Arc<dyn JudgeDirectory>,
 }
 
-/// How many pushes may wait for a slow queue; what doesn't fit is left to `rescue`.
+/// Maximum pushes that wait for a slow queue. Further ones are left to `rescue`.
 const PUSHES_WAITING: usize = 50_000;
 
 impl Enqueue {
-    /// Builds the step and the task that pushes; the task ends when `shutdown` is cancelled and what it held is pushed.
+    /// Builds the service and the push task. The task ends once `shutdown` is cancelled and its pushes are sent.
     pub fn new(
         parts: EnqueueParts,
         current: CurrentCriteria,
@@ -243,13 +238,11 @@ impl Enqueue {
         (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
     }
 
-    /// Whether what this judge says is made up.
     pub fn is_simulated(&self, judge: &str) -> bool {
         let facts = self.directory.facts(judge);
         facts.is_some_and(|facts| facts.simulated)
     }
 
-    /// Which ended sessions are scored.
     pub fn score_only(&self) -> ScorableStatus {
         self.score_only
     }

@@ -1,55 +1,55 @@
-//! Gavel scores the work of AI agents: a request becomes a row and an id, a worker asks a judge, the client polls.
+//! Gavel scores the work of AI agents: a request becomes a row and an id, a worker calls a judge, the client polls.
 //!
 //! ```text
 //!  client ── POST ──▶ enqueue ── row ──▶ store ◀───────────── record ───────────┐
 //!                        │                ▲  ▲                                   │
-//!                        └── id ──▶ queue │  └── rescue: what was lost is pushed again
+//!                        └── id ──▶ queue │  └── rescue: pushes lost ids again   │
 //!                                     │   │                                      │
 //!                                     └─▶ worker: claim ─▶ judge (gate, retry, parse) ─▶ score
 //!  client ◀── poll, events ── store
 //! ```
 //!
-//! Read [`enqueue`] and [`worker::process`], and you have seen the program. The rest, in the order of the flow:
+//! Start with [`enqueue`] and [`worker::process`]. The modules follow in the order of the flow.
 
-// Nouns, and what crosses the API's boundary
+// Types of jobs, and of the API
 pub use gavel_wire as wire;
 pub mod job;
 
-// 1  check the request, insert the row, push the id
+// 1  validate the request, insert the row, push the id
 pub mod enqueue;
 
 // 2  at-least-once delivery of ids
 pub mod queue;
 
-// 3  take ids, run each job once, record its end, rescue what was lost
+// 3  claim ids, run each job once, record its outcome, rescue lost jobs
 pub mod worker;
 
-// 4  one question to one model, patiently
+// 4  one question to one model, with retries
 pub use gavel_judge as judge;
 
-// 5  the rules, pure
+// 5  the scoring rules, without I/O
 pub use gavel_rules as score;
 
-// 6  the truth
+// 6  the authoritative state
 pub mod store;
 
-// What happened, told to whoever listens
+// Events for listeners
 pub mod events;
 
-// 7  HTTP for programs
+// 7  HTTP API
 pub mod api;
 
-// 7  pages for people
+// 7  web pages
 pub mod dashboard;
 
-// Where sessions come from
+// Sources of sessions
 pub mod history;
 
-// Files of items, and runs of them; what they came to, as files
+// Files of items, runs of them, and reports
 pub mod report;
 pub mod suite;
 
-// The shell
+// Process and command line
 pub mod app;
 pub mod cli;
 pub use gavel_client as client;

@@ -1,5 +1,5 @@
-//! Signals of a process: SIGTERM and SIGINT stop it softly, the second one or the drain timeout stops it hard, SIGHUP
-//! reloads. Decides when, never how: the parts listen to the two tokens.
+//! Signals of a process: the first SIGTERM or SIGINT stops it softly, the second one or the drain timeout stops it
+//! hard, SIGHUP reloads. The parts of the process listen to two tokens.
 
 use std::time::Duration;
 
@@ -7,31 +7,29 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How work is ended.
 #[derive(Clone, Copy)]
 pub struct Ending<'a> {
-    /// Take no more work, finish what runs.
+    /// Accept no more work, finish running work.
     pub soft: &'a CancellationToken,
-    /// Give back what still runs.
+    /// Release running work.
     pub hard: &'a CancellationToken,
-    /// How long after `soft` comes `hard`.
+    /// Time between `soft` and `hard`.
     pub drain: Duration,
-    /// How long after `hard` the work is dropped; `None`: only a third signal does that.
+    /// Time after `hard` until the work is dropped; `None`: only a third signal drops it.
     pub cut: Option<Duration>,
-    /// What SIGHUP does.
+    /// Called on SIGHUP.
     pub reload: &'a (dyn Fn() + Send + Sync),
 }
 
-/// How work ended under [`Signals::guard`].
 #[derive(Debug)]
 pub struct Ended<T> {
-    /// What it gave; `None` if a third signal or its time cut it off.
+    /// `None` if the work was dropped.
     pub output: Option<T>,
-    /// Whether a signal asked for the end.
+    /// Whether a signal requested the end.
     pub interrupted: bool,
 }
 
-/// The signals of this process, listened to from the moment that this is made.
+/// Signals of this process, received since its creation.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -39,7 +37,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to listen. From now on Ctrl-C no longer kills the process by itself.
+    /// Starts listening. From now on, Ctrl-C doesn't kill the process directly.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -48,9 +46,9 @@ impl Signals {
         })
     }
 
-    /// Runs `work` to its end and turns signals into tokens: the first cancels `soft`; the second, or `drain` after the
-    /// first (or after anybody else cancelled `soft`), cancels `hard`; a third, or `cut` after `hard`, drops the work.
-    /// SIGHUP calls `reload`.
+    /// Runs `work` to its end and converts signals to tokens. The first signal cancels `soft`. The second one, or
+    /// `drain` after `soft` was cancelled by anyone, cancels `hard`. A third one, or `cut` after `hard`, drops the
+    /// work. SIGHUP calls `reload`.
     pub async fn guard<T>(
         &mut self,
         ending: Ending<'_>,
@@ -131,7 +129,7 @@ mod tests {
     const DRAIN: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
-    async fn a_drain_that_takes_too_long_is_stopped_hard() {
+    async fn slow_drain_is_stopped_hard() {
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         let mut signals = Signals::listen().unwrap();
         let begun = Instant::now();
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_does_not_stop_is_dropped_where_its_time_is_limited() {
+    async fn hanging_work_is_dropped_after_cut() {
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         let mut signals = Signals::listen().unwrap();
         let begun = Instant::now();
@@ -161,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_ends_by_itself_stops_nothing() {
+    async fn finished_work_cancels_no_tokens() {
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         let mut signals = Signals::listen().unwrap();
         let ended = signals.guard(ending(&soft, &hard), async { 7 }).await;

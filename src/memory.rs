@@ -1,7 +1,7 @@
-//! How much memory a process takes at once for what it reads, compares and reports: one budget of bytes. Whoever begins such work takes
-//! what it weighs, and gives it back at its end; what finds no room is refused, or waits. What is heavy runs on a thread of its own.
+//! Memory budget of a process for the data that it reads, compares and reports, in bytes. Such work takes its weight from the budget and
+//! returns it at its end. If there is too little, it waits or is rejected. Heavy work runs on a separate thread.
 //!
-//! A weight goes by the values of a text and not by its length: 8 MB of JSON may be four million of them.
+//! The weight depends on the number of values in a text, not only on its length: 8 MB of JSON may contain four million values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,21 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a request waits for its room.
+/// Maximum wait of a request for memory.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What weighs less isn't counted: requests of a usual size never wait for large ones.
+/// Smaller weights aren't counted, so that normal requests don't wait for large ones.
 const LIGHT: u64 = 1 << 20;
-/// One part of so many of the budget is for bodies that arrive: who sends slowly keeps nobody from working.
+/// An eighth of the budget is for arriving bodies, so that slow senders don't block work.
 const READING: u64 = 8;
-/// What a value in a list or an object takes on its way from JSON to a comparison, bytes, about.
+/// Approximate memory of a value in a list or object from parsing to comparison, bytes.
 const VALUE_BYTES: u64 = 280;
-/// What a list or an object itself takes.
+/// Additional memory of a list or object, bytes.
 const LIST_BYTES: u64 = 320;
-/// Above so many values a case is heavy: its rules may take longer than other work on the same thread can wait.
+/// A case with more values is heavy: its rules may block the thread for too long.
 const LIGHT_VALUES: u64 = 10_000;
-/// So many bytes of text weigh as much as a value: two queries of the longest take as long to parse.
+/// Bytes of text that weigh as much as a value, because two queries of maximum length take as long to parse.
 const BYTES_OF_A_VALUE: u64 = 8;
 
-/// The budget of one process.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {
     working: Pool,
@@ -34,23 +33,23 @@ pub struct MemoryBudget {
 
 #[derive(Debug, Clone)]
 struct Pool {
-    /// A permit is a KiB.
+    /// One permit per KiB.
     room: Arc<Semaphore>,
     all: u32,
 }
 
-/// Room that is taken until this goes.
+/// Memory reserved from the budget. Dropping it returns the memory.
 #[derive(Debug)]
 pub struct Taken {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Why there is no room.
+/// Error of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
-    /// Others have it.
+    /// Other work uses it.
     Now,
-    /// It is more than there is, bytes.
+    /// The weight exceeds the budget, both in bytes.
     Ever { weight: u64, most: u64 },
 }
 
@@ -63,11 +62,10 @@ impl Pool {
         }
     }
 
-    /// More than there is takes all there is: it runs alone.
+    /// A weight above the budget reserves all of it, so that the work runs exclusively.
     async fn take(&self, bytes: u64) -> Taken {
         let kib = u32::try_from(bytes >> 10).map_or(self.all, |kib| kib.min(self.all));
         let permit = self.room.clone().acquire_many_owned(kib).await;
-        // Nobody closes it.
         Taken {
             _permit: permit.ok(),
         }
@@ -83,14 +81,13 @@ impl MemoryBudget {
         }
     }
 
-    /// Another time that a request waits.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Room for work of this weight, within ten seconds.
+    /// Reserves memory for work of this weight, within ten seconds.
     pub async fn take(&self, weight: u64) -> Result<Taken, NoRoom> {
         let most = u64::from(self.working.all) << 10;
         if weight > most {
@@ -99,12 +96,12 @@ impl MemoryBudget {
         self.in_time(&self.working, weight).await
     }
 
-    /// Room for a body while it arrives, within ten seconds.
+    /// Reserves memory for an arriving body, within ten seconds.
     pub async fn take_for_reading(&self, bytes: u64) -> Result<Taken, NoRoom> {
         self.in_time(&self.reading, bytes).await
     }
 
-    /// Room for work that was accepted before: it waits as long as it takes.
+    /// Reserves memory for accepted work. Waits without a limit.
     pub async fn wait_for(&self, weight: u64) -> Taken {
         match weight < LIGHT {
             true => Taken { _permit: None },
@@ -121,10 +118,10 @@ impl MemoryBudget {
     }
 }
 
-/// What a JSON text is made of, as far as its brackets and commas tell. Whether it is JSON isn't looked at.
+/// Size of a JSON text, derived from brackets and commas. Doesn't validate the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JsonShape {
-    /// How deep it is nested.
+    /// Maximum nesting.
     pub depth: usize,
     values: u64,
     lists: u64,
@@ -154,7 +151,7 @@ impl JsonShape {
         shape
     }
 
-    /// The most that a text of some other form may be whose parts are JSON: brackets and commas count wherever they stand.
+    /// Returns the upper bound for another format with JSON in it. Brackets and commas count everywhere.
     pub fn of_any(text: &[u8]) -> Self {
         let mut shape = Self {
             bytes: text.len() as u64,
@@ -170,14 +167,14 @@ impl JsonShape {
         shape
     }
 
-    /// A value's, counted no further than to know whether it is heavy. The JSON reader bounds the depth.
+    /// Returns the shape of a value, counted only until it is heavy. The JSON parser limits the depth.
     pub fn of_value(value: &Value) -> Self {
         let mut shape = Self::default();
         shape.add(value);
         shape
     }
 
-    /// Whether there is no need to count on.
+    /// Adds a value. Returns whether counting may stop.
     fn add(&mut self, value: &Value) -> bool {
         self.values += 1;
         match value {
@@ -191,7 +188,7 @@ impl JsonShape {
         }
     }
 
-    /// The most that a text of this length may weigh: lists of nothing.
+    /// Returns the maximum weight of a text of this length, which consists of empty lists.
     pub fn heaviest(bytes: u64) -> u64 {
         Self {
             depth: 0,
@@ -202,43 +199,42 @@ impl JsonShape {
         .weight()
     }
 
-    /// About how many bytes of memory it takes to be read, checked and compared.
+    /// Returns the approximate memory for parsing, validating and comparing, in bytes.
     pub fn weight(&self) -> u64 {
-        // A list has a value more than commas.
+        // A list has one value more than commas.
         4 * self.bytes + (self.values + self.lists) * VALUE_BYTES + self.lists * LIST_BYTES
     }
 
-    /// Whether its rules may take so long that other work on the same thread notices.
+    /// Returns whether its rules may block the thread for too long.
     pub fn is_heavy(&self) -> bool {
         let texts = self.bytes / BYTES_OF_A_VALUE;
         self.values + self.lists + texts > LIGHT_VALUES
     }
 }
 
-/// How much a thread gives way that does what is heavy.
 const NICE: i32 = 10;
 
-/// Lets this thread, which isn't one of those that answer, give way to them: there may be more of its kind than cores, and a probe would
-/// wait for one. It stays so: to take that back a process would need a right.
-pub(crate) fn give_way() {
-    // Elsewhere a priority is the whole process's.
+/// Lowers the priority of this thread, which must not be one that serves requests. Otherwise, more heavy threads than cores would delay
+/// probes. The change is permanent, because raising the priority needs a privilege.
+pub(crate) fn lower_thread_priority() {
+    // On other systems, the priority belongs to the whole process.
     if cfg!(target_os = "linux") {
-        // Without it the work is done all the same.
+        // The work continues if this fails.
         let _ = rustix::process::setpriority_process(None, NICE);
     }
 }
 
-/// Does what may take long on a thread of its own, so that others are answered meanwhile. A panic goes through.
+/// Runs work that may take long on a separate thread, so that requests are served in the meantime. Panics propagate.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let work = || {
-        give_way();
+        lower_thread_priority();
         work()
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and whoever waits here with it.
+            // The runtime is shutting down, and this task with it.
             Err(_) => std::future::pending().await,
         },
     }
@@ -252,7 +248,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn what_is_heavy_gives_way_to_what_answers() {
+    async fn heavy_threads_have_lower_priority() {
         let priority = || rustix::process::getpriority_process(None).unwrap();
         let usual = priority();
         assert_eq!(blocking(priority).await, NICE);
@@ -260,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_weighs_what_its_values_take_and_not_what_it_is_long() {
+    fn weight_depends_on_values_not_length() {
         let weight = |text: &str| JsonShape::measure(text.as_bytes()).weight();
         let cells = format!("[{}]", vec!["1"; 1_000_000].join(","));
         let text = format!("[\"{}\"]", "x".repeat(cells.len()));
@@ -274,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_counts_brackets_outside_of_strings_alone() {
+    fn depth_ignores_brackets_in_strings() {
         for (text, depth) in [
             (r#"[["[[[["]]"#, 2),
             (r#"[["\"[[[["],[],[]]"#, 2),
@@ -286,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn many_cells_are_heavy_and_so_are_long_texts() {
+    fn many_cells_and_long_texts_are_heavy() {
         let rows = |rows: usize, cells: usize| json!({"rows": vec![vec![1; cells]; rows]});
         let texts = |bytes: usize| json!({"one": "x".repeat(bytes), "other": "x".repeat(bytes)});
         for (payload, heavy) in [
@@ -303,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_finds_no_room_waits_and_not_for_ever() {
+    async fn full_budget_waits_until_timeout() {
         let budget = MemoryBudget::new(8 << 20);
         let most = 7 << 20;
         let all = budget.take(most).await.unwrap();
@@ -328,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_accepted_runs_alone_where_it_is_more_than_there_is() {
+    async fn oversized_accepted_work_runs_exclusively() {
         let budget = MemoryBudget::new(8 << 20);
         let alone = budget.wait_for(1 << 40).await;
         assert_eq!(budget.take(LIGHT).await.unwrap_err(), NoRoom::Now);

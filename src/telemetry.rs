@@ -1,7 +1,7 @@
-//! Logs on stderr, as text or as JSON lines, and a hook that logs panics. Never writes to stdout, never exports.
+//! Logs to stderr, as text or JSON lines, and a hook that logs panics.
 //!
-//! A panic's message is logged only where it is a literal: a formatted one may quote a prompt, a reply or a key. The
-//! place in the source says enough to find the fault.
+//! A panic's message is logged only if it is a literal, because a formatted one may quote a prompt, a reply or a key.
+//! The source location identifies the bug.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{IsTerminal as _, stderr};
@@ -12,23 +12,20 @@ use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 use crate::config::LogSettings;
 
-/// Why logs can't be written as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter doesn't parse.
     #[error(
         "log.filter (--log, GAVEL_LOG_FILTER): {0:?} is not a filter; give a level such as info, or info,gavel=debug"
     )]
     Filter(String),
-    /// Something else takes this process's logs already.
     #[error("logs are already set up: {0}")]
     AlreadySet(#[from] TryInitError),
 }
 
-/// What the database remarks in passing ("relation already exists, skipping"); a filter that names it wins.
+/// Hides notices of the database ("relation already exists, skipping") unless the filter names them.
 const QUIET: &str = "sqlx::postgres::notice=warn";
 
-/// Sets up the process's logs and its panic hook. Once per process.
+/// Sets up logs and the panic hook. Must be called only once.
 pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
     let filter = EnvFilter::try_new(format!("{QUIET},{}", settings.filter))
         .map_err(|_| TelemetryError::Filter(settings.filter.clone()))?;

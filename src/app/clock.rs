@@ -1,6 +1,6 @@
-//! Which clock a process goes by: the database's where it is shared, else the machine's.
+//! Clock of a process: the database's if the database is shared, otherwise the machine's.
 //!
-//! Reads it every two seconds, so that a database whose clock is set, or another server that takes its place, is followed.
+//! The database's clock is read every two seconds, so that a changed clock or a failover is followed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,12 +11,11 @@ use super::AppError;
 use crate::clock::{Clock, DatabaseClock, DatabaseTime, SystemClock};
 use crate::store::{Store, StoreError};
 
-/// How often the database is asked.
 const PERIOD: Duration = Duration::from_secs(2);
-/// The first reading opens a connection and is slow; the best of a few is taken.
+/// The first read opens a connection and is slow, so the best of several is used.
 const FIRST_READINGS: usize = 4;
 
-/// The clock, and what keeps it right until `stop`.
+/// Opens the clock and starts the task that adjusts it until `stop`.
 pub(super) async fn open(
     store: &Arc<Store>,
     stop: CancellationToken,
@@ -65,7 +64,7 @@ async fn follow(store: &Store, clock: &DatabaseClock, stop: CancellationToken) {
     }
 }
 
-/// `None` where the database has this machine's clock.
+/// Returns `None` if the database uses this machine's clock.
 async fn read(store: &Store) -> Result<Option<DatabaseTime>, StoreError> {
     let asked = Instant::now();
     let time = store.database_time().await?;

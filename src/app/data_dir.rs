@@ -1,19 +1,17 @@
-//! The data folder of an embedded set-up: made if it isn't there, held by one process.
+//! Data folder of an embedded setup: created if missing, locked by one process.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use super::{AppError, Mode};
 
-/// A folder that this process holds; dropping it lets go.
+/// Folder locked by this process. Dropping it unlocks it.
 pub struct DataDir {
     _lock: File,
 }
 
-/// Takes the data folder of a mode that has one, for as long as the answer lives.
-///
-/// # Errors
-/// `Locked` if another process has it, `Config` if it can't be used.
+/// Locks the data folder of a mode that has one, for the lifetime of the result. Errors: `Locked` if another process
+/// has locked it, `Config` if it can't be used.
 pub fn hold_data_folder(mode: &Mode) -> Result<Option<DataDir>, AppError> {
     match mode {
         Mode::Embedded { data_dir } => DataDir::lock(data_dir).map(Some),
@@ -22,7 +20,7 @@ pub fn hold_data_folder(mode: &Mode) -> Result<Option<DataDir>, AppError> {
 }
 
 impl DataDir {
-    /// Makes the folder and takes its lock. The kernel lets go of it however the process ends.
+    /// Creates and locks the folder. The kernel releases the lock however the process ends.
     pub(super) fn lock(path: &Path) -> Result<Self, AppError> {
         let cannot = |error: std::io::Error| {
             AppError::Config(format!(
@@ -52,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_held_by_one_and_free_again_afterwards() {
+    fn folder_is_locked_by_one_process_at_a_time() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("data");
         let held = DataDir::lock(&path)
@@ -68,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_an_error_that_names_the_flag() {
+    fn file_at_folder_path_reports_flag() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("data");
         std::fs::write(&path, "in the way").expect("written");

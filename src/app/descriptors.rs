@@ -1,17 +1,17 @@
-//! File descriptors: raises the process's limit, and bounds the settings by it, so that probes and the database get theirs.
+//! File descriptors: raises the limit of the process and lowers settings to fit, so that probes and the database have enough.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Settings;
 
-/// Descriptors for the log, signals, Redis, name lookups and files that are read.
+/// Descriptors for logs, signals, Redis, DNS lookups and files.
 const OTHERS: usize = 20;
-/// A slot's connection to its judge, and another one: an idle connection, or the socket of a name lookup.
+/// A slot's connection to its judge, and one more: an idle connection or the socket of a DNS lookup.
 const PER_SLOT: usize = 2;
-/// Descriptors of a connection to SQLite: the file, its log and the log's index.
+/// Descriptors of a connection to SQLite: the file, its WAL and the WAL index.
 const PER_FILE: usize = 3;
 
-/// Raises the soft limit to the hard one; returns how many descriptors the process may have. `None`: no limit.
+/// Raises the soft limit to the hard one. Returns the limit, or `None` if unlimited.
 pub(super) fn raise_limit() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -28,7 +28,7 @@ pub(super) fn raise_limit() -> Option<usize> {
     allowed.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Lowers what takes descriptors to what a limit allows; returns what was lowered, with the remedy.
+/// Lowers settings to fit the limit. Returns what was lowered, with the remedy.
 pub(super) fn bound(settings: &mut Settings, limit: usize) -> Option<String> {
     let per_connection = match settings.database.url.is_empty() {
         true => PER_FILE,
@@ -38,7 +38,7 @@ pub(super) fn bound(settings: &mut Settings, limit: usize) -> Option<String> {
     let connections = settings.database.max_connections as usize;
     let requests = settings.http.max_connections;
     let slots = settings.worker.concurrency;
-    // Requests have as many descriptors again, at most 32, for probes.
+    // Requests have the same number again, at most 32, for probes.
     let needed = connections * per_connection + requests + requests.min(32) + slots * PER_SLOT;
     if needed <= free {
         return None;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_low_limit_bounds_slots_and_leaves_descriptors_for_the_rest() {
+    fn low_limit_lowers_slots_and_requests() {
         let mut settings = Settings::defaults().unwrap();
         settings.database.url = "postgres://gavel@db/gavel".to_owned();
         settings.worker.concurrency = 64;
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_hardly_any_descriptors_has_one_of_each() {
+    fn minimal_limit_keeps_one_of_each() {
         let mut settings = Settings::defaults().unwrap();
         bound(&mut settings, 10).unwrap();
         let least = (

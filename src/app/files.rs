@@ -1,4 +1,4 @@
-//! The YAML files that the settings name, read, resolved and checked.
+//! Reads, resolves and validates the YAML files named by the settings.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use crate::job::Kind;
 use crate::judge::{Cap, Caps, Providers};
 use crate::score::Criteria;
 
-/// Criteria and judges.
 pub(super) struct Files {
     pub(super) criteria: CurrentCriteria,
     pub(super) providers: Providers,
@@ -21,7 +20,6 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Reads both files. An error names the file, and the line where it can be found.
     pub(super) fn read(settings: &Settings) -> Result<Self, AppError> {
         let providers = read_providers(settings)?;
         Ok(Self {
@@ -34,7 +32,6 @@ impl Files {
     }
 }
 
-/// Reads the criteria files alone (a reload).
 pub(super) fn read_criteria(settings: &Settings) -> Result<CurrentCriteria, AppError> {
     CurrentCriteria::read(|kind| criteria_of(settings, kind).map(Arc::new))
 }
@@ -52,16 +49,14 @@ pub fn criteria_of(settings: &Settings, kind: Kind) -> Result<Criteria, AppError
     Ok(criteria)
 }
 
-/// The model that a judge's entry asks, as the settings have it; `None`: there is no such entry, or it lacks something.
-///
-/// # Errors
-/// The file can't be read, or it has a fault.
+/// Returns the model of a judge's entry, or `None` if there is no such entry or it is incomplete. Errors: the file
+/// can't be read or is invalid.
 pub fn model_of(settings: &Settings, judge: &str) -> Result<Option<String>, AppError> {
     let spec = read_providers(settings)?.spec(judge);
     Ok(spec.ok().map(|spec| spec.model().to_owned()))
 }
 
-/// The one real judge that could be asked where the default one can't be.
+/// Returns the only configured real judge, for use if the default one isn't configured.
 pub fn only_judge(settings: &Settings) -> Option<String> {
     let providers = read_providers(settings).ok()?;
     providers.check(&settings.default_llm_provider).err()?;
@@ -69,10 +64,8 @@ pub fn only_judge(settings: &Settings) -> Option<String> {
     real.pop().filter(|_| real.is_empty())
 }
 
-/// The judges that could be asked, under the caps of file and settings.
-///
-/// # Errors
-/// The file can't be read, or it has a fault, with its line.
+/// Returns the configured judges with the caps of file and settings. Errors: the file can't be read or is invalid; the
+/// error has the line.
 pub fn read_providers(settings: &Settings) -> Result<Providers, AppError> {
     let judge = &settings.judge;
     let total = Cap::new(judge.daily_cap_usd, judge.monthly_cap_usd);
@@ -101,7 +94,6 @@ struct YamlFile {
 }
 
 impl YamlFile {
-    /// The file at `path`, or the built-in one where the path is empty.
     fn read(path: &str, built_in_name: &str, built_in: &str) -> Result<Self, AppError> {
         if path.is_empty() {
             return Ok(Self {
@@ -122,7 +114,6 @@ impl YamlFile {
             .map_err(|error| AppError::Config(error.to_string()))
     }
 
-    /// A fault at a key, with the key's line.
     fn fault(&self, path: &str, message: &str) -> AppError {
         let place = yaml::line_of(&self.text, path)
             .map_or_else(|| self.name.clone(), |line| format!("{}:{line}", self.name));

@@ -1,4 +1,4 @@
-//! What this process knows of its own health beside the store.
+//! Health of this process apart from the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::job::WaitReason;
 use crate::queue::Queue;
 use crate::store::{Aged, Expired, HoldTarget, Store};
 
-/// How long a readiness probe waits for Redis.
+/// Timeout of a readiness probe's ping of Redis.
 const PING: Duration = Duration::from_millis(300);
-/// How long it waits for all that it reads from the store; what isn't known by then is left out.
+/// Timeout of all reads from the store. Results that are late are omitted.
 const STORE_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct ProcessHealth {
     pub(super) store: Arc<Store>,
     pub(super) enqueue: Arc<Enqueue>,
-    /// `None` where the queue is in this process and can't be away.
+    /// `None` if the queue is in this process, so that it can't be unavailable.
     pub(super) queue: Option<Arc<dyn Queue>>,
     pub(super) not_reloaded: Arc<Mutex<BTreeMap<&'static str, String>>>,
-    /// What the limit of descriptors lowers.
+    /// Settings lowered because of the descriptor limit.
     pub(super) few_descriptors: Option<String>,
     pub(super) draining: CancellationToken,
     pub(super) clock: Arc<dyn Clock>,
 }
 
 impl ProcessHealth {
-    /// What the judge's calls fail with, where no live worker may ask it now: each has its breaker open.
+    /// Returns the judge's last error if its breaker is open in all live workers.
     async fn broken(&self, judge: &str) -> Option<String> {
         let gates = self.store.judges().list().await.ok()?;
         let mut of_judge = gates
@@ -54,7 +54,7 @@ impl ProcessHealth {
             })
     }
 
-    /// The kinds of rows that retention stopped to delete, each with the command that continues.
+    /// Returns the kinds of rows whose retention is stopped, each with the command that continues it.
     async fn refused_limits(&self) -> Vec<String> {
         let refused = self.store.retention().refused().await.unwrap_or_default();
         let remedy = |expired: &Expired| {
@@ -74,7 +74,6 @@ impl ProcessHealth {
         refused.iter().map(remedy).collect()
     }
 
-    /// Why no job runs, where no worker is alive.
     async fn no_worker(&self) -> Option<&'static str> {
         let workers = self.store.workers().list().await.ok()?;
         let alive = workers.iter().any(|worker| worker.alive);
@@ -83,7 +82,7 @@ impl ProcessHealth {
         )
     }
 
-    /// Why nobody asks the judge of sessions until somebody mends that. A store that doesn't answer is told elsewhere.
+    /// Returns why the judge of sessions is stopped until an operator acts. An unavailable store is reported elsewhere.
     async fn closed(&self, judge: &str) -> Option<String> {
         let holds = self.store.holds().list(self.clock.now()).await.ok()?;
         let hold = holds.into_iter().find(|hold| {
@@ -100,7 +99,6 @@ impl ProcessHealth {
     }
 }
 
-/// Explains clocks that are too far apart.
 pub(crate) fn clocks_apart(skew: ClockSkew) -> String {
     format!(
         "{skew}: synchronize both (NTP); nothing is deleted by its age until they are within {} s",
@@ -151,7 +149,7 @@ impl Health for ProcessHealth {
         found.extend(self.not_reloaded.lock().clone());
         found.extend(self.few_descriptors.clone().map(|why| ("descriptors", why)));
         if let Some(queue) = &self.queue {
-            // Kubernetes gives a probe a second, and a Redis that is frozen answers nothing.
+            // Kubernetes gives a probe one second, and a frozen Redis doesn't answer.
             let fault = match timeout(PING, queue.ping()).await {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),

@@ -1,4 +1,4 @@
-//! The settings' TARSy as enqueue and the API see it. Decides nothing: what is fetched and when is history's.
+//! Connects the TARSy of the settings to enqueue and the API.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::history::imports::HistoryOptions;
 use crate::history::on_demand::{FetchOutcome, OnDemand, OnDemandError};
 use crate::history::tarsy::Address;
 
-/// After how long a silence another process takes an import over. The same in all processes, whatever lease a worker has.
+/// Silence after which another process takes over an import. The same in all processes, whatever the leases of workers.
 const IMPORT_SILENCE: Duration = Duration::from_secs(12);
 
-/// How a TARSy is reached, as the settings say; its requests are tried again as judge calls are.
+/// Returns the options of the TARSy client. Its requests are retried like judge calls.
 pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> {
     let history = &settings.history;
     let base = match history.base_url.as_str() {
@@ -37,7 +37,7 @@ pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> 
     })
 }
 
-/// The TARSy that unknown sessions come from.
+/// Source of unknown sessions: the configured TARSy.
 pub(super) struct FromHistory(pub(super) OnDemand);
 
 #[async_trait]

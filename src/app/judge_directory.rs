@@ -1,17 +1,15 @@
-//! What estimates may know of judges: prices, limits, and how large a question would be. Asks nobody.
+//! Facts about judges for estimates, from configuration: prices, limits, and prompt sizes.
 
 use crate::enqueue::{JudgeDirectory, JudgeFacts};
 use crate::judge::{Nonce, Providers};
 use crate::score::{Criteria, Scorable};
 
-/// Tokens of a reply about a session while none was seen.
+/// Assumed tokens of a reply about a session without earlier replies.
 const REPLY: f64 = 900.0;
-/// The same of the simulated judge.
 const SIMULATED_REPLY: f64 = 260.0;
-/// How the simulated judge counts: bytes to a token.
+/// Bytes per token of the simulated judge.
 const SIMULATED_BYTES: u64 = 4;
 
-/// The judges of `llm_providers.yaml`.
 pub(super) struct FileDirectory(pub(super) Providers);
 
 impl JudgeDirectory for FileDirectory {

@@ -1,7 +1,7 @@
-//! What the process counts, in Prometheus' text format: names, help and buckets of everything that is counted anywhere, and
-//! judge calls by outcome, latency, tokens and cost (here, where every call passes on its way into the call log).
+//! Metrics of the process in Prometheus' text format: names, help and buckets of all metrics, and the counts of judge calls, taken where
+//! calls enter the call log.
 //!
-//! `docs/operate.md` lists the same names; a test holds the two together.
+//! `docs/operate.md` lists the same names, and a test compares them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,13 +14,13 @@ use crate::api::Metrics;
 use crate::judge::{CacheKey, CallLog, CallRecord};
 use crate::store::Store;
 
-/// The recorder is the process's by the nature of the `metrics` crate; set once, at the first start.
+/// Global, as the `metrics` crate requires. Set once, at the first start.
 static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// So many judges have labels of their own; `entry:model` may be any of a provider's models. The rest is `other`.
+/// Maximum judges with separate labels, because `entry:model` can be any of a provider's models. Further judges are labelled `other`.
 const JUDGES: usize = 100;
 
-/// Counters, with what they count. Those without labels are 0 from the start.
+/// Counters with help texts. Those without labels start at 0.
 const COUNTERS: &[(&str, &str)] = &[
     (
         "gavel_judge_calls_total",
@@ -64,7 +64,6 @@ const UNLABELLED: &[&str] = &[
     "gavel_events_dropped_total",
 ];
 
-/// Gauges, with what they measure.
 const GAUGES: &[(&str, &str)] = &[
     ("gavel_build_info", "1; the label says which version runs."),
     (
@@ -86,7 +85,7 @@ const FAST_S: &[f64] = &[
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 
-/// Histograms, with what they measure and their buckets, seconds.
+/// Histograms with help texts and buckets in seconds.
 const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
     (
         "gavel_http_request_seconds",
@@ -119,7 +118,7 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
     ),
 ];
 
-/// Sets the process's recorder; a second call does nothing.
+/// Sets the global recorder. Further calls have no effect.
 pub(super) fn install() {
     RECORDER.get_or_init(|| {
         let recorder = match builder() {
@@ -169,7 +168,7 @@ fn describe() {
     metrics::gauge!("gavel_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
 }
 
-/// Renders what was counted, and how the store's connections are used now; `None` if the recorder could not be set.
+/// Returns the renderer of all metrics and of the store's connection use, or `None` if the recorder could not be set.
 pub(super) fn renderer(store: &Arc<Store>) -> Option<Metrics> {
     let handle = RECORDER.get()?.clone()?;
     let store = Arc::clone(store);
@@ -185,10 +184,8 @@ pub(super) fn renderer(store: &Arc<Store>) -> Option<Metrics> {
     }))
 }
 
-/// Counts each call, then hands it on.
 pub(super) struct MeteredCalls {
     log: Arc<dyn CallLog>,
-    /// The judges that have labels of their own.
     judges: Mutex<BTreeSet<String>>,
 }
 
@@ -224,7 +221,7 @@ impl CallLog for MeteredCalls {
         let judge = self.label(&call.judge);
         metrics::counter!("gavel_judge_calls_total", "judge" => judge.clone(), "outcome" => outcome)
             .increment(1);
-        // A reply that was collected from a provider's batch took no time that anybody waited.
+        // A reply collected from a provider batch has no latency.
         if !call.latency.is_zero() {
             metrics::histogram!("gavel_judge_call_seconds", "judge" => judge.clone())
                 .record(call.latency.as_secs_f64());
@@ -259,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_behind_the_first_hundred_share_a_label() {
+    fn judges_after_first_hundred_share_a_label() {
         let calls = MeteredCalls::new(Arc::new(Forgets));
         for n in 0..JUDGES {
             let name = format!("entry:model-{n}");
@@ -270,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_stands_in_the_document_with_its_type() {
+    fn rendered_metrics_have_types_and_docs() {
         let document = include_str!("../../docs/operate.md");
         let known = COUNTERS
             .iter()

@@ -1,5 +1,4 @@
-//! Opens what a process stands on, as its settings say: the store and its schema, the queue, and the options of gate and
-//! retries. Keeps nothing.
+//! Opens the resources of a process by its settings: store and schema, queue, and the options of gate and retries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use crate::redis_client::RedisClient;
 use crate::store::{Outage, Store, StoreError, StoreOptions};
 use crate::worker::{RetentionPeriods, WebhookOptions};
 
-/// Opens the store of a mode, as the settings name it; a fault names the address and the setting.
+/// Opens the store of a mode. An error names the address and the setting.
 pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppError> {
     let url = match mode {
         Mode::Embedded { data_dir } => format!("sqlite://{}", data_dir.join("gavel.db").display()),
@@ -100,15 +99,13 @@ pub(super) async fn migrate(store: &Store, migrations: Migrations) -> Result<(),
     }
 }
 
-/// The way to Redis, and what its keys begin with.
 #[derive(Clone)]
 pub(super) struct SharedRedis {
     pub(super) client: RedisClient,
-    /// The queue's name and the installation's id, so that two databases never share lanes or breakers.
+    /// Name of the queue and id of the installation, so that two databases share no lanes or breakers.
     namespace: String,
 }
 
-/// The way to Redis, in a mode that has one.
 pub(super) async fn open_redis(
     settings: &Settings,
     mode: &Mode,
@@ -149,7 +146,6 @@ pub(super) fn open_queue(
     Ok(Arc::new(queue))
 }
 
-/// The feed of events, and the stream that fills it where there is one.
 pub(super) fn open_events(redis: Option<&SharedRedis>) -> (Arc<Feed>, Option<RedisEvents>) {
     match redis {
         None => (Arc::new(Feed::new()), None),
@@ -160,7 +156,7 @@ pub(super) fn open_events(redis: Option<&SharedRedis>) -> (Arc<Feed>, Option<Red
     }
 }
 
-/// The gate, and what keeps it in step with those of other processes until `stop`.
+/// Opens the gate and starts its synchronization with the gates of other processes until `stop`.
 pub(super) fn open_gate(
     settings: &Settings,
     redis: Option<&SharedRedis>,
@@ -177,7 +173,7 @@ pub(super) fn open_gate(
     }
 }
 
-/// A process speaks to Redis four times a second, and may wait for one of its answers.
+/// A process calls Redis four times a second, and may have to wait for a response.
 const LEAST_GATE_LEASE: Duration = Duration::from_secs(2);
 
 fn gate_options(settings: &Settings, providers: &Providers) -> GateOptions {
@@ -210,7 +206,6 @@ pub(super) fn judge_check(providers: Providers) -> JudgeCheck {
     })
 }
 
-/// The caps as the API shows them.
 pub(super) fn spending_caps(caps: &Caps) -> SpendingCaps {
     let figures = |cap: Cap| SpendingCap {
         daily_usd: cap.daily_usd,
@@ -223,7 +218,6 @@ pub(super) fn spending_caps(caps: &Caps) -> SpendingCaps {
     }
 }
 
-/// Host and process: what people call a worker.
 pub(super) fn process_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())

@@ -1,4 +1,4 @@
-//! The parts of a process at work: the API, the worker with its own port, imports.
+//! Runs the parts of a process: the API, the worker with its health port, imports.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::history::imports::Whose;
 use crate::worker::{self, ProviderBatchOptions, WorkerOptions, WorkerParts};
 
 impl App {
-    /// Answers HTTP on `listener` until `stop.soft` and a little longer; open requests finish until `stop.hard`.
+    /// Serves HTTP on `listener` until `stop.soft` plus the drain delay. Open requests finish until `stop.hard`.
     pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
         let bind = listener
             .local_addr()
@@ -48,7 +48,7 @@ impl App {
         served
     }
 
-    /// How long the API goes on answering once it was told to stop. The one process of `up` has no balancer before it.
+    /// Returns the time for which a stopping API still answers. Zero for `up`, because it has no load balancer.
     pub fn answers_on(&self) -> Duration {
         match self.mode {
             Mode::Embedded { .. } => Duration::ZERO,
@@ -56,7 +56,7 @@ impl App {
         }
     }
 
-    /// Works on jobs until `stop.soft`, then drains until `stop.hard` or the drain timeout.
+    /// Runs jobs until `stop.soft`, then drains until `stop.hard` or the drain timeout.
     pub async fn work(&self, stop: Stop) -> Result<(), AppError> {
         let parts = WorkerParts {
             store: self.store.clone(),
@@ -93,7 +93,7 @@ impl App {
             .map_err(|error| AppError::Broken(error.to_string()))
     }
 
-    /// Answers on a worker's own port while `working` goes on: probes and metrics until the last result is recorded.
+    /// Serves probes and metrics on the worker's port while `working` runs, so until the last result is recorded.
     pub async fn with_worker_health<T>(
         &self,
         listener: Option<TcpListener>,
@@ -129,11 +129,10 @@ impl App {
         tokio::join!(working, answering).0
     }
 
-    /// Runs imports until `stop.soft`.
     pub async fn import(&self, whose: Whose, stop: Stop) -> Result<(), AppError> {
         tokio::select! {
             () = self.imports.clone().run(whose, stop.soft) => {}
-            // What is still in hand goes stale, and is taken over.
+            // Active imports become stale, and another process takes them over.
             () = stop.hard.cancelled() => {}
         }
         Ok(())

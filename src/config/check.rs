@@ -1,4 +1,4 @@
-//! What each value must be. A fault names the key as it was given, the value, what is wrong and what would be right.
+//! Validates values. An error has the key as it was given, the value, the problem and the remedy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use super::settings::{Settings, redacted_url};
 use crate::outbound;
 use crate::wire::{NewWebhook, WebhookFormat};
 
-/// Checks every value and answers all faults. Writes `localhost` in `bind` as the address that it means.
+/// Validates every value and returns all errors. Replaces `localhost` in `bind` by its address.
 pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) -> Vec<String> {
     if let Some(port) = settings.bind.strip_prefix("localhost:") {
         settings.bind = format!("127.0.0.1:{port}");
@@ -28,7 +28,7 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
     faults.found
 }
 
-/// What is wrong with a webhook: the field, and what would be right. Never holds the secret.
+/// Returns the errors of a webhook: field and remedy. Never contains the secret.
 pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
     let mut faults = Vec::new();
     let characters = new.name.chars().count();
@@ -83,7 +83,7 @@ fn webhooks(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-/// A value as it may be shown: passwords in addresses and whole tokens are left out.
+/// Returns a value for display, without passwords in URLs and without tokens.
 pub(super) fn shown(key: &str, value: &str) -> String {
     match key {
         "database.url" | "redis.url" | "history.base_url" | "agents.sql.url"
@@ -98,7 +98,6 @@ pub(super) fn shown(key: &str, value: &str) -> String {
     }
 }
 
-/// A value without secrets.
 pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
     match value {
         ValueKind::String(text) => shown(key, text).into(),
@@ -110,7 +109,7 @@ pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
         ValueKind::I64(number) => (*number).into(),
         ValueKind::U64(number) => (*number).into(),
         ValueKind::Float(number) => (*number).into(),
-        // A webhook: its secret and its address are shown nowhere.
+        // A webhook is shown by name only, because secret and URL are confidential.
         ValueKind::Table(table) => table
             .get("name")
             .map_or(Value::Null, |name| name.to_string().into()),
@@ -268,7 +267,6 @@ fn numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
         (
             "history.requests_per_second",
             settings.history.requests_per_second,
-            // 0 is as fast as it goes.
             if settings.history.requests_per_second == 0.0 {
                 0.0
             } else {
@@ -419,7 +417,7 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-/// Reads a network as `address/bits`, or an address alone.
+/// Parses a network `address/bits`, or a single address.
 pub fn parse_network(text: &str) -> Option<IpNet> {
     let text = text.trim();
     let address = || text.parse::<IpAddr>().ok().map(IpNet::from);

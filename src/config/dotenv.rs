@@ -1,12 +1,12 @@
-//! `.env` in the working folder. The real environment wins, and no line of the file is ever shown.
+//! Reads `.env` in the working folder. The real environment wins. Errors don't quote lines of the file.
 
 use std::path::Path;
 
 use super::load::ConfigError;
 
-/// Puts the variables of `.env` into the process's environment, but those that are there already. No file: nothing.
+/// Adds the variables of `.env` to the environment of the process unless they are set. A missing file is ignored.
 ///
-/// Call it before any thread runs: the environment belongs to the whole process.
+/// Must be called before any thread starts, because the environment is global.
 pub fn read_dotenv(path: &Path) -> Result<(), ConfigError> {
     match dotenvy::from_path(path) {
         Ok(()) => Ok(()),
@@ -28,6 +28,6 @@ fn line_number(path: &Path, faulty: &str) -> usize {
     let first = faulty.lines().next().unwrap_or_default().trim();
     1 + text
         .lines()
-        .position(|line| line.trim().ends_with(first)) // the parser may name the value alone
+        .position(|line| line.trim().ends_with(first)) // the parser may report only the value
         .unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! The two YAML files that settings name: the built-in copies, and the variables that may stand in them. Parses nothing.
+//! The two YAML files named by settings: the built-in copies, and the variables allowed in them.
 
 use super::settings::Settings;
 use crate::job::Kind;
 use crate::score::about;
 
-/// The criteria file of a kind: the path that the settings give it (empty: the built-in one), its name, and the built-in text.
+/// Returns the configured path of a kind's criteria file (empty: built-in), its name, and the built-in text.
 pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'static str) {
     let (name, built_in) = about(kind).built_in_criteria;
     let path = match kind.is_case() {
@@ -14,7 +14,7 @@ pub fn criteria_file(settings: &Settings, kind: Kind) -> (&str, &'static str, &'
     (path, name, built_in)
 }
 
-/// The variables that name judge and model in the built-in criteria file of a kind.
+/// Returns the variables for judge and model in the built-in criteria file of a kind.
 pub fn judge_variables(kind: Kind) -> [String; 2] {
     let prefix = match kind.is_case() {
         false => "SCORING".to_owned(),
@@ -23,11 +23,11 @@ pub fn judge_variables(kind: Kind) -> [String; 2] {
     ["PROVIDER", "MODEL"].map(|what| format!("{prefix}_LLM_{what}"))
 }
 
-/// The judges' file that is used where `llm_providers` is empty.
+/// Built-in judges' file, used if `llm_providers` is empty.
 pub const LLM_PROVIDERS: &str = include_str!("../../config/llm_providers.yaml");
 
-/// What `${NAME}` stands for in those files: `settings.substitutions`, then the environment, and for
-/// DEFAULT_LLM_PROVIDER the setting of that name.
+/// Returns the lookup of `${NAME}` in these files: `settings.substitutions`, then the environment. DEFAULT_LLM_PROVIDER is the setting of
+/// that name.
 pub fn env_with_default(
     settings: &Settings,
 ) -> impl Fn(&str) -> Option<String> + Send + Sync + 'static {
@@ -38,7 +38,7 @@ pub fn env_with_default(
             return Some(value.clone());
         }
         if name == "DEFAULT_LLM_PROVIDER" {
-            // The setting has seen the environment already, flags and GAVEL_DEFAULT_LLM_PROVIDER included.
+            // The setting already includes the environment, flags and GAVEL_DEFAULT_LLM_PROVIDER.
             return Some(default_judge.clone());
         }
         std::env::var(name).ok()

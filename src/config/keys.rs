@@ -1,5 +1,4 @@
-//! The closed list of keys: what `default.toml` holds with a path for each kind's criteria, what shape each value has, and
-//! what each is called in the environment. Reads nothing but the embedded file.
+//! Closed list of setting keys: those in `default.toml` plus a path per kind's criteria, with their value shapes and environment variables.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +7,9 @@ use config::{Config, ConfigBuilder, ConfigError, FileFormat, Map, Source as _, V
 
 use crate::job::Kind;
 
-/// The embedded defaults, comments and all.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
-/// Variables that are read under a name of their own; the `GAVEL_` name of the key wins.
+/// Variables without the `GAVEL_` prefix. The prefixed name of the key wins.
 pub(super) const ALIASES: [(&str, &str); 4] = [
     ("DATABASE_URL", "database.url"),
     ("REDIS_URL", "redis.url"),
@@ -19,7 +17,8 @@ pub(super) const ALIASES: [(&str, &str); 4] = [
     ("RUST_LOG", "log.filter"),
 ];
 
-/// `GAVEL_` variables that are no setting: the client's, the settings file's, and one that criteria and judges may name.
+/// `GAVEL_` variables that aren't settings: those of the client, the path of the settings file, and one allowed in criteria and judges'
+/// files.
 pub(super) const OTHER_VARIABLES: [&str; 4] = [
     "GAVEL_CONFIG",
     "GAVEL_SERVER",
@@ -27,7 +26,6 @@ pub(super) const OTHER_VARIABLES: [&str; 4] = [
     "GAVEL_SIMULATED_URL",
 ];
 
-/// What a value looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Text,
@@ -38,11 +36,10 @@ pub(super) enum Shape {
     Tables,
 }
 
-/// The one list of tables; the defaults show it empty, as a list of texts would be.
+/// The only list of tables. In the defaults it is empty, so its type can't be derived.
 const TABLES: &str = "webhooks.endpoints";
 
 impl Shape {
-    /// How a value of this shape is described to somebody who gave another one.
     pub(super) fn described(self) -> &'static str {
         match self {
             Self::Text => "a text in quotes",
@@ -69,7 +66,6 @@ impl Shape {
         }
     }
 
-    /// Whether a value of a file has this shape.
     pub(super) fn fits(self, value: &ValueKind) -> bool {
         match (self, value) {
             (Self::List, ValueKind::Array(items)) => items
@@ -86,7 +82,7 @@ impl Shape {
         }
     }
 
-    /// Reads a text from the environment or the command line. Lists are separated by white space.
+    /// Parses a text of the environment or command line. Lists are separated by whitespace.
     pub(super) fn read(self, text: &str) -> Result<ValueKind, &'static str> {
         let text = text.trim();
         match self {
@@ -120,7 +116,7 @@ impl Shape {
     }
 }
 
-/// The lowest layer: every key with its default.
+/// Returns the lowest layer: every key with its default.
 pub(super) fn defaults() -> Result<ConfigBuilder<DefaultState>, ConfigError> {
     let mut layer = Config::builder();
     for kind in Kind::ALL.iter().filter(|kind| kind.is_case()) {
@@ -132,7 +128,7 @@ pub(super) fn defaults() -> Result<ConfigBuilder<DefaultState>, ConfigError> {
 pub(super) fn keys() -> BTreeMap<String, Shape> {
     let defaults = defaults()
         .and_then(|layer| layer.build()?.collect())
-        .unwrap_or_default(); // a test reads it: an embedded file can't be broken in one place only
+        .unwrap_or_default(); // a test parses the embedded file
     flatten(defaults)
         .into_iter()
         .filter_map(|(key, value)| match key.as_str() {
@@ -142,7 +138,7 @@ pub(super) fn keys() -> BTreeMap<String, Shape> {
         .collect()
 }
 
-/// Dotted paths and their values; a table that is empty is left out.
+/// Flattens tables to dotted paths. Empty tables are omitted.
 pub(super) fn flatten(table: Map<String, Value>) -> BTreeMap<String, ValueKind> {
     let mut leaves = BTreeMap::new();
     let mut open = vec![(String::new(), table)];
@@ -172,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_of_the_defaults_has_a_shape_and_a_variable_of_its_own() {
+    fn default_keys_have_shapes_and_unique_variables() {
         let keys = keys();
         assert!(keys.len() > 30, "{}", keys.len());
         assert_eq!(keys["worker.concurrency"], Shape::Whole);

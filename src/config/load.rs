@@ -1,5 +1,5 @@
-//! Settings in layers: flags > environment > the file named by `--config` > the embedded defaults. Every fault is
-//! found before anything starts, and named by the place that the value came from. Never prints a secret.
+//! Loads settings in layers: flags > environment > the file named by `--config` > embedded defaults. All errors are
+//! found before anything starts, with the origin of the value and without secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,47 +12,42 @@ use super::check;
 use super::keys::{ALIASES, OTHER_VARIABLES, Shape, defaults, flatten, keys, variable};
 use super::settings::{Settings, ShownSetting};
 
-/// Where settings come from, beside the defaults. Handed in, so that a test needs no environment of its own.
+/// Sources of settings in addition to the defaults. Passed in, so that tests don't depend on the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     pub flags: Vec<Flag>,
-    /// The environment, `.env` included. An empty variable counts as not set.
+    /// Environment with `.env`. An empty variable counts as unset.
     pub env: BTreeMap<String, String>,
-    /// The file named by `--config` or `GAVEL_CONFIG`.
+    /// File named by `--config` or `GAVEL_CONFIG`.
     pub file: Option<PathBuf>,
 }
 
-/// A flag of the command line that sets a key.
+/// Command line flag that sets a key.
 #[derive(Debug, Clone)]
 pub struct Flag {
-    /// As typed, e.g. `--bind`.
     pub flag: &'static str,
-    /// The key that it sets.
     pub key: &'static str,
     pub value: String,
 }
 
-/// What loading gave.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The settings, checked.
     pub settings: Settings,
-    /// What looks like a mistake but stops nothing; to be logged.
+    /// Likely mistakes, to be logged.
     pub warnings: Vec<String>,
-    /// Every key, in the order of their names, with where its value came from.
+    /// All keys in alphabetical order with the origin of their values.
     pub values: Vec<ShownSetting>,
 }
 
-/// Every fault that was found, one sentence each: the key, the value, what is wrong, and what would be right.
+/// All errors, one sentence each: key, value, error, remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .faults.join("\n"))]
 pub struct ConfigError {
-    /// At least one.
+    /// Not empty.
     pub faults: Vec<String>,
 }
 
 impl ConfigError {
-    /// A single fault.
     pub fn one(fault: impl Into<String>) -> Self {
         Self {
             faults: vec![fault.into()],
@@ -60,7 +55,7 @@ impl ConfigError {
     }
 }
 
-/// Which layer a value came from.
+/// Layer of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     Flag(&'static str),
@@ -70,7 +65,6 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Where it is set.
     fn place(&self) -> String {
         match self {
             Self::Flag(flag) => (*flag).to_owned(),
@@ -80,7 +74,7 @@ impl Origin {
         }
     }
 
-    /// The key as the person who set it knows it.
+    /// Returns the name under which the key was set in this layer.
     pub(super) fn name(&self, key: &str) -> String {
         match self {
             Self::Flag(flag) => format!("{flag} ({key})"),
@@ -91,7 +85,6 @@ impl Origin {
     }
 }
 
-/// Loads and checks the settings.
 pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     let keys = keys();
     let mut faults = Vec::new();
@@ -162,7 +155,7 @@ fn shown(table: Map<String, Value>, origin: &dyn Fn(&str) -> Origin) -> Vec<Show
         .collect()
 }
 
-/// The environment's values, the alias of a key before its `GAVEL_` name, so that the latter wins.
+/// Returns the values of the environment. The alias of a key comes before its `GAVEL_` name, so that the latter wins.
 fn from_environment(
     sources: &Sources,
     keys: &BTreeMap<String, Shape>,
@@ -240,7 +233,7 @@ fn read_file(
     Ok(values)
 }
 
-/// `GAVEL_` variables that nothing reads: probably a slip of the finger.
+/// Returns unknown `GAVEL_` variables, which are probably typos.
 fn unknown_variables(
     env: &BTreeMap<String, String>,
     keys: &BTreeMap<String, Shape>,
@@ -266,7 +259,7 @@ fn did_you_mean(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
-/// A parser's message without the lines that quote the file: they may hold a password.
+/// Removes quoted lines of the file from a parser message, because they may contain a password.
 fn without_excerpt(message: &str) -> String {
     message
         .lines()
@@ -282,7 +275,6 @@ fn without_excerpt(message: &str) -> String {
         .join(": ")
 }
 
-/// The line in which a TOML text sets a key, counted from 1.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut section = String::new();
     for (index, line) in text.lines().enumerate() {
@@ -307,7 +299,7 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
     None
 }
 
-/// A place in a file, as editors and terminals link it.
+/// File position in the format that editors and terminals link.
 struct FilePosition<'a>(&'a Path, Option<usize>);
 
 impl fmt::Display for FilePosition<'_> {
@@ -320,7 +312,6 @@ impl fmt::Display for FilePosition<'_> {
 }
 
 impl Settings {
-    /// The embedded defaults, without environment or file.
     pub fn defaults() -> Result<Self, ConfigError> {
         load(&Sources::default()).map(|loaded| loaded.settings)
     }

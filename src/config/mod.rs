@@ -1,4 +1,4 @@
-//! Settings and the files they name. Reads the environment and files, decides nothing.
+//! Settings and the files that they name.
 
 mod check;
 mod dotenv;

@@ -1,4 +1,4 @@
-//! The layers of settings, their faults, and what is never shown.
+//! Tests of the settings layers, their errors, and hidden secrets.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn faults_of(text: &str) -> String {
 }
 
 #[test]
-fn flags_win_over_the_environment_and_that_over_the_file_and_that_over_the_defaults() {
+fn flags_override_environment_file_and_defaults() {
     let (_dir, path) = file("[worker]\nconcurrency = 2\nmax_attempts = 2\nbulk_window = 2\n");
     let loaded = load(&Sources {
         flags: vec![Flag {
@@ -53,7 +53,7 @@ fn flags_win_over_the_environment_and_that_over_the_file_and_that_over_the_defau
 }
 
 #[test]
-fn every_shape_of_value_is_read_from_the_environment() {
+fn environment_supports_all_value_shapes() {
     let settings = load(&Sources {
         env: env(&[
             ("GAVEL_AUTH_TOKENS", "ci:read,enqueue:aaaa  ops:admin:bbbb"),
@@ -77,7 +77,7 @@ fn every_shape_of_value_is_read_from_the_environment() {
 }
 
 #[test]
-fn database_url_is_read_and_its_gavel_name_wins() {
+fn gavel_database_url_overrides_database_url() {
     let url = |pairs: &[(&str, &str)]| {
         let sources = Sources {
             env: env(pairs),
@@ -92,7 +92,7 @@ fn database_url_is_read_and_its_gavel_name_wins() {
 }
 
 #[test]
-fn an_unknown_key_is_named_with_its_line_and_the_key_that_was_meant() {
+fn unknown_key_reports_line_and_suggestion() {
     let fault = faults_of("bind = \"127.0.0.1:1\"\n\n[worker]\nconcurency = 4\n");
     assert!(
         fault.contains(
@@ -108,7 +108,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_key_that_was_meant() {
 }
 
 #[test]
-fn a_broken_file_is_named_with_its_line_and_never_quoted() {
+fn syntax_error_reports_line_without_excerpt() {
     let fault = faults_of("[database]\nurl = \"postgres://u:hunter2@h/db\nmax_connections = 1\n");
     assert!(fault.contains("gavel.toml: not TOML"), "{fault}");
     assert!(fault.contains("line 2"), "{fault}");
@@ -116,7 +116,7 @@ fn a_broken_file_is_named_with_its_line_and_never_quoted() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_refused_instead_of_being_bent() {
+fn rejects_values_of_wrong_type() {
     let fault = faults_of("[worker]\nconcurrency = \"16\"\n");
     assert!(
         fault.contains("gavel.toml:2: worker.concurrency has the wrong type; give a whole number"),
@@ -133,7 +133,7 @@ fn a_value_of_the_wrong_type_is_refused_instead_of_being_bent() {
 }
 
 #[test]
-fn every_fault_is_told_at_once_with_the_name_that_was_used() {
+fn reports_all_errors_with_the_given_names() {
     let (_dir, path) = file("[worker]\nlease_s = 0.1\n[judge]\nmax_retries = 99\n");
     let fault = load(&Sources {
         flags: vec![Flag {
@@ -167,7 +167,7 @@ fn every_fault_is_told_at_once_with_the_name_that_was_used() {
 }
 
 #[test]
-fn one_connection_to_postgres_is_enough() {
+fn accepts_single_postgres_connection() {
     let loaded = |most: &str| {
         load(&Sources {
             env: env(&[
@@ -188,7 +188,7 @@ fn one_connection_to_postgres_is_enough() {
 }
 
 #[test]
-fn an_unknown_variable_is_a_warning_with_the_name_that_was_meant() {
+fn unknown_variable_warns_with_suggestion() {
     let loaded = load(&Sources {
         env: env(&[
             ("GAVEL_WORKER_CONCURENCY", "4"),
@@ -208,7 +208,7 @@ fn an_unknown_variable_is_a_warning_with_the_name_that_was_meant() {
 }
 
 #[test]
-fn passwords_and_tokens_are_in_no_debug_print_and_no_fault() {
+fn debug_and_errors_hide_secrets() {
     let settings = load(&Sources {
         env: env(&[
             ("DATABASE_URL", "postgres://u:hunter2@h/db?password=hunter2"),
@@ -237,7 +237,7 @@ fn passwords_and_tokens_are_in_no_debug_print_and_no_fault() {
 }
 
 #[test]
-fn the_default_judge_of_the_yaml_files_is_the_setting_and_overrides_go_first() {
+fn default_judge_variable_uses_setting_and_overrides() {
     let mut settings = load(&Sources {
         env: env(&[("DEFAULT_LLM_PROVIDER", "anthropic-default")]),
         ..Sources::default()
@@ -257,7 +257,7 @@ fn the_default_judge_of_the_yaml_files_is_the_setting_and_overrides_go_first() {
 }
 
 #[test]
-fn a_broken_env_file_is_named_by_line_and_never_quoted() {
+fn dotenv_error_reports_line_without_excerpt() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(".env");
     std::fs::write(&path, "# keys\nOPENAI_API_KEY=a b hunter2\n").unwrap();
@@ -268,7 +268,7 @@ fn a_broken_env_file_is_named_by_line_and_never_quoted() {
 }
 
 #[test]
-fn webhooks_are_tables_of_a_file_or_a_list_of_a_variable_and_never_shown() {
+fn webhooks_from_file_or_variable_are_hidden() {
     let secret = crate::outbound::secret_of(&[7; 32]);
     let text = format!(
         "[[webhooks.endpoints]]\nname = \"ops\"\nurl = \"https://hooks.example.com/a-path\"\nsecret = \"{secret}\"\nevents = [\"job.failed\"]\n\n\

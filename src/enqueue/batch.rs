@@ -1,7 +1,7 @@
-//! Asking for many scores at once: all items are checked before the first is stored, and stored before the first runs.
+//! Enqueues a batch of items. All items are validated before the first is stored, and all are stored before the first runs.
 //!
-//! The items are read twice, so that none of them is kept in memory but for its name: once to be checked, once to be stored. Never leaves
-//! half of a batch: what a process that died had stored is removed by `rescue`, and nothing of it ever ran.
+//! The items are read twice, once for validation and once for storage, so that only their ids stay in memory. If the process dies in
+//! between, `rescue` removes the partial batch.
 
 mod plan;
 
@@ -19,63 +19,57 @@ use crate::queue::Push;
 use crate::store::{BatchRow, DueJob, Moved, NewBatch, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
 
-/// How many items are pushed at once, as many as lie in the queue by default; `rescue` pushes the rest as there is room.
+/// Items pushed at once; equal to the default bulk window. `rescue` pushes the others as the queue has room.
 const PUSHED: u32 = 10_000;
 
-/// A request to score many items of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreBatch {
     pub kind: Kind,
-    /// What its maker calls it.
     pub name: Option<String>,
-    /// It is paused once its calls cost this, USD.
+    /// The batch is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
-    /// Written into each payload that names none; for kinds whose payload has one.
+    /// Added to each payload without a threshold, for kinds that have one.
     pub threshold: Option<f64>,
-    /// The criteria asked for; `None`: the current ones.
+    /// `None`: the current criteria.
     pub criteria_hash: Option<String>,
     pub priority: Priority,
     /// Whether cached replies are skipped.
     pub force: Force,
     pub triggered_by: Requester,
-    /// What the batch is called, and whether an earlier try of the same request may have made it.
+    /// Id of the batch, and whether an earlier attempt of the same request may have created it.
     pub new_id: NewId,
 }
 
-/// One item of a batch, as its file has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Where it stands in its file, as people count.
+    /// Line in the file, from 1.
     pub line: u64,
     pub payload: Value,
 }
 
-/// Why an item, or the file, can't be taken.
+/// Validation error of an item or of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemFault {
-    /// Where the item stands, as in [`Item::line`]; `None`: the file as a whole.
+    /// Line as in [`Item::line`]; `None`: the whole file.
     pub line: Option<u64>,
-    /// The column, or the JSON pointer of a field.
+    /// Column, or JSON pointer of a field.
     pub field: Option<String>,
-    /// What is wrong, and the remedy.
     pub message: String,
 }
 
-/// The items of a file, in its order.
 pub type ItemStream = Box<dyn Iterator<Item = Result<Item, ItemFault>> + Send>;
-/// Opens the file from its beginning; called twice.
+/// Opens the file at its start; called twice.
 pub type OpenItems = Arc<dyn Fn() -> Result<ItemStream, ItemFault> + Send + Sync>;
 
-/// Why a batch was not accepted. Nothing of it is left.
+/// Error of a rejected batch. Nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// Items can't be taken; the first 20 faults.
+    /// Invalid items; the first 20 errors.
     #[error("{} of the items can't be taken", .0.len())]
     Items(Vec<ItemFault>),
-    /// The request as a whole.
     #[error(transparent)]
     Enqueue(#[from] EnqueueError),
-    /// Storing the items took so long that the batch was given up, or the reader broke off.
+    /// Storing the items took too long, or reading them failed.
     #[error("{0}")]
     Broken(&'static str),
 }
@@ -87,10 +81,8 @@ impl From<StoreError> for BatchError {
 }
 
 impl Enqueue {
-    /// Asks for the scores of all items of a file, or of none: answers the batch, which runs.
-    ///
-    /// # Errors
-    /// `Items` with up to 20 faults; those of [`Enqueue::pin`]; `Broken` when storing took too long.
+    /// Creates and starts a batch of all items of a file, or fails without storing any. Errors: `Items` with up to 20 errors; those of
+    /// [`Enqueue::pin`]; `Broken` if storing took too long.
     pub async fn batch(
         self: &Arc<Self>,
         request: ScoreBatch,
@@ -103,7 +95,7 @@ impl Enqueue {
             if batch.state != BatchState::Expanding {
                 return Ok(batch);
             }
-            // The process that began it died with its key.
+            // An earlier attempt died before it finished.
             self.store.batches().remove_expanding(batch_id).await?;
         }
         let pinned = self
@@ -150,13 +142,12 @@ impl Enqueue {
         }
     }
 
-    /// Tells of a new batch and pushes its first items.
     pub(super) async fn begun(&self, batch: &BatchRow) {
         self.tell_batch(EventType::BatchCreated, batch);
         self.push_batch(batch.batch_id).await;
     }
 
-    /// Pushes the first queued items of a batch; without a queue or a database `rescue` does.
+    /// Pushes the first queued items of a batch. If the queue or the database is unavailable, `rescue` does it later.
     pub async fn push_batch(&self, batch_id: Uuid) {
         match self.store.batches().first_items(batch_id, PUSHED).await {
             Ok(items) => self.push_due(&items),
@@ -164,10 +155,8 @@ impl Enqueue {
         }
     }
 
-    /// Queues the failed items of a batch again, in groups, and pushes them. Answers how many, and what the batch is now.
-    ///
-    /// # Errors
-    /// `Unavailable` when the database is away: some may be queued again, and another call goes on from there.
+    /// Requeues the failed items of a batch in groups and pushes them. Returns the batch and the number of items. Errors: `Unavailable` if
+    /// the database is; some items may be requeued already, and the next call continues from there.
     pub async fn retry_batch(&self, batch_id: Uuid) -> Result<(Moved, u64), StoreError> {
         let before = self.clock.now();
         let (mut queued, mut last) = (0, None);
@@ -182,7 +171,7 @@ impl Enqueue {
             queued += items.len() as u64;
             let done = items.is_empty();
             let moved = match (last.take(), moved) {
-                // Nothing is left to be queued again, which is no refusal of what was.
+                // The last group was empty, but earlier groups were requeued, so the call succeeded.
                 (Some(Moved::Now(_)), Moved::Already(batch) | Moved::Refused(batch)) => {
                     Moved::Now(batch)
                 }
@@ -195,7 +184,6 @@ impl Enqueue {
         }
     }
 
-    /// Tells what became of a batch.
     pub fn tell_batch(&self, event: EventType, batch: &BatchRow) {
         let now = self.clock.now();
         let event = Event::of_batch(event, batch.batch_id, batch.kind, now);
@@ -217,7 +205,7 @@ impl Enqueue {
         }
     }
 
-    /// Why these sessions can't be scored as items, each by its line.
+    /// Returns the errors of sessions that can't be scored as items, with their lines.
     async fn session_faults(&self, items: &[Ready]) -> Result<Vec<ItemFault>, BatchError> {
         let ids: Vec<Uuid> = items
             .iter()

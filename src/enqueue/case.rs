@@ -1,4 +1,4 @@
-//! Asking for the score of a case: a payload that is all there is, so that nothing but its own faults stands in its way.
+//! Enqueues the score of a case. Its payload is complete, so only an invalid payload can be rejected.
 
 use serde_json::Value;
 
@@ -8,29 +8,25 @@ use crate::job::{BatchPlace, Job, JobOptions, Kind, NewJob, Payload};
 use crate::memory::{JsonShape, blocking};
 use crate::score::read_case;
 
-/// A request to score a case of any kind but `session`.
+/// Request to score a case of any kind except `session`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreCase {
     pub kind: Kind,
     pub payload: Value,
     pub options: JobOptions,
-    /// What the new job is called.
     pub new_id: NewId,
-    /// The batch that it is an item of.
     pub batch: Option<BatchPlace>,
 }
 
-/// Criteria that a request goes by: found, stored, and their judge known.
+/// Criteria of a request, stored, with their judge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pinned {
     pub kind: Kind,
     /// 64 hex digits.
     pub hash: String,
-    /// The judge that they name.
     pub judge: String,
 }
 
-/// A payload that is good, and what a job needs to know of it.
 struct Checked {
     payload: Payload,
     needs_judge: bool,
@@ -47,10 +43,8 @@ fn check(kind: Kind, payload: Value) -> Result<Checked, EnqueueError> {
 }
 
 impl Enqueue {
-    /// Pins the criteria of a kind: those of `hash`, else the current ones.
-    ///
-    /// # Errors
-    /// `UnknownCriteria`, `CriteriaOfOtherKind`, `Disabled`, `Store`.
+    /// Pins the criteria of a kind: those with `hash`, or the current ones. Errors: `UnknownCriteria`,
+    /// `CriteriaOfOtherKind`, `Disabled`, `Store`.
     pub async fn pin(&self, kind: Kind, hash: Option<&str>) -> Result<Pinned, EnqueueError> {
         let current = self.current_criteria_of(kind);
         if !current.enabled {
@@ -65,10 +59,8 @@ impl Enqueue {
         })
     }
 
-    /// The job that a request makes under pinned criteria, checked and not yet inserted.
-    ///
-    /// # Errors
-    /// `BadPayload`, `UnknownModel`, `JudgeNotConfigured`.
+    /// Validates a request and returns its job under pinned criteria. Doesn't insert it. Errors: `BadPayload`,
+    /// `UnknownModel`, `JudgeNotConfigured`.
     pub fn case_job(
         &self,
         mut request: ScoreCase,
@@ -78,7 +70,6 @@ impl Enqueue {
         self.checked_job(request, checked, pinned)
     }
 
-    /// The job of a payload that was checked.
     fn checked_job(
         &self,
         request: ScoreCase,
@@ -87,7 +78,7 @@ impl Enqueue {
     ) -> Result<NewJob, EnqueueError> {
         let judge = match (checked.needs_judge, checked.model.as_deref()) {
             (true, model) => Some(self.judge_for(model, &pinned.judge)?),
-            // Whether a name is good doesn't hang on what the queries are.
+            // The name is validated even if the queries need no judge.
             (false, Some(model)) => self.judge_for(Some(model), &pinned.judge).map(|_| None)?,
             (false, None) => None,
         };
@@ -101,10 +92,8 @@ impl Enqueue {
         })
     }
 
-    /// Asks for a case's score: a new job, or the one that an earlier try of the same request made.
-    ///
-    /// # Errors
-    /// Those of [`Enqueue::pin`] and [`Enqueue::case_job`].
+    /// Inserts a job for a case, or returns the job of an earlier attempt of the same request. Errors: those of
+    /// [`Enqueue::pin`] and [`Enqueue::case_job`].
     pub async fn score_case(
         &self,
         mut request: ScoreCase,
@@ -122,7 +111,7 @@ impl Enqueue {
             true => blocking(move || check(kind, payload)).await,
         };
         let new = self.checked_job(request, checked?, &pinned)?;
-        // Nothing else is active for a payload: it is new, or it is this very job.
+        // No other job can be active for a payload: it is new, or it is this job.
         self.store.jobs().accept(new.clone()).await?;
         let job = Job::from(new);
         self.announce(EventType::JobQueued, &job);
@@ -130,7 +119,7 @@ impl Enqueue {
         Ok(job)
     }
 
-    /// The judge of a case: the one that it names by itself or by a model, else that of the criteria.
+    /// Returns the judge of a case: named directly or by a model, otherwise that of the criteria.
     fn judge_for(&self, model: Option<&str>, default: &str) -> Result<String, EnqueueError> {
         let Some(model) = model else {
             self.check_judge(default)

@@ -1,4 +1,4 @@
-//! The criteria that are current, one definition for each kind, and those that requests name.
+//! Current criteria, one definition per kind, and definitions named by requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -11,39 +11,34 @@ use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, StoreError};
 
-/// The definitions of the files that a process loaded.
+/// Definitions of the criteria files of a process.
 #[derive(Debug, Clone)]
 pub struct CurrentCriteria(BTreeMap<Kind, Arc<Criteria>>);
 
 impl CurrentCriteria {
-    /// Takes a definition for each kind.
-    ///
-    /// # Errors
-    /// That of `read`.
+    /// Reads one definition per kind. Errors: that of `read`.
     pub fn read<E>(read: impl Fn(Kind) -> Result<Arc<Criteria>, E>) -> Result<Self, E> {
         let each = Kind::ALL.iter().map(|kind| Ok((*kind, read(*kind)?)));
         each.collect::<Result<_, E>>().map(Self)
     }
 
-    /// The definition of a kind.
     pub fn for_kind(&self, kind: Kind) -> &Arc<Criteria> {
         &self.0[&kind]
     }
 }
 
-/// The current definitions, and what is known of stored ones.
+/// Current definitions, and a cache of stored ones.
 pub(super) struct Definitions {
-    /// Those of the files.
     files: RwLock<CurrentCriteria>,
-    /// Those that somebody made current instead.
+    /// Versions that a user made current instead.
     chosen: RwLock<BTreeMap<Kind, Arc<Criteria>>>,
-    /// Whether what was made current is followed only if its judge is simulated, or only if it is not.
+    /// Restricts the chosen versions to simulated judges (`true`) or real judges (`false`).
     only_simulated: OnceLock<bool>,
-    /// The kind and the judge of each stored definition that was asked for; definitions never change.
+    /// Kind and judge of each stored definition that was requested. Definitions are immutable.
     stored: RwLock<BTreeMap<String, (Kind, String)>>,
-    /// Chosen ones that can't be read here, which was said.
+    /// Chosen versions that can't be read here; logged once.
     unread: RwLock<BTreeSet<String>>,
-    /// Held while choices are read and taken over, so that an older look never follows a newer one.
+    /// Locked while choices are loaded, so that an older read can't replace a newer one.
     looking: Mutex<()>,
 }
 
@@ -73,25 +68,23 @@ fn other_sort(judge: String) -> JudgeProblem {
 }
 
 impl Enqueue {
-    /// The criteria that new requests to score a session get.
     pub fn current_criteria(&self) -> Arc<Criteria> {
         self.current_criteria_of(Kind::Session)
     }
 
-    /// The criteria that new requests of a kind get.
     pub fn current_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
         let files = self.file_criteria_of(kind);
-        // Whoever turns scoring off in the files turns it off whatever was chosen.
+        // Scoring disabled in the files stays disabled, whatever version is chosen.
         let chosen = self.definitions.chosen.read().get(&kind).cloned();
         chosen.filter(|_| files.enabled).unwrap_or(files)
     }
 
-    /// The criteria of the file of a kind, which are current unless somebody made others so.
+    /// Returns the criteria of the file of a kind. They are current unless a user made other ones current.
     pub fn file_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
         self.definitions.files.read().for_kind(kind).clone()
     }
 
-    /// The kinds whose file isn't current, as somebody made another version so: the file's and that one.
+    /// Returns, for each kind whose file isn't current, the file's criteria and the chosen ones.
     pub fn overruled(&self) -> impl Iterator<Item = (Arc<Criteria>, Arc<Criteria>)> {
         let both = |kind: &Kind| {
             (
@@ -103,19 +96,18 @@ impl Enqueue {
         each.filter(|(file, current)| file.hash != current.hash)
     }
 
-    /// Replaces the criteria of the files of all kinds (a reload). What somebody made current stays so.
+    /// Replaces the criteria of all files (a reload). Chosen versions stay current.
     pub fn set_current(&self, criteria: CurrentCriteria) {
         *self.definitions.files.write() = criteria;
     }
 
-    /// Replaces the criteria of the file of the kind that they are for.
     pub fn set_current_criteria(&self, criteria: Arc<Criteria>) {
         let mut files = self.definitions.files.write();
         files.0.insert(criteria.kind, criteria);
     }
 
-    /// Makes a stored version current for all processes, or leaves it to the files again where theirs is named. The other processes
-    /// take it over within seconds.
+    /// Makes a stored version current in all processes. Naming the file's version removes the choice. Other processes follow within
+    /// seconds.
     pub async fn make_current(
         &self,
         (kind, hash): (Kind, &str),
@@ -123,7 +115,7 @@ impl Enqueue {
     ) -> Result<(), EnqueueError> {
         let (file, now) = (self.file_criteria_of(kind), self.clock.now());
         let is_of_file = file.hash.0 == hash;
-        // So that there is a way back.
+        // Stored so that a user can select the file's version again.
         self.store.criteria().put(&file, now).await?;
         let judge = self.judge_of(hash, &self.current_criteria_of(kind)).await?;
         (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
@@ -140,19 +132,19 @@ impl Enqueue {
         Ok(self.take_over_choices().await?)
     }
 
-    /// From now on no criteria are current here whose judge is of the other sort, whatever is made so.
+    /// Ignores chosen versions whose judge isn't simulated (`true`) or is (`false`) from now on.
     pub fn follow_only(&self, simulated: bool) {
         let _said_once = self.definitions.only_simulated.set(simulated);
     }
 
     fn is_followed(&self, judge: &str) -> bool {
         let only = self.definitions.only_simulated.get();
-        // A judge that can't be asked is of neither sort.
+        // A judge that isn't configured matches neither.
         let facts = || self.directory.facts(judge);
         only.is_none_or(|simulated| facts().is_some_and(|of| of.simulated == *simulated))
     }
 
-    /// Whether a judge can be asked. Where criteria that somebody made current name it, no setting names another one.
+    /// Checks that a judge is configured. If chosen criteria name it, the error suggests no setting.
     pub fn check_judge(&self, name: &str) -> Result<(), JudgeProblem> {
         (self.judges)(name).map_err(|problem| {
             let mut overruled = self.overruled();
@@ -170,7 +162,7 @@ impl Enqueue {
         })
     }
 
-    /// Takes over what was made current, here or elsewhere. A version that can't be read here leaves its kind as it is.
+    /// Loads the chosen versions. If a version can't be read here, its kind stays unchanged.
     pub async fn take_over_choices(&self) -> Result<(), StoreError> {
         let _looking = self.definitions.looking.lock().await;
         let mut chosen = BTreeMap::new();
@@ -178,7 +170,7 @@ impl Enqueue {
             let Some(hash) = choice.criteria_hash else {
                 continue;
             };
-            // The file's version is listed, and can be made current again.
+            // The file's version must be stored so that it can be made current again.
             let file = self.file_criteria_of(choice.kind);
             if !self.definitions.stored.read().contains_key(&file.hash.0) {
                 self.keep(&file).await?;
@@ -214,7 +206,6 @@ impl Enqueue {
         Criteria::from_value(&content).map_err(|error| unexpected(error.to_string()))
     }
 
-    /// The kinds whose current criteria name this judge.
     pub fn kinds_of(&self, judge: &str) -> Vec<Kind> {
         let kinds = Kind::ALL.iter().copied();
         kinds
@@ -222,7 +213,7 @@ impl Enqueue {
             .collect()
     }
 
-    /// The judge that a stored definition names, if it is of the current one's kind. The current one is stored on its first use.
+    /// Returns the judge of a stored definition if it has the kind of `current`. Stores the current definition on first use.
     pub(super) async fn judge_of(
         &self,
         hash: &str,
@@ -243,7 +234,7 @@ impl Enqueue {
         Ok(judge)
     }
 
-    /// Stores a definition, and remembers its kind and judge.
+    /// Stores a definition and caches its kind and judge.
     async fn keep(&self, criteria: &Criteria) -> Result<(Kind, String), StoreError> {
         let now = self.clock.now();
         self.store.criteria().put(criteria, now).await?;

@@ -1,5 +1,5 @@
-//! What to do with a request to score a session: the table of POST `/api/v1/scoring/sessions/{id}/score` as a pure
-//! function of (what the store says, what is asked). Reads nothing and changes nothing.
+//! Decides on a request to score a session: the table of POST `/api/v1/scoring/sessions/{id}/score` as a pure function of the stored state
+//! and the request.
 
 use uuid::Uuid;
 
@@ -7,7 +7,6 @@ use super::ScoreSession;
 use crate::job::{Force, Job, JobState};
 use crate::store::ScoringFacts;
 
-/// What to do with a request, given what the store says.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     Scored(Uuid),
@@ -17,8 +16,8 @@ pub(super) enum Decision {
     New,
 }
 
-/// The table of POST `/api/v1/scoring/sessions/{id}/score`, after the rows that refuse the subject; the first row that fits answers.
-/// `simulates`: whether the judge that would be asked is simulated, too. A simulated score doesn't stand for a real one.
+/// Applies the table of POST `/api/v1/scoring/sessions/{id}/score`, after the rows that reject the session. The first matching row wins.
+/// `simulates`: whether the judge is simulated. A simulated score doesn't replace a real one.
 pub(super) fn decide(
     facts: &ScoringFacts,
     request: &ScoreSession,
@@ -46,7 +45,7 @@ pub(super) fn decide(
         (JobState::Queued | JobState::Waiting, _) => Decision::Raise(job),
         (JobState::Running, Force::AsIs) => Decision::Running(job),
         (JobState::Running, Force::Yes) => Decision::InProgress(job),
-        // An active job is never terminal: the row changed under us, so look again as if there were none.
+        // An active job isn't terminal: its row changed after the read, so treat it as absent.
         (JobState::Succeeded | JobState::Failed | JobState::Cancelled, _) => Decision::New,
     }
 }
@@ -80,7 +79,7 @@ mod tests {
         }
     }
 
-    /// (score under, active job, asked for, force) -> the name of the decision.
+    /// (score under, active job, requested, force) -> name of the decision.
     fn decided(
         scored_under: Option<&str>,
         active: Option<(JobState, &str)>,
@@ -114,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_row_of_the_table_that_fits_decides() {
+    fn first_matching_row_decides() {
         use Force::{AsIs, Yes};
         use JobState::{Queued, Running, Waiting};
         let cases = [
             (None, None, None, AsIs, "new"),
             (None, None, Some(OTHER), Yes, "new"),
-            // A score answers, unless it is of other criteria than asked for, or skipped.
+            // A score is returned, unless it has other criteria than requested or is to be skipped.
             (Some(CURRENT), None, None, AsIs, "scored"),
             (Some(OTHER), None, None, AsIs, "scored"),
             (Some(OTHER), None, Some(OTHER), AsIs, "scored"),
@@ -133,7 +132,7 @@ mod tests {
                 AsIs,
                 "scored",
             ),
-            // A job under other criteria than asked for stands in the way, whatever its state.
+            // A job under other criteria blocks the request in any state.
             (None, Some((Queued, OTHER)), None, AsIs, "in progress"),
             (
                 None,
@@ -149,7 +148,7 @@ mod tests {
                 Yes,
                 "in progress",
             ),
-            // One that hasn't begun is raised, one that runs is answered, unless its result is to be skipped.
+            // A job that hasn't started is raised and a running one returned, unless its result is to be skipped.
             (None, Some((Queued, CURRENT)), None, AsIs, "raise"),
             (None, Some((Waiting, CURRENT)), None, AsIs, "raise"),
             (None, Some((Queued, CURRENT)), None, Yes, "raise"),
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_score_stands_only_where_a_simulated_judge_would_be_asked() {
+    fn simulated_score_counts_only_for_simulated_judge() {
         let facts = ScoringFacts {
             status: SessionStatus::Completed,
             has_conversation: true,
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_ended_meanwhile_is_as_good_as_none() {
+    fn ended_job_is_ignored() {
         for state in [JobState::Succeeded, JobState::Failed, JobState::Cancelled] {
             assert_eq!(
                 decided(None, Some((state, CURRENT)), None, Force::AsIs),

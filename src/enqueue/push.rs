@@ -1,4 +1,4 @@
-//! After the commit: who is told, and the task that pushes. A push is a hint: what gets lost, `rescue` pushes again.
+//! Announces committed jobs and pushes their ids. `rescue` pushes lost ids again.
 
 use std::sync::Arc;
 
@@ -10,10 +10,9 @@ use crate::events::{Event, EventType};
 use crate::job::{Job, JobState};
 use crate::queue::{Push, Queue};
 
-/// How many ids go into one push.
 const PUSH_GROUP: usize = 500;
 
-/// Pushes what was committed, in groups of what gathered meanwhile.
+/// Pushes committed ids, in groups of the ids queued so far.
 pub(super) async fn push_committed(
     queue: Arc<dyn Queue>,
     mut waiting: mpsc::Receiver<Push>,
@@ -39,7 +38,7 @@ pub(super) async fn push_committed(
                 tracing::error!(%error, "ids can't be pushed; workers find their jobs in the database");
             }
             if shutdown.is_cancelled() {
-                // What is left would hold up the shutdown, a timeout for each group.
+                // The remaining groups would delay the shutdown by a timeout each.
                 return;
             }
         }
@@ -54,7 +53,8 @@ impl Enqueue {
         self.events.announce(event);
     }
 
-    /// Hands an id to the pushing task. A full channel means that the queue is slow or away: `rescue` pushes it later.
+    /// Sends an id to the push task. A full channel means that the queue is slow or unavailable: `rescue` pushes the id
+    /// later.
     pub(super) fn push(&self, job: &Job) {
         let push = Push {
             id: job.job_id,

@@ -1,4 +1,4 @@
-//! A request to score a session, and what comes of it.
+//! Request to score a session, and its result.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -6,12 +6,12 @@ use uuid::Uuid;
 use crate::job::{Job, JobId, JobOptions};
 use crate::wire::SessionStatus;
 
-/// The id of the job that a request may make.
+/// Id of the job that a request may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewId {
     Any,
     Reserved(JobId),
-    /// This one, which an earlier try of the same request may have used: then that job is the answer.
+    /// This id. If an earlier attempt of the same request used it, its job is returned.
     Repeated(JobId),
 }
 
@@ -24,23 +24,18 @@ impl NewId {
     }
 }
 
-/// A request to score a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreSession {
     pub session_id: Uuid,
-    /// The criteria asked for; `None`: the current ones.
+    /// `None`: the current criteria.
     pub criteria_hash: Option<String>,
     pub options: JobOptions,
-    /// What a new job is called.
     pub new_id: NewId,
 }
 
-/// What came of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Enqueued {
-    /// A score exists and is what was asked for: its id.
     Scored(Uuid),
-    /// A job is active, new or older.
     Job(Box<Job>),
 }
 
@@ -50,16 +45,14 @@ impl From<Job> for Enqueued {
     }
 }
 
-/// Which ended sessions are scored.
+/// Statuses in which ended sessions are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScorableStatus {
     Ended,
-    /// Those that ended `completed`.
     Completed,
 }
 
 impl ScorableStatus {
-    /// Whether a session in this status is scored.
     #[must_use]
     pub fn takes(self, status: SessionStatus) -> bool {
         match self {
@@ -68,7 +61,6 @@ impl ScorableStatus {
         }
     }
 
-    /// Those in which a session is scored.
     pub(super) fn statuses(self) -> Vec<SessionStatus> {
         let all = SessionStatus::ALL.iter().copied();
         all.filter(|status| self.takes(*status)).collect()

@@ -1,8 +1,7 @@
-//! Asking for the scores of a backlog: the sessions that a filter finds, as a batch that expands a step at a time.
+//! Enqueues the scores of a backlog: the sessions matched by a filter, as a batch that expands in steps.
 //!
-//! The request is one transaction that stores what was asked; the sessions are found by steps behind it, the first of them
-//! here, the others by the worker that leads. [`Enqueue::plan_rescore`] answers what it would come to, and stores
-//! nothing.
+//! One transaction stores the request. Steps then select the sessions: the first steps here, the others in the leading worker.
+//! [`Enqueue::plan_rescore`] returns a plan without storing anything.
 
 mod estimate;
 mod judge_facts;
@@ -24,49 +23,43 @@ use crate::store::{
 };
 use crate::wire::{BatchOrigin, Sample, Scored};
 
-/// About how many jobs a step makes that the client waits for.
+/// Approximate number of jobs of a step that the client waits for.
 const FIRST_STEP: u32 = 250;
-/// How many steps it waits for at most, as long as they find nothing.
+/// Maximum number of steps that it waits for while they find no sessions.
 const FIRST_STEPS: usize = 8;
-/// How many sessions are classified at once where nothing is stored.
+/// Sessions classified at once if nothing is stored.
 const PAGE: u32 = 5_000;
 
-/// A request to score the sessions that a filter finds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rescore {
-    /// What its maker calls it.
     pub name: Option<String>,
-    /// Which sessions; `ids` are named if there are any.
+    /// Selected sessions. `ids`, if not empty, were named in the request.
     pub filter: SessionFilter,
-    /// The criteria asked for; `None`: the current ones.
+    /// `None`: the current criteria.
     pub criteria_hash: Option<String>,
-    /// Why they are judged.
     pub purpose: Purpose,
     /// Whether existing scores and cached replies are skipped.
     pub force: Force,
-    /// Sessions at most, the newest first; named or sampled ones in the order of their ids.
+    /// Maximum sessions, the newest first; named or sampled ones in the order of their ids.
     pub max: Option<u64>,
-    /// It is paused once its calls cost this, USD.
+    /// The batch is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
     pub priority: Priority,
-    /// Only so many of the sessions that can be judged.
+    /// Size of the sample of scorable sessions; `None`: all.
     pub sample: Option<Sample>,
-    /// How often each session is judged.
     pub repeats: u32,
-    /// By whom each session is judged; empty: by the judge that the criteria name.
+    /// Judges of each session; empty: the judge of the criteria.
     pub judges: Vec<String>,
-    /// Whether replies are collected by the judge's batch endpoint, for a part of the price.
+    /// Whether replies are collected through the judge's batch endpoint, for a part of the price.
     pub economy: bool,
     pub triggered_by: Requester,
-    /// What the batch is called, and whether an earlier try of the same request may have made it.
+    /// Id of the batch, and whether an earlier attempt of the same request may have created it.
     pub new_id: NewId,
 }
 
 impl Enqueue {
-    /// Asks for the scores of a backlog: answers its batch, which expands while its items run, or is whole already.
-    ///
-    /// # Errors
-    /// Those of [`Enqueue::pin`]; `UnknownJudge`; `SameJudge`; `Unpriced` for a budget that nothing could be held against.
+    /// Creates the batch of a backlog. It is complete, or expands while its items run. Errors: those of [`Enqueue::pin`]; `UnknownJudge`;
+    /// `SameJudge`; `Unpriced` if there is a budget and the judge has no price.
     pub async fn rescore(&self, request: Rescore) -> Result<BatchRow, EnqueueError> {
         let batch_id = request.new_id.id(self.clock.now()).0;
         if matches!(request.new_id, NewId::Repeated(_))
@@ -118,7 +111,7 @@ impl Enqueue {
         self.first_steps(batch_id).await
     }
 
-    /// Takes the first steps of a batch that was begun. Whatever they come to, the batch is there.
+    /// Runs the first steps of a new batch. Returns the batch even if they fail.
     async fn first_steps(&self, batch_id: Uuid) -> Result<BatchRow, EnqueueError> {
         for _ in 0..FIRST_STEPS {
             let stepped = self
@@ -143,10 +136,7 @@ impl Enqueue {
         Ok(batch)
     }
 
-    /// Whether what a judge's calls cost can be known, those included that its fallback answers.
-    ///
-    /// # Errors
-    /// `Unpriced` and `UnpricedFallback` if not.
+    /// Checks that the calls of a judge and of its fallback have a price. Errors: `Unpriced` and `UnpricedFallback`.
     pub fn check_price(&self, judge: &str) -> Result<(), EnqueueError> {
         let priced = |judge: &str| {
             self.directory
@@ -165,17 +155,14 @@ impl Enqueue {
         }
     }
 
-    /// The fallback of a judge, if what its calls cost can't be known.
+    /// Returns the fallback of a judge if it has no price.
     fn unpriced_fallback(&self, judge: &str) -> Option<String> {
         let fallback = self.directory.fallback(judge)?;
         let priced = self.directory.facts(&fallback)?.priced;
         (!priced).then_some(fallback)
     }
 
-    /// The judges whose calls a batch pays for: those of its plan, else the one that its criteria name.
-    ///
-    /// # Errors
-    /// Those of [`Enqueue::pin`].
+    /// Returns the judges of a batch: those of its plan, otherwise the judge of its criteria. Errors: those of [`Enqueue::pin`].
     pub async fn judges_of(&self, batch: &BatchRow) -> Result<Vec<String>, EnqueueError> {
         if let Some(plan) = &batch.plan {
             return Ok(plan.judges.clone());
@@ -184,7 +171,6 @@ impl Enqueue {
         Ok(vec![pinned.judge])
     }
 
-    /// Whether a judge's replies can be collected.
     fn check_batch_endpoint(&self, judge: &str) -> Result<(), EnqueueError> {
         let factor = self
             .directory
@@ -196,7 +182,7 @@ impl Enqueue {
         }
     }
 
-    /// Whether no judge is named twice, by whichever of its names.
+    /// Checks that no judge is listed twice, even under different names.
     fn check_jury(&self, judges: &[String]) -> Result<(), EnqueueError> {
         let mut known: HashMap<String, &str> = HashMap::new();
         for (place, judge) in judges.iter().enumerate() {
@@ -215,7 +201,7 @@ impl Enqueue {
         Ok(())
     }
 
-    /// How the items of a request are made: criteria pinned, judges known.
+    /// Returns the plan of a request, with pinned criteria and known judges.
     async fn backlog_plan(&self, request: &Rescore) -> Result<BacklogPlan, EnqueueError> {
         let hash = request.criteria_hash.as_deref();
         let pinned: Pinned = self.pin(Kind::Session, hash).await?;
@@ -238,7 +224,7 @@ impl Enqueue {
             }
         }
         let ids = request.filter.ids.len() as u64;
-        // Whose newest job failed is asked for because of that: an older score by the same criteria is not what is wanted.
+        // If the newest job failed, an older score by the same criteria must not be returned.
         let force = request.force == Force::Yes || request.filter.scored == Some(Scored::Failed);
         Ok(BacklogPlan {
             economy: request.economy,
@@ -251,7 +237,7 @@ impl Enqueue {
             },
             judges,
             repeats: request.repeats.max(1),
-            // The same question again: from the cache it would be the same answer.
+            // A repeat must not be answered from the cache, because the reply would be the same.
             force_rescore: request.force == Force::Yes || request.purpose == Purpose::Repeat,
             priority: request.priority,
             max: request.max,
@@ -260,7 +246,7 @@ impl Enqueue {
         })
     }
 
-    /// Samples the sessions that can be judged; answers how many the filter finds, and the sampled ones.
+    /// Samples the scorable sessions. Returns the number of matching sessions and the sample.
     async fn sample(
         &self,
         filter: &SessionFilter,
@@ -282,7 +268,7 @@ impl Enqueue {
         Ok((matching, sampler.into_ids()))
     }
 
-    /// Visits the sessions that a filter finds, in the order in which a batch would get to them.
+    /// Visits the sessions matched by a filter in the order of a batch.
     async fn walk(
         &self,
         filter: &SessionFilter,

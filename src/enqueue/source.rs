@@ -1,4 +1,4 @@
-//! Where enqueue may get a session that isn't here. What is behind it is wired by `app`; enqueue knows no history.
+//! Source of sessions that aren't stored. `app` connects it; enqueue doesn't depend on the history module.
 
 use std::sync::Arc;
 
@@ -8,50 +8,45 @@ use uuid::Uuid;
 use super::{Enqueue, EnqueueError};
 use crate::store::{ScoringFacts, StoreError};
 
-/// What came of asking for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sourced {
-    /// It is stored now, as its source has it.
+    /// The current version is stored.
     Stored,
-    /// The source has no such session, or isn't where it came from.
+    /// The source has no such session, or the session came from elsewhere.
     Unknown,
 }
 
-/// Why the source gave nothing.
 #[derive(Debug, Clone)]
 pub enum SourceError {
-    /// It doesn't answer well, or not in time.
+    /// The source is unavailable or timed out.
     Unavailable(SourceProblem),
-    /// It has the session, and it can't be stored: why.
+    /// The session can't be stored, for this reason.
     Unusable(String),
-    /// The store failed.
     Store(StoreError),
 }
 
-/// A source that doesn't answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceProblem {
-    /// What happened, and the remedy if there is one.
+    /// Error, and the remedy if there is one.
     pub reason: String,
-    /// When to try again, seconds.
+    /// Retry delay in seconds.
     pub retry_after_s: u64,
 }
 
-/// Knows sessions that the store may not have. Asking takes a bounded time.
+/// Source of sessions that may be missing in the store. A fetch takes bounded time.
 #[async_trait]
 pub trait SessionSource: Send + Sync {
-    /// Stores the session as the source has it now.
     async fn fetch(&self, session_id: Uuid) -> Result<Sourced, SourceError>;
 }
 
 impl Enqueue {
-    /// Names the source of sessions that aren't here, or hadn't ended when they came. Once; a second one is ignored.
+    /// Sets the source of sessions that are missing, or that hadn't ended when they were stored. Later calls are ignored.
     pub fn source_from(&self, source: Arc<dyn SessionSource>) {
         let _named_already = self.source.set(source);
     }
 
-    /// What is known of a session, read again unless it was `seen` just now; if that isn't enough to score it, the source
-    /// is asked first.
+    /// Returns the facts about a session, read again unless `seen` is recent. If they are insufficient to score it, fetches the session
+    /// first.
     pub(super) async fn facts(
         &self,
         session_id: Uuid,
@@ -90,7 +85,6 @@ impl Enqueue {
     }
 }
 
-/// Whether the source was asked for this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SourceAsked {
     No,

@@ -1,5 +1,5 @@
-//! The process's one way out for events: a bounded channel and a task that sends what gathered. Never waits for a listener
-//! or a server: what doesn't fit is dropped, and told as `reset`.
+//! Announcer of events: a bounded channel and a task that sends them in groups. It doesn't wait for listeners or servers: events that don't
+//! fit are dropped and replaced by `reset`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 use super::{Event, EventType, Events};
 use crate::clock::Clock;
 
-/// How many events may wait to be sent.
+/// Maximum events waiting to be sent.
 const WAITING: usize = 10_000;
-/// How many are sent at once.
+/// Maximum events per group.
 const GROUP: usize = 512;
-/// The least time between two sendings: under load a few large groups cost a fraction of many small ones.
+/// Minimum interval of groups, because a few large groups cost much less than many small ones.
 const SPACING: Duration = Duration::from_millis(20);
-/// How soon listeners are told of a loss when nothing else happens.
+/// Delay of the `reset` after a loss if no other event follows.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Takes events from anywhere in the process.
+/// Accepts events from any part of the process. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Announcer {
     events: mpsc::Sender<Event>,
@@ -28,7 +28,7 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// Takes an event, or drops it; never waits. Call it after the commit.
+    /// Queues an event or drops it, without waiting. Must be called after the commit.
     pub fn announce(&self, event: Event) {
         if self.events.try_send(event).is_err() {
             self.lost.store(true, Ordering::Relaxed);
@@ -37,8 +37,8 @@ impl Announcer {
     }
 }
 
-/// The announcer of a process, and the task that sends what it takes; the task ends when `shutdown` is cancelled and what
-/// it held is sent, or could not be.
+/// Returns the announcer of a process and its sending task. The task ends once `shutdown` is cancelled and it has tried to send the queued
+/// events.
 pub fn announcer(
     events: Arc<dyn Events>,
     clock: Arc<dyn Clock>,
@@ -70,12 +70,12 @@ async fn send(
                 waiting.close();
                 continue;
             }
-            // What was lost may have been the last that happens for hours: whoever waits for it must hear of the loss.
+            // The lost event may have been the last one for hours, so waiting listeners must learn of the loss.
             () = tokio::time::sleep(AGAIN), if lost.load(Ordering::Relaxed) => {}
         }
         let held = group.len();
         if lost.swap(false, Ordering::Relaxed) {
-            // Before the others: whoever hears it reads rows that are at least as new.
+            // Before the other events, so that a listener then reads rows that are at least as new.
             group.insert(0, Event::new(EventType::Reset, clock.now()));
         }
         match events.append(&group).await {
@@ -92,7 +92,7 @@ async fn send(
                 lost.store(true, Ordering::Relaxed);
                 count_dropped(held);
                 if shutdown.is_cancelled() {
-                    // What is left would hold up the shutdown, a timeout for each group.
+                    // The remaining groups would delay the shutdown by a timeout each.
                     return;
                 }
             }
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// A log that takes as many groups as it has permits, and may be away.
+    /// Log that accepts as many groups as it has permits, and may be unavailable.
     struct Log {
         taken: Mutex<Vec<EventType>>,
         open: Semaphore,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_held_at_the_end_is_sent() {
+    async fn sends_queued_events_at_shutdown() {
         let (log, stop) = (log(100), CancellationToken::new());
         let (announcer, task) = announcer(log.clone(), Arc::new(Still), stop.clone());
         for _ in 0..GROUP + 1 {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_fit_is_dropped_and_the_next_group_begins_with_reset() {
+    async fn overflow_drops_events_and_sends_reset() {
         let (log, stop) = (log(0), CancellationToken::new());
         let (announcer, task) = announcer(log.clone(), Arc::new(Still), stop.clone());
         for _ in 0..WAITING + 7 {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loss_is_told_though_nothing_happens_after_it() {
+    async fn sends_reset_after_loss_without_further_events() {
         let (log, stop) = (log(100), CancellationToken::new());
         log.away.store(true, Ordering::Relaxed);
         let (announcer, task) = announcer(log.clone(), Arc::new(Still), stop.clone());
@@ -202,7 +202,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         log.away.store(false, Ordering::Relaxed);
-        // Time is paused: it passes as soon as every task waits for it.
+        // With paused time, the sleep ends once all tasks wait.
         tokio::time::sleep(AGAIN * 2).await;
         assert_eq!(*log.taken.lock().unwrap(), [EventType::Reset]);
         tokio::time::sleep(AGAIN * 5).await;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_log_that_was_away_is_told_reset_first_when_it_is_back() {
+    async fn recovered_log_gets_reset_first() {
         let (log, stop) = (log(100), CancellationToken::new());
         log.away.store(true, Ordering::Relaxed);
         let (announcer, task) = announcer(log.clone(), Arc::new(Still), stop.clone());

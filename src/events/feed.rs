@@ -1,8 +1,8 @@
-//! The last events of this process, and whoever reads along: one ring for all listeners, a place in it for each. A
-//! listener that is slow costs nothing but its place; overtaken, it is told.
+//! Recent events of this process: one ring buffer for all listeners, each with its position. A slow listener that is overtaken is notified
+//! of the loss.
 //!
-//! Never asks a server: [`super::follow`] fills the ring from Redis while somebody attends, [`Feed::append`] in a process of
-//! its own.
+//! The feed makes no server calls. [`super::follow`] fills it from Redis while there are listeners; in a single process, [`Feed::append`]
+//! does.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -15,21 +15,19 @@ use uuid::Uuid;
 
 use super::{Event, Events, EventsError};
 
-/// How many events are kept.
+/// Capacity of the ring.
 pub(super) const KEPT: usize = 10_000;
 
-/// An event with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
-    /// What a listener resumes by.
+    /// Id from which a listener resumes.
     pub id: String,
-    /// The event; `None` marks a beginning, which nobody is told.
+    /// `None`: a mark without an event, which isn't sent to listeners.
     pub event: Option<Event>,
     data: OnceLock<String>,
 }
 
 impl StoredEvent {
-    /// An event, or a mark, at its place.
     pub fn new(id: String, event: Option<Event>) -> Self {
         Self {
             id,
@@ -38,58 +36,54 @@ impl StoredEvent {
         }
     }
 
-    /// The event as one line of JSON, written once for all listeners; empty for a mark.
+    /// Returns the event as one line of JSON, serialized once for all listeners; empty for a mark.
     pub fn data(&self) -> &str {
         self.data.get_or_init(|| {
-            // Ids, words and times: they always can be written.
+            // Serialization of ids, strings and times doesn't fail.
             let text = self.event.as_ref().map(serde_json::to_string);
             text.and_then(Result::ok).unwrap_or_default()
         })
     }
 }
 
-/// Where a listener begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// It asked for what happens from now on.
+    /// No id was given: new events only.
     Now,
-    /// Right behind the id that it named.
     Resumed,
-    /// From now on, since the id that it named is not known, or not any more.
+    /// New events only, because the given id is unknown or expired.
     Unknown,
 }
 
-/// What a listener hears next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// These events, oldest first.
+    /// Oldest first.
     Events(Vec<Arc<StoredEvent>>),
-    /// Events were overtaken or lost; it goes on behind this id.
+    /// Events were overtaken or lost; the listener continues after this id.
     Lost(String),
-    /// Nothing is heard from elsewhere until [`Heard::Restored`].
+    /// The connection to the log is lost until [`Heard::Restored`].
     Interrupted,
-    /// It is heard again; what happened between was told before.
+    /// The connection is back; events since the interruption were sent before.
     Restored,
 }
 
-/// The ring.
 #[derive(Debug)]
 pub struct Feed {
     ring: Mutex<Ring>,
-    /// The number after the newest event's.
+    /// Number after the newest event's.
     end: watch::Sender<u64>,
-    /// Whether what there is elsewhere is in the ring.
+    /// Whether the ring contains the events of the log.
     filled: watch::Sender<bool>,
-    /// Whether what happens elsewhere is heard; false while the log is away.
+    /// Whether the feed is connected to the log.
     current: watch::Sender<bool>,
-    /// How many listen, or are about to.
+    /// Number of current and announced listeners.
     attending: watch::Sender<usize>,
     boot: String,
 }
 
 #[derive(Debug)]
 struct Ring {
-    /// The number of the oldest event. Numbers are this process's own; one that is skipped is a gap.
+    /// Number of the oldest event. Numbers are local to this process; a skipped one marks a gap.
     first: u64,
     events: VecDeque<Arc<StoredEvent>>,
 }
@@ -107,7 +101,7 @@ impl Ring {
         self.events.push_back(Arc::new(event));
     }
 
-    /// Forgets everything; whoever reads along finds a gap.
+    /// Removes all events; listeners find a gap.
     fn clear(&mut self) {
         self.first = self.end() + 1;
         self.events.clear();
@@ -127,7 +121,7 @@ impl Default for Feed {
 }
 
 impl Feed {
-    /// An empty ring, which a mark of this start begins: ids of another start are unknown here.
+    /// Returns an empty ring that starts with a mark of this process, so that ids of other processes are unknown.
     pub fn new() -> Self {
         let boot = Uuid::now_v7().simple().to_string();
         let mut ring = Ring {
@@ -146,27 +140,26 @@ impl Feed {
         }
     }
 
-    /// An empty ring that [`super::follow`] will fill.
+    /// Returns an empty ring to be filled by [`super::follow`].
     pub fn unfilled() -> Self {
         let feed = Self::new();
         feed.filled.send_replace(false);
         feed
     }
 
-    /// Says that somebody is about to listen, so that the ring is filled for them.
-    pub fn attend(self: &Arc<Self>) -> Attendance {
+    /// Announces a listener, so that the ring is filled.
+    pub fn attend(self: &Arc<Self>) -> FeedGuard {
         self.attending.send_modify(|attending| *attending += 1);
-        Attendance { feed: self.clone() }
+        FeedGuard { feed: self.clone() }
     }
 
-    /// Waits until somebody attends.
     pub(super) async fn attended(&self) {
-        // The sender is this feed's own: it can't be gone.
+        // The feed owns the sender, so the channel isn't closed.
         drop(self.attending.subscribe().wait_for(|n| *n > 0).await);
     }
 
-    /// Waits until nobody has attended for so long; from then on the ring counts as not filled, and need not be.
-    pub(super) async fn deserted(&self, for_so_long: Duration) {
+    /// Waits until no listener has been present for `for_so_long`. From then on, the ring counts as not filled.
+    pub(super) async fn wait_until_idle(&self, for_so_long: Duration) {
         let mut attending = self.attending.subscribe();
         loop {
             drop(attending.wait_for(|n| *n == 0).await);
@@ -175,7 +168,7 @@ impl Feed {
                 continue;
             }
             let mut deserted = false;
-            // `attend` takes this lock first, so it finds the ring filled and followed, or neither.
+            // `attend` takes this lock first, so it finds the ring either filled and followed, or neither.
             self.attending.send_if_modified(|n| {
                 deserted = *n == 0;
                 if deserted {
@@ -189,7 +182,6 @@ impl Feed {
         }
     }
 
-    /// Says whether what happens elsewhere is heard.
     pub(super) fn is_current(&self, current: bool) {
         self.current.send_if_modified(|was| {
             let changed = *was != current;
@@ -198,7 +190,6 @@ impl Feed {
         });
     }
 
-    /// Adds events that have ids already.
     pub fn add(&self, events: impl IntoIterator<Item = StoredEvent>) {
         let mut ring = self.ring();
         for event in events {
@@ -209,7 +200,7 @@ impl Feed {
         self.end.send_replace(end);
     }
 
-    /// Replaces everything, since what lies between is not known: every listener is told that it lost something.
+    /// Replaces all events. Every listener is notified of a loss, because the events in between are unknown.
     pub(super) fn replace(&self, events: Vec<StoredEvent>) {
         let mut ring = self.ring();
         ring.clear();
@@ -222,7 +213,7 @@ impl Feed {
         self.filled.send_replace(true);
     }
 
-    /// Begins to listen behind `last_id`, or from now on, in a ring that is filled already.
+    /// Starts listening after `last_id`, or at new events, in a ring that is filled.
     pub fn listen(self: &Arc<Self>, last_id: Option<&str>) -> (Listener, Start) {
         self.attend().listen(last_id)
     }
@@ -262,16 +253,15 @@ impl Events for Feed {
     }
 }
 
-/// Somebody who listens, or is about to: as long as it is held the ring is kept filled.
+/// Announced listener. The ring is kept filled while it exists.
 #[derive(Debug)]
-pub struct Attendance {
+pub struct FeedGuard {
     feed: Arc<Feed>,
 }
 
-impl Attendance {
-    /// Waits until what there is elsewhere is in the ring: earlier ids are known from then on.
+impl FeedGuard {
+    /// Waits until the ring contains the events of the log, so that earlier ids are known.
     pub async fn filled(&self) {
-        // The sender is the feed's own: it can't be gone.
         drop(
             self.feed
                 .filled
@@ -281,7 +271,7 @@ impl Attendance {
         );
     }
 
-    /// Begins to listen behind `last_id`, or from now on.
+    /// Starts listening after `last_id`, or at new events.
     pub fn listen(self, last_id: Option<&str>) -> (Listener, Start) {
         let end = self.feed.end.subscribe();
         let current = self.feed.current.subscribe();
@@ -298,31 +288,29 @@ impl Attendance {
     }
 }
 
-impl Drop for Attendance {
+impl Drop for FeedGuard {
     fn drop(&mut self) {
         self.feed.attending.send_modify(|attending| *attending -= 1);
     }
 }
 
-/// One listener's place in the ring.
 #[derive(Debug)]
 pub struct Listener {
-    attendance: Attendance,
+    attendance: FeedGuard,
     next: u64,
     last_id: String,
     end: watch::Receiver<u64>,
     current: watch::Receiver<bool>,
-    /// What this listener was told last of it.
+    /// Connection state last sent to this listener.
     is_current_known: bool,
 }
 
 impl Listener {
-    /// The id to resume by.
     pub fn last_id(&self) -> &str {
         &self.last_id
     }
 
-    /// Waits for events and answers at most `max` of them. Dropped before it answers, it has taken nothing.
+    /// Waits for events and returns at most `max` of them. Cancel-safe.
     pub async fn next(&mut self, max: usize) -> Heard {
         loop {
             self.end.borrow_and_update();
@@ -342,7 +330,7 @@ impl Listener {
                 changed = self.current.changed() => changed,
             };
             if changed.is_err() {
-                // The feed, which this listener holds, has the senders: they can't be gone.
+                // The listener keeps the feed and its senders alive.
                 std::future::pending::<()>().await;
             }
         }

@@ -1,8 +1,7 @@
-//! Events in Redis: one stream `{gavel:<queue>}:events`, capped at about 10,000, which an API process follows while somebody
-//! listens to it.
+//! Events in Redis: one stream `{gavel:<queue>}:events` of about 10,000 entries, which an API process follows while it has listeners.
 //!
-//! Ids are Redis' own, so they outlive our processes. A stream that lost what a follower had read (an empty Redis, a cap
-//! that overtook it) is noticed by the id that isn't there any more.
+//! Ids are assigned by Redis, so they outlive our processes. If the stream has lost the last id read (an empty Redis, a trimmed entry), the
+//! follower detects that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +14,17 @@ use super::feed::KEPT;
 use super::{Event, Events, EventsError, Feed, StoredEvent};
 use crate::redis_client::RedisClient;
 
-/// How long one reading waits for news; shorter than the client's bound.
+/// Blocking time of one read; shorter than the client's timeout.
 const BLOCK_MS: u64 = 2_000;
-/// How many events one reading takes.
 const PAGE: usize = 1_000;
-/// How long a stream is followed after the last listener left: browsers come back at once.
+/// Time for which a stream is followed after the last listener left, because browsers reconnect quickly.
 const LINGER: Duration = Duration::from_secs(30);
-/// The pause before a follower connects again; doubled each time.
+/// Pause before the first reconnection; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The field of an entry that holds the event; a mark has an empty one.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// Field of an entry that contains the event; empty for a mark.
 const FIELD: &str = "e";
 
-/// The stream, to be written and followed.
 #[derive(Clone)]
 pub struct RedisEvents {
     client: RedisClient,
@@ -43,7 +40,7 @@ impl std::fmt::Debug for RedisEvents {
 }
 
 impl RedisEvents {
-    /// Prepares the stream of a queue. Connects with the first use.
+    /// Prepares the stream of a queue. Connects on first use.
     #[must_use]
     pub fn new(client: RedisClient, queue: &str) -> Self {
         Self {
@@ -52,7 +49,7 @@ impl RedisEvents {
         }
     }
 
-    /// The same stream over a connection that a reading may block.
+    /// Returns the same stream with a separate connection that may be blocked by reads.
     fn apart(&self) -> Self {
         Self {
             client: self.client.apart(),
@@ -64,7 +61,7 @@ impl RedisEvents {
         self.client.command(&self.key, command).await
     }
 
-    /// Everything that the stream holds; a mark is put into an empty one, so that there is an id to resume by.
+    /// Reads all entries. Adds a mark to an empty stream, so that there is an id from which to resume.
     async fn all(&self) -> Result<Vec<StoredEvent>, RedisError> {
         let mut newest_first = redis::cmd("XREVRANGE");
         newest_first
@@ -94,7 +91,7 @@ impl RedisEvents {
         add
     }
 
-    /// What came behind `last`; `None` if `last` is not there any more.
+    /// Reads the entries after `last`. Returns `None` if `last` no longer exists.
     async fn behind(&self, last: &str) -> Result<Option<Vec<StoredEvent>>, RedisError> {
         let mut there = redis::cmd("XRANGE");
         there.arg(&self.key).arg(last).arg(last);
@@ -110,7 +107,7 @@ impl RedisEvents {
             return Ok(None);
         }
         let news = self.command(&news).await?;
-        // One stream was asked for: [[key, [entry, ..]]], or nil.
+        // The reply for one stream: [[key, [entry, ..]]], or nil.
         let news = items(news).into_iter().next().map(items);
         let news = news.and_then(|stream| stream.into_iter().nth(1));
         Ok(Some(news.map(entries).unwrap_or_default()))
@@ -135,27 +132,27 @@ impl Events for RedisEvents {
     }
 }
 
-/// Fills `feed` from the stream while somebody attends, until `stop`. A Redis that is away is asked again; listeners stay, are
-/// events so, and miss nothing that is still there when it is back.
+/// Fills `feed` from the stream while there are listeners, until `stop`. Reconnects after errors. Listeners stay connected and get all
+/// events that still exist after an outage.
 pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToken) {
     let mut last = None;
     let mut pause = FIRST_PAUSE;
     loop {
-        // A stream that nobody listens to would cost as much to read as everything else that a busy process does.
+        // Without listeners, reading the stream would cost as much as the other work of a busy process.
         let ended = tokio::select! {
             () = stop.cancelled() => return,
             ended = async {
                 feed.attended().await;
                 read_along(&events, &feed, &mut last, &mut pause).await
             } => ended,
-            () = feed.deserted(LINGER) => {
+            () = feed.wait_until_idle(LINGER) => {
                 last = None;
                 continue;
             }
         };
         if let Err(error) = ended {
             feed.is_current(false);
-            // The pause is the first one again once Redis has answered: said once for each time that it is away.
+            // The pause is reset once Redis has answered, so this logs once per outage.
             if pause == FIRST_PAUSE {
                 tracing::warn!(%error, "events can't be followed; trying again");
             } else {
@@ -166,11 +163,11 @@ pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToke
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
-/// Reads along on one connection until it breaks. `last` is the id up to which `feed` is filled.
+/// Reads entries on one connection until it fails. `last` is the last id in `feed`.
 async fn read_along(
     events: &RedisEvents,
     feed: &Feed,
@@ -202,7 +199,7 @@ async fn read_along(
     }
 }
 
-/// The entries of a range: `[[id, [field, value]], ..]`. What isn't one of ours is skipped.
+/// Converts a range `[[id, [field, value]], ..]`. Skips malformed entries.
 fn entries(range: Value) -> Vec<StoredEvent> {
     items(range)
         .into_iter()
@@ -210,13 +207,13 @@ fn entries(range: Value) -> Vec<StoredEvent> {
             let mut parts = items(entry).into_iter();
             let id = text(parts.next()?)?;
             let event = text(items(parts.next()?).into_iter().nth(1)?)?;
-            // A mark, or an event of a newer version: nobody is events, but its id is a place to resume by.
+            // A mark, or an event of a newer version. It isn't sent, but its id is a position from which to resume.
             Some(StoredEvent::new(id, serde_json::from_str(&event).ok()))
         })
         .collect()
 }
 
-/// The items of a list; of a map, which RESP3 has for streams by key, its pairs.
+/// Returns the items of a list, or the pairs of a map, which RESP3 uses for streams by key.
 fn items(value: Value) -> Vec<Value> {
     if let Value::Array(items) = value {
         items
@@ -250,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_no_event_of_ours_is_a_place_without_an_event() {
+    fn unknown_entry_becomes_mark() {
         let entry = |id: &str, text: &str| {
             Value::Array(vec![bulk(id), Value::Array(vec![bulk(FIELD), bulk(text)])])
         };
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_by_its_key_reads_the_same_in_both_protocols() {
+    fn reads_stream_reply_of_both_protocols() {
         let pair = [bulk("key"), Value::Array(Vec::new())];
         let resp2 = Value::Array(vec![Value::Array(pair.to_vec())]);
         let [key, stream] = pair;

@@ -1,6 +1,6 @@
-//! The example sessions, embedded in the binary: what the demo loads, and the overview of a Gavel that has nothing yet.
+//! Embedded example sessions, for the demo and for the overview of an empty installation.
 
-/// Each file's name and text: one session as JSON, its id under `session_id`.
+/// Name and text of each file: one session as JSON with its `session_id`.
 pub const SESSIONS: [(&str, &str); 7] = [
     (
         "checkout-oom-crashloop.json",

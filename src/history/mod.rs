@@ -1,4 +1,4 @@
-//! Where sessions come from. Nothing here scores: a session that arrives is stored, and scoring is asked for.
+//! Sources of sessions.
 
 pub mod examples;
 pub mod imports;

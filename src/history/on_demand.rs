@@ -1,8 +1,7 @@
-//! One session from the configured TARSy, when it is to be scored and isn't here, or hadn't ended when it came.
+//! Fetches a session to be scored from the configured TARSy if it isn't stored, or hadn't ended when it was stored.
 //!
-//! Bounded: so many at once, so long each; requests for one session share one fetch. How many at once goes by the pace, so
-//! that what is begun is also finished: with the pace cut among many, all would run out of time. A session that came in another way
-//! is never replaced.
+//! The number of concurrent fetches and their time are limited, and requests for one session share a fetch. The number depends on the rate
+//! limit, so that each fetch can finish in time. A session from another source isn't replaced.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,37 +18,33 @@ use super::tarsy::{Address, SOURCE, Tarsy, TarsyError, TarsySession};
 use crate::clock::Clock;
 use crate::store::{Store, StoreError};
 
-/// Sessions that are fetched at once at most.
-const MOST_AT_ONCE: u8 = 8;
-/// How long a client waits for a session from elsewhere, all retries included.
+/// Maximum concurrent fetches.
+const MAX_CONCURRENT: u8 = 8;
+/// Timeout of a fetch, including retries.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
-/// When to try again, if TARSy doesn't say.
+/// Retry delay if the TARSy doesn't set one.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// What came of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchOutcome {
-    /// It is stored now, as TARSy has it.
+    /// The TARSy's current version is stored.
     Stored,
-    /// TARSy has no such session, or the stored one came in another way.
+    /// The TARSy has no such session, or the stored one is from another source.
     Nothing,
 }
 
-/// Why it is not known whether there is such a session.
+/// Error that leaves unknown whether the session exists.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OnDemandError {
-    /// TARSy doesn't answer well, or not in time.
+    /// The TARSy is unavailable or timed out.
     #[error("{reason}")]
     Unavailable {
-        /// What happened.
         reason: String,
-        /// When to try again.
         retry_after: Duration,
     },
-    /// TARSy has the session, and it can't be stored.
+    /// The session can't be stored.
     #[error("{0}")]
     Unusable(String),
-    /// The store failed.
     #[error(transparent)]
     Store(StoreError),
 }
@@ -57,7 +52,6 @@ pub enum OnDemandError {
 type FetchResult = Result<FetchOutcome, OnDemandError>;
 type Flight = BoxFuture<'static, FetchResult>;
 
-/// Fetches sessions one by one.
 pub struct OnDemand {
     parts: Arc<SessionFetcher>,
     flights: Mutex<HashMap<Uuid, WeakShared<Flight>>>,
@@ -71,7 +65,7 @@ struct SessionFetcher {
 }
 
 impl OnDemand {
-    /// Prepares to fetch from the TARSy at `base`, at a pace of its own: an import that runs doesn't hold it up.
+    /// Prepares fetches from the TARSy at `base` with a separate rate limit, so that a running import doesn't delay them.
     pub fn new(
         store: Arc<Store>,
         clock: Arc<dyn Clock>,
@@ -90,10 +84,8 @@ impl OnDemand {
         }
     }
 
-    /// Fetches a session and stores it; who asks for it meanwhile gets the same answer.
-    ///
-    /// # Errors
-    /// `Unavailable` after 15 s at the latest; `Unusable` when the session can't be stored as TARSy has it.
+    /// Fetches and stores a session. Concurrent callers share the result. Errors: `Unavailable` after 15 s at the latest; `Unusable` if the
+    /// session can't be stored.
     pub async fn fetch(&self, id: Uuid) -> FetchResult {
         let answer = self.flight(id).await;
         let mut flights = self.flights();
@@ -108,7 +100,7 @@ impl OnDemand {
 
     fn flight(&self, id: Uuid) -> Shared<Flight> {
         let mut flights = self.flights();
-        // Those whose clients have all gone away.
+        // Drops fetches whose clients have all disconnected.
         flights.retain(|_, flight| flight.upgrade().is_some());
         if let Some(flight) = flights.get(&id).and_then(WeakShared::upgrade) {
             return flight;
@@ -140,7 +132,6 @@ impl SessionFetcher {
             return Ok(FetchOutcome::Nothing);
         }
         let asked = async {
-            // Closed never: it lives as long as this.
             let _permit = self.permits.acquire().await;
             self.tarsy.session(id).await
         };
@@ -177,7 +168,7 @@ impl SessionFetcher {
         let record = input
             .into_record(id, SOURCE)
             .map_err(|faults| OnDemandError::Unusable(faults.to_string()))?;
-        // It may have been put in another way meanwhile.
+        // It may have been stored from another source since.
         let now = self.clock.now();
         let put = self.store.sessions().put_of_its_source(&record, now).await;
         put.map_err(OnDemandError::Store)?;
@@ -188,12 +179,12 @@ impl SessionFetcher {
     }
 }
 
-/// How many sessions are fetched at once: each has a request a second, which is enough for the largest (a newer TARSy's, in
-/// thirteen requests) to come in time. `requests_per_second`: 0 is as fast as it goes.
+/// Returns the number of concurrent fetches: one per request a second, so that the largest session (thirteen requests in the newer
+/// generation) arrives in time. `requests_per_second` 0: no limit.
 fn at_once(requests_per_second: f64) -> usize {
-    (1..MOST_AT_ONCE)
+    (1..MAX_CONCURRENT)
         .find(|most| requests_per_second > 0.0 && f64::from(*most) >= requests_per_second.floor())
-        .unwrap_or(MOST_AT_ONCE)
+        .unwrap_or(MAX_CONCURRENT)
         .into()
 }
 
@@ -202,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_session_that_is_fetched_has_a_request_a_second() {
+    fn concurrent_fetches_get_one_request_a_second() {
         for (pace, sessions) in [
             (0.0, 8),
             (0.1, 1),

@@ -1,4 +1,4 @@
-//! The nouns of the flow: a job and its row; what of them clients see too is the wire's. Nothing here does IO or knows a judge.
+//! Jobs and their rows. Types that clients see as well are in the wire crate. No I/O.
 
 mod payload;
 
@@ -16,41 +16,37 @@ pub use gavel_wire::{
 };
 pub use payload::{Payload, SessionPayload};
 
-/// The road a job takes through the queue: the judge that it needs, or one of two reserved names.
+/// Lane of a job in the queue: the name of its judge, or one of two reserved names.
 ///
-/// A closed gate (breaker open, paused, exhausted) stops its lane, and no other.
+/// A closed gate (breaker open, paused, exhausted) stops only its own lane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Lane(String);
 
 impl Lane {
-    /// The lane of jobs that need no judge.
+    /// Lane of jobs without a judge.
     pub const NONE: &'static str = "none";
-    /// The lane of jobs that were in hand when a worker died, twice in a row or more: a worker runs one of them at a time,
-    /// and its death is then that one's.
+    /// Lane of jobs that were active in two or more worker deaths in a row. A worker runs one of them at a time, so that its death can be
+    /// attributed to the job.
     pub const SUSPECT: &'static str = "suspect";
 
-    /// The lane of a judge by its name.
     pub fn of_judge(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// Any lane by its name, as a row or the queue has it.
+    /// Returns a lane by the name stored in a row or the queue.
     pub fn from_stored(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// The lane of jobs whose worker died more than once.
     pub fn suspect() -> Self {
         Self(Self::SUSPECT.to_owned())
     }
 
-    /// Whether this is the lane `suspect`.
     pub fn is_suspect(&self) -> bool {
         self.0 == Self::SUSPECT
     }
 
-    /// The lane's name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -62,19 +58,18 @@ impl fmt::Display for Lane {
     }
 }
 
-/// Where a job stands in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPlace {
     pub batch_id: Uuid,
-    /// Its place among the batch's items, from 0.
+    /// Index among the batch's items, from 0.
     pub item_no: i64,
 }
 
-/// Whether an existing score and cached replies are skipped.
+/// Whether existing scores and cached replies are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
     Yes,
-    /// As the job says.
+    /// As set in the job.
     AsIs,
 }
 
@@ -90,7 +85,7 @@ impl Force {
 /// Who requested a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requester {
-    /// The user that a trusted proxy names, else the token's name, else `api-client`.
+    /// The user that a trusted proxy names, otherwise the token's name, otherwise `api-client`.
     pub user: String,
     /// Name of the token that authenticated the request.
     pub authenticated_as: Option<String>,
@@ -105,7 +100,6 @@ impl From<String> for Requester {
     }
 }
 
-/// How a score is asked for, whatever is scored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOptions {
     pub force: Force,
@@ -122,7 +116,6 @@ impl JobOptions {
         }
     }
 
-    /// As a request has them.
     pub fn of_request(request: &JobRequest, triggered_by: Requester) -> Self {
         let priority = request.priority.unwrap_or(Priority::Interactive);
         Self {
@@ -132,33 +125,29 @@ impl JobOptions {
     }
 }
 
-/// What `enqueue` inserts; everything else on the row starts at its default.
+/// Row inserted by `enqueue`; other columns have their defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewJob {
     pub job_id: JobId,
     pub kind: Kind,
-    /// The session's id for [`Kind::Session`]; `None` where the payload is all there is.
+    /// Session id for [`Kind::Session`], otherwise `None`.
     pub subject_id: Option<Uuid>,
-    /// Why it is judged.
     pub purpose: Purpose,
-    /// The kind's own payload.
     pub payload: Payload,
-    /// The judge's name; `None` if no judge is needed.
+    /// `None` if no judge is needed.
     pub judge: Option<String>,
     pub priority: Priority,
     /// Criteria pinned at enqueue: 64 hex digits.
     pub criteria_hash: String,
-    /// Whether an existing score and cached replies are skipped.
+    /// Whether existing scores and cached replies are skipped.
     pub force_rescore: bool,
     pub triggered_by: Requester,
-    /// The batch that it is an item of.
     pub batch: Option<BatchPlace>,
-    /// When it was asked.
     pub created_at: DateTime<Utc>,
 }
 
 impl NewJob {
-    /// A job for the score of a payload that needs no judge, by criteria that the caller names.
+    /// Returns a job without a judge for a payload.
     pub fn new(
         kind: Kind,
         payload: impl Into<Payload>,
@@ -181,7 +170,6 @@ impl NewJob {
         }
     }
 
-    /// A job for a session's score, by criteria that the caller names.
     pub fn of_session(
         session_id: Uuid,
         judge: String,
@@ -201,91 +189,75 @@ impl NewJob {
         }
     }
 
-    /// The lane that the job starts in.
     pub fn lane(&self) -> Lane {
         Lane(self.judge.clone().unwrap_or_else(|| Lane::NONE.to_owned()))
     }
 }
 
-/// A wait with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     pub reason: WaitReason,
-    /// When it is tried again; `None` where somebody must act first.
+    /// Time of the next attempt; `None` if an operator must act first.
     pub until: Option<DateTime<Utc>>,
 }
 
-/// Why a job failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub class: FailureClass,
-    /// What happened, in words, with no prompt, reply or key in it.
+    /// Description without prompts, replies and keys.
     pub message: String,
 }
 
-/// One row of `scoring_jobs`.
+/// Row of `scoring_jobs`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     pub job_id: JobId,
     pub kind: Kind,
-    /// The session's id for [`Kind::Session`].
     pub subject_id: Option<Uuid>,
-    /// Why it is judged.
     pub purpose: Purpose,
-    /// The kind's own payload.
     pub payload: Payload,
-    /// The judge's name; `None` if no judge is needed.
+    /// `None` if no judge is needed.
     pub judge: Option<String>,
-    /// The lane it is in now: its judge's, or `suspect`.
+    /// Current lane: its judge's, or `suspect`.
     pub lane: Lane,
     pub priority: Priority,
-    /// Where it stands.
     pub state: JobState,
-    /// Rises on every claim, is never lowered: the fence against stale workers.
+    /// Incremented by every claim: the fence against stale workers.
     pub claim_no: i64,
-    /// Deaths of its worker while it was a suspect; not how often it was tried.
+    /// Worker deaths while the job was a suspect; not a count of attempts.
     pub attempts: i32,
-    /// Worker deaths in a row with this job in hand; a run that ends in any other way sets it to 0.
+    /// Worker deaths in a row while the job was active. Reset to 0 by any other end of a run.
     pub losses: i32,
-    /// Judge calls spent beyond the first, up to `judge.max_retries`.
+    /// Judge calls beyond the first, up to `judge.max_retries`.
     pub retries: i32,
-    /// Set while `waiting`: why, and until when.
+    /// Set while `waiting`.
     pub wait: Option<Wait>,
-    /// When it may be claimed.
+    /// Time from which it may be claimed.
     pub due_at: DateTime<Utc>,
-    /// When it first went to `waiting` in this run of waits; `max_wait` counts the time spent waiting from here.
+    /// Start of the current series of waits; `max_wait` counts the time in `waiting` since then.
     pub waiting_since: Option<DateTime<Utc>>,
-    /// Who runs it.
     pub worker_id: Option<Uuid>,
     /// Set when `failed`.
     pub failure: Option<Failure>,
-    /// Criteria pinned at enqueue.
     pub criteria_hash: String,
-    /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
     pub triggered_by: Requester,
-    /// The batch that it is an item of.
     pub batch: Option<BatchPlace>,
-    /// Whether somebody asked for it by itself: then it runs though its batch is paused, and outlives a cancelled one.
+    /// Whether it was also requested individually. If so, it runs while its batch is paused and isn't cancelled with it.
     pub on_demand: bool,
-    /// Whether that batch had a budget when a worker claimed this; `false` in any other reading.
+    /// Whether its batch had a budget at the time of the claim; `false` if the row was read in another way.
     pub budgeted: bool,
-    /// The kind's result, as the API shows it; of a failed job what was computed all the same, with `status: incomplete`.
+    /// Result as shown by the API. A failed job may have its computed metrics, with `status: incomplete`.
     pub result: Option<Value>,
-    /// Whether a simulated judge made the result.
+    /// Whether the result was made by a simulated judge.
     pub simulated: bool,
-    /// What its judge calls used so far.
     pub usage: Usage,
-    /// When it was asked.
     pub created_at: DateTime<Utc>,
-    /// When it was last claimed.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it reached a terminal state.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
 impl From<NewJob> for Job {
-    /// The row that accepting it makes.
     fn from(new: NewJob) -> Self {
         let lane = new.lane();
         Self {
@@ -315,7 +287,7 @@ impl From<NewJob> for Job {
             on_demand: false,
             result: None,
             simulated: false,
-            // Nothing was spent yet, which is known.
+            // The cost so far is known to be zero.
             usage: Usage {
                 cost_usd: Some(0.0),
                 ..Usage::default()

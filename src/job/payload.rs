@@ -1,4 +1,4 @@
-//! What a job is about, and what stands in the payload of a session's job.
+//! Payload of a job, and the fields of a session's payload.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
-/// A payload as JSON text. Its values take many times the memory of its text: they are read when they are needed.
+/// Payload as JSON text. It is parsed on demand, because parsed values use many times the memory of the text.
 #[derive(Clone)]
 pub struct Payload(Arc<RawValue>);
 
@@ -16,9 +16,8 @@ impl Payload {
         self.0.get()
     }
 
-    /// Reads it.
     pub fn value(&self) -> Value {
-        // It is JSON by its type.
+        // The type guarantees valid JSON.
         serde_json::from_str(self.text()).unwrap_or_default()
     }
 }
@@ -37,34 +36,32 @@ impl From<Payload> for Box<RawValue> {
 
 impl From<Value> for Payload {
     fn from(value: Value) -> Self {
-        // A value that holds no map with other keys than strings, which JSON can't, is always written.
+        // Serialization of a JSON value doesn't fail.
         let text = to_raw_value(&value).unwrap_or_else(|_| RawValue::NULL.to_owned());
         text.into()
     }
 }
 
-/// A database may write the same values otherwise.
+/// Compares values, because a database may store the text differently.
 impl PartialEq for Payload {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text() || self.value() == other.value()
     }
 }
 
-/// Payloads are never logged.
+/// Omits the content, because payloads must not be logged.
 impl std::fmt::Debug for Payload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Payload({} bytes)", self.text().len())
     }
 }
 
-/// The payload of a job of kind `session`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionPayload {
     pub session_id: Uuid,
-    /// Whether an existing score and cached replies are skipped.
     #[serde(default)]
     pub force_rescore: bool,
-    /// Whether its reply may have been collected by a provider's batch: a look for one costs a query.
+    /// Whether a provider batch may have collected the reply. If not, the run saves a query.
     #[serde(rename = "economy", default, skip_serializing_if = "is_false")]
     pub may_be_precomputed: bool,
 }
@@ -84,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_collected_says_so() {
+    fn only_collected_payloads_are_precomputed() {
         let ordinary = SessionPayload {
             session_id: Uuid::nil(),
             force_rescore: true,

@@ -1,7 +1,6 @@
-//! The queue in process: ordered sets behind one lock, for the embedded set-up and for tests.
+//! In-process queue: ordered sets behind one lock, for the embedded setup and tests.
 //!
-//! Delays and leases run on the runtime's clock, so a test that pauses time holds them. Nothing survives the process:
-//! the store does.
+//! Delays and leases use the runtime's clock, so a test can pause them. The queue isn't persistent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,10 +17,9 @@ use super::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
 use crate::job::{JobId, Lane, Priority};
 
-/// Most ids that become ready in one step, so that nobody waits long for the lock.
+/// Maximum ids that become ready in one step, to bound the time under the lock.
 const SLICE: usize = 500;
 
-/// The queue in process.
 pub struct MemoryQueue {
     sets: Mutex<Sets>,
     ready: Notify,
@@ -30,7 +28,7 @@ pub struct MemoryQueue {
 }
 
 impl MemoryQueue {
-    /// An empty queue; `clock` turns due times into delays.
+    /// Returns an empty queue; `clock` converts due times to delays.
     pub fn new(lease: Duration, clock: Arc<dyn Clock>) -> Self {
         Self {
             sets: Mutex::new(Sets::default()),
@@ -40,7 +38,7 @@ impl MemoryQueue {
         }
     }
 
-    /// Forgets every id, as a server that comes back empty does. For tests.
+    /// Drops all ids, like a restarted server without data. For tests.
     pub fn forget_everything(&self) {
         *self.sets() = Sets::default();
     }
@@ -49,7 +47,7 @@ impl MemoryQueue {
         self.sets.lock()
     }
 
-    /// When a due time has come, rounded up: an id that is early is refused by the store.
+    /// Converts a due time to an instant, rounded up because the store rejects an early id.
     fn instant_of(&self, when: DateTime<Utc>) -> Instant {
         let left = (when - self.clock.now()).to_std().unwrap_or_default();
         let now = Instant::now();
@@ -82,7 +80,7 @@ impl Queue for MemoryQueue {
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
         let now = Instant::now();
         let mut sets = self.sets();
-        // Each goes before the last one.
+        // Each id goes in front of the previous one.
         for push in ids.iter().rev() {
             sets.push(push, To::Front, now);
         }
@@ -130,7 +128,7 @@ impl Queue for MemoryQueue {
             sets.delay(push.id, push.lane.clone(), push.priority, due);
         }
         drop(sets);
-        // Whoever sleeps may sleep past the new due time.
+        // A waiter may sleep past the new due time.
         self.ready.notify_one();
         Ok(())
     }
@@ -166,7 +164,7 @@ impl Queue for MemoryQueue {
             }
             sets.next_event().map_or(latest, |event| event.min(latest))
         };
-        // Elapsed or notified: the caller looks either way.
+        // The caller polls after a timeout as well.
         drop(tokio::time::timeout_at(until, self.ready.notified()).await);
     }
 
@@ -179,10 +177,9 @@ impl Queue for MemoryQueue {
     }
 }
 
-/// Those whose wait is over stand before all others, in the order in which it ended.
+/// Ids whose wait has ended go before all others, in the order of their due times.
 const WAITED_FIRST: i64 = 1_000_000_000_000_000;
 
-/// Where a push puts an id.
 #[derive(Debug, Clone, Copy)]
 enum To {
     Front,
@@ -190,7 +187,6 @@ enum To {
     Later(Instant),
 }
 
-/// Where an id is.
 #[derive(Debug, Clone, Copy)]
 enum IdState {
     Ready(i64),
@@ -220,7 +216,7 @@ impl LaneSets {
         }
     }
 
-    /// The next id by the rule of turns: interactive first, but every tenth from bulk if there is any.
+    /// Returns the next id: interactive first, but every tenth is bulk if there is one.
     fn next(&mut self, bulk_left: usize) -> Option<(JobId, Priority)> {
         let can_bulk = bulk_left > 0 && !self.bulk.is_empty();
         let priority = if can_bulk && (self.turn == 9 || self.interactive.is_empty()) {
@@ -238,7 +234,6 @@ impl LaneSets {
     }
 }
 
-/// What a claim may still take of a share.
 struct Bounds {
     all: usize,
     bulk: usize,
@@ -263,11 +258,11 @@ impl Sets {
         if let Some(entry) = self.ids.get(&push.id) {
             let moves = match entry.place {
                 IdState::Ready(_) => {
-                    // `Interactive` sorts first: a push never lowers.
+                    // `Interactive` sorts first, so a push doesn't lower the priority.
                     priority = priority.min(entry.priority);
                     is_ready && (entry.lane != push.lane || entry.priority != priority)
                 }
-                // Due before its time: what it waited for is over.
+                // Became due early because its wait has ended.
                 IdState::Delayed(_) => {
                     priority = priority.min(entry.priority);
                     is_ready
@@ -286,7 +281,7 @@ impl Sets {
         }
     }
 
-    /// Makes ready what is due and whose lease has expired, a slice of each; answers how many.
+    /// Makes due ids and ids with expired leases ready, one slice of each. Returns their number.
     fn promote(&mut self, now: Instant) -> usize {
         let mut promoted = 0;
         while promoted < SLICE
@@ -341,7 +336,7 @@ impl Sets {
     ) -> Vec<Claimed> {
         let (mut claimed, start) = (Vec::new(), self.turn % lanes.len().max(1));
         let (after, before) = lanes.split_at(start);
-        // Each lane gets its part; what a lane leaves over goes to the others, in the same order.
+        // Each lane gets an equal part. Unused parts go to the other lanes in the same order.
         for is_first_round in [true, false] {
             for (at, lane) in before.iter().chain(after).enumerate() {
                 let want = match is_first_round {
@@ -388,7 +383,6 @@ impl Sets {
         taken
     }
 
-    /// Takes the id out if this owner holds it; answers its lane and set.
     fn end_lease(&mut self, owner: Uuid, id: JobId) -> Option<(Lane, Priority)> {
         self.held(owner, id)?;
         self.take_out(id).map(|entry| (entry.lane, entry.priority))
@@ -406,7 +400,6 @@ impl Sets {
         true
     }
 
-    /// When the owner's lease of this id ends; `None` if it holds none.
     fn held(&self, owner: Uuid, id: JobId) -> Option<Instant> {
         match self.ids.get(&id)?.place {
             IdState::Leased {
@@ -488,7 +481,6 @@ impl Sets {
             .unwrap_or_default()
     }
 
-    /// When the next id becomes ready by itself.
     fn next_event(&self) -> Option<Instant> {
         let due = self.delayed.first().map(|(due, _)| *due);
         let ends = self.leases.first().map(|(ends, _)| *ends);

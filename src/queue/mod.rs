@@ -1,7 +1,7 @@
-//! At-least-once delivery of job ids. A queue holds ids only: the row in the store is the truth, the queue is a hint.
+//! At-least-once delivery of job ids. A queue contains ids only; the rows in the store are authoritative.
 //!
-//! Losing every byte of a queue loses no job: `rescue` pushes again whatever the store says is due. A queue never reads
-//! a row, never decides whether a job may run, and never retries.
+//! A queue may lose all data without losing a job, because `rescue` pushes due ids again. A queue doesn't read rows, decide whether a job
+//! may run, or retry.
 
 pub mod backend;
 pub mod memory;
@@ -15,68 +15,59 @@ use uuid::Uuid;
 
 use crate::job::{JobId, Lane, Priority};
 
-/// Why a queue could not do what was asked. The caller backs off and goes on: the store holds the truth.
+/// Error of a queue call. The caller backs off and continues, because the store has the jobs.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// The server can't be reached, or didn't answer in time.
+    /// The server is unreachable or timed out.
     #[error("queue unreachable while {attempted}: {reason}")]
     Unreachable {
         attempted: &'static str,
-        /// The client's words.
         reason: String,
     },
-    /// The server answered with something that makes no sense to us.
     #[error("queue answered unexpectedly while {attempted}: {reason}")]
     Unexpected {
         attempted: &'static str,
-        /// What it said.
         reason: String,
     },
 }
 
-/// An id on its way into the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Push {
     pub id: JobId,
     pub lane: Lane,
-    /// Its set within the lane.
     pub priority: Priority,
-    /// When it may be claimed; `None` for at once.
+    /// Time from which it may be claimed; `None`: at once.
     pub due_at: Option<DateTime<Utc>>,
 }
 
-/// An id that a claim handed out, under a lease.
+/// Claimed id, under a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
     pub id: JobId,
     pub lane: Lane,
-    /// The set it was in.
     pub priority: Priority,
 }
 
-/// Lanes that share a bound. They are served in turn, so that none starves another.
+/// Lanes with a common limit, served round-robin so that none starves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneShare {
     pub lanes: Vec<Lane>,
-    /// At most this many ids of them.
     pub max: usize,
-    /// Whether their bulk ids may have what is kept for interactive work.
+    /// Whether their bulk ids may use slots reserved for interactive work.
     pub takes_kept: bool,
 }
 
-/// How many ids to claim, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// Lanes whose gate is open, in the order to serve them; each lane is in one share.
+    /// Lanes whose gate is open, in the order of service. Each lane is in one group.
     pub shares: Vec<LaneShare>,
-    /// At most this many ids in all.
     pub max: usize,
-    /// At most this many of them from bulk sets of shares that don't take what is kept for interactive work.
+    /// Maximum bulk ids of the groups that may not use slots reserved for interactive work.
     pub max_bulk: usize,
 }
 
 impl ClaimRequest {
-    /// Of lanes without a bound of their own.
+    /// Returns a claim from lanes without a limit.
     pub fn of_lanes(lanes: Vec<Lane>, max: usize) -> Self {
         let share = LaneShare {
             lanes,
@@ -90,7 +81,6 @@ impl ClaimRequest {
         }
     }
 
-    /// What is left of it after these ids.
     fn take(&mut self, claimed: &[Claimed]) {
         for id in claimed {
             let mut shares = self.shares.iter_mut();
@@ -107,48 +97,42 @@ impl ClaimRequest {
     }
 }
 
-/// What lies in one lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Depth {
-    /// Ready, interactive.
     pub interactive: usize,
-    /// Ready, bulk.
     pub bulk: usize,
-    /// Not yet due.
     pub delayed: usize,
 }
 
 /// At-least-once delivery of ids: a set of ready ids per lane and priority, a set of delayed ids, and leases.
 ///
-/// `owner` is a token that is unique to one start of one worker. An id that is leased is handed to nobody else until the
-/// lease ends: by `ack`, `release`, `later`, or its expiry.
+/// `owner` is a token unique to one start of one worker. A leased id isn't returned by other claims until its lease ends by `ack`,
+/// `release`, `later` or expiry.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Adds ids. Idempotent: an id that is ready, delayed or leased is skipped, but an interactive push moves a ready
-    /// bulk id over, a ready id whose lane has changed moves there (never to a lower set), a delayed id that is pushed as
-    /// due becomes ready, and an expired lease counts as none. Wakes whoever waits in [`Queue::woken`].
+    /// Adds ids and wakes waiters in [`Queue::woken`]. Idempotent: ready, delayed and leased ids are skipped, with these exceptions. An
+    /// interactive push upgrades a ready bulk id. A ready id moves to its new lane, but not to a lower set. A delayed id pushed as due
+    /// becomes ready. Expired leases don't count.
     async fn push(&self, ids: &[Push]) -> Result<(), QueueError>;
-    /// As [`Queue::push`] with ids that are due, and new ones go to the front, the first id first: they have waited already.
+    /// Like [`Queue::push`] with due ids, but new ids go to the front in the given order, because they have waited before.
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError>;
-    /// Takes up to `claim.max` ids under a lease: delayed ids that are due and expired leases become ready first.
-    /// Interactive ids go first, but every tenth id of a lane comes from bulk if there is any. First in, first out within a set.
+    /// Claims up to `claim.max` ids under a lease, after moving due ids and expired leases to ready. Interactive ids go first, but every
+    /// tenth id of a lane is bulk if there is one. First in, first out within a set.
     async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError>;
-    /// Ends leases: the ids leave the queue. Ids that this owner doesn't hold are ignored.
+    /// Ends leases and removes the ids from the queue. Ignores ids that this owner doesn't lease.
     async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError>;
-    /// Ends leases: the ids are ready again at once, in front.
+    /// Ends leases and makes the ids ready at once, in front.
     async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError>;
-    /// Ends a lease: the id is delayed until `when`, then ready in the lane and set given.
+    /// Ends a lease and delays the id until `when`; then it is ready in the given lane and set.
     async fn later(&self, owner: Uuid, push: &Push, when: DateTime<Utc>) -> Result<(), QueueError>;
-    /// Extends the leases that this owner holds among `ids`; answers those that it holds no longer.
+    /// Renews the leases of this owner. Returns the ids whose lease was lost.
     async fn renew(&self, owner: Uuid, ids: &[JobId]) -> Result<Vec<JobId>, QueueError>;
-    /// Takes ids out of the queue wherever they are (cancelled jobs).
+    /// Removes ids in any state (cancelled jobs).
     async fn remove(&self, ids: &[JobId]) -> Result<(), QueueError>;
-    /// What lies in a lane.
     async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError>;
-    /// Returns when something may have become ready, or after `at_most`. A hint: a poll is the guarantee.
+    /// Returns when an id may have become ready, or after `at_most`. Wake-ups can be lost, so callers also poll.
     async fn woken(&self, at_most: Duration);
-    /// Whether the queue answers; for `/readyz` and `doctor`.
+    /// Checks the connection, for `/readyz` and `doctor`.
     async fn ping(&self) -> Result<(), QueueError>;
-    /// How long a lease lasts.
     fn lease(&self) -> Duration;
 }

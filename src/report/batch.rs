@@ -1,4 +1,4 @@
-//! A batch's items out of the store: read once, a page at a time, into a temporary file that reports are made from.
+//! Reads a batch's items from the store once, page by page, into a temporary file from which reports are built.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
@@ -10,13 +10,13 @@ use crate::memory::blocking;
 use crate::store::{BatchItem, Store};
 use crate::wire::ItemOutcome;
 
-/// The first page; the next ones are as long as their items are short.
+/// Size of the first page. Later pages depend on the size of the items.
 const FIRST_PAGE: u32 = 16;
 const LONGEST_PAGE: u32 = 500;
-/// What a page should weigh at most, bytes of lines.
+/// Maximum bytes of lines that a page should have.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The items of a batch that have ended, as they were when they were read.
+/// Snapshot of the ended items of a batch.
 #[derive(Debug)]
 pub struct EndedItems {
     pub items: ResultLines,
@@ -24,7 +24,7 @@ pub struct EndedItems {
 }
 
 impl EndedItems {
-    /// Reads a batch, or its items of one outcome; one without items is empty.
+    /// Reads the items of a batch, optionally with one outcome only.
     pub async fn read(
         store: &Store,
         id: Uuid,
@@ -65,7 +65,7 @@ impl EndedItems {
     }
 }
 
-/// Twice as many items while pages are light, half as many once one was heavy.
+/// Doubles the page size while pages are small, halves it after a large one.
 fn next_limit(limit: u32, bytes: usize) -> u32 {
     if bytes > PAGE_BYTES {
         (limit / 2).max(1)
@@ -77,7 +77,7 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
 }
 
 impl From<BatchItem> for Item {
-    /// An item as it stands: one that hasn't ended is incomplete.
+    /// Converts an item; one that hasn't ended is incomplete.
     fn from(row: BatchItem) -> Self {
         let outcome = outcome(&row).unwrap_or(Outcome::Incomplete);
         item(row, outcome)
@@ -143,7 +143,7 @@ fn error(job: &Job) -> Option<ItemError> {
     })
 }
 
-/// A session's result with its judge's words, which are kept with its score.
+/// Adds the judge's reasoning, which is stored with the score, to a session's result.
 fn with_reasoning(mut result: Value, reasoning: Option<String>) -> Value {
     if let (Value::Object(body), Some(words)) = (&mut result, reasoning) {
         body.entry("score_reasoning").or_insert(words.into());
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_as_long_as_their_items_are_short() {
+    fn page_size_depends_on_item_size() {
         assert_eq!(next_limit(16, 1_000), 32);
         assert_eq!(next_limit(400, 1_000), LONGEST_PAGE);
         assert_eq!(next_limit(64, PAGE_BYTES * 3 / 4), 64);

@@ -1,4 +1,4 @@
-//! The columns of a report's rows: the same names in JSON, CSV, XLSX and Parquet.
+//! Columns of report rows, with the same names in JSON, CSV, XLSX and Parquet.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,11 @@ use crate::job::Kind;
 use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::score::{Column, Component, Origin, about};
 
-/// What stands in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cell<'a> {
     Empty,
     Text(Cow<'a, str>),
-    /// A list or an object of the payload; its JSON in a table.
+    /// List or object of the payload; JSON text in a table.
     Json(&'a Value),
     Number(f64),
     Count(i64),
@@ -33,7 +32,7 @@ impl<'a> Cell<'a> {
             .map_or(Self::Empty, Self::Number)
     }
 
-    /// A count, or nothing where it is beyond what any suite has.
+    /// Returns a count, or an empty cell if it exceeds the number range.
     pub(super) fn count(count: u64) -> Self {
         i64::try_from(count).map_or(Self::Empty, Self::Count)
     }
@@ -70,12 +69,12 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = Column> {
 #[derive(Debug)]
 pub(super) struct Columns {
     pub(super) heads: Vec<(&'static str, u16)>,
-    /// Of each kind: where each column's value comes from; none where the kind hasn't that column.
+    /// Per kind, the source of each column's value; `None` if the kind doesn't have the column.
     kinds: Vec<(Kind, Vec<Option<Origin>>)>,
 }
 
 impl Columns {
-    /// The columns that items of these kinds need: those of the first kind, then what others add.
+    /// Returns the columns of these kinds: those of the first kind, then those that the others add.
     pub(super) fn for_kinds(kinds: &[Kind]) -> Self {
         let mut heads: Vec<(&'static str, u16)> = Vec::new();
         let all = kinds.iter().flat_map(|kind| of_kind(*kind));
@@ -100,7 +99,6 @@ impl Columns {
         own.into_iter().flat_map(|(_, origins)| origins).map(cell)
     }
 
-    /// Each column's name, and what it holds.
     pub(super) fn held(&self) -> impl Iterator<Item = (&'static str, Holds)> {
         self.heads.iter().enumerate().map(|(nth, (name, _))| {
             let of_kinds = self.kinds.iter();
@@ -189,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kinds_columns_stand_in_its_document() {
+    fn documentation_lists_columns_of_each_kind() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
         let documents = std::fs::read_dir(folder).unwrap().map(|entry| {
             let text = std::fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_of_a_query_are_those_of_its_rules_in_their_order() {
+    fn query_columns_follow_the_rules() {
         let names = names(&[Kind::Query]);
         let rules = [
             "Total Score",
@@ -245,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_share_the_columns_that_have_one_name() {
+    fn kinds_share_columns_of_the_same_name() {
         for kinds in [&[][..], Kind::ALL] {
             let mut names = names(kinds);
             let all = names.len();
@@ -257,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_row_has_a_cell_for_each_column(item in any_item()) {
+        fn rows_have_a_cell_per_column(item in any_item()) {
             for kinds in [vec![item.kind], Kind::ALL.to_vec()] {
                 let columns = Columns::for_kinds(&kinds);
                 prop_assert_eq!(columns.row(&item).count(), columns.heads.len());

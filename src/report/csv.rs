@@ -1,4 +1,4 @@
-//! The report as CSV (RFC 4180, UTF-8): what [`super::plain`] says of cells holds here.
+//! CSV report (RFC 4180, UTF-8). Cells are converted by [`super::plain`].
 
 use std::io::Write;
 
@@ -24,7 +24,7 @@ pub(super) fn write(
     csv.flush().map_err(|e| failed(&e))
 }
 
-/// One record of a table of its own; what [`super::plain`] says of cells holds here.
+/// Returns one record of any table. Cells are converted by [`super::plain`].
 pub(crate) fn record(cells: &[String]) -> std::io::Result<Vec<u8>> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     let cells = cells.iter().map(|text| Cell::text(Some(text)));

@@ -1,24 +1,22 @@
-//! What the gates of a run said, as reports show it. Decides nothing.
+//! Gate results of a run for reports.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a judge was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judging {
     #[default]
     Asked,
-    /// None was (`--no-judge`): nothing passes.
+    /// `--no-judge`: no gate passes.
     NotRun,
 }
 
-/// What a run came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateDecision {
     Passed,
     Failed,
-    /// Not known: something is missing, or simulated.
+    /// Unknown, because scores are missing or simulated.
     Incomplete,
     Nothing,
 }
@@ -34,10 +32,9 @@ impl GateDecision {
     }
 }
 
-/// A decision with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateResult {
     pub decision: GateDecision,
-    /// Why it didn't pass; empty if it did.
+    /// Reasons why it didn't pass; empty if it did.
     pub reasons: Vec<String>,
 }

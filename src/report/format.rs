@@ -1,26 +1,25 @@
-//! What a report can be written as.
+//! Report formats.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     Json,
-    /// A line for each item: what can be read back, see [`super::line`].
+    /// One line per item, which can be read back, see [`super::line`].
     Jsonl,
     Csv,
-    /// A sheet with the summary, and one with a row for each item.
+    /// A sheet with the summary, and one with a row per item.
     Xlsx,
-    /// A row for each item, with the columns of CSV and their types.
+    /// One row per item, with the typed columns of CSV.
     Parquet,
     Junit,
-    /// A summary for people, at most 900 KB.
+    /// Summary in Markdown, at most 900 KB.
     Markdown,
 }
 
 impl Format {
-    /// Every format, in the order of texts.
+    /// All formats, in the order of texts.
     pub const ALL: [Self; 7] = [
         Self::Json,
         Self::Jsonl,
@@ -31,7 +30,7 @@ impl Format {
         Self::Markdown,
     ];
 
-    /// Its name: what stands behind `report.` in the API's path and behind `--format`.
+    /// Returns the name used in API paths after `report.` and in `--format`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -56,7 +55,7 @@ impl Format {
         }
     }
 
-    /// Whether it is rows alone: a part of the items is then no wrong summary of all.
+    /// Returns whether it only has rows, so that a selection of items has no misleading summary.
     pub fn is_rows(self) -> bool {
         match self {
             Self::Jsonl | Self::Csv | Self::Parquet => true,
@@ -64,7 +63,6 @@ impl Format {
         }
     }
 
-    /// Whether it is no text, which a terminal can't show.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Xlsx | Self::Parquet)
     }
@@ -88,7 +86,6 @@ impl fmt::Display for Format {
     }
 }
 
-/// A text that names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no format of a report: use json, jsonl, csv, xlsx, parquet, junit.xml or md")]
 pub struct UnknownFormat(String);
@@ -96,7 +93,7 @@ pub struct UnknownFormat(String);
 impl FromStr for Format {
     type Err = UnknownFormat;
 
-    /// By name; `junit` and `markdown` are known too.
+    /// Parses the name. `junit` and `markdown` are accepted as well.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.into_iter().find(|format| format.as_str() == text);
         known
@@ -114,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_is_known_by_its_name_and_no_other() {
+    fn formats_parse_by_name_only() {
         for format in Format::ALL {
             assert_eq!(format.as_str().parse(), Ok(format));
         }

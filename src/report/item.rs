@@ -1,4 +1,4 @@
-//! An evaluated item, and its result as reports read it, by what each kind says of itself. Whatever a result lacks is simply not there.
+//! Evaluated item, and access to its result by the rules of its kind. Missing parts of a result are `None`.
 
 use std::borrow::Cow;
 
@@ -13,18 +13,17 @@ use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::score::{About, about};
 use crate::wire::ItemPart;
 
-/// One evaluated item of a suite: what every report is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// Its place in the suite, from 0.
+    /// Index in the suite, from 0.
     pub item_no: u64,
     pub kind: Kind,
     pub id: Option<String>,
     pub payload: Value,
     pub outcome: Outcome,
-    /// 0-1; none unless it is known whole.
+    /// 0-1; `None` if any part is missing.
     pub total: Option<f64>,
-    /// Whether it passed; none: not known.
+    /// `None`: unknown.
     pub passed: Option<bool>,
     pub result: Option<Value>,
     pub error: Option<ItemError>,
@@ -33,19 +32,18 @@ pub struct Item {
     pub job_id: Option<Uuid>,
 }
 
-/// How an item ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Scored,
-    /// Some parts are there, others are missing: the judge failed or wasn't asked (`--no-judge`), or a part couldn't be computed.
+    /// Some parts are missing: the judge failed or wasn't used (`--no-judge`), or a part couldn't be computed.
     Incomplete,
-    /// Without any score: its agent or its job failed, or it was cancelled.
+    /// No score: its agent or job failed, or it was cancelled.
     Failed,
 }
 
 impl Outcome {
-    /// Of a case that has a result: without a total it is incomplete.
+    /// Returns the outcome of a case with a result: incomplete without a total.
     pub fn from_total(total: Option<f64>) -> Self {
         match total {
             Some(_) => Self::Scored,
@@ -62,7 +60,6 @@ impl Outcome {
     }
 }
 
-/// Why an item has no score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemError {
     /// A job's error class, or `agent`, `not_run`, `cancelled`.
@@ -70,7 +67,7 @@ pub struct ItemError {
     pub message: String,
 }
 
-/// What a report's reader sees of the whole: PASS, FAIL, INCOMPLETE; SCORED where the kind has nothing to pass.
+/// Status shown in reports: PASS, FAIL, INCOMPLETE; SCORED if the kind has no threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Pass,
@@ -90,7 +87,7 @@ impl Status {
     }
 }
 
-/// The class of what is incomplete without an error of its own.
+/// Class of an incomplete item without an error.
 pub(super) const INCOMPLETE: &str = "incomplete";
 pub(super) const NO_SCORE: &str = "no score";
 
@@ -109,13 +106,13 @@ impl Item {
         }
     }
 
-    /// The total of a scored item: what comparisons are made of.
+    /// Returns the total of a scored item, as used by comparisons.
     pub fn measured(&self) -> Option<f64> {
         self.total
             .filter(|total| self.outcome == Outcome::Scored && total.is_finite())
     }
 
-    /// Who judged it: the judge's entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
+    /// Returns the judge's entry and model; `None`: no judge, or a session, which stores it elsewhere.
     pub fn judge(&self) -> Option<String> {
         self.about().judge_of(self.result.as_ref()?)
     }
@@ -124,7 +121,7 @@ impl Item {
         (self.about().reasoning)(self.result.as_ref()?)
     }
 
-    /// Whether it has no score because of its judge, not of itself, its agent or whoever cancelled it.
+    /// Returns whether it has no score because of its judge, rather than its content, its agent or a cancellation.
     pub(super) fn is_judge_error(&self) -> bool {
         let class = self.error.as_ref().map(|error| error.class.parse());
         let is_judges = match class {
@@ -144,7 +141,7 @@ impl Item {
             Some(Ok(FailureClass::BadInput | FailureClass::Internal | FailureClass::Poison)) => {
                 false
             }
-            // `agent`, `cancelled`, `not_run` and what later versions add.
+            // `agent`, `cancelled`, `not_run` and classes of later versions.
             None | Some(Err(_)) => false,
         };
         is_judges && self.status() == Status::Incomplete
@@ -154,7 +151,6 @@ impl Item {
         self.payload.get(field).and_then(Value::as_str)
     }
 
-    /// What a validator's word on the case amounts to, where the case has one.
     pub(super) fn safety(&self) -> Option<SafetyOutcome> {
         let flag = |names: [&str; 2]| {
             let mut names = names.into_iter();
@@ -165,21 +161,20 @@ impl Item {
         Some(SafetyOutcome::from_flags(safety_valid, should_pass))
     }
 
-    /// How sure the generator said it was, and how right it was, where both are known.
+    /// Returns the generator's confidence and the actual score, if both are known.
     pub(super) fn calibration(&self) -> Option<(Confidence, f64)> {
         let level = self.text("confidence")?.parse().ok()?;
         let correctness = self.about().components.first()?;
         Some((level, correctness.score(self.result.as_ref())?))
     }
 
-    /// Its own name, else a session's id, else its place.
+    /// Returns its name, otherwise the session's id, otherwise its position.
     pub fn name(&self) -> String {
         let id = self.id.as_deref().filter(|id| !id.trim().is_empty());
         let id = id.or_else(|| self.text("session_id"));
         id.map_or_else(|| format!("item {}", self.item_no), str::to_owned)
     }
 
-    /// What was asked for, in the words of who asked; may be empty.
     pub fn question(&self) -> &str {
         let mut fields = self.about().question.iter();
         fields
@@ -187,12 +182,12 @@ impl Item {
             .unwrap_or_default()
     }
 
-    /// What the total is held against, where the kind has that; 0-1.
+    /// Returns the pass threshold of the total, 0-1, if the kind has one.
     pub fn threshold(&self) -> Option<f64> {
         self.about().threshold_of(self.result.as_ref()?)
     }
 
-    /// Why the generated SQL can't be read, where no metric says so itself.
+    /// Returns why the generated SQL is unreadable, unless a metric reports it.
     pub fn unreadable(&self) -> Option<&str> {
         let why = self.parse_error()?;
         let mut parts = self.about().components.iter();
@@ -204,13 +199,13 @@ impl Item {
         self.about().parse_error_of(self.result.as_ref()?)
     }
 
-    /// The components that it has no score without.
+    /// Returns the missing components that prevent a score.
     pub fn missing(&self) -> Vec<&'static Component> {
         let result = self.result.as_ref();
         result.map_or_else(Vec::new, |result| self.about().missing_in(result))
     }
 
-    /// The class and the words of what keeps it from a score.
+    /// Returns class and message of the error that prevents a score.
     pub(super) fn fault(&self) -> (&str, Cow<'_, str>) {
         let missing: Vec<&str> = self.missing().iter().map(|part| part.title).collect();
         match (&self.error, self.outcome) {
@@ -226,13 +221,12 @@ impl Item {
         }
     }
 
-    /// Why what was generated could not be executed.
     pub fn execution_error(&self) -> Option<&str> {
         let field = self.about().execution_error?;
         self.text(field).filter(|error| !error.trim().is_empty())
     }
 
-    /// The total for people: a session's is of 100.
+    /// Formats the total; for sessions it is out of 100.
     pub(super) fn shown_total(&self) -> String {
         let own = match self.kind.is_case() {
             true => self.total,
@@ -244,7 +238,7 @@ impl Item {
         own.map_or_else(|| NO_SCORE.to_owned(), short)
     }
 
-    /// The components of its score, in the order of the kind's rules; none without a result.
+    /// Returns the components of its score in the order of the kind's rules; empty without a result.
     pub fn components(&self) -> impl Iterator<Item = (&'static Component, Option<f64>)> {
         let result = self.result.as_ref();
         let known: &[Component] = match result {
@@ -266,7 +260,7 @@ impl Item {
             .collect()
     }
 
-    /// The components that it has: title, score for people, and what was said of it.
+    /// Returns its components: title, formatted score, and the judge's text.
     pub(super) fn breakdown(&self) -> impl Iterator<Item = (&'static str, String, &str)> {
         let result = self.result.as_ref();
         self.components().filter_map(move |(part, score)| {
@@ -276,7 +270,6 @@ impl Item {
         })
     }
 
-    /// The components' titles and scores in one line.
     pub(super) fn scores(&self) -> String {
         let parts = self.breakdown();
         let parts = parts.map(|(title, score, _)| format!("{title} {score}"));
@@ -292,7 +285,7 @@ impl Item {
     }
 }
 
-/// A score for people: three digits after the point, no zeros at the end.
+/// Formats a score with three decimals, without trailing zeros.
 pub(super) fn short(score: f64) -> String {
     ((score * 1e3).round() / 1e3).to_string()
 }

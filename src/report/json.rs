@@ -1,4 +1,4 @@
-//! The reports for programs: JSON with a summary, and the lines that can be read back.
+//! JSON reports: one document with a summary, and lines that can be read back.
 
 use std::io::Write;
 
@@ -18,7 +18,8 @@ struct Head<'a> {
     summary: &'a Figures,
 }
 
-/// Writes `{name, run, made_at, unfinished, simulated, judging, summary, items}`; an item has the columns of the tables, unrounded, and `Result`.
+/// Writes `{name, run, made_at, unfinished, simulated, judging, summary, items}`. An item has the columns of the tables, unrounded, and
+/// `Result`.
 pub(super) fn write(
     out: &mut dyn Write,
     source: &(impl Source + ?Sized),

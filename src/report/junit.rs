@@ -1,7 +1,7 @@
-//! The report for CI servers: JUnit XML, a suite for each kind, of `qas` for each agent.
+//! JUnit XML for CI servers, with one suite per kind, and per agent for `qas`.
 //!
-//! A miss is a `<failure>` with its breakdown and the judge's reasoning; what has no score is an `<error>`, never a failure; what a
-//! simulated judge scored is `<skipped>` unless that is allowed: it passes no gate. Written event by event: no document of all items is held.
+//! A miss is a `<failure>` with its breakdown and the judge's reasoning. An item without a score is an `<error>`. A simulated score is
+//! `<skipped>` unless it is allowed, because it passes no gate. The document is streamed.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use super::summary::{Figures, GroupNames, group_name};
 use super::{Item, Meta, ReportError, Simulated, Source};
 use crate::job::Kind;
 
-/// The most of one text within an element, characters.
-const LONGEST: usize = 20_000;
-const LONGEST_NAME: usize = 500;
+/// Maximum characters of a text within an element.
+const MAX_TEXT_CHARS: usize = 20_000;
+const MAX_NAME_CHARS: usize = 500;
 
 type Xml<'a> = Writer<&'a mut dyn Write>;
 
-/// A suite: the kind, and the agent where the kind has one.
+/// Key of a suite: the kind, and the agent for `qas`.
 type Key = (Kind, Option<String>);
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,7 +34,6 @@ struct CaseCounts {
     skipped: u64,
 }
 
-/// How a case shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CaseStatus {
     Passed,
@@ -70,7 +69,7 @@ pub(super) fn write(
         let start = element("testsuite", counts.attributes(name.clone()));
         xml.write_event(Event::Start(start)).map_err(failed)?;
         properties(&mut xml, figures, meta).map_err(failed)?;
-        // The names are known from the first pass: the same item has the same suite.
+        // The names are those of the first pass, so each item gets the same suite.
         source.each(&mut |item| {
             if key(item, &mut names) == *suite {
                 case(&mut xml, item, (&name, meta.simulated)).map_err(failed)?;
@@ -135,19 +134,19 @@ fn suite_name((kind, agent): &Key) -> String {
     }
 }
 
-/// An element's start; its attributes are cut where they are long.
+/// Returns the start of an element, with long attributes cut.
 fn element<const N: usize>(
     name: &'static str,
     attributes: [(&'static str, String); N],
 ) -> BytesStart<'static> {
     let shown = attributes.into_iter().map(|(name, value)| {
-        let value = xml_lines(&cut(&value, LONGEST_NAME)).into_owned();
+        let value = xml_lines(&cut(&value, MAX_NAME_CHARS)).into_owned();
         (name, Cow::Owned(value))
     });
     BytesStart::new(name).with_attributes(shown)
 }
 
-/// What holds for the whole report, the same in each suite.
+/// Writes the properties of the report, which are repeated in each suite.
 fn properties(xml: &mut Xml<'_>, figures: &Figures, meta: &Meta) -> std::io::Result<()> {
     let number =
         |number: Option<f64>| number.map_or_else(|| "none".to_owned(), |n| format!("{n:.6}"));
@@ -202,7 +201,7 @@ fn case(
         }
     };
     let explained = explained(item);
-    let text = cut(&explained, LONGEST);
+    let text = cut(&explained, MAX_TEXT_CHARS);
     let text = BytesText::from_escaped(partial_escape(xml_lines(&text)));
     xml.write_event(Event::Start(start))?;
     let why = element(tag, [("message", message), ("type", kind)]);
@@ -212,7 +211,7 @@ fn case(
     xml.write_event(Event::End(BytesEnd::new("testcase")))
 }
 
-/// What was asked, and what was said of each component.
+/// Returns the question and the judge's text on each component.
 fn explained(item: &Item) -> String {
     let mut text = format!("{}\n", item.question());
     if let Some(error) = &item.error {

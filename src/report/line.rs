@@ -1,8 +1,8 @@
-//! A line of `evaluation-results.jsonl`: an [`Item`] and back, without loss.
+//! Line of `evaluation-results.jsonl`: converts an [`Item`] and back without loss.
 //!
-//! A QAS item has the shape that its origin gave these files: `test_id`, `question`, `agent_used`, `difficulty`, `expected_sql`, `generated_sql`,
-//! `expected_results`, `actual_results`, `qas_evaluation`. Other kinds, and an item whose payload is no object, are `id`, `payload`, `result`.
-//! Either has an object `gavel` with what gavel knows beyond that; a line without it, from elsewhere, is read as far as it goes.
+//! A QAS item has the fields of the original program: `test_id`, `question`, `agent_used`, `difficulty`, `expected_sql`, `generated_sql`,
+//! `expected_results`, `actual_results`, `qas_evaluation`. Other kinds, and items whose payload isn't an object, have `id`, `payload`,
+//! `result`. Both have an object `gavel` with further fields. A line without it, from another program, is read as far as possible.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use super::{Item, ItemError, Outcome};
 use crate::job::{Kind, Usage};
 use crate::score::{About, about, name_of};
 
-/// What gavel knows of an item beyond the line's own fields.
+/// Fields of an item beyond the original ones.
 #[derive(Serialize, Deserialize)]
 struct Gavel {
     item_no: u64,
@@ -30,18 +30,18 @@ struct Gavel {
     usage: Usage,
     #[serde(default)]
     job_id: Option<Uuid>,
-    /// Of a QAS item: what it calls itself.
+    /// Name of a QAS item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// Of a QAS item: the fields of its payload that have no place of their own in the line.
+    /// Of a QAS item: fields of its payload without a field in the line.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     payload: Map<String, Value>,
-    /// Of a QAS item: the fields that are null in the line and not there in its payload.
+    /// Of a QAS item: fields that are null in the line and missing in its payload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     absent: Vec<String>,
 }
 
-/// An item as one line, without the line's end.
+/// Returns an item as one line, without the line end.
 pub fn write(item: &Item) -> String {
     let mut gavel = Gavel {
         item_no: item.item_no,
@@ -79,13 +79,13 @@ pub fn write(item: &Item) -> String {
             line.insert("result".to_owned(), result);
         }
     }
-    // Neither has a key that isn't text, which is all that could go wrong.
+    // All keys are text, so serialization doesn't fail.
     let gavel = serde_json::to_value(&gavel).unwrap_or(Value::Null);
     line.insert("gavel".to_owned(), gavel);
     Value::Object(line).to_string()
 }
 
-/// Reads a line back. `nth` is its place among the file's items, from 0: the `item_no` of a line that has none. The result `null` reads as none.
+/// Parses a line. `nth` is its index in the file, used as `item_no` if the line has none. A `null` result is read as `None`.
 pub fn read(text: impl AsRef<[u8]>, nth: u64) -> Result<Item, String> {
     let mut line: Map<String, Value> = serde_json::from_slice(text.as_ref())
         .map_err(|error| format!("it is no JSON object: {error}"))?;
@@ -131,7 +131,7 @@ fn own(mut line: Map<String, Value>, gavel: Gavel) -> Item {
     }
 }
 
-/// A QAS line of another program: its fields are the payload, and its evaluation tells the rest.
+/// Reads a QAS line of another program: its fields are the payload, and its evaluation the result.
 fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
     let kind = About::kind_of_foreign_lines();
     let result = line.shift_remove(About::LINE_RESULT);
@@ -154,7 +154,7 @@ fn foreign(mut line: Map<String, Value>, nth: u64) -> Item {
     }
 }
 
-/// The name of a case, without reading it whole: it was checked when it was taken.
+/// Returns the name of a case without parsing it completely, because it was validated when it was accepted.
 pub fn id_of(kind: Kind, payload: &Value) -> Option<String> {
     payload
         .as_object()
@@ -171,14 +171,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_reads_back_as_the_item_it_was_written_from(item in any_item()) {
+        fn line_round_trips(item in any_item()) {
             let line = write(&item);
             prop_assert!(!line.contains('\n'), "{}", line);
             prop_assert_eq!(read(&line, 7), Ok(item));
         }
 
         #[test]
-        fn no_text_is_read_with_a_panic(text in ".{0,80}") {
+        fn arbitrary_text_does_not_panic(text in ".{0,80}") {
             let _ = read(&text, 0);
         }
     }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qas_line_has_the_shape_of_its_origin() {
+    fn qas_line_has_original_fields() {
         let payload = json!({ "question": "How many?", "test_id": "q-3", "category": "counts", "success": true });
         let line: Map<String, Value> =
             serde_json::from_str(&write(&item(Kind::Qas, payload))).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_have_their_payload_and_result_whole() {
+    fn other_kinds_have_payload_and_result() {
         let line: Value =
             serde_json::from_str(&write(&item(Kind::Query, json!({ "prompt": "p" })))).unwrap();
         assert_eq!(line["id"], "q-3");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_origin_is_read_by_its_evaluation() {
+    fn reads_line_of_original_program() {
         let text = r#"{"test_id":"t1","question":"q","agent_used":"sql","qas_evaluation":{"final_score":0.4,"passed":false}}"#;
         let item = read(text, 12).unwrap();
         assert_eq!(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_a_name_too() {
+    fn number_can_be_a_name() {
         for (kind, payload, name) in [
             (Kind::Query, json!({"id": 1}), Some("1")),
             (Kind::SqlMetrics, json!({"id": " a "}), Some("a")),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_item_says_what_it_lacks() {
+    fn invalid_item_reports_missing_field() {
         for (text, fault) in [
             ("[1]", "no JSON object"),
             ("{\"a\": 1", "no JSON object"),

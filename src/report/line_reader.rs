@@ -1,25 +1,22 @@
-//! The lines of a file, one after the other, each with its place: a file of items is read more than once, and never held whole.
+//! Reads a file line by line with positions, so that lines can be read again without keeping the file in memory.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Error, ErrorKind, Read as _, Result, Seek as _, SeekFrom};
 
-/// Where a line stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LineSpan {
-    /// Which one, from 1.
+    /// From 1.
     pub(crate) number: u64,
     pub(crate) offset: u64,
-    /// Bytes, its end included.
+    /// Bytes with the line end.
     pub(crate) length: u64,
 }
 
 impl LineSpan {
-    /// Where the next line begins.
     pub(crate) fn end(self) -> u64 {
         self.offset + self.length
     }
 
-    /// Reads the line again.
     pub(crate) fn read(self, mut file: &File) -> Result<Vec<u8>> {
         file.seek(SeekFrom::Start(self.offset))?;
         let mut text = Vec::new();
@@ -36,7 +33,7 @@ pub(crate) struct LineReader<'a> {
 }
 
 impl<'a> LineReader<'a> {
-    /// Begins at the file's beginning; a line of more than `longest` bytes is an error.
+    /// Starts at the beginning of the file. A line of more than `longest` bytes is an error.
     pub(crate) fn new(file: &'a File, longest: u64) -> Result<Self> {
         let mut input = BufReader::new(file);
         input.seek(SeekFrom::Start(0))?;
@@ -52,7 +49,7 @@ impl<'a> LineReader<'a> {
         })
     }
 
-    /// The next line that holds something, its end included; the last one may have none.
+    /// Returns the next line that isn't empty, with its line end. The last line may have none.
     pub(crate) fn next(&mut self) -> Result<Option<(LineSpan, &[u8])>> {
         loop {
             self.text.clear();

@@ -1,4 +1,4 @@
-//! An item in a few lines, for whoever watches a run.
+//! Item in a few lines, for the progress of a run.
 
 use super::Item;
 use super::item::{INCOMPLETE, Status, short};
@@ -7,15 +7,14 @@ use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::wire::words;
 use serde_json::Value;
 
-/// The most of a text, characters.
-const LONGEST: usize = 200;
-/// The rows that the generated query gave.
+/// Maximum characters of a text.
+const MAX_TEXT_CHARS: usize = 200;
 const ROWS: &str = "generated_results";
 
-/// `Query: …`, whether it was executed, the score with its threshold, and the components; a line each, without control characters.
+/// Returns `Query: ..`, the execution status, the score with its threshold, and the components; one line each, without control characters.
 pub fn lines(item: &Item) -> Vec<String> {
     let about = item.about();
-    // What an agent wrote; of a question that an agent is asked, the question.
+    // The agent's output, or the question for an agent.
     let written = item
         .payload
         .get(about.sides.generated)
@@ -27,16 +26,16 @@ pub fn lines(item: &Item) -> Vec<String> {
         "" => item.name(),
         asked => asked.to_owned(),
     };
-    let mut lines = vec![format!("{}: {}", about.title, cut(&asked, LONGEST))];
+    let mut lines = vec![format!("{}: {}", about.title, cut(&asked, MAX_TEXT_CHARS))];
     let rows = item.payload.get(ROWS).and_then(Value::as_array);
     match (item.execution_error(), rows) {
-        (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, LONGEST))),
+        (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, MAX_TEXT_CHARS))),
         (None, _) if wrote_nothing => lines.push("No query was written".to_owned()),
         (None, Some(rows)) => lines.push(format!("Query executed (results: {})", rows.len())),
         (None, None) => {}
     }
     if let Some(error) = item.parse_error() {
-        lines.push(format!("SQL can't be read: {}", cut(error, LONGEST)));
+        lines.push(format!("SQL can't be read: {}", cut(error, MAX_TEXT_CHARS)));
     }
     match item.safety() {
         Some(SafetyOutcome::FalseNegative) => {
@@ -61,18 +60,18 @@ pub fn lines(item: &Item) -> Vec<String> {
         .collect()
 }
 
-/// Why what an agent wrote could not be executed or read.
+/// Returns why an agent's output could not be executed or read.
 pub fn obstacle(item: &Item) -> Option<String> {
     let executed = item
         .execution_error()
-        .map(|error| format!("Not executed: {}", cut(error, LONGEST)));
+        .map(|error| format!("Not executed: {}", cut(error, MAX_TEXT_CHARS)));
     executed.or_else(|| {
         let error = item.parse_error()?;
-        Some(format!("SQL can't be read: {}", cut(error, LONGEST)))
+        Some(format!("SQL can't be read: {}", cut(error, MAX_TEXT_CHARS)))
     })
 }
 
-/// The score with its threshold, or why there is none.
+/// Returns the score with its threshold, or the reason why there is none.
 pub fn score(item: &Item) -> String {
     let status = item.status();
     let mark = if item.simulated { ", simulated" } else { "" };
@@ -90,7 +89,10 @@ pub fn score(item: &Item) -> String {
         Status::Scored => format!("Score: {}{mark}", item.shown_total()),
         Status::Incomplete => match item.fault() {
             (INCOMPLETE, why) => format!("Score: none (INCOMPLETE, {why})"),
-            (class, why) => format!("Score: none (INCOMPLETE, {class}: {})", cut(&why, LONGEST)),
+            (class, why) => format!(
+                "Score: none (INCOMPLETE, {class}: {})",
+                cut(&why, MAX_TEXT_CHARS)
+            ),
         },
     }
 }
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_reads_as_its_rules_say() {
+    fn query_lines_follow_the_rules() {
         let payload = json!({
             "prompt": "Errors?", "generated_kql": "T\n| where Level > 2", "generated_results": [1, 2],
         });
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_sql_that_passed_is_said_before_its_score() {
+    fn accepted_unsafe_sql_comes_before_score() {
         let passed = Item {
             kind: Kind::SqlMetrics,
             result: None,
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_says_why() {
+    fn failure_has_reason() {
         let failed = query(
             Some(0.2),
             Some(false),

@@ -1,8 +1,8 @@
-//! The report for people: Markdown of at most 900 KB, as much as comments and job summaries of CI servers take.
+//! Markdown report of at most 900 KB, the limit of comments and job summaries of CI servers.
 //!
-//! The summary, then what passed, then what missed or was not executed, with its breakdown and the judge's reasoning, then, apart from both, what
-//! has no score because of its judge. Each part has its share of the room; a part that is cut says how much was left out. Text of items is
-//! escaped or fenced: it is from outside.
+//! Order: the summary, passes, misses and unexecuted items with breakdown and the judge's reasoning, then items without a score because of
+//! their judge. Each part has a size limit, and a truncated part states the number of omitted items. Text of items comes from outside, so
+//! it is escaped or fenced.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -14,21 +14,21 @@ use super::plain::{Plain, cut, markdown, markdown_block};
 use super::summary::Figures;
 use super::{Item, Meta, ReportError, Source};
 
-/// The most of the whole document, bytes.
+/// Maximum bytes of the document.
 pub(super) const LONGEST: usize = 900_000;
-/// What the summary may take at most; it has at most 100 groups.
+/// Maximum bytes of the summary, which has at most 100 groups.
 const SUMMARY: usize = 100_000;
-/// What misses may take at most.
+/// Maximum bytes of misses.
 const MISSES: usize = 500_000;
-/// What judge errors may take at most.
+/// Maximum bytes of judge errors.
 const JUDGE: usize = 150_000;
 const TEXT: usize = 4_000;
-/// The most of a gate's reason, characters: it may name items.
+/// Maximum characters of a gate's reason, which may list items.
 const REASON: usize = 1_000;
-/// The most of a text in a table, characters.
+/// Maximum characters of a text in a table.
 const IN_TABLE: usize = 120;
 
-/// A part of the document in the making: takes items until it is full, then counts.
+/// Part of the document. Accepts items until it is full, then counts them.
 struct Chapter {
     title: &'static str,
     text: String,
@@ -120,13 +120,13 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Whether an item lacks its judge's part and nothing else: the judge failed, or was not asked (`--no-judge`).
+/// Returns whether an item only lacks its judge's part: the judge failed, or wasn't used (`--no-judge`).
 fn is_judges(item: &Item) -> bool {
     let not_run = item
         .error
         .as_ref()
         .is_some_and(|error| error.class == "not_run");
-    // A line from elsewhere says nothing of what it lacks.
+    // A line of another program has no details about missing parts.
     let is_untold = item.error.is_none() && item.missing().is_empty();
     not_run || is_untold || item.is_judge_error()
 }
@@ -214,7 +214,6 @@ fn judge_row(item: &Item) -> String {
     )
 }
 
-/// A miss with what was asked, what each component is worth, and why.
 fn miss(item: &Item) -> String {
     let mut out = format!(
         "### {}: {}{}\n\n",

@@ -1,11 +1,11 @@
-//! What evaluations came to, as files: JSON, JSONL, CSV, XLSX, Parquet, JUnit and Markdown from one stream of items. Computes no score.
+//! Reports of evaluations: JSON, JSONL, CSV, XLSX, Parquet, JUnit and Markdown from one stream of items.
 //!
 //! ```text
 //! evaluation-results.jsonl ─▶ Lines ─┐
 //! a batch in the store ─▶ spool ─────┴─ Source ─▶ Summary (first pass) ─▶ a writer of each format (further passes)
 //! ```
 //!
-//! A [`Source`] is read more than once instead of being held: a report of a million items takes no more memory than one of ten.
+//! A [`Source`] is read several times instead of being kept in memory, so memory doesn't depend on the number of items.
 
 mod batch;
 mod columns;
@@ -42,25 +42,23 @@ pub use source::{ResultLines, Source};
 pub(crate) use write::beside;
 pub use write::{sum_up, write, write_all, write_file};
 
-/// What a report says of itself, beside its items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Meta {
-    /// The suite's or the batch's name: the heading.
+    /// Name of the suite or batch: the heading.
     pub name: String,
-    /// The batch's id, or the run's folder; none where there is neither.
+    /// Id of the batch, or folder of the run; `None` without either.
     pub run: Option<String>,
     pub made_at: DateTime<Utc>,
-    /// Items that have not ended yet: they stand in no row, and keep the verdict from passing.
+    /// Number of unfinished items. They have no rows and prevent a pass.
     pub unfinished: u64,
-    /// Whether items that a simulated judge scored may pass the gate (`--allow-simulated`).
+    /// Whether simulated scores may pass the gate (`--allow-simulated`).
     pub simulated: Simulated,
-    /// Whether a judge was asked; without one the verdict never passes.
+    /// Whether a judge was used; without one the verdict is not a pass.
     pub judging: Judging,
-    /// The criteria that the items were judged by, 64 hex digits; null where that isn't known.
+    /// Criteria of the items, 64 hex digits; null if unknown.
     pub criteria_hash: Option<String>,
 }
 
-/// Whether simulated scores may pass a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Simulated {
@@ -70,24 +68,22 @@ pub enum Simulated {
     Allowed,
 }
 
-/// Why a report can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     #[error("reading {path}: {reason}")]
     Read { path: String, reason: String },
-    /// A line of the items is none.
     #[error(
         "{path}, line {line}: {reason}; it must be a line of evaluation-results.jsonl as `gavel evaluate` writes it"
     )]
     Line {
         path: String,
-        /// Which one, from 1.
+        /// From 1.
         line: u64,
         reason: String,
     },
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The report can't be written: a full disk, a folder that isn't there, a reader that is gone.
+    /// Failed write, such as a full disk, a missing folder or a closed reader.
     #[error("writing {what}: {reason}")]
     Write { what: String, reason: String },
 }

@@ -1,4 +1,4 @@
-//! The summary as tables: what the first sheet of a workbook and the head of a Markdown report show.
+//! Summary as tables, for the first sheet of a workbook and the start of a Markdown report.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,15 @@ use crate::score::sql_metrics::calibration::Calibration;
 use crate::score::sql_metrics::safety::SafetySuite;
 use crate::wire::words;
 
-/// How many ids a line of the summary names.
 const NAMED: usize = 20;
 
 pub(super) struct Section {
     pub(super) title: &'static str,
-    /// The names of its columns; empty for a list of names and values.
+    /// Column names; empty for a list of names and values.
     pub(super) head: Vec<&'static str>,
     pub(super) rows: Vec<Vec<Cell<'static>>>,
 }
 
-/// The summary's tables; those that would be empty are left out.
 pub(super) fn sections(figures: &Figures, meta: &Meta) -> Vec<Section> {
     let mut sections = vec![whole(figures, meta)];
     let components = figures.components.iter().map(|component| {
@@ -50,7 +48,7 @@ pub(super) fn sections(figures: &Figures, meta: &Meta) -> Vec<Section> {
     sections
 }
 
-/// What a reader must know before the figures, a sentence each.
+/// Returns sentences that a reader must know before the figures.
 pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     let mut notes = Vec::new();
     match meta.judging {
@@ -119,7 +117,6 @@ pub(super) fn verdict(verdict: DefaultGate) -> &'static str {
     }
 }
 
-/// What the gates of the run said, with what it means.
 pub(super) fn gate(decision: GateDecision) -> &'static str {
     match decision {
         GateDecision::Passed => "PASSED: the gates of this run hold",

@@ -1,4 +1,4 @@
-//! Rows as Parquet. Holds one row group of them, however many there are, and writes it column by column.
+//! Parquet writer. Buffers one row group and writes it column by column.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,17 +18,16 @@ use super::columns::Columns;
 use super::summary::Figures;
 use super::{ReportError, Source};
 
-/// The most rows of a row group, and the bytes of text after which it is full.
+/// Maximum rows and bytes of text of a row group.
 const ROWS: usize = 10_000;
 const BYTES: usize = 4 * 1024 * 1024;
 
-/// What a column holds. Any of its cells may be null.
+/// Type of a column. Any cell may be null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holds {
     Text,
-    /// A list or an object, as its JSON.
     Json,
-    /// A time in RFC 3339; in the file microseconds of UTC.
+    /// RFC 3339 time; microseconds of UTC in the file.
     Time,
     Whole,
     Number,
@@ -51,16 +50,12 @@ impl Holds {
     }
 }
 
-/// How many rows a file of a table has.
-///
-/// # Errors
-/// It is no Parquet file, or can't be read.
+/// Returns the number of rows of a table. Errors: not a Parquet file, or unreadable.
 pub fn rows_of(file: File) -> Result<i64> {
     let table = SerializedFileReader::new(file)?;
     Ok(table.metadata().file_metadata().num_rows())
 }
 
-/// A table that is being written.
 pub(crate) struct Table<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     columns: Vec<Holds>,
@@ -92,7 +87,7 @@ impl<W: Write + Send> Table<W> {
         })
     }
 
-    /// Adds a row: a cell for each column. Says whether that wrote a row group.
+    /// Adds a row with a cell per column. Returns whether that wrote a row group.
     pub(crate) fn add(&mut self, row: Vec<Value>) -> Result<bool> {
         self.bytes += row.iter().map(weight).sum::<usize>();
         self.rows.push(row);
@@ -103,7 +98,6 @@ impl<W: Write + Send> Table<W> {
         Ok(is_full)
     }
 
-    /// Writes what is held, and the end of the file.
     pub(crate) fn end(mut self) -> Result<W> {
         self.write_group()?;
         self.writer.into_inner()
@@ -136,14 +130,14 @@ impl<W: Write + Send> Table<W> {
 }
 
 impl Table<Vec<u8>> {
-    /// Takes what was written since the last call.
+    /// Returns the bytes written since the last call.
     pub(crate) fn written(&mut self) -> Result<Vec<u8>> {
         self.writer.flush()?;
         Ok(std::mem::take(self.writer.inner_mut()))
     }
 }
 
-/// About how many bytes a cell takes; of a list or an object its JSON is made once more to know.
+/// Returns the approximate bytes of a cell. Serializes a list or object to count them.
 fn weight(cell: &Value) -> usize {
     match cell {
         Value::Null | Value::Bool(_) | Value::Number(_) => size_of::<Value>(),
@@ -182,7 +176,6 @@ fn write<'a, T: DataType>(
     column.write_batch(&values, Some(&levels), None).map(drop)
 }
 
-/// Writes the items of a report, a row each.
 pub(super) fn report(
     out: &mut (impl Write + Send),
     source: &(impl Source + ?Sized),

@@ -1,10 +1,11 @@
-//! Text from outside as reports may hold it: in the cells of a table, in XML, in Markdown.
+//! Text from outside in reports: cells of a table, XML, Markdown.
 //!
-//! CSV and XLSX hold the same text, so that one converted to the other stays the same. A cell's text
-//! - that would be read as a formula (it begins with `=`, `+`, `-`, `@`, a tab or a line end, and is no number) gets an apostrophe in front,
-//!   and so does what a sheet that parts by semicolons would take for a cell of its own: what follows one, or a line end;
-//! - is cut at 32,767 UTF-16 units, which is all that Excel takes, with a mark that says how much is missing;
-//! - has line feeds as line ends, and U+FFFD for every character that XML can't hold.
+//! CSV and XLSX contain the same text, so that converting one to the other changes nothing.
+//! - A text that would be read as a formula (it starts with `=`, `+`, `-`, `@`, a tab or a line end, and isn't a number) gets a leading
+//!   apostrophe. The same applies to text after a semicolon or a line end, which programs with semicolon-separated cells read as a new
+//!   cell.
+//! - A text is cut at 32,767 UTF-16 units, Excel's limit, with a mark of the number of missing characters.
+//! - Line ends are line feeds, and characters that XML can't represent are U+FFFD.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,9 +13,9 @@ use std::fmt::Write as _;
 use super::columns::Cell;
 pub(super) use crate::wire::words::clip as cut;
 
-/// The most that a cell of Excel holds, UTF-16 units.
+/// Maximum UTF-16 units of an Excel cell.
 const CELL: usize = 32_767;
-/// Room for the mark of a cut.
+/// Space for the mark of a cut text.
 const MARK: usize = 80;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ pub(super) enum Plain {
 }
 
 impl Plain {
-    /// What a table holds of a cell; numbers to six digits after the point, which is more than scores mean and no more than sheets show.
+    /// Converts a cell. Numbers are rounded to six decimals, the precision shown by spreadsheets.
     pub(super) fn from_cell(cell: &Cell<'_>) -> Self {
         match cell {
             Cell::Empty => Self::Text(String::new()),
@@ -51,7 +52,7 @@ fn cell_text(text: &str) -> String {
     let clean = xml_lines(text);
     let mut guarded = String::with_capacity(clean.len() + 1);
     for (n, piece) in clean.split_inclusive([';', '\n']).enumerate() {
-        // Such a sheet drops a cell's quotes, and what stands before them.
+        // Programs with semicolon-separated cells drop quotes and the text before them.
         let cell = match n {
             0 => piece,
             _ => piece.trim_matches([' ', '"', ';', '\n']),
@@ -64,7 +65,7 @@ fn cell_text(text: &str) -> String {
     cut_utf16(guarded)
 }
 
-/// Whether a spreadsheet might compute the text instead of showing it.
+/// Returns whether a spreadsheet might evaluate the text.
 fn is_formula(text: &str) -> bool {
     let begins = text.starts_with(['=', '+', '-', '@', '\t', '\n', '＝', '＋', '－', '＠']);
     let is_number = text
@@ -75,7 +76,7 @@ fn is_formula(text: &str) -> bool {
 }
 
 fn cut_utf16(mut text: String) -> String {
-    // A text of so few bytes has no more units.
+    // The number of UTF-16 units is at most the number of bytes.
     if text.len() <= CELL {
         return text;
     }
@@ -90,7 +91,7 @@ fn cut_utf16(mut text: String) -> String {
     }
     if units > CELL {
         text.truncate(end);
-        let _ = write!(text, "… [{after} characters more: report.json has them]"); // a string takes all
+        let _ = write!(text, "… [{after} characters more: report.json has them]"); // writing to a string doesn't fail
     }
     text
 }
@@ -103,7 +104,7 @@ fn lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// U+FFFD for every character that XML 1.0 can't hold.
+/// Replaces characters that XML 1.0 can't represent by U+FFFD.
 fn xml_chars(text: &str) -> Cow<'_, str> {
     let is_held = |c: char| match c {
         '\t' | '\n' | '\r' => true,
@@ -118,7 +119,6 @@ fn xml_chars(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What XML can hold of a text, before it is escaped.
 pub(super) fn xml_lines(text: &str) -> Cow<'_, str> {
     match xml_chars(text) {
         Cow::Borrowed(text) => lines(text),
@@ -126,7 +126,7 @@ pub(super) fn xml_lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text within a line of Markdown, or a cell of its tables: nothing in it is read as Markdown or HTML.
+/// Escapes a text for a line or table cell of Markdown, so that none of it is Markdown or HTML.
 pub(super) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
@@ -142,7 +142,7 @@ pub(super) fn markdown(text: &str) -> String {
     out
 }
 
-/// Text of many lines as a block of Markdown, fenced by more backticks than stand in it; cut at so many characters.
+/// Returns a text as a fenced Markdown block, cut at `longest` characters. The fence has more backticks than the text.
 pub(super) fn markdown_block(text: &str, longest: usize) -> String {
     let clean = lines(&xml_chars(text)).into_owned();
     let shown = cut(&clean, longest);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_formula_is_text_and_a_number_stays_one() {
+    fn formulas_become_text_and_numbers_are_unchanged() {
         for (text, cell) in [
             ("=1+1", "'=1+1"),
             ("@SUM(A1)", "'@SUM(A1)"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_cut_where_excel_ends_with_a_mark_that_counts() {
+    fn long_cell_is_cut_with_count() {
         let fits = "x".repeat(CELL);
         assert_eq!(plain(&fits), fits);
         let cut = plain(&"x".repeat(CELL + 1));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_six_digits_after_the_point() {
+    fn numbers_have_six_decimals() {
         for (number, cell) in [(0.123_456_789, "0.123457"), (1.0, "1"), (0.1 + 0.2, "0.3")] {
             assert_eq!(Plain::from_cell(&Cell::Number(number)).csv(), cell);
         }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_markdown_would_read_is_escaped_and_what_xml_cannot_hold_is_marked() {
+    fn escapes_markdown_and_replaces_invalid_xml_characters() {
         assert_eq!(
             markdown("a|b\n<img> ![x](y) `z`"),
             "a\\|b \\<img\\> \\!\\[x\\](y) \\`z\\`"
@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_cell_computes_or_is_too_long_whatever_stands_in_it(text in "[\\x00-\\x7f＝＋－＠😀]{0,60}", times in 1_usize..2000) {
+        fn arbitrary_cells_are_safe_and_bounded(text in "[\\x00-\\x7f＝＋－＠😀]{0,60}", times in 1_usize..2000) {
             let cell = plain(&text.repeat(times));
             prop_assert!(cell.encode_utf16().count() <= CELL);
             let is_number = cell.parse::<f64>().is_ok();

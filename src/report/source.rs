@@ -1,4 +1,4 @@
-//! Where a report's items come from: a place that can be read again and again, in item order, one item at a time.
+//! Source of a report's items. It can be read repeatedly, in item order, one item at a time.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -9,12 +9,11 @@ use serde::Deserialize;
 use super::line_reader::{LineReader, LineSpan};
 use super::{Item, ReportError, line};
 
-/// The longest line that is read: a body of 8 MiB is the most that a service takes, and its result comes on top.
-const LONGEST: u64 = 64 * 1024 * 1024;
+/// Maximum bytes of a line: a service accepts a body of 8 MiB, and the result is added to it.
+const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Items in their order, as often as they are wanted.
 pub trait Source {
-    /// Shows every item to `visit`, in item order; ends with its first error.
+    /// Calls `visit` with every item in order. Stops at its first error.
     fn each(
         &self,
         visit: &mut dyn FnMut(&Item) -> Result<(), ReportError>,
@@ -30,15 +29,14 @@ impl Source for [Item] {
     }
 }
 
-/// The items of an `evaluation-results.jsonl`.
+/// Items of an `evaluation-results.jsonl`.
 ///
-/// Holds 32 bytes an item: where its line is. Lines may stand in any order; where an item has several (it was tried again), the last one holds.
-/// A last line that a killed run left unfinished is skipped.
+/// Keeps 32 bytes per item: the position of its line. Lines may be in any order. If an item has several lines (retries), the last one
+/// counts. An unfinished last line of a killed run is skipped.
 #[derive(Debug)]
 pub struct ResultLines {
     file: File,
     path: String,
-    /// By item.
     places: Vec<(u64, LineSpan)>,
 }
 
@@ -60,7 +58,7 @@ impl ResultLines {
         Self::from_file(file, path.display().to_string())
     }
 
-    /// The items of a file that is open for reading; `path` is its name in errors.
+    /// Reads the items of an open file; `path` is used in errors.
     pub(super) fn from_file(file: File, path: String) -> Result<Self, ReportError> {
         let places = places(&file, &path)?;
         Ok(Self { file, path, places })
@@ -70,7 +68,6 @@ impl ResultLines {
         self.places.len() as u64
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -86,7 +83,7 @@ impl Source for ResultLines {
         reader.seek(SeekFrom::Start(0)).map_err(failed)?;
         let (mut at, mut text) = (0_u64, Vec::new());
         for (item_no, place) in &self.places {
-            // Lines mostly follow each other: a step within what is buffered costs no read.
+            // Most lines are contiguous, and a seek within the buffer costs no read.
             let step = place.offset.cast_signed() - at.cast_signed();
             reader.seek_relative(step).map_err(failed)?;
             text.clear();
@@ -102,10 +99,9 @@ impl Source for ResultLines {
     }
 }
 
-/// Where each item's last line is.
 fn places(file: &File, path: &str) -> Result<Vec<(u64, LineSpan)>, ReportError> {
     let failed = |error: std::io::Error| reading(path, &error);
-    let mut lines = LineReader::new(file, LONGEST).map_err(failed)?;
+    let mut lines = LineReader::new(file, MAX_LINE_BYTES).map_err(failed)?;
     let mut places: Vec<(u64, LineSpan)> = Vec::new();
     while let Some((span, text)) = lines.next().map_err(failed)? {
         match serde_json::from_slice::<Head>(text) {
@@ -113,7 +109,7 @@ fn places(file: &File, path: &str) -> Result<Vec<(u64, LineSpan)>, ReportError> 
                 let nth = places.len() as u64;
                 places.push((head.gavel.map_or(nth, |gavel| gavel.item_no), span));
             }
-            // Written when the run was killed: its item has no line yet.
+            // The run was killed while writing this line, so its item has no line yet.
             Err(error) if !text.ends_with(b"\n") && error.is_eof() => break,
             Err(error) => return Err(bad_line(path, span.number, error.to_string())),
         }
@@ -169,7 +165,7 @@ pub(super) mod tests {
         })
     }
 
-    /// A payload that has some of the fields that lines and columns know.
+    /// Payload with some of the fields that lines and columns use.
     fn any_payload() -> impl Strategy<Value = Value> {
         let names = prop::sample::subsequence(
             vec![
@@ -193,7 +189,7 @@ pub(super) mod tests {
         prop_oneof![4 => fields, 1 => any_json()]
     }
 
-    /// Any item; numbers of few digits, which every reader of JSON reads alike.
+    /// Any item. Numbers have few digits, so that all JSON parsers agree.
     pub(in crate::report) fn any_item() -> impl Strategy<Value = Item> {
         let share = || prop::option::of((0_u32..=1000).prop_map(|n| f64::from(n) / 1000.0));
         let outcome =
@@ -267,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn items_come_in_their_order_each_by_its_last_line_and_as_often_as_wanted() {
+    fn items_are_ordered_and_last_line_counts() {
         let text = [
             line(2, "c"),
             line(0, "old"),
@@ -282,14 +278,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_line_that_a_killed_run_left_is_passed_over_and_a_broken_one_is_named() {
+    fn skips_torn_line_and_reports_malformed_one() {
         let torn = line(1, "b");
         let whole = line(0, "a");
         for length in 1..torn.len() - 1 {
             let source = lines(&format!("{whole}{}", &torn[..length])).unwrap();
             assert_eq!(ids(&source), ["a"], "{length}");
         }
-        // Only its end of line is missing.
+        // Only its line feed is missing.
         let source = lines(&format!("{whole}{}", torn.trim_end())).unwrap();
         assert_eq!(ids(&source), ["a", "b"]);
         let error = lines(&format!("{whole}{}\n{whole}", &torn[..20])).unwrap_err();
@@ -298,7 +294,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_empty_file_has_no_items() {
+    fn empty_file_has_no_items() {
         assert!(lines("").unwrap().is_empty());
         assert!(ids(&lines("\n \n").unwrap()).is_empty());
     }

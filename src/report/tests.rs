@@ -1,4 +1,4 @@
-//! What holds for all forms of a report together, over items of every kind.
+//! Tests common to all report formats, with items of every kind.
 
 use std::io::Cursor;
 
@@ -39,7 +39,6 @@ fn text(format: Format, items: &[Item]) -> String {
     String::from_utf8(written(format, items)).unwrap()
 }
 
-/// The rows of a CSV report, its header first.
 fn csv_rows(bytes: &[u8]) -> Vec<Vec<String>> {
     ::csv::ReaderBuilder::new()
         .has_headers(false)
@@ -49,7 +48,6 @@ fn csv_rows(bytes: &[u8]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The rows of the sheet `Results`, as a CSV report would have them.
 fn sheet_rows(bytes: Vec<u8>, width: usize) -> Vec<Vec<String>> {
     let mut book: Xlsx<_> = calamine::open_workbook_from_rs(Cursor::new(bytes)).unwrap();
     assert_eq!(book.sheet_names(), ["Summary", "Results"]);
@@ -107,7 +105,7 @@ fn with_error(item: Item, outcome: Outcome, class: &str) -> Item {
     }
 }
 
-/// One that passed, one that missed, one whose judge failed, one whose agent failed, one that was simulated.
+/// Five items: passed, missed, judge failed, agent failed, simulated.
 fn five() -> Vec<Item> {
     vec![
         query(0, 0.95),
@@ -122,7 +120,7 @@ fn five() -> Vec<Item> {
 }
 
 #[test]
-fn the_names_of_columns_are_the_same_in_json_csv_and_xlsx() {
+fn column_names_are_equal_in_json_csv_and_xlsx() {
     let items = five();
     let json: Value = serde_json::from_slice(&written(Format::Json, &items)).unwrap();
     let names: Vec<&String> = json["items"][0].as_object().unwrap().keys().collect();
@@ -146,7 +144,7 @@ fn the_names_of_columns_are_the_same_in_json_csv_and_xlsx() {
 }
 
 #[test]
-fn junit_tells_misses_errors_and_simulated_scores_apart() {
+fn junit_separates_misses_errors_and_simulated_scores() {
     let xml = text(Format::Junit, &five());
     let report = quick_junit::Report::deserialize_from_str(&xml).unwrap();
     assert_eq!((report.tests, report.failures, report.errors), (5, 1, 2));
@@ -178,7 +176,7 @@ fn junit_tells_misses_errors_and_simulated_scores_apart() {
 }
 
 #[test]
-fn junit_has_a_suite_for_each_agent() {
+fn junit_has_one_suite_per_agent() {
     let of = |item_no: u64, agent: &str| Item {
         kind: Kind::Qas,
         payload: json!({ "question": "How many?", "agent_used": agent }),
@@ -198,7 +196,7 @@ fn junit_has_a_suite_for_each_agent() {
 }
 
 #[test]
-fn markdown_keeps_what_passed_what_missed_and_the_judge_apart() {
+fn markdown_separates_passes_misses_and_judge_errors() {
     let text = text(Format::Markdown, &five());
     let part = |from: &str, to: &str| {
         let begin = text.find(from).unwrap_or_else(|| panic!("{from}: {text}"));
@@ -228,7 +226,7 @@ fn markdown_keeps_what_passed_what_missed_and_the_judge_apart() {
 }
 
 #[test]
-fn markdown_is_cut_with_a_count_of_what_was_left_out() {
+fn truncated_markdown_counts_omitted_items() {
     let long = "The join is wrong. ".repeat(300);
     let missed = |item_no: u64| {
         let mut item = query(item_no, 0.1);
@@ -255,7 +253,7 @@ fn markdown_is_cut_with_a_count_of_what_was_left_out() {
     assert_eq!(text.matches("more left out for length").count(), 2);
 }
 
-/// What a run's folder holds in one form once its gates have spoken.
+/// Returns a report from a run's folder, with gate results.
 fn gated(file: &str, items: &[Item], gate_result: &GateResult) -> String {
     let (dir, meta) = (tempfile::tempdir().unwrap(), meta());
     let mut figures = sum_up(items, &meta).unwrap();
@@ -265,7 +263,7 @@ fn gated(file: &str, items: &[Item], gate_result: &GateResult) -> String {
 }
 
 #[test]
-fn what_the_gates_said_stands_first_and_the_verdict_beside_it() {
+fn gate_results_come_first_with_verdict() {
     let items = [query(0, 1.0), query(1, 0.4)];
     let passed = GateResult {
         decision: GateDecision::Passed,
@@ -299,7 +297,7 @@ fn what_the_gates_said_stands_first_and_the_verdict_beside_it() {
 }
 
 #[test]
-fn a_report_without_gates_says_so() {
+fn report_without_gates_states_that() {
     let told = text(Format::Markdown, &[query(0, 1.0)]);
     assert!(
         told.contains("**PASS: every item was scored, and passed**"),
@@ -316,7 +314,7 @@ fn a_report_without_gates_says_so() {
 }
 
 #[test]
-fn a_report_of_a_run_without_a_judge_never_passes() {
+fn report_without_judge_does_not_pass() {
     let meta = Meta {
         judging: Judging::NotRun,
         ..meta()
@@ -335,7 +333,7 @@ fn a_report_of_a_run_without_a_judge_never_passes() {
 }
 
 #[test]
-fn junit_parts_a_missing_score_from_the_reason_it_is_missing_for() {
+fn junit_separates_missing_score_from_its_reason() {
     let mut item = with_error(query(0, 0.0), Outcome::Incomplete, "wait_expired");
     let graded = &mut item.result.as_mut().unwrap()["components"]["llm_grading"];
     *graded =
@@ -346,7 +344,7 @@ fn junit_parts_a_missing_score_from_the_reason_it_is_missing_for() {
 }
 
 #[test]
-fn what_could_not_be_computed_is_told_by_its_parts() {
+fn uncomputed_parts_are_listed() {
     let item = Item {
         kind: Kind::SqlMetrics,
         total: None,
@@ -385,7 +383,7 @@ fn what_could_not_be_computed_is_told_by_its_parts() {
 }
 
 #[test]
-fn what_is_unfinished_is_said_and_keeps_the_verdict_open() {
+fn unfinished_items_are_reported_and_prevent_pass() {
     let meta = Meta {
         unfinished: 7,
         ..meta()
@@ -400,7 +398,7 @@ fn what_is_unfinished_is_said_and_keeps_the_verdict_open() {
 }
 
 #[test]
-fn a_report_of_nothing_is_whole_in_every_form() {
+fn empty_report_is_valid_in_every_format() {
     for format in Format::ALL {
         let bytes = written(format, &[]);
         assert_eq!(bytes.is_empty(), format == Format::Jsonl, "{format}");
@@ -410,7 +408,6 @@ fn a_report_of_nothing_is_whole_in_every_form() {
     assert_eq!(json["items"], json!([]));
 }
 
-/// Items that can't be read beyond the first.
 struct Torn;
 
 impl Source for Torn {
@@ -432,7 +429,7 @@ fn parquet_rows(bytes: &[u8]) -> Vec<Row> {
 }
 
 #[test]
-fn parquet_has_the_values_of_json_by_their_types() {
+fn parquet_has_typed_values_of_json() {
     let items = five();
     let rows = parquet_rows(&written(Format::Parquet, &items));
     let csv = csv_rows(&written(Format::Csv, &items));
@@ -455,7 +452,7 @@ fn parquet_has_the_values_of_json_by_their_types() {
                 Value::Null
             };
             let expected = match (&item[name], &value) {
-                // A column of the payload's texts has other things as their JSON.
+                // A text column stores other values as JSON.
                 (other, Value::String(_)) if !other.is_string() => json!(other.to_string()),
                 (other, _) => other.clone(),
             };
@@ -465,7 +462,7 @@ fn parquet_has_the_values_of_json_by_their_types() {
 }
 
 #[test]
-fn a_table_of_parquet_holds_no_more_than_a_row_group() {
+fn parquet_writer_buffers_one_row_group() {
     let mut table = parquet::Table::new(Vec::new(), [("text", parquet::Holds::Text)]).unwrap();
     let (mut groups, mut file) = (0, Vec::new());
     for _ in 0..9 {
@@ -482,7 +479,7 @@ fn a_table_of_parquet_holds_no_more_than_a_row_group() {
 }
 
 #[test]
-fn a_run_has_all_its_files_and_a_failure_leaves_those_that_were_there() {
+fn failed_write_leaves_previous_reports() {
     let dir = tempfile::tempdir().unwrap();
     let names = || {
         let mut names: Vec<String> = std::fs::read_dir(dir.path())
@@ -518,7 +515,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn csv_and_xlsx_hold_the_same_values_and_every_form_is_well_formed(
+    fn csv_equals_xlsx_and_all_formats_are_well_formed(
         items in prop::collection::vec(any_item(), 0..6)
     ) {
         let csv = csv_rows(&written(Format::Csv, &items));

@@ -1,4 +1,4 @@
-//! Reports as files.
+//! Writes reports to files.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, Write};
@@ -9,7 +9,6 @@ use tempfile::NamedTempFile;
 use super::summary::{Figures, Summary};
 use super::{Format, Meta, ReportError, Source, csv, json, junit, markdown, parquet, xlsx};
 
-/// What [`write_all`] writes.
 const FILES: [Format; 5] = [
     Format::Json,
     Format::Xlsx,
@@ -18,7 +17,7 @@ const FILES: [Format; 5] = [
     Format::Markdown,
 ];
 
-/// Writes one report. Blocks, and reads the source more than once: for a thread of its own.
+/// Writes one report. Blocks and reads the source more than once, so it needs a separate thread.
 pub fn write(
     format: Format,
     source: &(impl Source + ?Sized),
@@ -26,7 +25,7 @@ pub fn write(
     out: &mut (impl Write + Seek + Send),
 ) -> Result<(), ReportError> {
     match format {
-        // It has no summary.
+        // This format has no summary.
         Format::Jsonl => json::write_lines(out, source),
         Format::Json
         | Format::Csv
@@ -40,8 +39,8 @@ pub fn write(
     }
 }
 
-/// Writes every report of a run into its folder, each one whole or not at all, over what was there: report.json, report.xlsx, report.csv,
-/// junit.xml, summary.md. The figures are those of [`sum_up`], with what the run's gates say of them. Blocks: for a thread of its own.
+/// Writes all reports of a run into its folder, replacing each file atomically: report.json, report.xlsx, report.csv, junit.xml,
+/// summary.md. The figures are those of [`sum_up`] with the run's gate results. Blocks.
 pub fn write_all(
     dir: &Path,
     source: &(impl Source + ?Sized),
@@ -54,7 +53,7 @@ pub fn write_all(
     Ok(())
 }
 
-/// Writes one report to a file, whole or not at all, over what was there. Blocks, like [`write()`].
+/// Writes one report to a file, replacing it atomically. Blocks, like [`write()`].
 pub fn write_file(
     format: Format,
     source: &(impl Source + ?Sized),
@@ -64,7 +63,7 @@ pub fn write_file(
     replace(path, |out| write(format, source, meta, out))
 }
 
-/// Writes a file whole or not at all: beside its place, then moved there.
+/// Replaces a file atomically: writes a temporary file in the same folder and renames it.
 fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<NamedTempFile>) -> Result<(), ReportError>,
@@ -80,7 +79,7 @@ fn replace(
     Ok(())
 }
 
-/// A file in the folder of `path`, to be moved there once it is whole. Readable for whom a new file is, not for its owner alone.
+/// Creates a temporary file in the folder of `path`, with the permissions of a new file instead of owner-only ones.
 pub(crate) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     tempfile::Builder::new()
@@ -88,7 +87,7 @@ pub(crate) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
         .make_in(dir.unwrap_or(Path::new(".")), |path| File::create_new(path))
 }
 
-/// Sums up a source: its first pass. Knows no gates. Blocks, like [`write()`].
+/// Returns the figures of a source without gates: its first pass. Blocks, like [`write()`].
 pub fn sum_up(source: &(impl Source + ?Sized), meta: &Meta) -> Result<Figures, ReportError> {
     let mut summary = Summary::default();
     source.each(&mut |item| {

@@ -1,6 +1,6 @@
-//! The report as a workbook: a sheet with the summary, then one with a row for each item, which holds what the CSV report holds.
+//! Workbook with a summary sheet and a sheet with one row per item, equal to the CSV report.
 //!
-//! Rows go to a temporary file as they come: the workbook takes no memory by its length.
+//! Rows are written to a temporary file, so memory doesn't depend on their number.
 
 use std::io::{Seek, Write};
 
@@ -18,7 +18,7 @@ use crate::score::STATUS;
 
 const ROWS: u32 = 1_048_575;
 const SUMMARY_WIDTHS: [u16; 6] = [30, 44, 12, 12, 12, 12];
-/// What colours the status: its text, the letters, the ground.
+/// Colours of the status: text, font, background.
 const COLOURS: [(&str, u32, u32); 4] = [
     ("PASS", 0x00_61_00, 0xC6_EF_CE),
     ("FAIL", 0x9C_00_06, 0xFF_C7_CE),

@@ -1,4 +1,4 @@
-//! Suites: files of items as payloads, and runs of them against agents and a service. Scores nothing itself.
+//! Suites: files of items as payloads, and runs of them against agents and a service.
 
 mod read;
 pub mod run;
@@ -11,20 +11,19 @@ pub use read::{
     Columns, Envelope, Limits, ReadOptions, Stoppable, SuiteRows, envelope, read, weight,
 };
 
-/// What a file of items is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON list of objects, or an object that holds it as `items` or `questions`.
+    /// A JSON list of objects, or an object with the list in `items` or `questions`.
     Json,
     Jsonl,
-    /// A header line, then a row each; lists and objects are JSON in the cell.
+    /// A header and one line per row; lists and objects are JSON in the cell.
     Csv,
-    /// A sheet: a header row, then a row each; lists and objects are JSON in the cell.
+    /// A sheet with a header and one row per item; lists and objects are JSON in the cell.
     Xlsx,
 }
 
 impl Format {
-    /// The format that a file's name ends in: `.json`, `.jsonl` or `.ndjson`, `.csv`, `.xlsx`; in any case of letters.
+    /// Returns the format by the extension `.json`, `.jsonl` or `.ndjson`, `.csv`, `.xlsx`; case-insensitive.
     pub fn of_path(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
         match ending.as_str() {
@@ -36,7 +35,7 @@ impl Format {
         }
     }
 
-    /// The format that a `Content-Type` names; its parameters are skipped.
+    /// Returns the format of a `Content-Type`, ignoring parameters.
     pub fn of_media_type(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next().unwrap_or_default();
         match essence.trim().to_ascii_lowercase().as_str() {
@@ -65,21 +64,20 @@ impl Format {
 
 const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
-/// One item as its file has it, its cells already typed by its kind's fields.
+/// Item of a file, with cells typed by the fields of its kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SuiteRow {
-    /// Its place among the items, from 0.
+    /// Index among the items, from 0.
     pub item_no: u64,
-    /// Where it stands in the file, as people count: the line of a JSONL or CSV file, the row of a sheet, the item of a list; from 1.
+    /// Line of a JSONL or CSV file, row of a sheet, or item of a list; from 1.
     pub line: u64,
     pub fields: Map<String, Value>,
 }
 
-/// Why a file can't be taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(*line, column.as_deref()))]
 pub struct SuiteError {
-    /// Where, as in [`SuiteRow::line`]; `None`: the file as a whole.
+    /// As in [`SuiteRow::line`]; `None`: the whole file.
     pub line: Option<u64>,
     pub column: Option<String>,
     pub message: String,
@@ -125,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_known_by_its_name_and_by_its_media_type() {
+    fn detects_format_by_extension_and_media_type() {
         for (path, format) in [
             ("a/suite.json", Some(Format::Json)),
             ("suite.JSONL", Some(Format::Jsonl)),
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_row_and_the_column() {
+    fn error_has_row_and_column() {
         let text = |error: SuiteError| error.to_string();
         assert_eq!(text(SuiteError::whole("empty")), "empty");
         assert_eq!(text(SuiteError::row(3, "bad")), "row 3: bad");

@@ -1,6 +1,6 @@
-//! Reads files of items: one row after the other, each checked for its form. What a payload means is its kind's to check.
+//! Reads files of items row by row and validates their form. The content of payloads is validated by their kind.
 //!
-//! One item is in memory at a time; of a workbook its shared texts, too.
+//! Only one item is in memory at a time, and the shared texts of a workbook.
 
 mod csv;
 mod json;
@@ -20,24 +20,23 @@ use crate::memory::JsonShape;
 use crate::score::{Field, JsonError, parse_json};
 use crate::wire::words;
 
-/// What the list of items may be called.
+/// Accepted names of the list of items.
 const LISTS: [&str; 2] = ["items", "questions"];
-/// What items take on their way into the store: some chunks of 4 MiB.
+/// Memory of items on their way into the store: a few chunks of 4 MiB.
 const CHUNKS_BYTES: u64 = 32 << 20;
 
-/// How much is read at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub items: u64,
     pub item_bytes: u64,
     pub file_bytes: u64,
     pub depth: usize,
-    /// What an item may weigh, as [`JsonShape::weight`] has it.
+    /// Maximum weight of an item, as computed by [`JsonShape::weight`].
     pub item_weight: u64,
 }
 
 impl Default for Limits {
-    /// 1,000,000 items of 8 MiB, 256 MiB a file, 64 levels; an item of as many values as 384 MiB of memory hold.
+    /// 1,000,000 items of 8 MiB, 256 MiB per file, 64 levels, and an item weight of 384 MiB of memory.
     fn default() -> Self {
         Self {
             items: 1_000_000,
@@ -49,28 +48,27 @@ impl Default for Limits {
     }
 }
 
-/// Whose fields the columns of a table are.
+/// Fields that the columns of a table may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
     OfKind(Kind),
-    /// Those of every kind of case.
+    /// Fields of all kinds of cases.
     OfCases,
-    /// Those that the reader of the rows names are all there are.
+    /// Only the fields listed in `also`.
     Named,
 }
 
-/// How a file is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions<'a> {
     pub format: Format,
     pub columns: Columns,
-    /// Columns beside those that the reader of the rows knows; of objects in JSON any field is taken.
+    /// Additional columns. In JSON objects, any field is accepted.
     pub also: &'a [Field],
     pub limits: Limits,
 }
 
 impl ReadOptions<'static> {
-    /// A file of payloads of a kind, with the usual limits.
+    /// Returns the options for payloads of a kind, with the default limits.
     pub fn of_kind(format: Format, kind: Kind) -> Self {
         Self {
             format,
@@ -81,8 +79,8 @@ impl ReadOptions<'static> {
     }
 }
 
-/// The rows of a file, in its order. After an error of the file's form there are no more; after one of a row's content
-/// (`SuiteError` with a `line`) the rest may still be read, so that all faults can be told at once.
+/// Rows of a file in order. An error in the file's form ends the iteration. After an error in a row (`SuiteError` with a `line`) the next
+/// rows can be read, so that all errors are reported.
 pub struct SuiteRows {
     source: Box<dyn RowSource + Send>,
     items: u64,
@@ -90,22 +88,18 @@ pub struct SuiteRows {
     ended: bool,
 }
 
-/// The items of a file in one format, one after the other.
 trait RowSource {
-    /// Moves to the next item; `false` at the end.
+    /// Moves to the next item; returns `false` at the end.
     fn advance(&mut self) -> Result<bool, SuiteError>;
 
-    /// The line of the item, and its text as far as it is JSON or has JSON in it.
+    /// Returns the line of the item, and its text if it is JSON or contains JSON.
     fn item(&self) -> (u64, &[u8]);
 
-    /// The fields of the item.
     fn fields(&mut self) -> Result<Map<String, Value>, SuiteError>;
 }
 
-/// Opens a file, from its beginning, and reads its header if it is a table.
-///
-/// # Errors
-/// A file that is larger than it may be, is no file of its format, or whose header has a column that nobody knows.
+/// Opens a file at its start and reads the header of a table. Errors: the file is too large, has another format, or its header has an
+/// unknown column.
 pub fn read<R: Read + Seek + Send + 'static>(
     source: R,
     reading: &ReadOptions<'_>,
@@ -132,16 +126,16 @@ fn open<R: Read + Seek + Send + 'static>(
     })
 }
 
-/// What a JSON object holds beside its list of items.
+/// Content of a JSON object apart from its list of items.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Envelope {
-    /// Its other fields, each at most 64 KiB.
+    /// The other fields, each at most 64 KiB.
     pub fields: Map<String, Value>,
-    /// The name of the list's field; `None`: the file is a bare list.
+    /// Name of the list's field; `None`: the file is a bare list.
     pub list: Option<String>,
 }
 
-/// Reads what a JSON file holds beside its items, wherever it stands. Costs a walk through the file; the items are not kept.
+/// Reads the content of a JSON file apart from its items, before and after the list. Scans the whole file without storing the items.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
     json::Items::open(source, limits)?.into_envelope()
@@ -169,7 +163,7 @@ impl SuiteRows {
             return Err(SuiteError::whole(fault));
         }
         self.items += 1;
-        // An error from here on is one of this row.
+        // Errors from here on belong to this row.
         self.ended = false;
         Ok(Some(SuiteRow {
             item_no,
@@ -183,7 +177,7 @@ impl Iterator for SuiteRows {
     type Item = Result<SuiteRow, SuiteError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Until a row is found.
+        // Set until a row is found.
         if std::mem::replace(&mut self.ended, true) {
             return None;
         }
@@ -191,11 +185,8 @@ impl Iterator for SuiteRows {
     }
 }
 
-/// About how many bytes of memory reading a file takes: that of its heaviest item, as far as the file can be read, and of a workbook that
-/// of its shared texts.
-///
-/// # Errors
-/// Those of [`read`] that an opened file has.
+/// Returns the approximate memory for reading a file, in bytes: its heaviest item, and the shared texts of a workbook. Stops at the first
+/// error. Errors: those of [`read`].
 pub fn weight<R: Read + Seek + Send + 'static>(
     mut source: R,
     reading: &ReadOptions<'_>,
@@ -211,7 +202,7 @@ pub fn weight<R: Read + Seek + Send + 'static>(
             item = item.max(JsonShape::of_any(items.item().1).weight());
         }
     }
-    // Items that weigh more are refused before they are read.
+    // Heavier items are rejected before they are read.
     Ok(item.min(limits.item_weight) + CHUNKS_BYTES.min(8 * item) + beside)
 }
 
@@ -224,7 +215,7 @@ fn too_large(line: u64, limits: Limits) -> SuiteError {
     SuiteError::row(line, format!("the item has more than {max} bytes"))
 }
 
-/// Reads the bytes of one JSON value, whose nesting and whose values are counted before anything sees it that takes stack or memory.
+/// Parses one JSON value. Nesting and number of values are checked first, to bound stack and memory.
 fn parse(bytes: &[u8], limits: Limits) -> Result<Value, ParseFault> {
     let fault = |pointer: String, message: String, is_json| ParseFault {
         pointer,
@@ -256,18 +247,17 @@ fn parse(bytes: &[u8], limits: Limits) -> Result<Value, ParseFault> {
     })
 }
 
-/// Why bytes weren't read as JSON.
 struct ParseFault {
-    /// Where in the value; empty: as a whole.
+    /// JSON pointer; empty: the whole value.
     pointer: String,
     message: String,
-    /// Whether they are JSON, and can't be taken.
+    /// Whether the bytes are JSON that exceeds a limit.
     is_json: bool,
 }
 
-/// What bytes seem to be written in that are no UTF-8; `None`: they are, and it is something else that is wrong.
+/// Guesses the encoding of text that isn't UTF-8. Returns `None` if it is UTF-8 and has another error.
 fn encoding(bytes: &[u8]) -> Option<&'static str> {
-    // Texts in UTF-16 are half zeros as long as they are in Latin letters, and JSON's signs are.
+    // In UTF-16, every other byte of Latin letters and JSON punctuation is zero.
     let utf_16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
     if utf_16 || bytes.contains(&0) {
         return Some("UTF-16, not UTF-8");
@@ -295,7 +285,7 @@ fn object(bytes: &[u8], line: u64, limits: Limits) -> Result<Map<String, Value>,
     Err(SuiteError::row(line, message))
 }
 
-/// A source that can't be read any more once nobody waits for it: reading takes processor time, and goes on without its client otherwise.
+/// Reader that fails once it is stopped. Otherwise, reading would continue and use CPU time after its client left.
 #[derive(Debug, Clone)]
 pub struct Stoppable<R> {
     source: R,

@@ -1,4 +1,4 @@
-//! Between the queue and a run: which lanes are open, and the claim of rows for ids.
+//! Selects the open lanes for the queue and claims the rows of the ids that it returns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::WorkerParts;
 use super::claims::{ClaimRegistry, ClaimedJob};
-use super::heartbeat::Pulse;
-use super::holds::Holds;
-use super::push_of;
+use super::heartbeat::HeartbeatTask;
+use super::holds::HoldSync;
+use super::to_push;
 use crate::clock::Clock;
 use crate::job::{Job, JobId, Lane, Priority, Usage};
 use crate::judge::Judges;
@@ -24,7 +24,7 @@ use crate::queue::backend::{Admission, Admit, LaneRoom, OpenLane, Refused};
 use crate::queue::{ClaimRequest, Claimed, Push, Queue};
 use crate::store::{DueJob, Ending, Fence, Record, Store, StoreError};
 
-/// How long the list of lanes in the store is believed.
+/// Lifetime of the cached list of lanes.
 const LANES_FRESH: Duration = Duration::from_secs(1);
 
 pub(super) struct StoreAdmit {
@@ -32,14 +32,13 @@ pub(super) struct StoreAdmit {
     queue: Arc<dyn Queue>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
-    holds: Arc<Holds>,
+    holds: Arc<HoldSync>,
     worker_id: Uuid,
-    pulse: Pulse,
+    pulse: HeartbeatTask,
     claims: ClaimRegistry,
     judges: Arc<Judges>,
-    /// Judges that this worker can ask, by configuration.
     configured: BTreeSet<Lane>,
-    /// Lanes with work that the store named last, and when.
+    /// Lanes with work, as last read from the store, and the time of the read.
     seen: Mutex<(Option<Instant>, BTreeSet<Lane>)>,
     claims_stopped: AtomicBool,
 }
@@ -47,9 +46,9 @@ pub(super) struct StoreAdmit {
 impl StoreAdmit {
     pub(super) fn new(
         parts: &WorkerParts,
-        holds: Arc<Holds>,
+        holds: Arc<HoldSync>,
         worker_id: Uuid,
-        pulse: Pulse,
+        pulse: HeartbeatTask,
         claims: ClaimRegistry,
     ) -> Self {
         let mut configured: BTreeSet<Lane> = parts.judge_names.iter().map(Lane::of_judge).collect();
@@ -70,7 +69,7 @@ impl StoreAdmit {
         }
     }
 
-    /// Lanes of judges by name (`entry:model`) that no list in a file names, but that the store has work for.
+    /// Refreshes the lanes of judges (`entry:model`) that have work but aren't listed in the configuration.
     async fn refresh_lanes(&self) {
         {
             let mut seen = self.seen.lock();
@@ -108,7 +107,7 @@ impl StoreAdmit {
             .collect()
     }
 
-    /// Of ids that were not claimed, those whose rows wait for a later time.
+    /// Returns the unclaimed ids whose rows become due later.
     async fn early(
         &self,
         ids: &[JobId],
@@ -119,7 +118,7 @@ impl StoreAdmit {
         let left: Vec<JobId> = ids.iter().copied().filter(|id| !is_claimed(id)).collect();
         let push = |job: DueJob| {
             let due_at = job.due_at;
-            (push_of(job), due_at)
+            (to_push(job), due_at)
         };
         let early = self.store.jobs().due_later(&left, now).await?;
         Ok(early.into_iter().map(push).collect())
@@ -134,14 +133,14 @@ impl StoreAdmit {
         let claimed = self.store.jobs().claim(ids, self.worker_id, now).await;
         metrics::histogram!("gavel_claim_seconds").record(asked.elapsed().as_secs_f64());
         if claimed.is_err() {
-            self.claims.doubt();
+            self.claims.mark_uncertain();
         }
         let jobs = claimed?.into_iter();
         let jobs: Vec<ClaimedJob> = jobs.map(|job| self.claims.take(job)).collect();
         let mut given_back = self.store.jobs().take_given_back().await;
         given_back.retain(|due| !jobs.iter().any(|taken| taken.job.job_id == due.job_id));
         if !given_back.is_empty() {
-            let pushes: Vec<Push> = given_back.into_iter().map(push_of).collect();
+            let pushes: Vec<Push> = given_back.into_iter().map(to_push).collect();
             if let Err(error) = self.queue.push_first(&pushes).await {
                 tracing::debug!(%error, "not pushed; rescue will push them");
             }
@@ -155,8 +154,7 @@ impl Admit for StoreAdmit {
     type Item = ClaimedJob;
 
     async fn lanes(&self) -> Vec<OpenLane> {
-        // A worker that others may hold for dead claims nothing: its jobs would run twice. Neither does one whose results
-        // could not be stored.
+        // If other workers may count this one as dead, a job that it claims would run twice. If results can't be stored, runs are wasted.
         if !self.pulse.is_confirmed() || self.outage_stops_claims().await {
             return Vec::new();
         }
@@ -169,7 +167,7 @@ impl Admit for StoreAdmit {
         let refused = |error: StoreError| Refused {
             reason: error.to_string(),
         };
-        // One reading of the clock: what isn't due by it is early by it.
+        // One clock reading for both queries, so that each unclaimed row is either due or early.
         let now = self.clock.now();
         let mut jobs = self.claim(&job_ids, now).await.map_err(refused)?;
         let early = match jobs.len() < ids.len() {
@@ -183,7 +181,7 @@ impl Admit for StoreAdmit {
                     .iter()
                     .position(|taken| taken.job.job_id == claimed.id)?;
                 let taken = jobs.swap_remove(found);
-                // The row's lane counts: it may have become `suspect` since the id was pushed.
+                // Use the lane of the row: it may have changed to `suspect` since the push.
                 Some((
                     Claimed {
                         lane: taken.job.lane.clone(),
@@ -199,7 +197,7 @@ impl Admit for StoreAdmit {
     async fn put_back(&self, unstarted: Vec<(Claimed, ClaimedJob)>) {
         for (_, ClaimedJob { job, .. }) in &unstarted {
             if let Err(error) = self.put_back_one(job).await {
-                self.claims.doubt();
+                self.claims.mark_uncertain();
                 tracing::warn!(job_id = %job.job_id, %error, "could not put a claimed row back yet");
             }
         }
@@ -217,7 +215,7 @@ impl Admit for StoreAdmit {
 }
 
 impl StoreAdmit {
-    /// Whether the database takes no results. Logs once why.
+    /// Returns whether claims stop because the database rejects results. Logs only the change.
     async fn outage_stops_claims(&self) -> bool {
         let outage = self.store.known_outage();
         let stops = outage.is_some_and(|known| known.outage.stops_claims());
@@ -231,7 +229,7 @@ impl StoreAdmit {
         stops
     }
 
-    /// Nothing of the job ran, so nothing is spent: its row is as it was before the claim, but for `claim_no`.
+    /// Restores the row of a job that didn't start, except `claim_no`.
     async fn put_back_one(&self, job: &Job) -> Result<(), StoreError> {
         let record = Record {
             fence: Fence {
@@ -318,7 +316,7 @@ impl StoreAdmit {
     }
 }
 
-/// A gate's room as jobs in hand: those whose calls are out, and those that may follow soon.
+/// Converts the room of a gate into the capacity of its lane: calls in flight plus those that may start soon.
 fn room_of(room: Room) -> Option<LaneRoom> {
     let by_pace = room
         .starts
@@ -335,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lanes_room_is_the_least_of_cap_and_pace_and_calls_in_flight_have_theirs() {
+    fn lane_room_is_minimum_of_cap_and_pace() {
         let second = Some(Duration::from_secs(1));
         let room = |in_flight, cap, starts: Option<usize>| {
             room_of(Room {

@@ -1,4 +1,4 @@
-//! What a run's end means for the others: for the id in the queue, and for whoever listens. Decides, does nothing.
+//! Maps the outcome of a run to the end of its lease in the queue and to the event for listeners. No I/O.
 
 use chrono::{DateTime, Utc};
 
@@ -13,19 +13,18 @@ pub(super) enum LeaseEnd {
     Release,
 }
 
-/// What becomes of a job's id when this is recorded.
 pub(super) fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
     let at = record.at;
     match &record.ending {
         Ending::Scored { .. } | Ending::Evaluated { .. } | Ending::Failed(_) => LeaseEnd::Ack,
         Ending::Waiting { due_at, .. } => later(job, *due_at),
-        // Released, the id would stay in a lane where it no longer belongs.
+        // Releasing the id would leave it in the lane `suspect`.
         Ending::Requeued if job.lane.is_suspect() => later(job, at),
         Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
     }
 }
 
-/// A run that came to its end killed nobody: the job leaves the lane `suspect`.
+/// Delays the id in its judge's lane. A suspect leaves the lane `suspect`, because its worker survived the run.
 fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
     let judge = job.judge.clone();
     let push = Push {
@@ -37,7 +36,7 @@ fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
     LeaseEnd::Later(push, due_at)
 }
 
-/// What is recorded in place of an end that the database refuses: the same spending, no score.
+/// Returns the record stored if the database rejects the original: the same usage, no score.
 pub(super) fn refused(record: &Record) -> Record {
     let failure = Failure {
         class: FailureClass::Internal,
@@ -52,7 +51,6 @@ pub(super) fn refused(record: &Record) -> Record {
     }
 }
 
-/// What listeners are told once this is committed.
 pub(super) fn event(job: &Job, record: &Record) -> Event {
     let of = |event, state| Event::of_job(event, job, state, record.at);
     match &record.ending {

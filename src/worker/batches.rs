@@ -1,4 +1,4 @@
-//! What becomes of batches as a whole, once their items have ended, spent the budget, or never came. The leader does so once a second.
+//! Settles batches that are complete, over budget or aborted during creation. The leader does this once a second.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use crate::events::{Announcer, Event, EventType};
 use crate::job::WaitReason;
 use crate::store::{Store, StoreError};
 
-/// A batch that is being made, and whose maker wasn't heard for this long, will never be whole.
+/// A batch in creation without a heartbeat of its creator for this long was aborted.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// Completes batches that are done, tells of those that spent their budget, and removes those that were never whole.
 pub(super) async fn settle(
     store: &Store,
     events: &Announcer,

@@ -1,4 +1,4 @@
-//! Which judges have spent what they may: a pure decision of (caps, what was spent, now).
+//! Finds the judges whose spending cap is exceeded. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,14 @@ use chrono::{DateTime, Datelike as _, Days, Months, NaiveDate, NaiveTime, Utc};
 use crate::judge::{Cap, Caps};
 use crate::store::JudgeSpent;
 
-/// Why a judge is stopped, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exceeded {
-    /// In words: which cap.
     pub(super) message: String,
-    /// When the day or the month ends that the cap is of.
+    /// End of the cap's day or month.
     pub(super) until: DateTime<Utc>,
 }
 
-/// The judges that are stopped by a cap, each by the one that lasts longest.
+/// Returns the judges over a cap, each with the cap that lasts longest.
 pub(super) fn exceeded(
     caps: &Caps,
     spent: &[JudgeSpent],
@@ -43,7 +41,6 @@ fn entry_of(judge: &str) -> &str {
     judge.split_once(':').map_or(judge, |(entry, _)| entry)
 }
 
-/// USD of today and of this month.
 fn sums<'a>(spent: impl Iterator<Item = &'a JudgeSpent>) -> (f64, f64) {
     spent.fold((0.0, 0.0), |(today, month), judge| {
         (today + judge.today_usd, month + judge.month_usd)
@@ -120,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_that_is_reached_stops_every_judge_of_its_entry_until_its_period_ends() {
+    fn reached_cap_stops_judges_of_entry_until_period_ends() {
         let daily = caps(NONE, Cap::new(10.0, 0.0));
         let nearly = [
             spent("a", 4.0, 90.0),
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_over_all_stops_everybody_and_the_longer_stop_counts() {
+    fn total_cap_stops_all_judges_and_longest_stop_wins() {
         let total = caps(Cap::new(60.0, 0.0), Cap::new(0.0, 90.0));
         let spent = [spent("a", 30.0, 90.0), spent("b", 30.0, 30.0)];
         let at = "2026-02-03T04:05:06Z";

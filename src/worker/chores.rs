@@ -1,7 +1,7 @@
-//! What one worker at a time does besides rescue: sums by day, items of cancelled batches, rows that are past their time.
+//! Background chores of the leader: daily rollups, items of cancelled batches, retention.
 //!
-//! Steps are short and followed by pauses: on SQLite nobody else writes during one, and half of the database's time is the
-//! others'.
+//! Steps are short, with pauses between them, because on SQLite no other writer proceeds during one, and half of the database's time is
+//! left to other work.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +14,25 @@ use super::leadership::Leadership;
 use crate::clock::{Clock, ClockSkew};
 use crate::store::{Aged, CancelStep, Cancelling, DaysRolledUp, Pruning, Store, StoreError};
 
-/// How long roll-up rests when no other day is dirty: a day that changes all the time is rolled up so often.
+/// Pause of the rollup if no other day is dirty, so that a constantly changing day is rolled up at this interval.
 const ROLLUP_REST: Duration = Duration::from_secs(15);
-/// How many times as long as a roll-up took it rests at least: a day of very many sessions that changes all the time costs a
-/// twentieth of a core.
+/// Minimum pause as a multiple of the rollup's duration. A constantly changing day with very many sessions thus uses 5 % of a core.
 const ROLLUP_RESTS: u32 = 19;
-/// How often it looks for cancelled batches, and whether this worker leads by now.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval of checks for cancelled batches and of leadership.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const PRUNE_PERIOD: Duration = Duration::from_secs(3600);
 
-/// How long an import that has ended is known.
 const IMPORTS_KEPT: TimeDelta = TimeDelta::days(90);
 
-/// How long things are kept; `None`: for ever.
+/// Retention periods; `None`: unlimited.
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionPeriods {
     /// Judge calls and their raw replies.
     pub calls: TimeDelta,
-    /// Jobs and batches that have ended.
+    /// Ended jobs and batches.
     pub jobs: Option<TimeDelta>,
     pub sessions: Option<TimeDelta>,
-    /// Deliveries of webhooks.
+    /// Webhook deliveries.
     pub deliveries: TimeDelta,
 }
 
@@ -62,8 +60,7 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// Sums up what days come to, so that a view of years is quick. Never a condition for right figures: a day that isn't rolled
-    /// up is counted from its sessions.
+    /// Rolls up days so that views of years are fast. Figures don't depend on it: other days are counted from their sessions.
     pub(super) async fn roll_up_days(self) {
         loop {
             let began = Instant::now();
@@ -86,7 +83,7 @@ impl Chores {
         }
     }
 
-    /// Ends the items of cancelled batches, step by step; whoever goes on begins with the first item again.
+    /// Ends the items of cancelled batches step by step. A new leader restarts at the first item.
     pub(super) async fn end_cancelled(self) {
         let mut cancelling = Cancelling::default();
         loop {
@@ -100,10 +97,10 @@ impl Chores {
             };
             let pause = match step {
                 Ok(CancelStep::More) => began.elapsed(),
-                Ok(CancelStep::Done) => LOOK,
+                Ok(CancelStep::Done) => CHECK_INTERVAL,
                 Err(error) => {
                     tracing::warn!(%error, "could not end items of cancelled batches; it tries again");
-                    LOOK
+                    CHECK_INTERVAL
                 }
             };
             if self.is_over_after(pause).await {
@@ -112,17 +109,16 @@ impl Chores {
         }
     }
 
-    /// Keeps the database from growing for ever: rows that have expired, and those older than a setting allows; the counts of finished
-    /// days become one row for each judge and model.
+    /// Deletes expired rows and rows beyond their retention period. Merges the counts of finished days into one row per judge and model.
     pub(super) async fn prune(self, kept: RetentionPeriods) {
         let mut pruned_at: Option<Instant> = None;
-        while !self.is_over_after(LOOK).await {
+        while !self.is_over_after(CHECK_INTERVAL).await {
             let waits = pruned_at.is_some_and(|at| at.elapsed() < PRUNE_PERIOD);
             if waits || !self.leadership.leads() {
                 continue;
             }
             pruned_at = Some(Instant::now());
-            // Whole seconds, because an operator repeats a refused limit as text.
+            // Whole seconds, because an operator repeats a rejected limit as text.
             let now = self.clock.now().trunc_subsecs(0);
             let skew = ClockSkew::of(now);
             let by_age = !skew.is_too_large();
@@ -152,8 +148,8 @@ impl Chores {
         }
     }
 
-    /// Deletes the rows of a kind that are older than a limit. Without a limit, or if it is refused, this only finishes
-    /// deletions by hand that were interrupted, because their rows are hidden already.
+    /// Deletes rows of a kind older than a limit. If there is no limit or it is rejected, only finishes interrupted deletions by an
+    /// operator, because their rows are already hidden.
     async fn prune_kind(
         &self,
         aged: Aged,
@@ -180,7 +176,7 @@ impl Chores {
         }
     }
 
-    /// Deletes step by step for as long as this worker leads; returns whether it finished.
+    /// Deletes step by step while this worker leads. Returns whether it finished.
     async fn delete(&self, aged: Aged, before: DateTime<Utc>) -> Result<bool, StoreError> {
         let mut pruning = Pruning::new(aged, before);
         let mut rows = 0;

@@ -1,7 +1,7 @@
-//! Which claimed rows this worker has in hand, and the comparison with the rows that bear its name.
+//! Registry of the claims of this worker, and their reconciliation with the rows in its name.
 //!
-//! A claim may be committed after it was given up, and a run's end may be refused for good: such a row says `running` while
-//! nobody runs it. The comparison returns it to the queue. Never touches a row that is in hand, or claimed a moment ago.
+//! A claim may be committed after the worker gave it up, and a run's record may be rejected permanently. Such a row stays `running`
+//! although no worker runs it; reconciliation requeues it. Active and recent claims are skipped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::push_of;
+use super::to_push;
 use crate::clock::Clock;
 use crate::job::{Job, JobId};
 use crate::queue::{Push, Queue};
 use crate::store::{CLAIM_GIVEN_UP, Store, StoreError};
 
-/// How often the rows are compared while that costs little, or where a claim or a record went wrong.
+/// Interval while the comparison is cheap, or after a failed claim or record.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How often otherwise: it costs a walk over all unfinished jobs.
+/// Interval otherwise, because the comparison scans all unfinished jobs.
 const LONG_PERIOD: Duration = Duration::from_secs(60);
 
-/// The claims that this worker has in hand. Cheap to clone.
+/// Active claims of this worker. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct ClaimRegistry(Arc<SharedClaims>);
 
 #[derive(Default)]
 struct SharedClaims {
     claims: Mutex<HashMap<JobId, i64>>,
-    /// Until then a row may be left behind at any time.
-    in_doubt_until: Mutex<Option<Instant>>,
+    /// Until this time, orphaned rows may appear.
+    uncertain_until: Mutex<Option<Instant>>,
 }
 
-/// A claimed row in hand. Dropping it says that the row is no longer in hand, however that came.
+/// Active claimed row. Dropping it removes it from the registry.
 pub(super) struct ClaimedJob {
-    /// Boxed: it goes through many hands, and each of them would have room for it.
+    /// Boxed, because the claim is moved through many futures and each would reserve space for it.
     pub(super) job: Box<Job>,
     registry: ClaimRegistry,
 }
@@ -52,9 +52,9 @@ impl Drop for ClaimedJob {
 }
 
 impl ClaimedJob {
-    /// Its end may not have been recorded.
-    pub(super) fn doubt(&self) {
-        self.registry.doubt();
+    /// Notes that the outcome may not be recorded.
+    pub(super) fn mark_uncertain(&self) {
+        self.registry.mark_uncertain();
     }
 }
 
@@ -67,18 +67,18 @@ impl ClaimRegistry {
         }
     }
 
-    /// A claim's answer or a record's was lost: a row may be left behind, as soon as the claim is committed.
-    pub(super) fn doubt(&self) {
-        *self.in_doubt_until() = Some(Instant::now() + 3 * CLAIM_GIVEN_UP);
+    /// Notes that the reply to a claim or record was lost. The row becomes an orphan once the claim is committed.
+    pub(super) fn mark_uncertain(&self) {
+        *self.uncertain_until() = Some(Instant::now() + 3 * CLAIM_GIVEN_UP);
     }
 
     fn is_in_doubt(&self) -> bool {
-        self.in_doubt_until()
+        self.uncertain_until()
             .is_some_and(|until| until > Instant::now())
     }
 
-    fn in_doubt_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        let until = &self.0.in_doubt_until;
+    fn uncertain_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        let until = &self.0.uncertain_until;
         until.lock()
     }
 
@@ -87,7 +87,7 @@ impl ClaimRegistry {
     }
 }
 
-/// Requeues rows in this worker's name that it isn't running, until told to stop.
+/// Requeues orphaned rows in this worker's name until `stop`.
 pub(super) async fn reconcile(
     registry: ClaimRegistry,
     worker_id: Uuid,
@@ -111,7 +111,7 @@ pub(super) async fn reconcile(
             return_orphans(&registry, worker_id, &store, &*queue, clock.now()).await
         };
         if let Err(error) = reconciled.await {
-            registry.doubt();
+            registry.mark_uncertain();
             tracing::warn!(%error, "could not compare this worker's rows with what it has in hand");
         }
     }
@@ -135,7 +135,7 @@ async fn return_orphans(
         jobs = returned.len(),
         "rows in this worker's name were in nobody's hand; they are queued again"
     );
-    let pushes: Vec<Push> = returned.into_iter().map(push_of).collect();
+    let pushes: Vec<Push> = returned.into_iter().map(to_push).collect();
     if let Err(error) = queue.push_first(&pushes).await {
         tracing::debug!(%error, "not pushed; rescue will push them");
     }

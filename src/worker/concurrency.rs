@@ -1,9 +1,8 @@
-//! A worker's concurrency permits, and how many more runs are prefetched meanwhile.
+//! Concurrency permits of a worker, and the number of runs prefetched in addition.
 //!
-//! Claiming a row, reading its session and writing its prompt take some ten milliseconds. While calls are short, that is time
-//! in which a slot asks nobody, so a few more runs are prefetched. While calls are long, a job that waits for its permit here
-//! could run in another worker: then none are, and whoever waited in vain goes back to the queue. Until the first call has
-//! ended, calls are taken to be short.
+//! Claiming a row, reading its session and building its prompt take about ten milliseconds. While calls are short, slots would be idle
+//! during that time, so a few runs are prefetched. While calls are long, a job that waits for its permit here could run in another worker,
+//! so none are prefetched and waiting jobs return to the queue. Before the first call has ended, calls count as short.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,53 +15,52 @@ use tokio::time::Instant;
 use crate::judge::{CallPermits, ConcurrencyPermit, PermitHooks};
 use crate::queue::backend::Prefetch;
 
-/// Calls of less than this are short.
+/// Calls shorter than this are short.
 const SHORT: Duration = Duration::from_secs(1);
-/// A new call counts for one part in so many of what is typical.
+/// Weight of a new call in the typical duration: one part in 8.
 const PARTS: u64 = 8;
-/// While calls are short, one run for so many permits is prefetched.
+/// While calls are short, one run is prefetched per this number of permits.
 const PERMITS_PER_PREFETCHED_RUN: usize = 2;
 
-/// The permits of one worker.
 #[derive(Debug)]
 pub struct ConcurrencyPermits {
     permits: Arc<Semaphore>,
     prefetching: Arc<AdaptivePrefetch>,
 }
 
-/// How long calls take, and how many runs are therefore prefetched.
+/// Typical call duration, and the prefetch derived from it.
 #[derive(Debug)]
 struct AdaptivePrefetch {
     concurrency: usize,
     prefetch: Prefetch,
-    /// What a call typically takes, microseconds; none has ended yet where it is `u64::MAX`.
+    /// Typical call duration in microseconds; `u64::MAX` before the first call has ended.
     typical_us: AtomicU64,
 }
 
-/// A permit that was taken. Its waits at the gate are none of the call, and a permit that the gate refused teaches nothing: it
-/// would look like a very short call.
-struct Out {
+/// Permit in use. Waits at the gate don't count as call time. A permit that the gate denied is ignored, because it would look like a very
+/// short call.
+struct TakenPermit {
     sent: Option<Instant>,
     prefetching: Arc<AdaptivePrefetch>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl PermitHooks for Out {
+impl PermitHooks for TakenPermit {
     fn calls(&mut self) {
         self.sent = Some(Instant::now());
     }
 }
 
-impl Drop for Out {
+impl Drop for TakenPermit {
     fn drop(&mut self) {
         if let Some(sent) = self.sent {
-            self.prefetching.took(sent.elapsed());
+            self.prefetching.observe_call(sent.elapsed());
         }
     }
 }
 
 impl ConcurrencyPermits {
-    /// `concurrency` permits at once; `prefetch` is what the fetcher looks at.
+    /// `concurrency` is the number of permits; the fetcher reads `prefetch`.
     pub fn new(concurrency: usize, prefetch: Prefetch) -> Self {
         prefetch.set(concurrency / PERMITS_PER_PREFETCHED_RUN);
         let prefetching = AdaptivePrefetch {
@@ -90,9 +88,9 @@ impl CallPermits for ConcurrencyPermits {
     }
 
     async fn another(&self) -> ConcurrencyPermit {
-        // Never closed, so there is always a permit to come.
+        // The semaphore is never closed.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        ConcurrencyPermit::holding(Out {
+        ConcurrencyPermit::holding(TakenPermit {
             sent: None,
             prefetching: Arc::clone(&self.prefetching),
             _permit: permit,
@@ -101,7 +99,7 @@ impl CallPermits for ConcurrencyPermits {
 }
 
 impl AdaptivePrefetch {
-    fn took(&self, call: Duration) {
+    fn observe_call(&self, call: Duration) {
         let took = u64::try_from(call.as_micros()).unwrap_or(u64::MAX - 1);
         let before = self.typical_us.load(Ordering::Relaxed);
         let typical = if before == u64::MAX {
@@ -112,13 +110,13 @@ impl AdaptivePrefetch {
         self.learn(typical);
     }
 
-    /// Learns that no call ended for as long as a short one takes.
+    /// Notes that no call ended within the duration of a short one.
     fn is_long(&self) {
         self.learn(u64::try_from(SHORT.as_micros()).unwrap_or(u64::MAX - 1));
     }
 
     fn learn(&self, typical: u64) {
-        // Two calls that end at once may forget one of them: what is typical stays so.
+        // Of two calls that end concurrently, one may be lost. The typical duration is still a good estimate.
         self.typical_us.store(typical, Ordering::Relaxed);
         let short = Duration::from_micros(typical) < SHORT;
         let prefetch = self.concurrency / PERMITS_PER_PREFETCHED_RUN;
@@ -131,24 +129,24 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn runs_are_made_ready_ahead_while_calls_are_short_and_only_then() {
+    async fn prefetches_only_while_calls_are_short() {
         let prefetch = Prefetch::default();
         let prefetching = ConcurrencyPermits::new(40, prefetch.clone()).prefetching;
         assert_eq!(prefetch.get(), 20, "nobody knows yet");
-        prefetching.took(Duration::from_millis(200));
+        prefetching.observe_call(Duration::from_millis(200));
         assert_eq!(prefetch.get(), 20);
-        prefetching.took(Duration::from_secs(60));
+        prefetching.observe_call(Duration::from_secs(60));
         assert_eq!(prefetch.get(), 0, "one long call is enough");
         for _ in 0..40 {
-            prefetching.took(Duration::from_millis(200));
+            prefetching.observe_call(Duration::from_millis(200));
         }
         assert_eq!(prefetch.get(), 20);
-        prefetching.took(Duration::MAX);
+        prefetching.observe_call(Duration::MAX);
         assert_eq!(prefetch.get(), 0);
     }
 
     #[tokio::test]
-    async fn no_more_turns_are_taken_than_there_are() {
+    async fn permits_are_limited_to_concurrency() {
         let concurrency = ConcurrencyPermits::new(2, Prefetch::default());
         let (first, _second) = (concurrency.first().await, concurrency.another().await);
         assert_eq!(concurrency.permits.available_permits(), 0);
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_in_vain_goes_elsewhere_and_nothing_more_is_made_ready() {
+    async fn timed_out_wait_ends_prefetch() {
         let prefetch = Prefetch::default();
         let concurrency = ConcurrencyPermits::new(2, prefetch.clone());
         let (first, _second) = (concurrency.first().await, concurrency.first().await);

@@ -1,5 +1,5 @@
-//! The deadline of a judge's whole question, retries included, as kind `sql_metrics` has one. Its time begins with the first call:
-//! waiting for a permit or a gate is not failing.
+//! Deadline of a judge's answer to one question, retries included, as in kind `sql_metrics`. It starts with the first call, because waits
+//! for a permit or a gate aren't the judge's failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::judge::{
 };
 use crate::store::Ending;
 
-/// A call's own timeout comes first where the two are as long: the gate and the call log learn of it.
+/// Added to the deadline so that a call's timeout of the same length fires first and is reported to the gate and the call log.
 const GRACE: Duration = Duration::from_millis(100);
-/// What waits before the first call take at most: a second for a permit, ten at the gate. A question that joined another run's isn't seen to
-/// call, so that its time begins here.
-const LONGEST_WAITS: Duration = Duration::from_secs(11);
+/// Maximum wait before the first call: one second for a permit, ten at the gate. If the question joined another run's call, no call is
+/// seen, and the deadline starts after this wait.
+const MAX_WAIT_BEFORE_CALL: Duration = Duration::from_secs(11);
 
 pub(super) struct Deadline {
     after: Duration,
@@ -25,15 +25,15 @@ pub(super) struct Deadline {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Ended {
-    /// In time: with an answer, or with an ending that makes the job wait.
+pub(super) enum DeadlineResult {
+    /// An answer in time, or an outcome that makes the job wait.
     InTime(Result<JudgeAnswer, Ending>),
-    /// Broken off: the timeout as its answer, and what its calls used that were answered by then.
+    /// The timeout error, and the usage of the calls answered before it.
     Over(JudgeError, Vec<CallUsage>),
 }
 
 impl Deadline {
-    /// A deadline so long after the first call that is made with one of these permits.
+    /// Returns a deadline of `after` that starts with the first call made with one of these permits.
     pub(super) fn new(after: Duration, concurrency: Arc<dyn CallPermits>) -> Self {
         Self {
             after,
@@ -48,26 +48,25 @@ impl Deadline {
         Arc::new(self.permits.clone())
     }
 
-    /// Waits for the answer as long as the question has time.
     pub(super) async fn of_answer(
         self,
         answer: impl Future<Output = Result<JudgeAnswer, Ending>>,
-    ) -> Ended {
+    ) -> DeadlineResult {
         tokio::select! {
-            // An answer that is there counts, however late it is.
+            // An answer that is ready counts, even after the deadline.
             biased;
-            answered = answer => Ended::InTime(answered),
+            answered = answer => DeadlineResult::InTime(answered),
             () = self.passed() => {
                 let used = std::mem::take(&mut *self.permits.calls.used.lock());
-                Ended::Over(timeout(), used)
+                DeadlineResult::Over(timeout(), used)
             }
         }
     }
 
     async fn passed(&self) {
         let mut called = self.permits.calls.called.subscribe();
-        // The sender lives as long as this: it can't be closed.
-        let _ = tokio::time::timeout(LONGEST_WAITS, called.wait_for(|called| *called)).await;
+        // The sender lives as long as `self`, so the channel isn't closed.
+        let _ = tokio::time::timeout(MAX_WAIT_BEFORE_CALL, called.wait_for(|called| *called)).await;
         tokio::time::sleep(self.after + GRACE).await;
     }
 }
@@ -76,7 +75,7 @@ fn timeout() -> JudgeError {
     JudgeError::new(ErrorClass::Transient, "LLM judge timeout")
 }
 
-/// Permits that notice when a call goes out, and what it used.
+/// Permits that notice the first call and record usage.
 #[derive(Debug, Clone)]
 struct Watched {
     concurrency: Arc<dyn CallPermits>,
@@ -89,10 +88,9 @@ struct Calls {
     used: Mutex<Vec<CallUsage>>,
 }
 
-/// A permit within another one.
-struct Calling(ConcurrencyPermit, Arc<Calls>);
+struct ObservedPermit(ConcurrencyPermit, Arc<Calls>);
 
-impl PermitHooks for Calling {
+impl PermitHooks for ObservedPermit {
     fn calls(&mut self) {
         self.0.calls();
         self.1.called.send_replace(true);
@@ -106,7 +104,7 @@ impl PermitHooks for Calling {
 
 impl Watched {
     fn watch(&self, permit: ConcurrencyPermit) -> ConcurrencyPermit {
-        ConcurrencyPermit::holding(Calling(permit, Arc::clone(&self.calls)))
+        ConcurrencyPermit::holding(ObservedPermit(permit, Arc::clone(&self.calls)))
     }
 }
 
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_begins_with_the_first_call() {
+    async fn deadline_starts_with_first_call() {
         let deadline = deadline();
         let concurrency = deadline.concurrency();
         let begun = Instant::now();
@@ -149,7 +147,7 @@ mod tests {
             concurrency_permit.calls();
             waits(3_600).await
         });
-        assert_eq!(answer.await, Ended::Over(timeout(), Vec::new()));
+        assert_eq!(answer.await, DeadlineResult::Over(timeout(), Vec::new()));
         assert_eq!(begun.elapsed().as_secs(), 39);
         let error = timeout();
         assert_eq!(
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_answered_calls_used_is_owed_though_the_question_is_broken_off() {
+    async fn timeout_keeps_usage_of_answered_calls() {
         let used = |tokens_in| CallUsage {
             tokens_in,
             ..CallUsage::default()
@@ -175,17 +173,17 @@ mod tests {
             concurrency.another().await.calls();
             waits(3_600).await
         });
-        let over = Ended::Over(timeout(), vec![used(100), used(20)]);
+        let over = DeadlineResult::Over(timeout(), vec![used(100), used(20)]);
         assert_eq!(answer.await, over);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_never_calls_ends_too_and_a_wait_stays_a_wait() {
+    async fn question_without_call_times_out_and_waits_pass() {
         let begun = Instant::now();
-        let over = Ended::Over(timeout(), Vec::new());
+        let over = DeadlineResult::Over(timeout(), Vec::new());
         assert_eq!(deadline().of_answer(waits(3_600)).await, over);
         assert_eq!(begun.elapsed().as_secs(), 41);
-        let in_time = Ended::InTime(Err(Ending::Requeued));
+        let in_time = DeadlineResult::InTime(Err(Ending::Requeued));
         assert_eq!(deadline().of_answer(waits(10)).await, in_time);
     }
 }

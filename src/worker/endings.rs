@@ -1,5 +1,4 @@
-//! The endings that a scorecard or an error makes of a run: what is recorded, in the job's words, and what is logged. Decides
-//! nothing about a score.
+//! Converts scorecards and errors to outcomes of runs and logs them.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
@@ -20,7 +19,7 @@ pub(super) fn session_id(job: &Job) -> Result<Uuid, Ending> {
     })
 }
 
-/// The ending of a session that has a score, made of evidence without `trimmed` tokens of it.
+/// Returns the outcome of a scored session; `trimmed` is the number of tokens omitted from the evidence.
 pub(super) fn scored_session(
     job: &Job,
     score: SessionScore,
@@ -49,7 +48,7 @@ pub(super) fn scored_session(
     })
 }
 
-/// The ending of a case: what was computed is kept, also where the judge's part failed.
+/// Returns the outcome of a case. Computed metrics are stored even if the judge's part failed.
 pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>) -> Ending {
     let simulated = evaluation.simulated();
     let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
@@ -90,7 +89,6 @@ pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>
     }
 }
 
-/// A question that doesn't fit, as its answer.
 pub(super) fn too_large(message: String) -> JudgeError {
     JudgeError::new(ErrorClass::TooLarge, message)
 }
@@ -103,7 +101,6 @@ pub(super) fn failed(class: FailureClass, message: String) -> Ending {
     Ending::Failed(Failure { class, message })
 }
 
-/// The job's word for a subject that can't be judged.
 pub(super) fn class_of_bad(error: &Unscorable) -> FailureClass {
     match error {
         Unscorable::Invalid { .. } => FailureClass::BadInput,
@@ -111,7 +108,6 @@ pub(super) fn class_of_bad(error: &Unscorable) -> FailureClass {
     }
 }
 
-/// The job's word for a judge's class.
 pub(super) fn class_of(class: ErrorClass) -> FailureClass {
     match class {
         ErrorClass::Transient => FailureClass::Transient,
@@ -132,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judges_class_keeps_its_name_as_the_jobs() {
+    fn error_class_names_match_failure_classes() {
         for class in ErrorClass::ALL {
             assert_eq!(class_of(class).as_str(), class.as_str());
         }

@@ -1,6 +1,6 @@
-//! Goes on with rescores that expand: a step at a time, in one worker at a time, from where the last step ended.
+//! Continues the expansion of rescores in short steps, in one worker at a time.
 //!
-//! Steps are short and have pauses as long as themselves between them: on SQLite nobody else writes during one.
+//! Each step is followed by a pause of the same length, because on SQLite no other writer proceeds during a step.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,25 +11,23 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::leadership::Leadership;
-use super::push_of;
+use super::to_push;
 use crate::clock::Clock;
 use crate::queue::{Push, Queue};
 use crate::store::{Dialect, StepOutcome, Store, StoreError};
 
-/// How often it looks while nothing expands.
+/// Interval while no rescore expands.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The shortest pause between two rounds of steps.
+/// Minimum pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How many of a batch's first items are pushed at once; `refill.rs` pushes the others, as the queue has room for them.
+/// Number of a batch's first items that are pushed at once. `refill.rs` pushes the others as the queue has room.
 const PUSHED: u32 = 1_000;
 
-/// Expands the rescores of a store, in one worker of any number.
 pub struct Expansion {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
-    /// Batches whose first items this worker has pushed.
     pushed: HashSet<Uuid>,
 }
 
@@ -43,7 +41,6 @@ impl Expansion {
         }
     }
 
-    /// Expands until told to stop.
     pub(super) async fn run(mut self, leadership: Leadership, stop: CancellationToken) {
         loop {
             let began = Instant::now();
@@ -66,10 +63,8 @@ impl Expansion {
         }
     }
 
-    /// One step of each, so that a large one doesn't hold up the others.
-    ///
-    /// # Errors
-    /// The database's, where it is away; a rescore that can't be read is left out, and logged.
+    /// Does one step of each rescore, so that a large one doesn't block the others. Errors: the database's, if it is
+    /// unavailable. A rescore that can't be read is skipped and logged.
     pub async fn round(&mut self) -> Result<ExpansionOutcome, StoreError> {
         let mut round = ExpansionOutcome::Nothing;
         let expanding = self.store.batches().expanding_backlogs().await?;
@@ -92,20 +87,20 @@ impl Expansion {
                 }
                 Ok(StepOutcome::Stopped) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
-                // One that can't be read mustn't hold up those behind it.
+                // An unreadable rescore must not block those behind it.
                 Err(error) => tracing::error!(%batch_id, %error, "a rescore can't be expanded"),
             }
         }
         Ok(round)
     }
 
-    /// Pushes the first items of a batch, once: rescue leaves young rows to such a push.
+    /// Pushes the first items of a batch once, because rescue skips recently inserted rows.
     async fn push(&mut self, batch_id: Uuid) -> Result<(), StoreError> {
         if !self.pushed.insert(batch_id) {
             return Ok(());
         }
         let items = self.store.batches().first_items(batch_id, PUSHED).await?;
-        let pushes: Vec<Push> = items.into_iter().map(push_of).collect();
+        let pushes: Vec<Push> = items.into_iter().map(to_push).collect();
         if !pushes.is_empty()
             && let Err(error) = self.queue.push(&pushes).await
         {
@@ -114,7 +109,7 @@ impl Expansion {
         Ok(())
     }
 
-    /// About how many jobs a step inserts.
+    /// Returns the approximate number of jobs inserted by a step.
     fn step(&self) -> u32 {
         match self.store.dialect() {
             Dialect::Postgres => 1_000,
@@ -123,11 +118,10 @@ impl Expansion {
     }
 }
 
-/// Whether something is left to be expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpansionOutcome {
-    /// A rescore made a step, and isn't whole.
+    /// A step was done, and a rescore is still incomplete.
     More,
-    /// Nothing expands, or all that did is whole.
+    /// No rescore expands, or all are complete.
     Nothing,
 }

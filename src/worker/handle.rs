@@ -1,4 +1,4 @@
-//! Around one run: panics caught, a hard stop obeyed, the end recorded, the slot freed, the lease ended.
+//! Runs one job: catches panics, obeys a hard stop, records the outcome, frees the slot and ends the lease.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::job::{Job, JobState};
 use crate::queue::backend::{Delivery, Lease};
 use crate::store::{Ending, Record, Recorded, Store, StoreError};
 
-/// How many runs may have ended and not be recorded, while their slots are free.
+/// Maximum ended runs that are not yet recorded while their slots are free.
 pub(super) const UNRECORDED: usize = 1_024;
-/// How long the end of a batch's item waits for its cost to be counted.
+/// Maximum wait of a batch item's outcome for its cost to be counted.
 const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Handler {
@@ -28,7 +28,7 @@ pub(super) struct Handler {
     pub(super) store: Arc<Store>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) events: Announcer,
-    /// Runs that have ended and whose end is not yet committed, and places for so many.
+    /// Ended runs whose outcome isn't committed yet, and the limit of their number.
     pub(super) settling: TaskTracker,
     pub(super) unrecorded: Arc<Semaphore>,
     pub(super) hard: CancellationToken,
@@ -50,7 +50,7 @@ impl Handler {
             JobState::Running,
             self.clock.now(),
         ));
-        // Boxed here: a run's future is large, and every layer around it would hold it twice.
+        // Boxed, because a run's future is large and every layer around it would reserve its size again.
         let run = Box::pin(self.pipeline.process(job));
         let record = tokio::select! {
             biased;
@@ -67,12 +67,11 @@ impl Handler {
             ended: event(job, &record),
             refused: event(job, &refused),
         };
-        // Never closed. A database that falls behind keeps slots taken, so that the judge is asked no more than can be recorded.
+        // The semaphore is never closed. If the database is slow, slots stay taken so that judge calls don't outpace records.
         let place = self.unrecorded.clone().acquire_owned().await;
         let (slot, lease) = guard.split();
-        // The slot is free now; the lease ends with the commit. Where a budget may end with this result, the slot is free with the
-        // commit too: else a fast judge would be asked on meanwhile. So is a suspect's, or a worker that dies with the next one
-        // would have two in hand.
+        // The slot is freed now and the lease ends with the commit. With a budget, the slot stays taken until the commit, because the
+        // result may end the budget. The same holds for a suspect, so that a dying worker has only one suspect active.
         let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
         let store = self.store.clone();
         self.settling.spawn(async move {
@@ -80,7 +79,7 @@ impl Handler {
             let unrecorded = Unrecorded::new();
             let recorded = committed(&store, record, refused, events).await;
             if recorded.is_err() {
-                claimed.doubt();
+                claimed.mark_uncertain();
             }
             drop((unrecorded, place, slot, claimed));
             settle(recorded, lease, lease_end);
@@ -88,18 +87,18 @@ impl Handler {
     }
 }
 
-/// Waits until the batch of an item has spent what the item's calls cost: whoever sees the item's end sees its cost too. An item
-/// of a batch with a budget waits as long as it takes, or the next one would begin unseen.
+/// Waits until the cost of an item's calls is added to its batch, so that readers who see the item's end see its cost. If the batch has a
+/// budget, the wait has no limit, because the next item must see the cost.
 async fn wait_for_cost(store: &Store, job: &Job) {
     if job.budgeted {
         store.calls().counted().await;
     } else if job.batch.is_some() {
-        // A log that is slower than that holds up no result.
+        // A slow call log must not delay results longer.
         let _ = tokio::time::timeout(COUNTED_WITHIN, store.calls().written()).await;
     }
 }
 
-/// A run's end on its way to its commit, in the metrics.
+/// Metric guard: time from the end of a run to its commit.
 struct Unrecorded(tokio::time::Instant);
 
 impl Unrecorded {
@@ -116,7 +115,6 @@ impl Drop for Unrecorded {
     }
 }
 
-/// How long a job was due until a worker had it in hand.
 fn count_pick_up(job: &Job) {
     let waited = job.started_at.map(|started| started - job.due_at);
     if let Some(waited) = waited.and_then(|waited| waited.to_std().ok()) {
@@ -125,15 +123,14 @@ fn count_pick_up(job: &Job) {
     }
 }
 
-/// What is announced, by what is committed.
 struct EndEvents {
     announcer: Announcer,
     ended: Event,
     refused: Event,
 }
 
-/// Records a run's end, waits for the commit and tells of it. An end that the database refuses would leave the row in this worker's hand for as
-/// long as the worker lives, so the job ends with that refusal instead.
+/// Records the outcome of a run, waits for the commit and announces it. If the database rejects the outcome, the job ends with that error,
+/// otherwise its row would stay with this worker until the worker stops.
 async fn committed(
     store: &Store,
     record: Record,

@@ -1,6 +1,6 @@
-//! Says that this worker lives, and knows whether the others believe it: a worker that can't say so claims nothing.
+//! Heartbeat of this worker. A worker whose last heartbeat isn't confirmed claims nothing.
 //!
-//! A beat is served before other statements, and has a third of a lease. Never decides who is dead.
+//! The store serves heartbeats before other statements, with a timeout of a third of a lease. The election decides which workers are dead.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::store::{Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
 
 #[derive(Clone)]
-pub(super) struct Pulse {
+pub(super) struct HeartbeatTask {
     store: Arc<Store>,
-    /// What is said; jobs in hand, state and connection are set with each beat.
+    /// Active jobs, state and queue connection are set with each heartbeat.
     beat: Heartbeat,
     in_hand: InHand,
     connection: QueueConnection,
-    /// When the last beat was sent, if it was confirmed.
+    /// Send time of the last heartbeat, if it was confirmed.
     confirmed: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Pulse {
-    /// Registers the worker. While the database is slow or away, its later beats do so, and it claims nothing until one arrives.
+impl HeartbeatTask {
+    /// Registers the worker. If the database is slow or unavailable, a later heartbeat registers it, and it claims nothing until then.
     pub(super) async fn register(
         store: Arc<Store>,
         beat: Heartbeat,
@@ -49,14 +49,15 @@ impl Pulse {
         Ok(pulse)
     }
 
-    /// Whether the others take this worker for alive: its last beat arrived, less than a lease ago.
+    /// Returns whether the last confirmed heartbeat is younger than a lease, so that other workers count this one as alive.
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed
             .lock()
             .is_some_and(|at| at.elapsed() < self.beat.lease)
     }
 
-    /// Beats three times a lease until `ended`, and sooner after a beat that failed; from `draining` on it says so.
+    /// Sends three heartbeats per lease until `ended`, and retries sooner after a failure. Reports the state draining once `draining` is
+    /// cancelled.
     pub(super) async fn run(self, draining: CancellationToken, ended: CancellationToken) {
         let period = self.beat.lease / 3;
         loop {
@@ -80,7 +81,7 @@ impl Pulse {
         }
     }
 
-    /// Says that the worker has stopped. Where that can't be said, its silence will.
+    /// Reports that the worker has stopped. If the write fails, other workers detect the missing heartbeat.
     pub(super) async fn stop(&self) {
         if let Err(error) = self.beat(WorkerState::Stopped).await {
             tracing::warn!(%error, "could not say that this worker has stopped");

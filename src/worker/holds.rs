@@ -1,5 +1,5 @@
-//! Keeps this worker's gate and the store's holds in step: what an operator or another worker closed, closes here
-//! within a second; what this gate closed for good is written down for the others.
+//! Synchronizes this worker's gate with the holds in the store. Closures by an operator or another worker apply here within a second.
+//! Permanent closures of this gate are stored for the other workers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use crate::store::{Hold, HoldTarget, Store, StoreError, wait_reason};
 const PERIOD: Duration = Duration::from_millis(500);
 const COUNTED_EVERY: Duration = Duration::from_secs(2);
 
-/// What is closed until somebody opens it, as this worker last read it.
-pub(super) struct Holds {
+/// Holds as last read.
+pub(super) struct HoldSync {
     store: Arc<Store>,
     gate: Arc<Gate>,
     clock: Arc<dyn Clock>,
@@ -36,22 +36,21 @@ pub(super) struct Holds {
     worker_name: String,
     caps: Caps,
     queue_paused: AtomicBool,
-    /// Judges whose hold in the store closed this gate.
+    /// Judges whose lane this gate closed because of a hold.
     held_lanes: Mutex<BTreeSet<String>>,
     /// Closures of this gate that are not yet in the store.
     unwritten: Mutex<Vec<Closure>>,
-    /// When the next hold that was read ends by itself; before the first reading, long ago.
+    /// Earliest expiry of the holds read; before the first read, a time in the past.
     next_lapse: Mutex<Option<DateTime<Utc>>>,
-    /// What was last written of the gate, and when.
+    /// Gate snapshots as last published, and the time.
     shown: Mutex<Option<(Instant, Vec<GateSnapshot>)>>,
-    /// How long readers of the store believe what was written.
-    shown_for: Duration,
+    /// Time for which readers of the store trust published snapshots.
+    publish_ttl: Duration,
     counted: Mutex<Option<Instant>>,
     events: Announcer,
 }
 
-impl Holds {
-    /// Builds the keeper; reads nothing yet.
+impl HoldSync {
     pub(super) fn new(
         parts: &WorkerParts,
         worker_id: Uuid,
@@ -70,7 +69,7 @@ impl Holds {
             unwritten: Mutex::default(),
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
-            shown_for: parts.queue.lease(),
+            publish_ttl: parts.queue.lease(),
             counted: Mutex::default(),
             events: parts.events.clone(),
         }
@@ -80,12 +79,12 @@ impl Holds {
         self.queue_paused.load(Ordering::Relaxed)
     }
 
-    /// Lanes that a hold stops: time there doesn't count as waiting.
+    /// Returns lanes stopped by a hold; time in them doesn't count as waiting.
     pub(super) fn stopped_lanes(&self) -> Vec<Lane> {
         self.held_lanes.lock().iter().map(Lane::of_judge).collect()
     }
 
-    /// Compares twice a second until told to stop.
+    /// Synchronizes twice a second until `stop`.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             if let Err(error) = self.sync().await {
@@ -98,21 +97,21 @@ impl Holds {
         }
     }
 
-    /// Writes this gate's closures, applies the store's holds, publishes what the gate knows.
+    /// Stores this gate's closures, applies the store's holds, publishes the gate's state.
     pub(super) async fn sync(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         self.write_closures(now).await?;
-        self.end_lapsed(now).await?;
+        self.release_expired(now).await?;
         let holds = self
-            .keep_caps(self.store.holds().list(now).await?, now)
+            .enforce_caps(self.store.holds().list(now).await?, now)
             .await?;
         *self.next_lapse.lock() = holds.iter().filter_map(|hold| hold.until).min();
         self.apply(&holds, now);
         self.count_workers().await?;
-        self.show(now).await
+        self.publish(now).await
     }
 
-    /// Tells the gate which workers live, and which of them can't share a judge's figures.
+    /// Tells the gate the number of live workers, and of those that don't share a judge's limits.
     async fn count_workers(&self) -> Result<(), StoreError> {
         if self
             .counted
@@ -138,8 +137,8 @@ impl Holds {
         Ok(())
     }
 
-    /// Before the lanes open: a wait behind a hold doesn't count, also when the hold ends by itself.
-    async fn end_lapsed(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    /// Runs before the lanes open, so that a wait behind an expired hold doesn't count.
+    async fn release_expired(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         if self.next_lapse.lock().is_some_and(|lapse| lapse <= now) {
             for target in self.store.holds().lapse(now).await? {
                 self.events.announce(opened(target, now));
@@ -148,11 +147,11 @@ impl Holds {
         Ok(())
     }
 
-    /// Stops the judges whose cap is exceeded and lets those go on whose isn't any more; answers the holds that are set then.
+    /// Stops judges whose cap is exceeded and releases those whose cap isn't any more. Returns the holds set afterwards.
     ///
-    /// What others stopped stays theirs: a cap that is exceeded behind a pause stops the judge when that is released, before
-    /// this gate hears of the release.
-    async fn keep_caps(
+    /// Holds of other reasons stay unchanged. If a cap is exceeded behind a pause, its hold is set with the release of the pause, before
+    /// this gate reads the release.
+    async fn enforce_caps(
         &self,
         holds: Vec<Hold>,
         now: DateTime<Utc>,
@@ -174,7 +173,7 @@ impl Holds {
                 hold.reason != WaitReason::Budget || same
             });
             if !known {
-                self.stop_for(judge, cap, now).await?;
+                self.close_over_cap(judge, cap, now).await?;
                 changed = true;
             }
         }
@@ -194,7 +193,7 @@ impl Holds {
         Ok(holds)
     }
 
-    async fn stop_for(
+    async fn close_over_cap(
         &self,
         judge: &str,
         cap: &Exceeded,
@@ -219,11 +218,11 @@ impl Holds {
         Ok(())
     }
 
-    /// Publishes what the gate knows, if it is news or the last word is about to be too old.
-    async fn show(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    /// Publishes the gate's state if it changed or the last publication is about to expire.
+    async fn publish(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let snapshot = self.gate.snapshot();
         let known = self.shown.lock().as_ref().is_some_and(|(at, shown)| {
-            (at.elapsed() < self.shown_for / 3 || shown.is_empty()) && same(shown, &snapshot)
+            (at.elapsed() < self.publish_ttl / 3 || shown.is_empty()) && same(shown, &snapshot)
         });
         if known {
             return Ok(());
@@ -239,7 +238,7 @@ impl Holds {
     async fn write_closures(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         self.unwritten.lock().extend(self.gate.take_closures());
         loop {
-            // Kept until it is written: a database that is away must not open a lane.
+            // Kept until it is stored, because an outage must not reopen a lane.
             let Some(closure) = self.unwritten.lock().first().cloned() else {
                 return Ok(());
             };
@@ -272,10 +271,9 @@ impl Holds {
     }
 }
 
-/// Closes the lanes that the store says are closed, and opens every other that is held; answers which are closed.
+/// Closes the lanes with a hold and opens the others. Returns the closed judges.
 ///
-/// What the gate holds is compared, not what was read before: a hold that this gate's own closure set may be released
-/// before anybody read it.
+/// Compares with the state of the gate, not with the last read: a hold set by this gate may be released before it was ever read.
 fn close_and_open(gate: &Gate, holds: &[Hold], now: DateTime<Utc>) -> BTreeSet<String> {
     let mut closed = BTreeSet::new();
     for hold in holds {
@@ -297,7 +295,6 @@ fn close_and_open(gate: &Gate, holds: &[Hold], now: DateTime<Utc>) -> BTreeSet<S
     closed
 }
 
-/// What listeners are told when a hold is gone.
 pub(super) fn opened(target: HoldTarget, now: DateTime<Utc>) -> Event {
     match target {
         HoldTarget::Queue => Event::new(EventType::QueueResumed, now),
@@ -305,8 +302,8 @@ pub(super) fn opened(target: HoldTarget, now: DateTime<Utc>) -> Event {
     }
 }
 
-/// Whether two snapshots of a gate show the same. Ignores what changes all the time: remaining waits, use within the minute, calls
-/// in flight.
+/// Returns whether two snapshots are equal except for values that change all the time: remaining waits, use within the minute, calls in
+/// flight.
 fn same(before: &[GateSnapshot], now: &[GateSnapshot]) -> bool {
     let uncounted = |meter: MeterSnapshot| MeterSnapshot { used: 0, ..meter };
     let timeless = |snapshot: &GateSnapshot| GateSnapshot {
@@ -365,7 +362,6 @@ mod tests {
 
     const JUDGE: &str = "openai-default";
 
-    /// A gate that met a used-up quota.
     async fn exhausted() -> Gate {
         let gate = Gate::new(GateOptions::default());
         let permit = gate
@@ -382,23 +378,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hold_that_is_released_before_it_was_read_leaves_no_lane_closed() {
+    async fn hold_released_before_read_reopens_lane() {
         let gate = exhausted().await;
         assert_eq!(gate.take_closures().len(), 1);
-        // It was written and released since: the store has none.
+        // The hold was stored and released before the read.
         assert!(close_and_open(&gate, &[], DateTime::UNIX_EPOCH).is_empty());
         assert_eq!(gate.closed(JUDGE), None);
     }
 
     #[tokio::test]
-    async fn a_closure_that_nobody_wrote_yet_stays() {
+    async fn unsaved_closure_is_kept() {
         let gate = exhausted().await;
         close_and_open(&gate, &[], DateTime::UNIX_EPOCH);
         assert!(gate.closed(JUDGE).is_some());
     }
 
     #[tokio::test]
-    async fn what_the_store_closes_is_closed_and_what_it_no_longer_closes_is_open() {
+    async fn lanes_follow_the_holds_in_the_store() {
         let gate = Gate::new(GateOptions::default());
         let hold = Hold {
             target: HoldTarget::Judge(JUDGE.to_owned()),

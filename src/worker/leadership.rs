@@ -1,10 +1,10 @@
-//! Who of the workers is dead, and who leads: one worker at a time rescues, expands and does the chores.
+//! Failure detection and leader election. One worker at a time rescues, expands and does the chores.
 //!
-//! A worker is dead when its heartbeat has not changed for its own lease, as counted by the steady clock of whoever
-//! watches. So no wall clock plays a part, a watcher that has just begun knows of no silence, and time in which it could not
-//! read, or its own heartbeat wasn't written, counts for little: then nobody could write either. Never takes a job back: [`super::rescue`] does.
+//! A worker is dead when its heartbeat hasn't changed for its own lease, measured with the watcher's monotonic clock. Wall clocks are not
+//! used, and a new watcher starts without any silence. Time without reads, or without writes of the watcher's own heartbeat, counts little,
+//! because other workers could not write then either. [`super::rescue`] requeues the jobs.
 //!
-//! Who leads fills the queue. So a worker that can't reach it leaves the lead to one that can.
+//! The leader fills the queue, so a worker that can't reach the queue yields to one that can.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::queue::Queue;
 use crate::store::{Died, RollCall, Store, StoreError, WorkerPulse};
 use crate::wire::WorkerState;
 
-/// How often workers are looked at, at most; a short lease is looked at three times.
+/// Maximum interval of checks. With a short lease, there are three per lease.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long the queue may take to say that it is there.
+/// Timeout of a ping of the queue.
 const PING: Duration = Duration::from_millis(250);
-/// A leader that can't reach the queue for so long leaves the lead to another. Within it the others have said whether they can.
-const CUT_OFF: Duration = Duration::from_secs(3);
+/// A leader that can't reach the queue for this long resigns. By then, the other workers have reported whether they reach it.
+const RESIGN_AFTER: Duration = Duration::from_secs(3);
 
-/// Whether this worker reaches the queue, as its watcher last found; not until it has looked. Cheap to clone.
+/// Whether this worker reached the queue at the last check; false before the first one. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct QueueConnection(Arc<AtomicBool>);
 
@@ -60,7 +60,7 @@ impl Leadership {
         self.0.leads.load(Ordering::Acquire)
     }
 
-    /// Whether somebody has died since this was last asked.
+    /// Returns whether a worker has died since the last call.
     pub(super) fn died(&self) -> Died {
         match self.0.died.swap(false, Ordering::AcqRel) {
             true => Died::Somebody,
@@ -68,7 +68,7 @@ impl Leadership {
         }
     }
 
-    /// What was asked for came to nothing: it is to be asked for again.
+    /// Restores the result of `died` after the caller failed to handle it.
     pub(super) fn restore(&self, died: Died) {
         match died {
             Died::Somebody => self.0.died.store(true, Ordering::Release),
@@ -76,7 +76,7 @@ impl Leadership {
         }
     }
 
-    /// Returns when somebody has died, or this worker has begun to lead.
+    /// Returns when a worker has died or this worker has become the leader.
     pub(super) async fn news(&self) {
         self.0.news.notified().await;
     }
@@ -87,7 +87,7 @@ impl Leadership {
             tracing::info!(leads, "the work that only one worker does");
         }
         let begins = leads && !led;
-        // Whoever begins to lead doesn't know what the last leader had still to do.
+        // A new leader doesn't know which deaths the last leader left unhandled.
         if died || begins {
             self.0.died.store(true, Ordering::Release);
         }
@@ -97,7 +97,7 @@ impl Leadership {
     }
 }
 
-/// Watches the workers, declares the dead, and leads where nobody does.
+/// Watches the workers, declares dead ones, and leads if no other worker does.
 pub(super) struct LeaderElection {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
@@ -107,12 +107,10 @@ pub(super) struct LeaderElection {
     leadership: Leadership,
     queue: Arc<dyn Queue>,
     connection: QueueConnection,
-    /// Since when the queue is away.
     away_since: Option<Instant>,
 }
 
 impl LeaderElection {
-    /// Builds the watcher of one worker; it has seen nothing yet.
     pub(super) fn new(
         parts: &WorkerParts,
         worker_id: Uuid,
@@ -132,11 +130,11 @@ impl LeaderElection {
         }
     }
 
-    /// Looks until told to stop; then it leads no more.
+    /// Checks until `stop`, then gives up the lead.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let period = PERIOD.min(self.lease / 3);
         loop {
-            if let Err(error) = self.look().await {
+            if let Err(error) = self.tick().await {
                 tracing::warn!(%error, "could not see who works");
             }
             tokio::select! {
@@ -147,14 +145,15 @@ impl LeaderElection {
         self.leadership.set(false, false);
     }
 
-    async fn look(&mut self) -> Result<(), StoreError> {
+    async fn tick(&mut self) -> Result<(), StoreError> {
         self.look_for_queue().await;
         let (roll, now) = (self.store.workers().roll_call().await?, Instant::now());
         let (own, others): (Vec<_>, Vec<_>) = roll
             .workers
             .iter()
             .partition(|pulse| pulse.worker_id == self.worker_id);
-        self.detector.hears_itself(own.first().copied(), now);
+        self.detector
+            .observe_own_heartbeat(own.first().copied(), now);
         let seen = self.detector.observe(&others, self.lease, now);
         for (worker_id, _) in &seen.dead {
             let has_stopped = |pulse: &&WorkerPulse| {
@@ -168,13 +167,14 @@ impl LeaderElection {
             }
         }
         self.store.workers().declare_dead(&seen.dead).await?;
-        let can_lead =
-            |other: &&WorkerPulse| !other.queue_away && is_at_work(other.worker_id, &roll, &seen);
+        let can_lead = |other: &&WorkerPulse| {
+            !other.queue_away && is_active_leader(other.worker_id, &roll, &seen)
+        };
         let away_for = self.away_since.map(|since| since.elapsed());
         let yields = away_for.is_some() && others.iter().any(can_lead);
         let leads = match roll.leader {
             Some(leader) if leader == self.worker_id => {
-                let resigns = yields && away_for.is_some_and(|away_for| away_for >= CUT_OFF);
+                let resigns = yields && away_for.is_some_and(|away_for| away_for >= RESIGN_AFTER);
                 if resigns {
                     tracing::warn!(
                         "this worker can't reach the queue: it leaves the lead to another"
@@ -183,7 +183,7 @@ impl LeaderElection {
                 }
                 !resigns
             }
-            Some(leader) if is_at_work(leader, &roll, &seen) => false,
+            Some(leader) if is_active_leader(leader, &roll, &seen) => false,
             Some(_) | None if yields => false,
             Some(_) | None => {
                 self.store
@@ -206,8 +206,8 @@ impl LeaderElection {
     }
 }
 
-/// Whether a leader leads: one that drains has stopped leading, though it still lives.
-fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Observation) -> bool {
+/// Returns whether a leader is active. A draining worker is alive but has stopped leading.
+fn is_active_leader(leader: Uuid, roll: &RollCall, seen: &Observation) -> bool {
     let is_dead = seen.dead.iter().any(|(dead, _)| *dead == leader);
     let mut workers = roll.workers.iter();
     let runs =
@@ -215,12 +215,12 @@ fn is_at_work(leader: Uuid, roll: &RollCall, seen: &Observation) -> bool {
     !is_dead && workers.any(runs)
 }
 
-/// What a watcher remembers: how long each worker has been silent while it watched.
+/// Observed silence of each worker.
 #[derive(Debug, Default)]
 struct FailureDetector {
     seen: HashMap<Uuid, Seen>,
     looked_at: Option<Instant>,
-    /// The watcher's own heartbeat, and since when it is that.
+    /// This worker's own heartbeat, and when it was first seen.
     own: Option<(DateTime<Utc>, Instant)>,
 }
 
@@ -232,15 +232,14 @@ struct Seen {
 
 #[derive(Debug, Default, PartialEq)]
 struct Observation {
-    /// To be declared dead, each with the heartbeat that was its last.
+    /// Workers to declare dead, each with its last heartbeat.
     dead: Vec<(Uuid, DateTime<Utc>)>,
-    /// Whether somebody is dead, by this watcher's word or another's.
+    /// Whether a worker was declared dead, by this watcher or another one.
     died: bool,
 }
 
 impl FailureDetector {
-    /// Takes down what became of the watcher's own heartbeat.
-    fn hears_itself(&mut self, own: Option<&WorkerPulse>, now: Instant) {
+    fn observe_own_heartbeat(&mut self, own: Option<&WorkerPulse>, now: Instant) {
         let is_old = |beat| self.own.is_some_and(|(before, _)| before == beat);
         match own.map(|pulse| pulse.heartbeat_at) {
             Some(beat) if is_old(beat) => {}
@@ -248,9 +247,10 @@ impl FailureDetector {
         }
     }
 
-    /// Looks at the workers that weren't declared dead. `lease`: the watcher's.
+    /// Updates the silence of workers that weren't declared dead. `lease` is this worker's.
     fn observe(&mut self, pulses: &[&WorkerPulse], lease: Duration, now: Instant) -> Observation {
-        // Where its own heartbeat isn't written, nobody's is: each has a third of a lease when they are again.
+        // If this worker's heartbeat isn't written, assume that no heartbeat is. After the outage, each worker still has a third of its
+        // lease.
         let is_mute = |(_, since): (_, Instant)| now - since >= lease * 2 / 3;
         let gap = match self.looked_at {
             Some(before) if !self.own.is_some_and(is_mute) => now - before,
@@ -262,7 +262,7 @@ impl FailureDetector {
         for pulse in pulses {
             let lease = pulse.lease;
             let silent_for = match self.seen.remove(&pulse.worker_id) {
-                // One look counts for a third of a lease at most: while nobody could read, nobody could write.
+                // One gap counts for at most a third of a lease, because workers could not write while this one could not read.
                 Some(before) if before.heartbeat_at == pulse.heartbeat_at => {
                     before.silent_for + gap.min(lease / 3)
                 }
@@ -278,7 +278,7 @@ impl FailureDetector {
             };
             seen.insert(pulse.worker_id, now_seen);
         }
-        // Who was here and isn't any more was declared dead by another.
+        // Workers that disappeared were declared dead by another watcher.
         observation.died = !observation.dead.is_empty() || !self.seen.is_empty();
         self.seen = seen;
         observation
@@ -302,7 +302,6 @@ mod tests {
         }
     }
 
-    /// Looks once after each gap, at one worker whose heartbeat is given; whether each look calls it dead.
     fn looks(gaps_and_beats: &[(Duration, i64)]) -> Vec<bool> {
         let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         let look = |(gap, beat): &(Duration, i64)| {
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_dead_after_a_lease_of_silence_that_was_watched() {
+    fn worker_is_dead_after_a_lease_of_observed_silence() {
         let silent = [(SECOND, 9); 5];
         assert_eq!(looks(&silent), [false, false, false, true, true]);
         let heard = [
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_drains_or_is_gone_leads_no_more() {
+    fn draining_or_dead_leader_is_not_active() {
         let (running, nobody) = (pulse(1, 1), Observation::default());
         let draining = WorkerPulse {
             state: WorkerState::Draining,
@@ -338,7 +337,8 @@ mod tests {
             workers: vec![running.clone(), draining],
             leader: None,
         };
-        let leads = |id: u128, seen: &Observation| is_at_work(Uuid::from_u128(id), &roll, seen);
+        let leads =
+            |id: u128, seen: &Observation| is_active_leader(Uuid::from_u128(id), &roll, seen);
         assert_eq!([1, 2, 3].map(|id| leads(id, &nobody)), [true, false, false]);
         let dead = Observation {
             dead: vec![(running.worker_id, running.heartbeat_at)],
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_are_marks_so_a_clock_that_is_set_changes_nothing() {
+    fn clock_changes_do_not_affect_detection() {
         let set_back = [
             (SECOND, 7200),
             (SECOND, 3600),
@@ -359,17 +359,17 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nothing_could_be_read_counts_for_a_third_of_a_lease() {
+    fn read_outage_counts_for_a_third_of_a_lease() {
         let outage = [(SECOND, 1), (600 * SECOND, 1), (SECOND, 1), (SECOND, 2)];
         assert_eq!(looks(&outage), [false; 4]);
     }
 
     #[test]
-    fn time_in_which_nothing_could_be_written_makes_nobody_dead() {
+    fn write_outage_declares_no_worker_dead() {
         let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         let mut dead = |own: i64, other: i64| {
             now += SECOND;
-            detector.hears_itself(Some(&pulse(7, own)), now);
+            detector.observe_own_heartbeat(Some(&pulse(7, own)), now);
             !detector
                 .observe(&[&pulse(1, other)], LEASE, now)
                 .dead
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn each_worker_has_its_own_lease_and_a_stopped_one_is_dead_at_once() {
+    fn workers_have_own_leases_and_stopped_ones_are_dead() {
         let long = WorkerPulse {
             lease: 10 * SECOND,
             ..pulse(1, 1)
@@ -408,7 +408,7 @@ mod tests {
             [(stopped.worker_id, stopped.heartbeat_at)]
         );
         assert!(observation.died);
-        // Declared dead by now, by this one and by others.
+        // Declared dead by this watcher and by others.
         assert!(detector.observe(&[&long], LEASE, now + SECOND).died);
         assert!(!detector.observe(&[&long], LEASE, now + 2 * SECOND).died);
     }

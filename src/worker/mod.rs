@@ -1,7 +1,7 @@
-//! Work: take ids, run each job once, record its end, rescue what was lost.
+//! Worker: claims ids, runs each job once, records its outcome, rescues lost jobs.
 //!
-//! [`process`] is the pipeline; [`run`] puts it to work: concurrency, heartbeat, holds, rescue, drain. A worker trusts
-//! nothing that it remembers: the claim in the store decides whether a job may run, the fence whether its end counts.
+//! [`process`] is the pipeline. [`run`] adds concurrency, heartbeat, holds, rescue and drain. The claim in the store decides whether a job
+//! may run, and the fence decides whether its outcome counts; memory decides neither.
 
 mod admit;
 mod after_ending;
@@ -40,12 +40,12 @@ use self::claims::ClaimRegistry;
 pub use self::concurrency::ConcurrencyPermits;
 pub use self::expand::{Expansion, ExpansionOutcome};
 use self::handle::{Handler, UNRECORDED};
-use self::heartbeat::Pulse;
-use self::holds::{Holds, opened};
+use self::heartbeat::HeartbeatTask;
+use self::holds::{HoldSync, opened};
 use self::leadership::{LeaderElection, Leadership, QueueConnection};
 use self::process::Pipeline;
 pub use self::provider_batches::ProviderBatchOptions;
-use self::provider_batches::{ChunkLoop, Tries};
+use self::provider_batches::{ChunkLoop, FailureStreaks};
 use self::rescue::{Rescue, RescueLimits};
 pub use self::webhooks::WebhookOptions;
 use self::webhooks::Webhooks;
@@ -59,70 +59,61 @@ use crate::queue::{Push, Queue};
 use crate::store::{DueJob, Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
 
-/// How long after a hard stop the ends of runs may take to be recorded.
-const RECORD_GRACE: Duration = Duration::from_secs(6);
+/// Time after a hard stop in which outcomes of runs may still be recorded.
+const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// After how long a silence another worker looks after a provider batch. The same in all of them, whatever their leases.
-const CHUNK_SILENCE: Duration = Duration::from_secs(12);
+/// Silence after which another worker takes over a provider batch. The same in all workers, whatever their leases.
+const CHUNK_LEASE: Duration = Duration::from_secs(12);
 
-/// What a worker works with.
 #[derive(Clone)]
 pub struct WorkerParts {
     pub store: Arc<Store>,
     pub queue: Arc<dyn Queue>,
     pub judges: Arc<Judges>,
-    /// The one that the judges were built with.
+    /// Must be the gate that the judges were built with.
     pub gate: Arc<Gate>,
     pub clock: Arc<dyn Clock>,
     pub events: Announcer,
-    /// What large cases may take.
+    /// Memory budget of large cases.
     pub memory: MemoryBudget,
-    /// The names of the judges that this worker can ask.
+    /// Names of the judges that this worker can call.
     pub judge_names: Vec<String>,
-    /// The same as other processes are told: beside names, `entry:*` for an entry that takes any model.
+    /// The same for other processes: names, and `entry:*` for an entry that accepts any model.
     pub published_judges: Vec<String>,
 }
 
-/// How a worker works.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     /// Unique per start.
     pub worker_id: Uuid,
-    /// Host and process, for people.
+    /// Host and process, for display.
     pub name: String,
-    /// Judge calls at once.
     pub concurrency: usize,
-    /// How long a stopping worker lets its jobs finish.
+    /// Time in which a stopping worker lets its jobs finish.
     pub drain_timeout: Duration,
-    /// Deaths of workers in the lane `suspect` until a job fails as poison.
+    /// Worker deaths in the lane `suspect` after which a job fails as poison.
     pub max_attempts: i32,
-    /// Longest time in state waiting.
     pub max_wait: Duration,
-    /// Bulk ids per lane that lie in the queue.
+    /// Maximum bulk ids per lane in the queue.
     pub bulk_window: usize,
-    /// How long judge calls, jobs and sessions are kept.
     pub kept: RetentionPeriods,
-    /// How provider batches are made and collected.
     pub provider_batches: ProviderBatchOptions,
-    /// What judges may cost.
     pub caps: Caps,
-    /// Who is told of what, and how.
     pub webhooks: WebhookOptions,
 }
 
-/// Why a worker ended other than by being told to.
+/// Error that ended a worker without a shutdown request.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// It could not register.
     #[error("a worker could not register: {0}")]
     Register(#[source] StoreError),
-    /// The runner of handlers ended by itself.
+    /// The task that runs the handlers ended unexpectedly.
     #[error("the worker's runner ended by itself: {0}")]
     Runner(String),
 }
 
-/// Works until `soft`; then takes nothing more, lets what runs finish until `hard` or the drain timeout, gives back the
-/// rest, and returns when everything is recorded.
+/// Works until `soft`. Then claims nothing, lets active runs finish until `hard` or the drain timeout, releases the rest, and returns once
+/// everything is recorded.
 pub async fn run(
     parts: WorkerParts,
     options: WorkerOptions,
@@ -144,9 +135,9 @@ pub async fn run(
     let background = TaskTracker::new();
     background.spawn(pulse.clone().run(soft.clone(), ended.clone()));
     background.spawn(holds.clone().run(ended.clone()));
-    // Of its own: a runner that ends by itself leaves `soft` alone.
+    // A child token, because an early exit of the fetcher must not cancel `soft`.
     let draining = soft.child_token();
-    keep_house(
+    spawn_background_tasks(
         &background,
         &parts,
         &options,
@@ -172,7 +163,7 @@ pub async fn run(
 
     tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
     let settling = TaskTracker::new();
-    // A chunk that is being sent has the drain's time, as a run has.
+    // A chunk that is being sent may finish during the drain, as a run may.
     settling.spawn(chunk_loop(&parts, &options, worker_id).run(draining.clone(), hard.clone()));
     let handler = Arc::new(Handler {
         pipeline: pipeline(
@@ -219,8 +210,8 @@ pub async fn run(
     let ran = tokio::select! {
         ran = worked => ran,
         () = unrecorded(&hard) => {
-            // The rows are still this worker's: another one takes them back once it has stopped.
-            tracing::error!(grace = ?RECORD_GRACE, "ends of runs could not be recorded in time; the jobs will run again");
+            // The rows stay in this worker's name; another worker rescues them after its stop.
+            tracing::error!(grace = ?RECORD_FLUSH_TIMEOUT, "ends of runs could not be recorded in time; the jobs will run again");
             Ok(())
         }
     };
@@ -233,13 +224,12 @@ pub async fn run(
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
 }
 
-/// Makes the worker known, and which judges it can ask.
 async fn register(
     parts: &WorkerParts,
     options: &WorkerOptions,
     worker_id: Uuid,
     (in_hand, connection): (InHand, QueueConnection),
-) -> Result<Pulse, WorkerError> {
+) -> Result<HeartbeatTask, WorkerError> {
     let beat = Heartbeat {
         worker_id,
         name: options.name.clone(),
@@ -250,10 +240,10 @@ async fn register(
         judges: Some(parts.published_judges.clone()),
         queue_away: false,
     };
-    let pulse = Pulse::register(parts.store.clone(), beat, in_hand, connection)
+    let pulse = HeartbeatTask::register(parts.store.clone(), beat, in_hand, connection)
         .await
         .map_err(WorkerError::Register)?;
-    // Before the first job ends, so that endpoints from the settings get every event.
+    // Before the first job ends, so that endpoints in the settings get every event.
     let (webhooks, now) = (parts.store.webhooks(), parts.clock.now());
     let kept = webhooks.keep_settings(&options.webhooks.endpoints, now);
     match kept.await {
@@ -266,8 +256,12 @@ async fn register(
     Ok(pulse)
 }
 
-/// Gives judges whose key may have been corrected another chance, and reads the holds.
-async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> Arc<Holds> {
+/// Releases holds of judges whose key may have been corrected, and reads the others.
+async fn open_holds(
+    parts: &WorkerParts,
+    options: &WorkerOptions,
+    worker_id: Uuid,
+) -> Arc<HoldSync> {
     let now = parts.clock.now();
     let names = &parts.judge_names;
     match parts.store.holds().release_misconfigured(names, now).await {
@@ -280,7 +274,7 @@ async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uui
             tracing::warn!(%error, "could not release the holds of judges that were misconfigured");
         }
     }
-    let holds = Arc::new(Holds::new(
+    let holds = Arc::new(HoldSync::new(
         parts,
         worker_id,
         options.name.clone(),
@@ -292,13 +286,13 @@ async fn open_holds(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uui
     holds
 }
 
-/// Starts the work that one worker at a time does, and the watch that says which.
-fn keep_house(
+/// Starts the background tasks and the election of the worker that runs them.
+fn spawn_background_tasks(
     background: &TaskTracker,
     parts: &WorkerParts,
     options: &WorkerOptions,
     (worker_id, connection): (Uuid, QueueConnection),
-    holds: &Arc<Holds>,
+    holds: &Arc<HoldSync>,
     draining: &CancellationToken,
 ) {
     let leadership = Leadership::default();
@@ -327,7 +321,7 @@ fn keep_house(
     background.spawn(chores.prune(options.kept));
 }
 
-fn push_of(job: DueJob) -> Push {
+fn to_push(job: DueJob) -> Push {
     Push {
         id: job.job_id,
         lane: job.lane,
@@ -336,10 +330,10 @@ fn push_of(job: DueJob) -> Push {
     }
 }
 
-/// A database that is away holds every end; a process that was told to stop at once must not wait for it for ever.
+/// Returns `RECORD_FLUSH_TIMEOUT` after `hard`, because an outage of the database may delay outcomes without limit.
 async fn unrecorded(hard: &CancellationToken) {
     hard.cancelled().await;
-    tokio::time::sleep(RECORD_GRACE).await;
+    tokio::time::sleep(RECORD_FLUSH_TIMEOUT).await;
 }
 
 fn pipeline(parts: &WorkerParts, worker_id: Uuid, permits: ConcurrencyPermits) -> Pipeline {
@@ -359,7 +353,7 @@ fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> 
         store: parts.store.clone(),
         judges: parts.judges.clone(),
         clock: parts.clock.clone(),
-        // It asks for questions alone, and takes no permits.
+        // It only builds questions, so it needs no permits.
         pipeline: pipeline(
             parts,
             worker_id,
@@ -367,14 +361,14 @@ fn chunk_loop(parts: &WorkerParts, options: &WorkerOptions, worker_id: Uuid) -> 
         ),
         worker_id,
         options: options.provider_batches,
-        silent: CHUNK_SILENCE,
+        silent: CHUNK_LEASE,
         rests: HashMap::new(),
-        tries: Tries::default(),
+        tries: FailureStreaks::default(),
         sending: Arc::default(),
     }
 }
 
-/// A drain has an end: `drain_timeout` after `soft` what still runs is given back.
+/// Cancels `hard` `drain_timeout` after `soft`, so that remaining runs are released.
 async fn stop_hard_after_drain(
     soft: CancellationToken,
     hard: CancellationToken,

@@ -1,8 +1,8 @@
-//! THE pipeline: one run of one claimed job, from its row to the record of its end.
+//! Pipeline of one run of one claimed job, from reading its row to recording its outcome.
 //!
-//! No transaction, lock or shared permit spans the judge call: the claim is committed before, the record is written
-//! after. What a run holds meanwhile is its own concurrency permit. Every step may run
-//! twice; the fence in the record makes the effect happen once.
+//! No transaction, lock or shared permit spans the judge call: the claim is committed before it, the record written
+//! after it. The run keeps only its own concurrency permit. Every step may run twice; the fence in the record makes its
+//! effect happen once.
 
 mod question;
 mod subject;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use self::subject::Subject;
 use super::ConcurrencyPermits;
-use super::deadline::{Deadline, Ended};
+use super::deadline::{Deadline, DeadlineResult};
 use super::endings::{
     class_of_bad, evaluated, failed, judge_failed, scored_session, session_id, too_large,
 };
@@ -31,12 +31,10 @@ use crate::memory::MemoryBudget;
 use crate::score::{Criteria, Fault, Scorable, Scorecard, Unscorable, about};
 use crate::store::{Ending, Fence, Record, Store, StoreError};
 
-/// How long a job rests when the store failed for a passing reason.
-const STORAGE_REST: TimeDelta = TimeDelta::seconds(1);
-/// How many criteria definitions a worker keeps read; definitions never change.
+const STORAGE_RETRY_DELAY: TimeDelta = TimeDelta::seconds(1);
+/// Maximum cached criteria definitions. Definitions are immutable.
 const CRITERIA_KEPT: usize = 256;
 
-/// What a run needs: the truth, the judges and the time.
 pub struct Pipeline {
     store: Arc<Store>,
     judges: Arc<Judges>,
@@ -46,7 +44,7 @@ pub struct Pipeline {
     criteria: Mutex<HashMap<String, Arc<Criteria>>>,
     reading_criteria: tokio::sync::Mutex<()>,
     memory: MemoryBudget,
-    /// In place of the kinds' own deadlines.
+    /// Overrides the deadlines of the kinds.
     deadline: Option<Duration>,
 }
 
@@ -72,37 +70,36 @@ impl Pipeline {
         }
     }
 
-    /// Another deadline for the questions of kinds that have one.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Runs a claimed job once and says how it ended. Never fails: every trouble is an ending.
+    /// Runs a claimed job once and returns its record. Errors become outcomes.
     pub async fn process(&self, job: &Job) -> Record {
-        let mut spent = Spent::before(job);
-        let ending = match self.judge_it(job, &mut spent).await {
+        let mut spent = RunUsage::before(job);
+        let ending = match self.score_job(job, &mut spent).await {
             Ok(ending) | Err(ending) => ending,
         };
         self.record(job, spent, ending)
     }
 
-    /// The record of a run that was given up unfinished: the job goes back to the queue.
+    /// Returns the record of an aborted run: the job returns to the queue.
     pub fn given_back(&self, job: &Job) -> Record {
-        self.record(job, Spent::before(job), Ending::Requeued)
+        self.record(job, RunUsage::before(job), Ending::Requeued)
     }
 
-    /// The record of a run that panicked: a bug of ours, so no second try.
+    /// Returns the record of a run that panicked. A panic is a bug in Gavel, so it isn't retried.
     pub fn panicked(&self, job: &Job) -> Record {
         let failure = Failure {
             class: FailureClass::Internal,
             message: "the run panicked; the log holds the place".to_owned(),
         };
-        self.record(job, Spent::before(job), Ending::Failed(failure))
+        self.record(job, RunUsage::before(job), Ending::Failed(failure))
     }
 
-    async fn judge_it(&self, job: &Job, spent: &mut Spent) -> Result<Ending, Ending> {
+    async fn score_job(&self, job: &Job, spent: &mut RunUsage) -> Result<Ending, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let subject = self.subject(job).await?;
         let judge = self.judge(job)?;
@@ -115,7 +112,7 @@ impl Pipeline {
                     move |scorable: &dyn Scorable| scorable.questions(&criteria, &limits, &nonce);
                 match subject.with(&self.memory, asking).await? {
                     Ok(questions) => questions,
-                    // What is computed of a case doesn't hang on its judge's context window.
+                    // The computed metrics of a case don't depend on its judge's context window.
                     Err(Unscorable::TooLarge(message)) if job.kind.is_case() => {
                         answers.push(Err(too_large(message)));
                         Vec::new()
@@ -123,7 +120,7 @@ impl Pipeline {
                     Err(error) => return Err(failed(class_of_bad(&error), error.to_string())),
                 }
             }
-            // Enqueued without a judge, as none has a part in it.
+            // Enqueued without a judge because no metric needs one.
             None => Vec::new(),
         };
 
@@ -141,13 +138,13 @@ impl Pipeline {
         })
     }
 
-    /// Asks one question, within its deadline where the job's kind has one.
+    /// Asks one question, within the deadline of the job's kind if it has one.
     async fn ask(
         &self,
         job: &Job,
         judge: &Judge,
         question: &Question,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Result<JudgeAnswer, Ending> {
         let deadline = about(job.kind).deadline;
         let deadline = deadline.map(|own| self.deadline.unwrap_or(own));
@@ -166,10 +163,10 @@ impl Pipeline {
         let Some(deadline) = deadline else {
             return answer.await;
         };
-        // Boxed: one kind has a deadline, and the runs of all kinds would have room for an answer twice.
+        // Boxed, otherwise the future of every kind would reserve space for the answer twice.
         match deadline.of_answer(Box::pin(answer)).await {
-            Ended::InTime(answered) => answered,
-            Ended::Over(timeout, used) => {
+            DeadlineResult::InTime(answered) => answered,
+            DeadlineResult::Over(timeout, used) => {
                 for usage in used {
                     spent.bill(usage);
                 }
@@ -178,13 +175,13 @@ impl Pipeline {
         }
     }
 
-    /// An answer, however long it takes, or the ending of a run that must wait.
+    /// Returns the answer without a deadline, or the outcome of a run that must wait.
     async fn answer(
         &self,
         judge: &Judge,
         question: &Question,
         context: AskContext,
-        spent: &mut Spent,
+        spent: &mut RunUsage,
     ) -> Result<JudgeAnswer, Ending> {
         let asked = judge.ask(question, context).await;
         spent.add(asked.retries_spent, asked.usage);
@@ -216,7 +213,7 @@ impl Pipeline {
         if let Some(known) = self.known(hash) {
             return Ok(known);
         }
-        // Read once, however many runs begin together.
+        // Concurrent runs read the definition once.
         let _reading = self.reading_criteria.lock().await;
         if let Some(known) = self.known(hash) {
             return Ok(known);
@@ -226,7 +223,7 @@ impl Pipeline {
             .criteria()
             .content(hash)
             .await
-            .map_err(|error| self.rest(&error))?
+            .map_err(|error| self.outcome_of_store_error(&error))?
             .ok_or_else(|| {
                 failed(
                     FailureClass::BadInput,
@@ -236,7 +233,7 @@ impl Pipeline {
         let criteria = Criteria::from_value(&content)
             .map_err(|error| failed(FailureClass::BadInput, format!("criteria {hash}: {error}")))?;
         let criteria = Arc::new(criteria);
-        keep(&mut self.criteria.lock(), hash, criteria.clone());
+        cache_criteria(&mut self.criteria.lock(), hash, criteria.clone());
         Ok(criteria)
     }
 
@@ -244,7 +241,6 @@ impl Pipeline {
         self.criteria.lock().get(hash).cloned()
     }
 
-    /// What a job is about.
     async fn subject(&self, job: &Job) -> Result<Subject, Ending> {
         match job.kind.is_case() {
             false => {
@@ -254,7 +250,7 @@ impl Pipeline {
                     .sessions()
                     .get(session_id)
                     .await
-                    .map_err(|error| self.rest(&error))?
+                    .map_err(|error| self.outcome_of_store_error(&error))?
                     .ok_or_else(|| {
                         failed(
                             FailureClass::BadInput,
@@ -267,7 +263,6 @@ impl Pipeline {
         }
     }
 
-    /// The job's judge; `None` where it needs none.
     fn judge(&self, job: &Job) -> Result<Option<Arc<Judge>>, Ending> {
         let Some(name) = &job.judge else {
             return match job.kind.is_case() {
@@ -281,12 +276,12 @@ impl Pipeline {
             .map_err(|error| failed(FailureClass::Misconfigured, error.to_string()))
     }
 
-    /// What a store error means for a run: rest and come again, or the end where the row itself is broken.
-    fn rest(&self, error: &StoreError) -> Ending {
+    /// Returns the outcome of a store error: retry later, or failure if the row itself is invalid.
+    fn outcome_of_store_error(&self, error: &StoreError) -> Ending {
         match error {
             StoreError::Unavailable { .. } | StoreError::Schema(_) | StoreError::SharedSessions => {
                 tracing::warn!(%error, "a run rests");
-                let until = self.clock.now() + STORAGE_REST;
+                let until = self.clock.now() + STORAGE_RETRY_DELAY;
                 Ending::Waiting {
                     wait: Wait {
                         reason: WaitReason::Storage,
@@ -301,7 +296,7 @@ impl Pipeline {
         }
     }
 
-    fn record(&self, job: &Job, spent: Spent, ending: Ending) -> Record {
+    fn record(&self, job: &Job, spent: RunUsage, ending: Ending) -> Record {
         Record {
             fence: Fence {
                 job_id: job.job_id,
@@ -320,21 +315,21 @@ impl Pipeline {
     }
 }
 
-/// Keeps a definition; with too many kept, those are let go of.
-fn keep(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Criteria>) {
+/// Caches a definition. A full cache is cleared first.
+fn cache_criteria(known: &mut HashMap<String, Arc<Criteria>>, hash: &str, criteria: Arc<Criteria>) {
     if known.len() >= CRITERIA_KEPT {
         known.clear();
     }
     known.insert(hash.to_owned(), criteria);
 }
 
-struct Spent {
+struct RunUsage {
     retries: i32,
     usage: Usage,
 }
 
-impl Spent {
-    /// Nothing yet in this run.
+impl RunUsage {
+    /// Returns a record without usage.
     fn before(job: &Job) -> Self {
         Self {
             retries: job.retries,
@@ -357,7 +352,6 @@ impl Spent {
     }
 }
 
-/// Whether a provider batch may have collected the job's reply.
 fn precomputed(job: &Job) -> Precomputed {
     match serde_json::from_str::<SessionPayload>(job.payload.text()) {
         Ok(payload) if !job.kind.is_case() && payload.may_be_precomputed => Precomputed::Collected,
@@ -384,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn definitions_are_kept_and_never_too_many() {
+    fn criteria_cache_is_bounded() {
         let file = json!({
             "scoring": { "llm_provider": "openai-default" },
             "judge_prompt": "{{SESSION_CONVERSATION}} {{ALERT_DATA}} {{OUTPUT_SCHEMA}}",
@@ -392,7 +386,7 @@ mod tests {
         let criteria = Arc::new(Criteria::from_value(&file).unwrap());
         let mut known = HashMap::new();
         for n in 0..CRITERIA_KEPT + 2 {
-            keep(&mut known, &n.to_string(), criteria.clone());
+            cache_criteria(&mut known, &n.to_string(), criteria.clone());
             assert!(known.contains_key(&n.to_string()));
             assert!(known.len() <= CRITERIA_KEPT);
         }

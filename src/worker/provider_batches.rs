@@ -1,8 +1,7 @@
-//! Collects the replies of batches, by their judges' batch endpoints, and then lets the batches run.
+//! Collects the replies of batches through the batch endpoints of their judges, then starts the batches.
 //!
-//! One worker at a time looks after a batch; any takes over. [`chunk::next`] says what becomes of each chunk. What was done is in
-//! the store before the next thing is tried, so that a step may be cut off anywhere. It never scores: the pipeline does, with
-//! the replies that it finds.
+//! One worker at a time processes a batch, and any worker can take over. [`chunk::next`] decides on each chunk. Each result is stored
+//! before the next action, so that a step may be interrupted anywhere. Scoring is left to the pipeline, which finds the collected replies.
 
 mod answers;
 mod chunk;
@@ -17,8 +16,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use self::chunk::{ChunkStatus, Seen, Step, is_given_up, is_over, next};
-pub(super) use self::tries::Tries;
+use self::chunk::{ChunkAction, ChunkObservation, ChunkStatus, is_given_up, is_over, next};
+pub(super) use self::tries::FailureStreaks;
 use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::job::Job;
@@ -28,19 +27,16 @@ use crate::judge::{
 use crate::store::{BatchRow, ChunkRow, Ending, Store, StoreError};
 use crate::wire::{BatchState, ChunkState};
 
-/// The longest time that a batch is left alone, unless its provider asks for more.
-const LONGEST_REST: Duration = Duration::from_secs(600);
+/// Maximum pause of a batch, unless its provider asks for more.
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 
-/// How replies are collected.
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderBatchOptions {
-    /// Questions in one chunk.
     pub chunk: usize,
-    /// How long between two looks at a provider's batches.
+    /// Interval of polls of a provider's batches.
     pub poll: Duration,
 }
 
-/// Looks after batches whose replies are collected, until told to stop.
 pub(super) struct ChunkLoop {
     pub(super) store: Arc<Store>,
     pub(super) judges: Arc<Judges>,
@@ -48,40 +44,38 @@ pub(super) struct ChunkLoop {
     pub(super) pipeline: Pipeline,
     pub(super) worker_id: Uuid,
     pub(super) options: ProviderBatchOptions,
-    /// After this silence another worker takes the batch over.
+    /// Silence after which another worker takes over the batch.
     pub(super) silent: Duration,
-    /// Batches that are left alone until then.
+    /// Batches that are paused, with the end of the pause.
     pub(super) rests: HashMap<Uuid, Instant>,
-    /// What led nowhere, by batch and by chunk.
-    pub(super) tries: Tries,
-    /// Held while a chunk is sent: cut off, nobody would hear that it arrived, and it might be paid twice.
+    pub(super) tries: FailureStreaks,
+    /// Locked while a chunk is sent. If sending were interrupted, its arrival would be unknown, and it might be paid for twice.
     pub(super) sending: Arc<tokio::sync::Mutex<()>>,
 }
 
-enum Trouble {
-    /// The judge's provider: what it said.
+enum ChunkError {
     Judge(JudgeError),
     Store(StoreError),
-    /// The run of an item would rest now, since something that it needs is away.
-    Rests,
-    /// Nobody may ask the judge now: why.
+    /// A dependency of an item's run is unavailable.
+    DependencyDown,
+    /// The judge is stopped, for this reason.
     Stopped(String),
 }
 
-impl From<JudgeError> for Trouble {
+impl From<JudgeError> for ChunkError {
     fn from(error: JudgeError) -> Self {
         Self::Judge(error)
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for ChunkError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
 impl ChunkLoop {
-    /// Works until `stop`, and on until a chunk that is being sent then has arrived; at `hard` it ends at once.
+    /// Runs until `stop`, then finishes sending the current chunk. Ends at once at `hard`.
     pub(super) async fn run(mut self, stop: CancellationToken, hard: CancellationToken) {
         let (poll, sending) = (self.options.poll, self.sending.clone());
         let cut = async {
@@ -125,7 +119,7 @@ impl ChunkLoop {
                 drop(self.sending.lock().await);
             };
             let done = tokio::select! {
-                done = self.look_after(id) => done,
+                done = self.process_batch(id) => done,
                 () = lost => {
                     tracing::warn!(batch_id = %id, "another worker looks after a batch's replies now");
                     continue;
@@ -140,11 +134,11 @@ impl ChunkLoop {
         Ok(())
     }
 
-    /// What a look came to, in words; `None`: the batch waits for nothing but its provider's answers.
+    /// Returns the batch's status text, or `None` if it only waits for its provider.
     async fn settle(
         &mut self,
         id: Uuid,
-        done: Result<(), Trouble>,
+        done: Result<(), ChunkError>,
     ) -> Result<Option<String>, StoreError> {
         self.rests.remove(&id);
         let error = match done {
@@ -152,18 +146,18 @@ impl ChunkLoop {
                 self.tries.succeeded(id);
                 return Ok(None);
             }
-            Err(Trouble::Judge(error)) => error,
-            // Nothing was tried, so the count of failures in a row starts again.
-            Err(Trouble::Stopped(why)) => {
+            Err(ChunkError::Judge(error)) => error,
+            // No attempt was made, so the count of failures restarts.
+            Err(ChunkError::Stopped(why)) => {
                 self.tries.succeeded(id);
                 return Ok(Some(why));
             }
-            Err(Trouble::Rests) => {
+            Err(ChunkError::DependencyDown) => {
                 self.tries.succeeded(id);
                 return Ok(Some("something that its items need is away".to_owned()));
             }
-            Err(Trouble::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
-            Err(Trouble::Store(error)) => {
+            Err(ChunkError::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
+            Err(ChunkError::Store(error)) => {
                 tracing::error!(batch_id = %id, %error, "a batch's replies can't be looked after");
                 return Ok(Some(error.to_string()));
             }
@@ -172,13 +166,13 @@ impl ChunkLoop {
         let now = self.clock.now();
         let tried = self.tries.failed(id, now);
         if is_given_up(tried, now) {
-            self.ask_the_rest(id, &error.message).await?;
+            self.fall_back_to_calls(id, &error.message).await?;
         }
-        // As long as the provider asks to wait, or twice as long as the last time.
+        // Wait as long as the provider asks, or twice as long as the last time.
         let times = 1 << tried.count.saturating_sub(1).min(10);
         let doubled = self.options.poll.saturating_mul(times);
         let rest = doubled
-            .min(LONGEST_REST)
+            .min(MAX_PAUSE)
             .max(error.retry_after.unwrap_or_default());
         self.rests.insert(id, Instant::now() + rest);
         Ok(Some(error.message))
@@ -192,7 +186,7 @@ impl ChunkLoop {
         leased.await
     }
 
-    /// Says that this worker still looks after the batch; ends when it doesn't any more.
+    /// Renews the lease of the batch. Returns once another worker owns it.
     async fn keep_lease(&self, id: Uuid) {
         loop {
             tokio::time::sleep(self.silent / 3).await;
@@ -202,8 +196,8 @@ impl ChunkLoop {
         }
     }
 
-    /// One look at everything that a batch waits for.
-    async fn look_after(&self, id: Uuid) -> Result<(), Trouble> {
+    /// Processes all chunks of a batch once.
+    async fn process_batch(&self, id: Uuid) -> Result<(), ChunkError> {
         let Some(batch) = self.store.batches().get(id).await? else {
             return Ok(());
         };
@@ -212,9 +206,9 @@ impl ChunkLoop {
             if !chunk.is_open() {
                 continue;
             }
-            match self.go_on(&batch, &chunk).await {
+            match self.advance_chunk(&batch, &chunk).await {
                 Ok(()) => {}
-                Err(Trouble::Judge(error)) => trouble = Some(error),
+                Err(ChunkError::Judge(error)) => trouble = Some(error),
                 Err(other) => return Err(other),
             }
         }
@@ -234,7 +228,7 @@ impl ChunkLoop {
         Ok(())
     }
 
-    async fn go_on(&self, batch: &BatchRow, chunk: &ChunkRow) -> Result<(), Trouble> {
+    async fn advance_chunk(&self, batch: &BatchRow, chunk: &ChunkRow) -> Result<(), ChunkError> {
         let endpoint = self.endpoint(&chunk.judge);
         let looked = match &endpoint {
             Ok(endpoint) => self.look(endpoint, chunk).await?,
@@ -243,11 +237,11 @@ impl ChunkLoop {
         let seen = match &looked {
             Ok(seen) => seen.clone(),
             Err(error) if error.status == Some(404) && chunk.provider_id.is_some() => {
-                Seen::Unknown(error.message.clone())
+                ChunkObservation::Unknown(error.message.clone())
             }
-            Err(error) => Seen::Trouble(error.message.clone()),
+            Err(error) => ChunkObservation::Trouble(error.message.clone()),
         };
-        // Sent anew, it has another chunk_id: its batch knows how often that was.
+        // A chunk that is sent again has a new chunk_id, so its batch counts the attempts.
         let tried = self.tries.get(match chunk.provider_id {
             Some(_) => chunk.chunk_id,
             None => chunk.batch_id,
@@ -265,14 +259,16 @@ impl ChunkLoop {
             is_cancelled: batch.state == BatchState::Cancelled,
         };
         let step = next(&status, seen, now);
-        let (collects, tries_again) = (step == Step::Collect, step == Step::TryAgain);
-        let nowhere = step.leads_nowhere();
+        let (collects, tries_again) = (step == ChunkAction::Collect, step == ChunkAction::TryAgain);
+        let nowhere = step.is_failed_attempt();
         let taken = match (step, endpoint) {
             (step, Ok(endpoint)) => {
                 let over = is_over(since, now);
                 self.take(step, &endpoint, chunk, over).await
             }
-            (Step::GiveUp(why), Err(_)) => self.fail(chunk, &why).await.map_err(Trouble::from),
+            (ChunkAction::GiveUp(why), Err(_)) => {
+                self.fail(chunk, &why).await.map_err(ChunkError::from)
+            }
             (_, Err(_)) => Ok(()),
         };
         if nowhere || (collects && taken.is_err()) {
@@ -287,39 +283,39 @@ impl ChunkLoop {
         }
     }
 
-    /// Takes a step with a chunk; `over`: its deadline has passed.
+    /// Advances a chunk by one step; `over`: its deadline has passed.
     async fn take(
         &self,
-        step: Step,
+        step: ChunkAction,
         endpoint: &BatchEndpoint,
         chunk: &ChunkRow,
         over: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ChunkError> {
         let chunk_id = chunk.chunk_id;
         match step {
-            Step::Note(name) => {
+            ChunkAction::Note(name) => {
                 let now = self.clock.now();
                 self.store
                     .provider_batches()
                     .chunk_submitted(chunk_id, &name, now)
                     .await?;
             }
-            Step::PlanAgain => {
+            ChunkAction::PlanAgain => {
                 tracing::warn!(%chunk_id, "a chunk isn't known to have arrived; its items are planned anew");
                 self.store
                     .provider_batches()
                     .forget_chunk(chunk_id, self.worker_id)
                     .await?;
             }
-            Step::Split(why) => {
+            ChunkAction::Split(why) => {
                 self.store
                     .provider_batches()
                     .turn_chunk_away(chunk_id, &why)
                     .await?;
                 return Err(trouble(ErrorClass::Throttled, why).into());
             }
-            Step::Wait | Step::TryAgain => {}
-            Step::Cancel => {
+            ChunkAction::Wait | ChunkAction::TryAgain => {}
+            ChunkAction::Cancel => {
                 endpoint.cancel(theirs(chunk)).await?;
                 if over {
                     let why =
@@ -327,8 +323,8 @@ impl ChunkLoop {
                     return Err(trouble(ErrorClass::Transient, why).into());
                 }
             }
-            Step::Collect => self.collect(endpoint, chunk, theirs(chunk)).await?,
-            Step::GiveUp(why) => {
+            ChunkAction::Collect => self.collect(endpoint, chunk, theirs(chunk)).await?,
+            ChunkAction::GiveUp(why) => {
                 if chunk.provider_id.is_some() {
                     let cancelled = endpoint.cancel(theirs(chunk)).await;
                     let refused = cancelled.err().filter(|error| error.status != Some(404));
@@ -338,7 +334,7 @@ impl ChunkLoop {
                 }
                 self.fail(chunk, &why).await?;
             }
-            Step::Fail(why) => self.fail(chunk, &why).await?,
+            ChunkAction::Fail(why) => self.fail(chunk, &why).await?,
         }
         Ok(())
     }
@@ -347,13 +343,13 @@ impl ChunkLoop {
         &self,
         endpoint: &BatchEndpoint,
         chunk: &ChunkRow,
-    ) -> Result<Result<Seen, JudgeError>, StoreError> {
+    ) -> Result<Result<ChunkObservation, JudgeError>, StoreError> {
         if chunk.state == ChunkState::Making {
             let found = endpoint.find(chunk.chunk_id).await;
             return Ok(found.map(|found| match found {
-                ChunkLookup::As(name) => Seen::Arrived(name),
-                ChunkLookup::Nowhere => Seen::Absent,
-                ChunkLookup::CantTell => Seen::CantTell,
+                ChunkLookup::As(name) => ChunkObservation::Arrived(name),
+                ChunkLookup::Nowhere => ChunkObservation::Absent,
+                ChunkLookup::CantTell => ChunkObservation::CantTell,
             }));
         }
         Ok(match endpoint.look(theirs(chunk)).await {
@@ -362,11 +358,11 @@ impl ChunkLoop {
                     .provider_batches()
                     .chunk_progress(chunk.chunk_id, done)
                     .await?;
-                Ok(Seen::Running)
+                Ok(ChunkObservation::Running)
             }
-            Ok(Progress::Ended) => Ok(Seen::Ended),
-            Ok(Progress::Refused(why)) => Ok(Seen::Refused(why)),
-            Ok(Progress::NoRoom(why)) => Ok(Seen::NoRoom(why)),
+            Ok(Progress::Ended) => Ok(ChunkObservation::Ended),
+            Ok(Progress::Refused(why)) => Ok(ChunkObservation::Refused(why)),
+            Ok(Progress::NoRoom(why)) => Ok(ChunkObservation::NoRoom(why)),
             Err(error) => Err(error),
         })
     }
@@ -380,8 +376,8 @@ impl ChunkLoop {
         failed.await
     }
 
-    /// The question of an item, as its run asks it; `None`: its run fails.
-    async fn question(&self, job: &Job) -> Result<Option<Question>, Trouble> {
+    /// Returns the question of an item as its run asks it, or `None` if its run fails.
+    async fn question(&self, job: &Job) -> Result<Option<Question>, ChunkError> {
         match self.pipeline.question(job).await {
             Ok(question) => Ok(Some(question)),
             Err(Ending::Failed(_)) => Ok(None),
@@ -391,11 +387,10 @@ impl ChunkLoop {
                 | Ending::NotStarted
                 | Ending::Scored { .. }
                 | Ending::Evaluated { .. },
-            ) => Err(Trouble::Rests),
+            ) => Err(ChunkError::DependencyDown),
         }
     }
 
-    /// A judge's batch endpoint.
     fn endpoint(&self, judge: &str) -> Result<BatchEndpoint, JudgeError> {
         let known = self.judges.get(judge).ok();
         known.and_then(|judge| judge.batch_endpoint()).ok_or_else(|| {

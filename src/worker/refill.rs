@@ -1,4 +1,4 @@
-//! Keeps ids of due rows in the queue: those that were never pushed, that it lost, and the next of a bulk window.
+//! Keeps ids of due rows in the queue: ids that were never pushed, ids that the queue lost, and the next ids of a bulk window.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::time::Instant;
 
-use super::push_of;
+use super::to_push;
 use crate::job::{JobId, Lane, Priority};
 use crate::queue::{Push, Queue, QueueError};
 use crate::store::{DueJob, Store, StoreError};
 
-/// A row that became due less than this ago is left to the push that its enqueue or its worker sends.
+/// Rows that became due less than this ago are skipped, because their enqueue or worker pushes them.
 const GRACE: TimeDelta = TimeDelta::seconds(1);
-/// Interactive ids that one look pushes again at most, per lane; the cursor goes on from there.
+/// Maximum interactive ids pushed per lane and scan. The next scan continues at the cursor.
 const INTERACTIVE_PAGE: u32 = 1_000;
 
-/// A look for due rows that takes longer walked over many that may not run, such as the items of a paused batch.
-const LONG_LOOK: Duration = Duration::from_millis(100);
-/// The longest time that a lane is left alone after such a look.
-const LONGEST_REST: Duration = Duration::from_secs(30);
+/// A scan longer than this passed many rows that can't run, such as items of a paused batch.
+const LONG_SCAN: Duration = Duration::from_millis(100);
+/// Maximum pause of a lane after a long scan.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// So often the oldest rows go first again: rows may have come in before the position, as those of a batch that is resumed.
-const WALK: Duration = Duration::from_secs(30);
+/// Interval after which a scan restarts at the oldest row, because rows may have been added before the cursor, for example by resuming a
+/// batch.
+const SCAN_RESTART_INTERVAL: Duration = Duration::from_secs(30);
 
 struct Position {
-    /// When it began with the oldest row.
+    /// Time of the last start at the oldest row.
     begun: Instant,
-    /// The last row of a look that found more than there was room for.
+    /// Last row of a scan that found more rows than the queue had room for.
     after: Option<(DateTime<Utc>, JobId)>,
-    /// Until then it is left alone.
     rests_until: Option<Instant>,
 }
 
@@ -44,11 +44,10 @@ impl Position {
     }
 }
 
-/// Pushes due rows again, each lane from where the last look ended.
+/// Pushes due rows again, each lane from its cursor.
 pub(super) struct Refiller {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
-    /// Bulk ids per lane that lie in the queue.
     bulk_window: usize,
     positions: HashMap<(Lane, Priority), Position>,
 }
@@ -63,18 +62,17 @@ impl Refiller {
         }
     }
 
-    /// Refills each lane once.
     pub(super) async fn refill(&mut self, now: DateTime<Utc>) -> Result<RefillOutcome, StoreError> {
         let mut refill = RefillOutcome::Done;
         let lanes = self.store.jobs().lanes().await?;
-        // Lanes are named by whoever asks: those that are empty are forgotten.
+        // Clients choose lane names, so positions of empty lanes are dropped.
         self.positions.retain(|(lane, _), _| lanes.contains(lane));
         for lane in lanes {
             for priority in [Priority::Interactive, Priority::Bulk] {
                 match self.refill_set(&lane, priority, now).await? {
                     Some(RefillOutcome::Done) => {}
                     Some(RefillOutcome::Partial) => refill = RefillOutcome::Partial,
-                    // Each lane would wait for it again, and with them what a look does besides.
+                    // The queue is unavailable. Each further lane would wait for its timeout, and delay the other steps of the rescue.
                     None => return Ok(RefillOutcome::Done),
                 }
             }
@@ -82,8 +80,8 @@ impl Refiller {
         Ok(refill)
     }
 
-    /// Pushes due ids of one lane's set again, as many as there is room for, from where the last look ended. `None`: the queue
-    /// is away.
+    /// Pushes due ids of one lane and priority from the cursor, as many as the queue has room for. Returns `None` if the queue is
+    /// unavailable.
     async fn refill_set(
         &mut self,
         lane: &Lane,
@@ -104,9 +102,9 @@ impl Refiller {
         if position.rests_until.is_some_and(|until| until > asked) {
             return Ok(Some(RefillOutcome::Done));
         }
-        // Nothing is left in the window: it may have been lost.
+        // An empty window may mean that the queue lost its ids.
         let is_empty = priority == Priority::Bulk && room as usize >= self.bulk_window;
-        if is_empty || position.begun.elapsed() >= WALK {
+        if is_empty || position.begun.elapsed() >= SCAN_RESTART_INTERVAL {
             *position = Position::start();
         }
         let due = self
@@ -119,7 +117,7 @@ impl Refiller {
             position.after = due.last().map(|last| (last.due_at, last.job_id));
         } else {
             *position = Position {
-                rests_until: rest_after(asked.elapsed()).map(|rest| Instant::now() + rest),
+                rests_until: delay_after(asked.elapsed()).map(|rest| Instant::now() + rest),
                 ..Position::start()
             };
         }
@@ -133,7 +131,7 @@ impl Refiller {
         }))
     }
 
-    /// How many ids may go in.
+    /// Returns the number of ids that the queue has room for.
     async fn room(&self, lane: &Lane, priority: Priority) -> Result<u32, QueueError> {
         match priority {
             Priority::Interactive => Ok(INTERACTIVE_PAGE),
@@ -146,7 +144,7 @@ impl Refiller {
     }
 
     async fn push(&self, jobs: &[DueJob]) -> Result<(), QueueError> {
-        let pushes: Vec<Push> = jobs.iter().cloned().map(push_of).collect();
+        let pushes: Vec<Push> = jobs.iter().cloned().map(to_push).collect();
         if pushes.is_empty() {
             return Ok(());
         }
@@ -155,13 +153,11 @@ impl Refiller {
     }
 }
 
-/// How long a lane is left alone after a look that took so long and found less than there was room for: a tenth of the time
-/// may go into looks.
-fn rest_after(took: Duration) -> Option<Duration> {
-    (took > LONG_LOOK).then(|| (took * 9).min(LONGEST_REST))
+/// Returns the pause of a lane after a scan that took `took` and found too few rows. Scans may use a tenth of the time.
+fn delay_after(took: Duration) -> Option<Duration> {
+    (took > LONG_SCAN).then(|| (took * 9).min(MAX_PAUSE))
 }
 
-/// Whether a refill left more to push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RefillOutcome {
     Done,
@@ -183,20 +179,20 @@ mod tests {
     use crate::store::StoreOptions;
 
     #[test]
-    fn a_long_look_in_vain_is_followed_by_a_rest() {
-        assert_eq!(rest_after(Duration::from_millis(100)), None);
+    fn long_scan_without_rows_is_followed_by_a_pause() {
+        assert_eq!(delay_after(Duration::from_millis(100)), None);
         assert_eq!(
-            rest_after(Duration::from_millis(200)),
+            delay_after(Duration::from_millis(200)),
             Some(Duration::from_millis(1_800))
         );
-        assert_eq!(rest_after(Duration::from_secs(60)), Some(LONGEST_REST));
+        assert_eq!(delay_after(Duration::from_secs(60)), Some(MAX_PAUSE));
     }
 
     fn now() -> DateTime<Utc> {
         SystemClock.now()
     }
 
-    /// A Redis that answers nobody, or one in which so many bulk ids always lie.
+    /// Redis that is unavailable, or that always contains this number of bulk ids.
     #[derive(Default)]
     struct Fake {
         bulk: Option<usize>,
@@ -263,7 +259,6 @@ mod tests {
         }
     }
 
-    /// A store with a bulk job of each of these judges, in this order.
     async fn store_of(dir: &tempfile::TempDir, judges: &[&str]) -> (Arc<Store>, Vec<JobId>) {
         let options = StoreOptions {
             url: format!("sqlite://{}/gavel.db", dir.path().display()),
@@ -288,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_queue_that_is_away_is_asked_once_a_look_however_many_lanes_there_are() {
+    async fn unavailable_queue_is_called_once_per_scan() {
         let dir = tempfile::tempdir().unwrap();
         let (store, _) = store_of(&dir, &["a", "b", "c", "d", "e"]).await;
         let queue = Arc::new(Fake::default());
@@ -301,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_before_the_position_have_their_turn_though_the_window_never_empties() {
+    async fn rows_before_cursor_are_pushed_with_full_window() {
         let dir = tempfile::tempdir().unwrap();
         let (store, ids) = store_of(&dir, &["a"; 20]).await;
         let queue = Arc::new(Fake {
@@ -314,7 +309,7 @@ mod tests {
         }
         assert_eq!(*queue.pushed.lock().unwrap(), ids[..6]);
         tokio::time::pause();
-        tokio::time::advance(WALK).await;
+        tokio::time::advance(SCAN_RESTART_INTERVAL).await;
         tokio::time::resume();
         refiller.refill(now()).await.unwrap();
         assert_eq!(queue.pushed.lock().unwrap()[6..], ids[..2]);

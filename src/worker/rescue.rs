@@ -1,6 +1,6 @@
-//! Finds what was lost: jobs of dead workers, ids that the queue no longer holds, waits that took too long.
+//! Rescues jobs of dead workers, ids lost by the queue and jobs that waited too long.
 //!
-//! Reads the store, pushes ids. One worker does so at a time; every push is idempotent, so that two at a change do no harm.
+//! One worker at a time does this. Every push is idempotent, so an overlap of two leaders is harmless.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::batches;
-use super::holds::Holds;
+use super::holds::HoldSync;
 use super::leadership::Leadership;
 use super::refill::{RefillOutcome, Refiller};
-use super::{WorkerParts, push_of};
+use super::{WorkerParts, to_push};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{FailureClass, JobId, JobState};
@@ -21,41 +21,37 @@ use crate::queue::{Push, Queue, QueueError};
 use crate::store::{Store, StoreError};
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often it looks while a window is being refilled.
+/// Interval while a bulk window is being refilled.
 const BUSY_PERIOD: Duration = Duration::from_millis(100);
-/// Times this much ahead may be the error of a clock that is followed.
+/// Due times up to this far ahead are attributed to clock error.
 const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(1);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RescueLimits {
-    /// Deaths of workers in the lane `suspect` until a job fails as poison.
     pub max_attempts: i32,
-    /// Longest time in state waiting.
     pub max_wait: Duration,
-    /// Bulk ids per lane that lie in the queue.
     pub bulk_window: usize,
 }
 
-/// Looks after what was lost, until told to stop.
 pub(super) struct Rescue {
     store: Arc<Store>,
     queue: Arc<dyn Queue>,
     clock: Arc<dyn Clock>,
-    holds: Arc<Holds>,
+    holds: Arc<HoldSync>,
     events: Announcer,
     leadership: Leadership,
     limits: RescueLimits,
     refiller: Refiller,
-    /// When it last looked for dead workers and long waits.
     looked_at: Option<Instant>,
-    /// What the time was when the clock was last followed; a step that failed leaves it, so that the next one sees that the clock was set back.
+    /// Clock reading of the last successful check. A failed step leaves it unchanged, so that the next one still detects a clock that was
+    /// set back.
     followed_at: Option<(Instant, DateTime<Utc>)>,
 }
 
 impl Rescue {
     pub(super) fn new(
         parts: &WorkerParts,
-        holds: Arc<Holds>,
+        holds: Arc<HoldSync>,
         leadership: Leadership,
         limits: RescueLimits,
     ) -> Self {
@@ -73,7 +69,7 @@ impl Rescue {
         }
     }
 
-    /// Looks once a second while this worker leads, more often while it refills a window, at once when a worker died.
+    /// Runs once a second while this worker leads, more often during a refill, and at once after a worker's death.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         loop {
             let period = match self.leadership.leads() {
@@ -91,10 +87,10 @@ impl Rescue {
         }
     }
 
-    /// Looks once. A step that fails is tried again with the next look, and stops no other.
+    /// Runs all steps. A failed step is retried at the next tick and doesn't stop the others.
     async fn look(&mut self) -> RefillOutcome {
         let now = self.clock.now();
-        // Refilling a window comes back sooner, and needs none of these.
+        // Refilling runs more often and needs none of these steps.
         if self.looked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
             self.looked_at = Some(Instant::now());
             let followed = self.follow_clock(now).await;
@@ -116,7 +112,7 @@ impl Rescue {
         }
     }
 
-    /// A clock that was set back leaves rows that are due long after now.
+    /// Clamps due times that are far in the future because the clock was set back.
     async fn follow_clock(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let was_set_back = self.followed_at.is_none_or(|(at, then)| {
             let passed = TimeDelta::from_std(at.elapsed()).unwrap_or(TimeDelta::MAX);
@@ -148,15 +144,16 @@ impl Rescue {
             .inspect_err(|_| self.leadership.restore(died))?;
         for job_id in &rescued.poisoned {
             tracing::error!(%job_id, "a job ended as poison: each of its workers died");
-            self.tell_failed(*job_id, FailureClass::Poison, now).await;
+            self.announce_failed(*job_id, FailureClass::Poison, now)
+                .await;
         }
         if !rescued.requeued.is_empty() {
             tracing::warn!(
                 jobs = rescued.requeued.len(),
                 "took jobs back from dead workers"
             );
-            // They have waited once already, so they go to the front.
-            let pushes: Vec<Push> = rescued.requeued.into_iter().map(push_of).collect();
+            // The jobs have waited in the queue before, so they go to the front.
+            let pushes: Vec<Push> = rescued.requeued.into_iter().map(to_push).collect();
             log_unpushed(self.queue.push_first(&pushes).await);
         }
         Ok(())
@@ -173,14 +170,14 @@ impl Rescue {
         }
         for job_id in self.store.jobs().expire_waits(since, &stopped, now).await? {
             tracing::warn!(%job_id, "a job waited too long and failed");
-            self.tell_failed(job_id, FailureClass::WaitExpired, now)
+            self.announce_failed(job_id, FailureClass::WaitExpired, now)
                 .await;
         }
         Ok(())
     }
 
-    /// Tells that a job failed in nobody's hand. A row that can't be read now goes untold.
-    async fn tell_failed(&self, job_id: JobId, class: FailureClass, now: DateTime<Utc>) {
+    /// Announces that a job failed outside a worker. Skips a row that can't be read now.
+    async fn announce_failed(&self, job_id: JobId, class: FailureClass, now: DateTime<Utc>) {
         if let Ok(Some(job)) = self.store.jobs().get(job_id).await {
             self.events.announce(Event {
                 class: Some(class),
@@ -190,7 +187,7 @@ impl Rescue {
     }
 }
 
-/// A push that fails costs nothing: workers take due work from the store meanwhile.
+/// Logs a failed push. No job is lost, because workers claim due jobs from the store.
 fn log_unpushed(pushed: Result<(), QueueError>) {
     if let Err(error) = pushed {
         tracing::debug!(%error, "rescue could not push");

@@ -1,4 +1,4 @@
-//! What a judge's wait means for a job: a pure decision of (why, for how long, now).
+//! Maps a judge's wait to the outcome of a run. No I/O.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::job::{Wait, WaitReason};
 use crate::judge::gate::HeldBack;
 use crate::store::{Ending, wait_reason};
 
-/// A wait for a fallback is no shorter.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+/// Minimum wait for a fallback.
+const MIN_FALLBACK_WAIT: Duration = Duration::from_secs(1);
 
-/// The ending of a run whose judge can't be asked now.
+/// Returns the outcome of a run whose judge can't be called now.
 ///
-/// A pause or a cap belongs to the judge, never to the row: the job goes back to `queued`, behind its closed lane. So does one
-/// that found every concurrency permit taken: others go first, and a suspect that asked nobody is one still. Every other wait is
-/// the row's, with its reason. Where nobody knows the end, the row is due at once: its lane stays closed until somebody opens it,
-/// and then it goes first.
+/// A pause or a cap belongs to the judge, not to the row: the job returns to `queued` in its closed lane. A job that got no concurrency
+/// permit returns to `queued` as well. A suspect stays suspect because it made no call. Every other wait is stored in the row with its
+/// reason. If the end of the wait is unknown, the row is due at once: its lane stays closed until it is opened, and the job then goes
+/// first.
 pub(super) fn ending_of_wait(
     why: HeldBack,
     retry_in: Option<Duration>,
@@ -42,12 +42,12 @@ pub(super) fn ending_of_wait(
     }
 }
 
-/// The ending of a run whose judge declined, and whose fallback can't be asked now.
+/// Returns the outcome of a run whose judge declined and whose fallback can't be called now.
 ///
-/// The row's lane is the first judge's, and open: it waits for a time, whatever closed the fallback, or it would be claimed
-/// again at once and for ever.
+/// The row waits for a time whatever closed the fallback, because its lane is the first judge's and open: it would be claimed again
+/// immediately, in an endless loop.
 pub(super) fn ending_of_fallback_wait(retry_in: Duration, now: DateTime<Utc>) -> Ending {
-    let until = at_most_a_day_after(now, retry_in.max(SHORTEST_WAIT));
+    let until = at_most_a_day_after(now, retry_in.max(MIN_FALLBACK_WAIT));
     Ending::Waiting {
         wait: Wait {
             reason: WaitReason::Fallback,
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_or_busy_judge_sends_its_jobs_back_to_the_queue() {
+    fn requeues_jobs_of_paused_or_busy_judge() {
         let now = at("2026-01-01T00:00:00Z");
         for (why, ending) in [
             (HeldBack::Paused, Ending::Requeued),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_wait_has_its_reason_and_its_end() {
+    fn other_waits_have_reason_and_due_time() {
         let now = at("2026-01-01T00:00:00Z");
         let cases = [
             (HeldBack::BreakerOpen, WaitReason::BreakerOpen),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_the_fallback_has_an_end_of_a_second_or_more() {
+    fn fallback_wait_lasts_at_least_a_second() {
         let now = at("2026-01-01T00:00:00Z");
         for (seconds, until) in [(0, 1), (1, 1), (30, 30)] {
             let until = now + TimeDelta::seconds(until);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wait_is_planned_for_more_than_a_day() {
+    fn waits_are_limited_to_a_day() {
         let now = at("2026-01-01T00:00:00Z");
         let Ending::Waiting { due_at, .. } =
             ending_of_wait(HeldBack::Throttled, Some(Duration::MAX), now)

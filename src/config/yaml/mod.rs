@@ -1,8 +1,8 @@
-//! YAML files with `${VARIABLE}`s, read without IO: the text and the environment are handed in.
+//! Reads YAML files with `${VARIABLE}`s without I/O. The caller passes text and environment.
 //!
-//! What a file may hold: one document of maps with text keys, lists and plain values. Anchors and aliases are resolved by
-//! the parser; tags (`!x`), merge keys (`<<`), keys that aren't text, duplicate keys, `.inf` and `.nan` are errors.
-//! A broken file is told with its line and column; an empty one is `null`.
+//! A file is one document of maps with text keys, lists and plain values. The parser resolves anchors and aliases. Tags (`!x`), merge keys
+//! (`<<`), keys that aren't text, duplicate keys, `.inf` and `.nan` are errors. Syntax errors have line and column. An empty file is
+//! `null`.
 
 mod place;
 mod substitute;
@@ -14,21 +14,19 @@ use serde_yaml_ng::Value as Yaml;
 
 pub use place::{line_of, place_of};
 
-/// A fault in a file, as people find it: `scoring_config.yaml:12:3: what is wrong`.
+/// Error in a file, shown as `scoring_config.yaml:12:3: message`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
-    /// The file's name.
     pub file: String,
-    /// Its line, from 1, where it is known.
+    /// From 1.
     pub line: Option<usize>,
-    /// Its column, from 1, where it is known.
+    /// From 1.
     pub column: Option<usize>,
-    /// What is wrong, and the remedy.
     pub message: String,
 }
 
 impl FileError {
-    /// A fault at a key, found by its dotted path (`dimensions.0.max`): the deepest part of the path that the text has.
+    /// Returns an error at the deepest existing part of a dotted path (`dimensions.0.max`).
     pub fn at_path(file: &str, text: &str, path: &str, message: impl Into<String>) -> Self {
         let place = place_of(text, path);
         Self {
@@ -52,30 +50,20 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// Why a file can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
-    /// It isn't YAML, or not one document.
+    /// Not YAML, or not one document.
     #[error("{0}")]
     Syntax(FileError),
-    /// It is YAML, with something that has no meaning here.
     #[error("{0}")]
     Unsupported(FileError),
-    /// A `${` that isn't well formed.
     #[error("{0}")]
     Substitution(FileError),
-    /// A variable without a default has no value.
     #[error("{at}")]
-    Unset {
-        /// The variable's name.
-        variable: String,
-        /// Where it stands.
-        at: FileError,
-    },
+    Unset { variable: String, at: FileError },
 }
 
 impl YamlError {
-    /// Where it is, and what is wrong.
     pub fn at(&self) -> &FileError {
         match self {
             Self::Syntax(at) | Self::Unsupported(at) | Self::Substitution(at) => at,
@@ -84,15 +72,14 @@ impl YamlError {
     }
 }
 
-/// Reads a file and substitutes in its values, never in its keys.
+/// Reads a file and substitutes variables in its values, but not in its keys.
 ///
-/// - `${VAR}`: the variable's value; unset is an error that names variable, file and line. Set to nothing, it is nothing.
-/// - `${VAR:-default}`: the default where the variable is unset **or empty**, as in a shell. A default may hold `${..}`
-///   again, and is looked at only when it is needed; it ends at the first `}` that closes no inner `${`.
-/// - `$$`: a dollar. Any other `$` stays as it is.
+/// - `${VAR}`: the variable's value, which may be empty. If it is unset, the error has variable, file and line.
+/// - `${VAR:-default}`: the default if the variable is unset **or empty**, as in a shell. A default may contain `${..}` and is evaluated
+///   only if it is used. It ends at the first `}` that closes no inner `${`.
+/// - `$$`: a dollar. Any other `$` is unchanged.
 ///
-/// Values of variables are taken as they are, never substituted again. What was substituted is text: the reader of a
-/// boolean or number field parses it.
+/// Values of variables aren't substituted again. Substituted values are text; the reader of a boolean or number field parses them.
 pub fn resolve(
     file_name: &str,
     text: &str,
@@ -103,7 +90,7 @@ pub fn resolve(
         text,
         env,
     };
-    // The mark at the head of a file that some editors write isn't part of the document.
+    // Some editors write a byte order mark.
     let parsed: Yaml = serde_yaml_ng::from_str(text.strip_prefix('\u{feff}').unwrap_or(text))
         .map_err(|error| file.syntax(&error))?;
     file.value(&parsed, "")

@@ -1,12 +1,12 @@
-//! Where a key stands in a file's text. Parsed values keep no places (marked-yaml refuses anchors, serde-saphyr and noyalib are at 0.0), so
-//! the parser walks to the key once more, and ends there with an error that knows its place.
+//! Finds the position of a key in a file. Parsed values have no positions (marked-yaml rejects anchors, serde-saphyr and noyalib are at
+//! 0.0). So the parser runs again up to the key and fails there with an error that has a position.
 
 use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The line, from 1, of the deepest part of a dotted path (`dimensions.0.max`) that the text has; `None` if it has none.
+/// Returns the line, from 1, of the deepest existing part of a dotted path (`dimensions.0.max`), or `None`.
 pub fn line_of(text: &str, dotted_path: &str) -> Option<usize> {
     place_of(text, dotted_path).map(|(line, _)| line)
 }
@@ -18,7 +18,7 @@ pub fn place_of(text: &str, dotted_path: &str) -> Option<(usize, usize)> {
     depths.find_map(|depth| place(text, &parts[..depth]))
 }
 
-/// The first place of a piece of text at or after a line. Nothing is looked up when the piece is empty.
+/// Returns the first position of `piece` at or after a line, or `None` if `piece` is empty.
 pub(super) fn of_text(text: &str, from_line: usize, piece: &str) -> Option<(usize, usize)> {
     if piece.is_empty() {
         return None;
@@ -39,7 +39,7 @@ fn place(text: &str, path: &[&str]) -> Option<(usize, usize)> {
     arrived.get().then(|| (at.line(), at.column()))
 }
 
-/// The way to a key: a map or a list where it leads on, anything at its end.
+/// Path to a key: map or list at inner parts, anything at the end.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     path: &'a [&'a str],
@@ -91,7 +91,7 @@ impl<'de> Visitor<'de> for Way<'_> {
     }
 }
 
-/// A key of a map: whether it is on the way. The last one is the end of it.
+/// Deserializes a map key that may be on the path; the last key ends it.
 #[derive(Clone, Copy)]
 struct Key<'a>(Way<'a>);
 
@@ -118,7 +118,7 @@ impl Visitor<'_> for Key<'_> {
                 Err(E::custom("the end of the way"))
             }
             [next, ..] => Ok(key == *next),
-            // The way ended at the map itself.
+            // The path ends at the map itself.
             [] => Err(E::custom("the end of the way")),
         }
     }

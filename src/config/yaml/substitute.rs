@@ -1,15 +1,12 @@
-//! `${VAR}`, `${VAR:-default}` and `$$` in one text.
+//! Substitutes `${VAR}`, `${VAR:-default}` and `$$` in a text.
 
-/// How deep defaults may stand in defaults.
 const MAX_DEPTH: usize = 16;
 
-/// Why a text can't be substituted.
 pub(super) struct SubstituteFault {
-    /// The variable that has no value, if that is the reason.
+    /// Variable without a value, if that is the reason.
     pub(super) unset: Option<String>,
-    /// A piece of the text by which its line is found.
+    /// Text by which the line is found.
     pub(super) near: String,
-    /// What is wrong, and the remedy.
     pub(super) message: String,
 }
 
@@ -38,7 +35,7 @@ impl Substitution<'_> {
         Ok(())
     }
 
-    /// Reads on from a `$`. Without `out` the text is only read over: a default that isn't needed.
+    /// Reads on from a `$`. Without `out`, skips the text: a default that isn't used.
     fn dollar(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), SubstituteFault> {
         if self.rest.starts_with("${") {
             return self.variable(out, depth);
@@ -112,7 +109,6 @@ impl Substitution<'_> {
         })
     }
 
-    /// Reads a default up to its own `}`.
     fn default(&mut self, mut out: Option<&mut String>, depth: usize) -> Result<(), DefaultFault> {
         loop {
             let at = self.rest.find(['$', '}']).ok_or(DefaultFault::Unclosed)?;
@@ -140,7 +136,7 @@ fn unclosed(name: &str) -> String {
     format!("`${{{name}` has no closing `}}`; write `$${{` for the text `${{`")
 }
 
-/// A fault at the head of `rest`, shown by no more of it than its line and 40 characters.
+/// Returns an error at the start of `rest`. Quotes at most 40 characters of one line.
 fn fault(rest: &str, message: impl Into<String>) -> SubstituteFault {
     SubstituteFault {
         unset: None,

@@ -1,4 +1,4 @@
-//! The tests of reading YAML with variables.
+//! Tests of reading YAML with variables.
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn error(text: &str) -> YamlError {
 }
 
 #[test]
-fn each_form_of_substitution_gives_text() {
+fn substitution_forms_return_text() {
     let cases = [
         ("plain", "plain"),
         ("${NAME}", "value"),
@@ -37,9 +37,9 @@ fn each_form_of_substitution_gives_text() {
         ("${UNSET:-${NAME}}", "value"),
         ("${UNSET:-${UNSET2:-deep}}!", "deep!"),
         ("${UNSET:-a ${EMPTY:-b} $$ c}", "a b $ c"),
-        // What isn't needed isn't asked for.
+        // An unused default isn't evaluated.
         ("${NAME:-${UNSET}}", "value"),
-        // Values aren't looked at again.
+        // Values aren't substituted again.
         ("${DOLLAR}", "${NAME} $$"),
         ("$${NAME}", "${NAME}"),
         ("$$$${NAME}", "$${NAME}"),
@@ -64,7 +64,7 @@ fn each_form_of_substitution_gives_text() {
 }
 
 #[test]
-fn values_without_a_variable_keep_their_type_and_keys_are_left_alone() {
+fn values_without_variable_keep_their_type() {
     assert_eq!(
         read(
             "a: 1\nb: -2.5\nc: true\nd:\ne: [1, '${NUMBER}']\n'${NAME}': {x: yes}\nf: &f {g: 1}\nh: *f\n"
@@ -78,7 +78,7 @@ fn values_without_a_variable_keep_their_type_and_keys_are_left_alone() {
 }
 
 #[test]
-fn an_unset_variable_is_told_by_name_file_and_line() {
+fn unset_variable_error_has_name_file_and_line() {
     let text =
         "# ${MISSING} in a comment\nscoring:\n  enabled: true\n  llm_provider: ${A:-${MISSING}}\n";
     let YamlError::Unset { variable, at } = error(text) else {
@@ -97,7 +97,7 @@ fn an_unset_variable_is_told_by_name_file_and_line() {
 }
 
 #[test]
-fn a_dollar_brace_that_is_not_well_formed_is_an_error_with_its_place() {
+fn malformed_dollar_brace_error_has_position() {
     let deep = format!("{}x{}", "${A:-".repeat(40), "}".repeat(40));
     let cases = [
         ("${NAME", "has no closing `}`"),
@@ -118,7 +118,7 @@ fn a_dollar_brace_that_is_not_well_formed_is_an_error_with_its_place() {
 }
 
 #[test]
-fn broken_yaml_is_told_with_line_and_column() {
+fn syntax_error_has_line_and_column() {
     let error = error("a: 1\nb: [1, 2\nc: 3\n");
     assert!(matches!(error, YamlError::Syntax(_)), "{error}");
     assert!(error.to_string().starts_with("f.yaml:3:"), "{error}");
@@ -139,7 +139,7 @@ fn broken_yaml_is_told_with_line_and_column() {
 }
 
 #[test]
-fn what_yaml_has_and_a_configuration_has_no_use_for_is_refused_by_name() {
+fn rejects_unsupported_yaml_features() {
     let cases = [
         ("a:\n  b: !secret x\n", "f.yaml:2:3: the tag !secret"),
         ("a:\n  1: x\n", "f.yaml:2:3: the key 1 must be text"),
@@ -156,7 +156,7 @@ fn what_yaml_has_and_a_configuration_has_no_use_for_is_refused_by_name() {
 }
 
 #[test]
-fn a_duplicate_key_is_named() {
+fn duplicate_key_error_has_name() {
     assert!(
         error("a:\n  x: 1\n  x: 2\n")
             .to_string()
@@ -165,7 +165,7 @@ fn a_duplicate_key_is_named() {
 }
 
 #[test]
-fn a_key_is_found_by_its_path() {
+fn finds_keys_by_path() {
     let text = "# scoring: here\nscoring:\n  enabled: true # enabled: no\n  'llm_provider': x\n\njudge_prompt: |\n  scoring:\n    llm_model: z\n\n  dimensions:\n\
                 dimensions:\n- name: a\n  max: 1\n-\n  name: b\n  max: 2\n  sub:\n    - - x: 1\n      - y: 2\nflow: {in: 1}\ntext: >-\n  flow:\nlast: 1\n";
     let cases = [
@@ -196,7 +196,7 @@ fn a_key_is_found_by_its_path() {
 }
 
 #[test]
-fn a_fault_without_a_place_is_told_by_file_alone() {
+fn error_without_position_has_file_only() {
     let error = FileError::at_path("f.yaml", "a: 1", "b", "is missing");
     assert_eq!(error.to_string(), "f.yaml: is missing");
     assert_eq!(
@@ -207,19 +207,19 @@ fn a_fault_without_a_place_is_told_by_file_alone() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in any::<String>(), path in "[a-z0-9.]{0,12}") {
+    fn arbitrary_text_does_not_panic(text in any::<String>(), path in "[a-z0-9.]{0,12}") {
         let _ = resolve("f.yaml", &text, &env);
         let _ = line_of(&text, &path);
     }
 
     #[test]
-    fn no_line_of_yaml_shapes_panics(text in "( |-|a|b|:|\n|\\||>|\\{|\\}|\\$|'|\"|#|&|\\*|!|1){0,60}", path in "(a|b|0|1|\\.){0,6}") {
+    fn yaml_like_lines_do_not_panic(text in "( |-|a|b|:|\n|\\||>|\\{|\\}|\\$|'|\"|#|&|\\*|!|1){0,60}", path in "(a|b|0|1|\\.){0,6}") {
         let _ = resolve("f.yaml", &text, &env);
         let _ = line_of(&text, &path);
     }
 
     #[test]
-    fn doubled_dollars_bring_any_text_through(text in "[ -~]{0,40}") {
+    fn doubled_dollars_escape_any_text(text in "[ -~]{0,40}") {
         let mut quoted = serde_json::Map::new();
         quoted.insert("k".to_owned(), json!(text.replace('$', "$$")));
         prop_assert_eq!(read(&Value::Object(quoted).to_string()), json!({ "k": text }));
@@ -227,7 +227,7 @@ proptest! {
 }
 
 mod shipped {
-    //! The criteria files that come with the program can be read, and mean what their comments say.
+    //! The built-in criteria files are readable and match their comments.
 
     use super::*;
     use crate::score::Criteria;
@@ -246,7 +246,7 @@ mod shipped {
     }
 
     #[test]
-    fn each_file_is_criteria_over_its_own_dimensions() {
+    fn builtin_criteria_use_their_dimensions() {
         let default = [("DEFAULT_LLM_PROVIDER", "openai-default")];
         let current = criteria(CURRENT, &default);
         assert_eq!(
@@ -267,7 +267,7 @@ mod shipped {
     }
 
     #[test]
-    fn the_environment_chooses_judge_and_switch() {
+    fn environment_sets_judge_and_enabled() {
         let chosen = criteria(
             CURRENT,
             &[
@@ -290,7 +290,7 @@ mod shipped {
     }
 
     #[test]
-    fn the_framework_comes_first_then_conversation_and_alert_and_the_schema_last() {
+    fn prompt_starts_with_framework_and_ends_with_schema() {
         for text in [CURRENT, OUTCOME_FIRST] {
             let prompt = criteria(text, &[("DEFAULT_LLM_PROVIDER", "x")]).prompt.text;
             let places = [
@@ -301,7 +301,7 @@ mod shipped {
             .map(|name| prompt.find(name).unwrap());
             assert!(places.is_sorted() && places[0] * 2 > prompt.len());
             assert!(prompt.trim_end().ends_with("{{OUTPUT_SCHEMA}}"));
-            // A line that begins like a fence is a fence, and nothing else.
+            // A line that starts like a fence only opens a fence.
             assert!(
                 prompt
                     .lines()
@@ -311,7 +311,7 @@ mod shipped {
     }
 
     #[test]
-    fn comments_and_the_order_of_keys_make_no_other_criteria_and_any_word_does() {
+    fn hash_ignores_comments_and_key_order() {
         let default = [("DEFAULT_LLM_PROVIDER", "openai-default")];
         let hash = criteria(CURRENT, &default).hash;
         let bare: String = CURRENT
@@ -332,7 +332,7 @@ mod shipped {
     }
 
     #[test]
-    fn a_fault_in_a_criteria_file_is_shown_with_its_line() {
+    fn criteria_error_has_line() {
         let broken = CURRENT.replace(
             "name: tool_relevance, max: 25",
             "name: tool_relevance, max: 250",

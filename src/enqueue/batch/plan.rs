@@ -1,4 +1,4 @@
-//! The items of a batch on their way from the file to the store: read on a thread of their own, in chunks, twice.
+//! Reads the items of a batch file on a separate thread, in chunks. The file is read twice, first to validate and then to store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,20 +12,19 @@ use uuid::Uuid;
 use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
 use crate::job::{BatchPlace, Force, JobOptions, NewJob};
-use crate::memory::give_way;
+use crate::memory::lower_thread_priority;
 use crate::score::{about, name_of};
 use crate::store::{Added, BatchRow, Moved};
 
-/// How many items are stored in one transaction, at most.
+/// Maximum items per transaction.
 const CHUNK: usize = 500;
-/// How many bytes of payloads are stored in one transaction, about.
+/// Approximate payload bytes per transaction.
 const CHUNK_BYTES: usize = 4 << 20;
-/// How many chunks are read ahead.
+/// Chunks read ahead.
 const PREFETCHED: usize = 2;
-/// How many faults are told at once.
+/// Maximum reported errors.
 pub const FAULTS: usize = 20;
 
-/// The payload of kind `session`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SessionItem {
@@ -34,26 +33,20 @@ struct SessionItem {
     force_rescore: bool,
 }
 
-/// One item, ready to be stored.
 pub(super) struct Ready {
     pub(super) line: u64,
-    /// What it is called by, if it is.
     name: Option<String>,
     pub(super) job: NewJob,
 }
 
-/// What the reading task hands on.
+/// Message of the reader task.
 type Chunk = Result<Vec<Ready>, Trouble>;
 
-/// Why an item isn't ready.
 enum Trouble {
-    /// It is the item's fault.
     Fault(ItemFault),
-    /// Its judge can't be asked: no item's fault.
     Judge(JudgeProblem),
 }
 
-/// What all items of a batch have in common.
 pub(super) struct Plan {
     pub(super) request: ScoreBatch,
     pub(super) batch_id: Uuid,
@@ -63,7 +56,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Reads the whole file and stores nothing.
+    /// Reads and validates the file. Stores nothing.
     pub(super) async fn check(self: &Arc<Self>) -> Result<(), BatchError> {
         let (mut chunks, reader) = self.read();
         let (mut faults, mut items, mut lines) = (Vec::new(), 0_usize, HashMap::new());
@@ -100,7 +93,7 @@ impl Plan {
         Err(BatchError::Items(faults))
     }
 
-    /// Reads it again, stores the items, and lets the batch run.
+    /// Reads the file again, stores the items, and starts the batch.
     pub(super) async fn store(self: &Arc<Self>) -> Result<BatchRow, BatchError> {
         let (mut chunks, reader) = self.read();
         let store = &self.enqueue.store;
@@ -135,14 +128,14 @@ impl Plan {
         }
     }
 
-    /// Reads the file on a thread that may block; the task ends when nobody receives any more.
+    /// Reads the file on a thread that may block. The task ends once the receiver is dropped.
     fn read(self: &Arc<Self>) -> (mpsc::Receiver<Chunk>, JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(PREFETCHED);
         let plan = self.clone();
         (
             receiver,
             tokio::task::spawn_blocking(move || {
-                give_way();
+                lower_thread_priority();
                 plan.send(&sender);
             }),
         )
@@ -152,7 +145,6 @@ impl Plan {
         let items = match (self.open)() {
             Ok(items) => items,
             Err(fault) => {
-                // Whoever receives may be gone, and needs no fault then.
                 let _ = chunks.blocking_send(Err(Trouble::Fault(fault)));
                 return;
             }
@@ -266,7 +258,6 @@ impl Plan {
 const TOO_SLOW: &str =
     "storing the items took so long that the batch was given up; send it again, in smaller parts";
 
-/// What is wrong with a payload: each of its faults, or its judge.
 fn troubles_of(
     error: EnqueueError,
     fault: &impl Fn(Option<String>, String) -> Trouble,
@@ -284,8 +275,8 @@ fn troubles_of(
     vec![fault(None, error.to_string())]
 }
 
-/// Items that bear the name of an earlier one: two scores of one session would overtake each other, and two cases of one name could
-/// not be told apart where batches are compared.
+/// Rejects items with the name of an earlier one. Concurrent scores of one session would overwrite each other, and cases with one name
+/// could not be matched in a comparison of batches.
 fn named_again(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFault> {
     let mut faults = Vec::new();
     for item in items {
@@ -308,14 +299,14 @@ fn named_again(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFau
     faults
 }
 
-/// The reader's end; a reader that panicked has read nothing to its end.
+/// Waits for the reader. Fails if it panicked, because the file wasn't read completely.
 async fn ended(reader: JoinHandle<()>) -> Result<(), BatchError> {
     reader
         .await
         .map_err(|_| BatchError::Broken("reading the items broke off"))
 }
 
-/// About how many bytes a payload takes, without writing it out.
+/// Estimates the bytes of a payload without serializing it.
 fn rough_size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

@@ -1,6 +1,6 @@
-//! What a backlog would use and cost: the prompts of a sample of its sessions, counted, times their number and the price.
+//! Estimates tokens and cost of a backlog: mean prompt tokens of a sample, times the number of sessions and the price.
 //!
-//! Replies are as long as the judge's last ones. Cached replies and retries are not counted.
+//! Replies are assumed as long as the judge's last ones. Cached replies and retries are ignored.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::{BacklogPlan, Enqueue, EnqueueError, JudgeFacts};
-use crate::memory::give_way;
+use crate::memory::lower_thread_priority;
 use crate::score::Criteria;
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
 
-/// How far the figures of a plan may be off, to either side.
+/// Relative error of a plan's figures, in both directions.
 const OFF: f64 = 0.25;
-/// Fewer ends than this are no pace.
+/// Minimum finished jobs for a measured rate.
 const ENDS: i64 = 5;
 
-/// An estimate: expected figures, and what to know of them.
+/// Estimated figures with warnings.
 pub(super) struct Estimated {
     pub(super) judges: Vec<PlannedJudge>,
     pub(super) tokens_in: f64,
@@ -30,17 +30,16 @@ pub(super) struct Estimated {
     pub(super) warnings: Vec<String>,
 }
 
-/// What one judge would use for one session, on the mean of the sample.
+/// Mean usage of one judge per session of the sample.
 struct Each {
     tokens_in: f64,
     tokens_out: f64,
-    /// `None`: it has no price, or none of the sample's prompts fits.
+    /// `None`: no price, or no prompt of the sample fits.
     cost_usd: Option<f64>,
     /// Earlier jobs whose replies were counted.
     history: u64,
 }
 
-/// The range around an expected count.
 pub(super) fn tokens(expected: f64) -> TokenRange {
     TokenRange {
         expected: whole(expected),
@@ -49,7 +48,6 @@ pub(super) fn tokens(expected: f64) -> TokenRange {
     }
 }
 
-/// The range around an expected cost.
 pub(super) fn cost(expected: f64) -> CostRange {
     CostRange {
         expected,
@@ -59,7 +57,6 @@ pub(super) fn cost(expected: f64) -> CostRange {
 }
 
 impl Enqueue {
-    /// Estimates what `to_score` sessions would use, by a sample of them.
     pub(super) async fn estimate(
         &self,
         plan: &BacklogPlan,
@@ -81,7 +78,7 @@ impl Enqueue {
             let mut pace = self.pace(judge, facts, &each, now).await?;
             if let (true, Some(factor)) = (plan.economy, facts.batch_price_factor) {
                 each.cost_usd = each.cost_usd.map(|cost| cost * factor);
-                // Only the provider knows when it answers.
+                // With a batch endpoint, the provider determines the duration.
                 pace = None;
             }
             all.add(judge, facts, &each, pace, jobs);
@@ -113,7 +110,7 @@ impl Enqueue {
             };
             counted += 1.0;
             tokens_in += tokens;
-            // Long prompts may have another price.
+            // Priced one by one, because long prompts may have another price.
             let call = self.directory.cost_usd(judge, tokens, tokens_out);
             cost = cost.zip(call).map(|(sum, call)| sum + call);
         }
@@ -127,7 +124,7 @@ impl Enqueue {
         })
     }
 
-    /// About how many tokens a judge is sent about a session. `None`: it is gone, or doesn't fit.
+    /// Returns the approximate prompt tokens of a session; `None`: deleted, or the prompt doesn't fit.
     async fn prompt_tokens(
         &self,
         judge: &str,
@@ -139,9 +136,9 @@ impl Enqueue {
         };
         let (directory, criteria, judge) =
             (self.directory.clone(), criteria.clone(), judge.to_owned());
-        // A conversation of megabytes takes a while.
+        // Counting megabytes takes a while.
         let counting = tokio::task::spawn_blocking(move || {
-            give_way();
+            lower_thread_priority();
             directory.prompt_tokens(&judge, &session.into_request(), &criteria)
         });
         Ok(counting.await.ok().flatten())
@@ -161,7 +158,7 @@ impl Enqueue {
         Ok(Arc::new(criteria))
     }
 
-    /// How fast the judge's jobs end, or may by its limits.
+    /// Returns the rate at which the judge's jobs finish, or which its limits allow.
     async fn pace(
         &self,
         judge: &str,
@@ -221,7 +218,7 @@ impl Estimated {
         if slower.is_none_or(|(slowest, pace)| pace.jobs_per_s < slowest.jobs_per_s) {
             self.pace = pace;
         }
-        // Judges work beside each other: the slowest is the last.
+        // Judges work in parallel, so the slowest determines the duration.
         self.duration_s = self.duration_s.zip(duration).map(|(a, b)| a.max(b));
         let warnings = [
             (
@@ -247,7 +244,7 @@ impl Estimated {
     }
 }
 
-/// What a plan says of a pause or a closure: its time begins once that is gone.
+/// Returns a warning about a pause or closure. The duration starts once it ends.
 fn stopped(holds: &[Hold], target: &HoldTarget) -> Option<String> {
     let hold = holds.iter().find(|hold| hold.target == *target)?;
     Some(format!(
@@ -256,7 +253,7 @@ fn stopped(holds: &[Hold], target: &HoldTarget) -> Option<String> {
     ))
 }
 
-/// What a plan says of a judge that is asked less often for the moment.
+/// Returns a warning about a judge that is slowed down at present.
 fn slowed(gates: &[JudgeRow], judge: &str, now: DateTime<Utc>) -> Option<String> {
     let is_slowed = |gate: &JudgeRow| {
         let shrunk = gate.pace.as_ref().and_then(|pace| pace.shrunk_until);

@@ -1,4 +1,4 @@
-//! What a request to score a backlog would come to: counts by the walk that a batch takes, and an estimate. Stores nothing.
+//! Plans a rescore without storing anything: counts found by the same scan as the batch, and an estimate.
 
 use chrono::{DateTime, Utc};
 
@@ -9,10 +9,9 @@ use crate::job::Purpose;
 use crate::store::{ClassifyRules, Disposition, Found, SessionFilter};
 use crate::wire::{RescorePlan, Sample, Skipped, SkippedPlan};
 
-/// The sessions whose prompts an estimate counts.
+/// Sample of the sessions whose prompts are counted.
 const COUNTED: Sample = Sample { size: 200, seed: 0 };
 
-/// What a walk has counted so far.
 struct Tally {
     max: u64,
     matching: u64,
@@ -23,7 +22,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// A batch stops looking when it has as many as it may.
+    /// A batch stops scanning at its maximum.
     fn count(&mut self, found: &Found) {
         self.matching += 1;
         if self.to_score == self.max {
@@ -39,10 +38,7 @@ impl Tally {
 }
 
 impl Enqueue {
-    /// Answers what a request would come to, and stores nothing of it.
-    ///
-    /// # Errors
-    /// Those of [`Enqueue::rescore`].
+    /// Returns the plan of a request. Stores nothing. Errors: those of [`Enqueue::rescore`].
     pub async fn plan_rescore(&self, request: &Rescore) -> Result<RescorePlan, EnqueueError> {
         let plan = self.backlog_plan(request).await?;
         if request.budget_usd.is_some() {
@@ -78,7 +74,7 @@ impl Enqueue {
                     ids,
                     ..request.filter.clone()
                 };
-                // No ids would be all sessions.
+                // An empty list of ids would select all sessions.
                 (
                     not_sampled,
                     Some(sampled).filter(|sampled| !sampled.ids.is_empty()),
@@ -94,7 +90,7 @@ impl Enqueue {
             .estimate(&plan, tally.to_score, tally.counted.into_ids(), now)
             .await?;
         if request.purpose == Purpose::Preview {
-            let warning = self.nothing_to_compare(sampled.as_ref(), &plan, tally.max, now);
+            let warning = self.comparison_warning(sampled.as_ref(), &plan, tally.max, now);
             estimated.warnings.extend(warning.await?);
         }
         let skipped = SkippedPlan {
@@ -112,9 +108,9 @@ impl Enqueue {
         ))
     }
 
-    /// That some of a preview's first `max` sessions have no score by the current criteria, so that the candidate's can't be
-    /// compared with one; or that the candidate is what is current. `None`: all can be compared.
-    async fn nothing_to_compare(
+    /// Returns a warning if some of a preview's first `max` sessions have no score under the current criteria, or if the candidate is the
+    /// current version. `None`: all scores can be compared.
+    async fn comparison_warning(
         &self,
         among: Option<&SessionFilter>,
         plan: &BacklogPlan,
@@ -154,7 +150,6 @@ impl Enqueue {
     }
 }
 
-/// What is said of a preview of what is current.
 const SAME: &str = "these are the current criteria, so a preview compares them with themselves: choose another version, or ask for \
     repeats to see how steady the judge is";
 

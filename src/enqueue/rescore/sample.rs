@@ -1,4 +1,4 @@
-//! A sample that is the same whenever it is sampled: the ids with the smallest hashes. Pure.
+//! Deterministic sample: the ids with the smallest hashes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::wire::Sample;
 
-/// A sample in the making; holds no more than its size.
+/// Builds a sample. Memory is bounded by its size.
 pub(super) struct Sampler {
     size: usize,
     seed: u64,
@@ -23,7 +23,7 @@ impl Sampler {
         }
     }
 
-    /// Keeps an id if it is among the smallest so far.
+    /// Adds an id if its hash is among the smallest so far.
     pub(super) fn offer(&mut self, id: Uuid) {
         self.kept.insert((self.ticket(id), id));
         if self.kept.len() > self.size {
@@ -61,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_in_which_ids_are_offered_says_nothing(ids in prop::collection::hash_set(any::<u128>(), 0..60), size in 1_u64..20, seed: u64) {
+        fn sample_is_independent_of_order(ids in prop::collection::hash_set(any::<u128>(), 0..60), size in 1_u64..20, seed: u64) {
             let forth: Vec<Uuid> = ids.iter().copied().map(Uuid::from_u128).collect();
             let back: Vec<Uuid> = forth.iter().rev().copied().collect();
             let sample = sampled(&forth, size, seed);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_draws_others_and_a_larger_sample_holds_the_smaller() {
+    fn seeds_differ_and_larger_sample_contains_smaller() {
         let ids: Vec<Uuid> = (0..1_000).map(Uuid::from_u128).collect();
         let (one, other) = (sampled(&ids, 20, 1), sampled(&ids, 20, 2));
         assert_ne!(one, other);

@@ -1,4 +1,4 @@
-//! The feed of events on its own: what is kept, what is sent again, and what is lost.
+//! Tests of the event feed: retention, resuming and loss.
 
 use chrono::DateTime;
 use futures::FutureExt as _;
@@ -27,7 +27,7 @@ fn now(listener: &mut Listener, max: usize) -> Option<Heard> {
 }
 
 #[test]
-fn a_listener_hears_what_happens_from_now_on_in_order() {
+fn listener_gets_new_events_in_order() {
     let feed = Arc::new(Feed::new());
     append(&feed, 3);
     let (mut listener, start) = feed.listen(None);
@@ -43,7 +43,7 @@ fn a_listener_hears_what_happens_from_now_on_in_order() {
 }
 
 #[test]
-fn an_id_of_another_start_is_unknown() {
+fn id_of_another_process_is_unknown() {
     let (before, after) = (Arc::new(Feed::new()), Arc::new(Feed::new()));
     let (listener, _) = before.listen(None);
     assert_eq!(before.listen(Some(listener.last_id())).1, Start::Resumed);
@@ -51,7 +51,7 @@ fn an_id_of_another_start_is_unknown() {
 }
 
 #[test]
-fn a_listener_that_is_overtaken_is_told_once_and_goes_on() {
+fn overtaken_listener_is_notified_once_and_continues() {
     let feed = Arc::new(Feed::new());
     let (mut listener, _) = feed.listen(None);
     append(&feed, KEPT + 1);
@@ -62,7 +62,7 @@ fn a_listener_that_is_overtaken_is_told_once_and_goes_on() {
 }
 
 #[test]
-fn each_listener_is_told_once_that_nothing_is_heard_and_that_it_is_again() {
+fn listeners_are_notified_of_interruption_once() {
     let feed = Arc::new(Feed::new());
     let (mut early, _) = feed.listen(None);
     feed.is_current(false);
@@ -85,7 +85,7 @@ fn each_listener_is_told_once_that_nothing_is_heard_and_that_it_is_again() {
 }
 
 #[test]
-fn what_replaces_everything_is_a_loss_to_those_who_read_along_too() {
+fn replacing_events_notifies_listeners_of_loss() {
     let feed = Arc::new(Feed::new());
     append(&feed, 2);
     let (mut listener, _) = feed.listen(None);
@@ -95,7 +95,7 @@ fn what_replaces_everything_is_a_loss_to_those_who_read_along_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ring_is_kept_filled_as_long_as_somebody_attends() {
+async fn ring_stays_filled_while_there_are_listeners() {
     const LINGER: Duration = Duration::from_secs(30);
     let feed = Arc::new(Feed::unfilled());
     assert!(
@@ -109,7 +109,7 @@ async fn a_ring_is_kept_filled_as_long_as_somebody_attends() {
     assert!(first.filled().now_or_never().is_some());
 
     let (listener, _) = first.listen(None);
-    let deserted = tokio::time::timeout(LINGER * 10, feed.deserted(LINGER)).await;
+    let deserted = tokio::time::timeout(LINGER * 10, feed.wait_until_idle(LINGER)).await;
     assert!(deserted.is_err(), "who listens attends");
     drop(listener);
     let (back, ()) = tokio::join!(
@@ -119,7 +119,7 @@ async fn a_ring_is_kept_filled_as_long_as_somebody_attends() {
             tokio::time::sleep(LINGER * 2).await;
             back.filled().now_or_never().is_some()
         },
-        feed.deserted(LINGER)
+        feed.wait_until_idle(LINGER)
     );
     assert!(back, "a pause shorter than that changes nothing");
     assert!(
@@ -130,7 +130,7 @@ async fn a_ring_is_kept_filled_as_long_as_somebody_attends() {
 
 proptest! {
     #[test]
-    fn resuming_anywhere_neither_skips_nor_repeats(before in 0_usize..50, after in 0_usize..50, cut in 0_usize..100, max in 1_usize..9) {
+    fn resuming_skips_and_repeats_no_events(before in 0_usize..50, after in 0_usize..50, cut in 0_usize..100, max in 1_usize..9) {
         let feed = Arc::new(Feed::new());
         let (mut whole, _) = feed.listen(None);
         let first = whole.last_id().to_owned();

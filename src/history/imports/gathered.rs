@@ -1,33 +1,30 @@
-//! What was fetched and isn't stored yet: bounded in sessions and in bytes. Pure.
+//! Buffer of fetched sessions that aren't stored yet, limited in sessions and bytes.
 
 use uuid::Uuid;
 
 use crate::store::SessionRecord;
 use crate::wire::Quality;
 
-/// How many sessions are stored in one step at most.
 const STEP_SESSIONS: usize = 100;
-/// How much text is held at most before it is stored, bytes.
+/// Maximum bytes of text buffered before they are stored.
 const STEP_BYTES: usize = 16 * 1024 * 1024;
 
-/// What became of one session of a page.
 pub(super) enum Fetched {
     Session(Box<SessionRecord>, Option<Quality>),
     Failed(String, String),
 }
 
-/// What the next step will store.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct ImportBuffer {
     pub(super) sessions: Vec<SessionRecord>,
     pub(super) unchanged: Vec<String>,
     pub(super) failed: Vec<(String, String)>,
-    /// What reviewers said of sessions that are stored, or will be by this step.
+    /// Ratings of sessions that are stored, or will be by this step.
     pub(super) ratings: Vec<(Uuid, Quality)>,
     bytes: usize,
 }
 
-impl Gathered {
+impl ImportBuffer {
     pub(super) fn add(&mut self, fetched: Fetched) {
         match fetched {
             Fetched::Session(session, quality) => {

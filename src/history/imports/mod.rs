@@ -1,8 +1,7 @@
-//! Imports from a TARSy: begun by a request, run by whichever process is free, gone on with by another one if it dies.
+//! Imports from a TARSy: started by a request, run by any process, resumed by another one if it dies.
 //!
-//! The store has the truth: what is asked for, how far it came, who has it in hand. [`Imports::run`] takes what nobody has
-//! in hand; a process that stops gives its imports back, and one that dies is not heard any more. Stores sessions as PUT
-//! does, and scores nothing.
+//! The store keeps the request, the progress and the owner. [`Imports::run`] claims unowned imports. A stopping process releases its
+//! imports, and those of a dead process become stale. Sessions are stored as by PUT.
 
 mod gathered;
 mod moment;
@@ -26,35 +25,30 @@ use crate::clock::{Clock, is_taken};
 use crate::store::{ImportRow, NewImport, Store, StoreError};
 use crate::wire::SessionStatus;
 
-/// Imports that one process runs at once.
-const AT_ONCE: usize = 4;
-/// How often a process looks for imports that nobody has in hand.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The fastest pace that can be asked for, requests a second.
+/// Maximum concurrent imports of one process.
+const MAX_CONCURRENT: usize = 4;
+/// Poll interval for unowned imports.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum rate that a request may set, requests a second.
 pub const FASTEST: f64 = 10_000.0;
 pub const SLOWEST: f64 = 0.001;
 
-/// How a TARSy is reached, as the settings say.
 #[derive(Debug, Clone)]
 pub struct HistoryOptions {
-    /// The TARSy that imports and unknown sessions come from, unless an import names another.
+    /// Source of unknown sessions and of imports that don't name another one.
     pub base: Option<Address>,
-    /// Its bearer token; sent to that address only.
+    /// Bearer token; sent to `base` only.
     pub token: Option<SecretString>,
-    /// Requests a second; 0: as fast as it goes.
+    /// 0: no limit.
     pub requests_per_second: f64,
-    /// How long one request may take.
     pub timeout: Duration,
-    /// Retries of one request.
     pub max_retries: u32,
-    /// The delay before the first.
     pub first_delay: Duration,
-    /// How long an import's owner may be silent before another process takes over.
+    /// Silence of an import's owner after which another process takes over.
     pub stale_after: Duration,
 }
 
 impl HistoryOptions {
-    /// A way to the TARSy at `address`.
     pub fn tarsy(&self, address: Address, requests_per_second: f64) -> Tarsy {
         let ours = self
             .base
@@ -73,65 +67,56 @@ impl HistoryOptions {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ImportRequest {
-    /// The TARSy; `None`: the one that is configured.
+    /// URL of the TARSy; `None`: the configured one.
     pub from: Option<String>,
-    /// Only sessions of these statuses; empty: all.
+    /// Statuses to import; empty: all.
     pub status: Vec<String>,
-    /// Only sessions that began then or later: a time, a date, an age.
+    /// Minimum start of sessions: a time, a date, an age.
     pub since: Option<String>,
-    /// Only sessions that began before; by default the import's start.
+    /// Exclusive maximum start of sessions; `None`: start of the import.
     pub until: Option<String>,
-    /// Requests a second; 0: as fast as it goes. `None`: as configured.
+    /// Requests a second; 0: no limit; `None`: as configured.
     pub requests_per_second: Option<f64>,
-    /// Whether sessions that the list shows unchanged are fetched all the same.
+    /// Whether to fetch sessions even if the list shows them unchanged.
     pub refresh: bool,
-    /// Who asks.
     pub started_by: String,
-    /// What a new import is called; `None`: anything new.
+    /// Id of a new import; `None`: a random one.
     pub import_id: Option<Uuid>,
 }
 
-/// Why an import doesn't begin.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No TARSy is named, neither by the request nor by the settings.
     #[error(
         "no TARSy is configured: set history.base_url (GAVEL_HISTORY_BASE_URL), or name one in from"
     )]
     NotConfigured,
-    /// A field of the request is wrong.
     #[error("{field}: {message}")]
     Invalid {
         field: &'static str,
-        /// What is wrong, and what is expected.
         message: String,
     },
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Begins imports and runs them.
 pub struct Imports {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
     options: HistoryOptions,
     begun: Notify,
-    /// What was asked for here.
     own: Mutex<BTreeSet<Uuid>>,
 }
 
-/// Which imports a process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// Those that nobody has in hand.
+    /// All unowned ones.
     Anybodys,
-    /// Of those, the ones that it was asked for itself: its settings are not those of the others.
+    /// Only unowned ones requested from this process, because its settings may differ from those of other processes.
     Own,
 }
 
 impl Imports {
-    /// Builds it; nothing runs before [`Imports::run`].
+    /// Returns the service. No import runs before [`Imports::run`].
     pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>, options: HistoryOptions) -> Arc<Self> {
         Arc::new(Self {
             store,
@@ -142,7 +127,7 @@ impl Imports {
         })
     }
 
-    /// Whether a request asks for no more than the settings allow everybody: the configured TARSy, at most at its pace.
+    /// Returns whether a request stays within the settings: the configured TARSy, at most at its rate.
     pub fn as_configured(&self, request: &ImportRequest) -> bool {
         let pace = self.options.requests_per_second;
         let calm = request
@@ -154,11 +139,8 @@ impl Imports {
         calm && known
     }
 
-    /// Begins an import, or finds the same one running, which goes on at the pace that is asked for now, if one is. Answers
-    /// it, and whether it is new.
-    ///
-    /// # Errors
-    /// `NotConfigured`, `Invalid`; `Store` when the database is away.
+    /// Starts an import, or returns a running one with the same request after applying the requested rate. Also returns whether it is new.
+    /// Errors: `NotConfigured`, `Invalid`; `Store` if the database is unavailable.
     pub async fn start(&self, request: &ImportRequest) -> Result<(ImportRow, bool), StartError> {
         let new = self.checked(request)?;
         let (mut import, is_new) = self.store.imports().start(&new).await?;
@@ -173,11 +155,11 @@ impl Imports {
         Ok((import, is_new))
     }
 
-    /// Runs imports until `stop`, then gives back what isn't finished.
+    /// Runs imports until `stop`, then releases unfinished ones.
     pub async fn run(self: Arc<Self>, whose: Whose, stop: CancellationToken) {
         let mut running = JoinSet::new();
         while !stop.is_cancelled() {
-            while running.len() < AT_ONCE {
+            while running.len() < MAX_CONCURRENT {
                 let owner = Uuid::now_v7();
                 let only: Option<Vec<Uuid>> = match whose {
                     Whose::Anybodys => {
@@ -208,7 +190,7 @@ impl Imports {
                 () = stop.cancelled() => {}
                 Some(ended) = running.join_next() => report(ended),
                 () = self.begun.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
         while let Some(ended) = running.join_next().await {
@@ -254,7 +236,7 @@ impl Imports {
             ));
         }
         let (since_given, until_given) = (given(&request.since), given(&request.until));
-        // As given: `30d` today and `30d` a minute later are the same request.
+        // As given, so that `30d` now and a minute later are the same request.
         let same_as = serde_json::json!([
             address.to_string(),
             statuses,

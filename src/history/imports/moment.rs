@@ -1,13 +1,12 @@
-//! The ends of an import's window as people give them: a time, a date, or an age. Pure.
+//! Parses the start and end of an import's window: a time, a date, or an age.
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 
-/// What is taken, for those who gave something else.
 pub const EXPECTED: &str =
     "a time (2026-01-31T12:00:00Z), a date (2026-01-31) or an age (12h, 30d, 8w) is expected";
 
-/// Reads `2026-01-31T12:00:00Z`, `2026-01-31` (its beginning, UTC), or an age such as `30d`, counted from `now`: hours,
-/// days or weeks. `None`: it is none of these.
+/// Parses `2026-01-31T12:00:00Z`, `2026-01-31` (start of the day, UTC), or an age before `now` such as `30d`: hours,
+/// days or weeks. Returns `None` for other texts.
 pub fn moment(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let text = text.trim();
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
@@ -36,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_a_date_and_an_age_are_read() {
+    fn parses_times_dates_and_ages() {
         let now = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
         for (text, expected) in [
             ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00+00:00"),

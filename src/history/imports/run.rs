@@ -1,7 +1,7 @@
-//! One import in the hands of one process: page by page, some sessions at a time, each stored and counted at once.
+//! Runs one import: page by page, several sessions concurrently, each stored and counted at once.
 //!
-//! Ends in one of four ways: all was seen, it can't go on, somebody else has it (or cancelled it), or this process stops
-//! and gives it back. What was fetched and not stored by then is fetched again.
+//! It ends when all pages are read, on a permanent error, when the import is cancelled or owned by another process, or when this process
+//! stops and releases it. Sessions that were fetched but not stored are fetched again.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Imports;
-use super::gathered::{Fetched, Gathered};
+use super::gathered::{Fetched, ImportBuffer};
 use super::walk::{self, MOST_PAGES};
 use crate::history::tarsy::{
     Address, Generation, ListFilter, ListPage, Listed, PAGE_SIZE, SOURCE, Tarsy, TarsyError,
@@ -23,29 +23,28 @@ use crate::store::{
 };
 use crate::wire::Quality;
 
-/// Sessions that are fetched at once.
-const SESSIONS_AT_ONCE: usize = 8;
-/// How long a fetched session waits for others before it is stored.
+/// Maximum concurrent fetches of sessions.
+const MAX_CONCURRENT_SESSIONS: usize = 8;
+/// Maximum time for which a fetched session is buffered.
 const STEP_EVERY: Duration = Duration::from_secs(2);
 
-/// Why a run ended before the walk did.
-enum Halt {
-    /// TARSy gives nothing more.
+/// Reason why a run ended early.
+enum StopReason {
+    /// Permanent error of the TARSy.
     Broken(String),
-    /// The import isn't ours any more.
+    /// Cancelled, or owned by another process.
     Lost,
-    /// The database is away: the import goes stale, and somebody goes on with it.
+    /// The database is unavailable: the import becomes stale, and a process resumes it.
     Store(StoreError),
 }
 
-impl From<StoreError> for Halt {
+impl From<StoreError> for StopReason {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
 impl Imports {
-    /// Goes on with an import until it ends or `stop`.
     pub(super) async fn go_on(&self, import: ImportRow, owner: Uuid, stop: &CancellationToken) {
         let id = import.import_id;
         tracing::info!(import_id = %id, source = import.source, "importing");
@@ -53,7 +52,7 @@ impl Imports {
             Err(halt) => Some(Err(halt)),
             Ok(tarsy) => tokio::select! {
                 () = stop.cancelled() => None,
-                () = self.beat(id, owner, &tarsy) => Some(Err(Halt::Lost)),
+                () = self.beat(id, owner, &tarsy) => Some(Err(StopReason::Lost)),
                 walked = self.walk(&import, owner, &tarsy) => Some(walked),
             },
         };
@@ -66,16 +65,16 @@ impl Imports {
                 return;
             }
             Some(Ok(())) => ImportEnd::Completed,
-            Some(Err(Halt::Broken(reason))) => ImportEnd::Failed(reason),
-            Some(Err(Halt::Lost)) => {
+            Some(Err(StopReason::Broken(reason))) => ImportEnd::Failed(reason),
+            Some(Err(StopReason::Lost)) => {
                 tracing::info!(import_id = %id, "the import was cancelled or taken over");
                 return;
             }
-            // A statement that fails in this way fails again: taken over, it would be tried for ever.
-            Some(Err(Halt::Store(error @ StoreError::Unexpected { .. }))) => {
+            // This error would repeat, so another owner would retry forever.
+            Some(Err(StopReason::Store(error @ StoreError::Unexpected { .. }))) => {
                 ImportEnd::Failed(error.to_string())
             }
-            Some(Err(Halt::Store(error))) => {
+            Some(Err(StopReason::Store(error))) => {
                 tracing::warn!(import_id = %id, %error, "an import stopped; it goes on when the database is back");
                 return;
             }
@@ -94,13 +93,13 @@ impl Imports {
         }
     }
 
-    fn tarsy_of(&self, import: &ImportRow) -> Result<Tarsy, Halt> {
+    fn tarsy_of(&self, import: &ImportRow) -> Result<Tarsy, StopReason> {
         let address = Address::parse(&import.source)
-            .map_err(|fault| Halt::Broken(format!("the source {fault}")))?;
+            .map_err(|fault| StopReason::Broken(format!("the source {fault}")))?;
         Ok(self.options.tarsy(address, import.requests_per_second))
     }
 
-    /// Says that this process lives, until the import isn't its own any more; a pace that was changed holds from then on.
+    /// Sends heartbeats until the import is owned by another process. Applies a changed rate.
     async fn beat(&self, id: Uuid, owner: Uuid, tarsy: &Tarsy) {
         loop {
             tokio::time::sleep(self.options.stale_after / 3).await;
@@ -114,7 +113,7 @@ impl Imports {
         }
     }
 
-    async fn walk(&self, import: &ImportRow, owner: Uuid, tarsy: &Tarsy) -> Result<(), Halt> {
+    async fn walk(&self, import: &ImportRow, owner: Uuid, tarsy: &Tarsy) -> Result<(), StopReason> {
         let run = Run {
             imports: self,
             import,
@@ -124,7 +123,7 @@ impl Imports {
         };
         let mut place = import.place;
         let mut noted = import.expected.is_some();
-        // Bounds the pages that are read without progress, also of a list that keeps changing.
+        // Limits pages without progress, in case the list keeps changing.
         let mut still = 0;
         loop {
             let page = run.list(place).await?;
@@ -143,7 +142,7 @@ impl Imports {
                 still + 1
             };
             if still > MOST_PAGES || next.page > MOST_PAGES {
-                return Err(Halt::Broken(format!(
+                return Err(StopReason::Broken(format!(
                     "the list has more than {MOST_PAGES} pages of one window"
                 )));
             }
@@ -161,7 +160,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn list(&self, place: WalkPlace) -> Result<ListPage, Halt> {
+    async fn list(&self, place: WalkPlace) -> Result<ListPage, StopReason> {
         let window = ListFilter {
             statuses: self.import.statuses.clone(),
             since: self.import.since,
@@ -170,7 +169,7 @@ impl Run<'_> {
         self.tarsy.list(&window, place.page).await.map_err(broken)
     }
 
-    async fn note(&self, expected: Option<u64>) -> Result<(), Halt> {
+    async fn note(&self, expected: Option<u64>) -> Result<(), StopReason> {
         let noted = self
             .imports
             .store
@@ -182,31 +181,31 @@ impl Run<'_> {
                 expected,
             )
             .await?;
-        if noted { Ok(()) } else { Err(Halt::Lost) }
+        if noted { Ok(()) } else { Err(StopReason::Lost) }
     }
 
-    /// Stores what a page lists; the place moves on with its last step. A source may give larger pages than it was asked for.
-    async fn page(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
+    /// Stores the sessions of a page. The cursor advances with the last step. A source may return larger pages than requested.
+    async fn page(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), StopReason> {
         let mut parts = items.chunks(PAGE_SIZE as usize).peekable();
         while let Some(part) = parts.next() {
             self.part(part, on.filter(|_| parts.peek().is_none()))
                 .await?;
         }
         if items.is_empty() {
-            self.store(Gathered::default(), on).await?;
+            self.store(ImportBuffer::default(), on).await?;
         }
         Ok(())
     }
 
-    async fn part(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), Halt> {
+    async fn part(&self, items: &[Listed], on: Option<WalkPlace>) -> Result<(), StopReason> {
         let store = &self.imports.store;
         let names: Vec<String> = items.iter().map(|item| item.id.clone()).collect();
         let mut seen = store.imports().seen(self.import.import_id, &names).await?;
         let ids: Vec<Uuid> = items.iter().filter_map(|item| id_of(&item.id)).collect();
         let stored = store.sessions().stored(&ids).await?;
-        let mut step = Gathered::default();
+        let mut step = ImportBuffer::default();
         let mut wanted = Vec::new();
-        let asked_for = items.iter().filter(|item| self.is_asked_for(item));
+        let asked_for = items.iter().filter(|item| self.is_requested(item));
         for item in asked_for.filter(|item| seen.insert(item.id.clone())) {
             match id_of(&item.id) {
                 None => step
@@ -222,7 +221,7 @@ impl Run<'_> {
         }
         let mut fetched = stream::iter(wanted)
             .map(|(id, listed)| self.fetch(id, listed))
-            .buffer_unordered(SESSIONS_AT_ONCE);
+            .buffer_unordered(MAX_CONCURRENT_SESSIONS);
         let mut flush_at = Instant::now() + STEP_EVERY;
         loop {
             tokio::select! {
@@ -245,9 +244,9 @@ impl Run<'_> {
         self.store(step, on).await
     }
 
-    /// Whether an entry lies in the window and has one of the statuses: one generation lists what began at the window's very
-    /// end, too, and a source may ignore a filter. What the list doesn't say is believed.
-    fn is_asked_for(&self, item: &Listed) -> bool {
+    /// Returns whether an entry is within the window and has a requested status, because one generation includes the end of the window, and
+    /// a source may ignore a filter. Missing fields match.
+    fn is_requested(&self, item: &Listed) -> bool {
         let import = self.import;
         item.began_at
             .is_none_or(|at| at < import.until && import.since.is_none_or(|since| since <= at))
@@ -256,9 +255,9 @@ impl Run<'_> {
             })
     }
 
-    /// One session; `listed` is what its list says that a reviewer said of it. What is wrong with it alone is its failure; what
-    /// is wrong with TARSy ends the run.
-    async fn fetch(&self, id: Uuid, listed: Option<Quality>) -> Result<Fetched, Halt> {
+    /// Fetches a session; `listed` is the rating in the list. An error of the session is recorded as its failure; an error of the TARSy
+    /// ends the run.
+    async fn fetch(&self, id: Uuid, listed: Option<Quality>) -> Result<Fetched, StopReason> {
         let reason = match self.tarsy.session(id).await {
             Ok(TarsySession { input, quality }) => match input.into_record(id, SOURCE) {
                 Ok(record) => return Ok(Fetched::Session(Box::new(record), quality.or(listed))),
@@ -270,7 +269,7 @@ impl Run<'_> {
             Err(TarsyError::Unusable(reason)) => reason,
             Err(error @ TarsyError::Denied(_)) => return Err(broken(error)),
             Err(error @ TarsyError::Unavailable { .. }) => {
-                // Is it this session that TARSy can't give, or is TARSy away?
+                // Checks whether only this session fails or the whole TARSy does.
                 let first = WalkPlace {
                     until: self.import.until,
                     page: 1,
@@ -284,7 +283,11 @@ impl Run<'_> {
         Ok(Fetched::Failed(id.to_string(), shown(&reason)))
     }
 
-    async fn store(&self, gathered: Gathered, place: Option<WalkPlace>) -> Result<(), Halt> {
+    async fn store(
+        &self,
+        gathered: ImportBuffer,
+        place: Option<WalkPlace>,
+    ) -> Result<(), StopReason> {
         if gathered.is_empty() && place.is_none() {
             return Ok(());
         }
@@ -300,19 +303,19 @@ impl Run<'_> {
         };
         match self.imports.store.imports().record(&step).await? {
             Walked::On(_) => Ok(()),
-            Walked::Lost => Err(Halt::Lost),
+            Walked::Lost => Err(StopReason::Lost),
         }
     }
 }
 
-/// Only the form with hyphens: one session, one id.
+/// Accepts only the hyphenated form, so that a session has one id.
 fn id_of(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text)
         .ok()
         .filter(|id| id.to_string() == text)
 }
 
-/// Whether the list shows what is stored: it came from a TARSy, it had ended, and it ended then and so.
+/// Returns whether the list shows the stored version: from a TARSy, ended, with the same end and status.
 fn is_unchanged(listed: &Listed, stored: Option<&StoredSession>) -> bool {
     stored.is_some_and(|stored| {
         stored.source == SOURCE
@@ -322,11 +325,10 @@ fn is_unchanged(listed: &Listed, stored: Option<&StoredSession>) -> bool {
     })
 }
 
-fn broken(error: TarsyError) -> Halt {
-    Halt::Broken(error.to_string())
+fn broken(error: TarsyError) -> StopReason {
+    StopReason::Broken(error.to_string())
 }
 
-/// A text of the source, as far as it is kept.
 fn shown(text: &str) -> String {
     crate::history::ingest::shortened(text)
 }
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_ended_and_is_listed_as_it_is_stored_need_not_be_fetched() {
+    fn unchanged_ended_sessions_are_not_fetched() {
         let listed = Listed {
             id: String::new(),
             status: Some(SessionStatus::Completed),
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_taken_in_one_spelling_only() {
+    fn accepts_only_hyphenated_ids() {
         let id = Uuid::now_v7();
         assert_eq!(id_of(&id.to_string()), Some(id));
         assert_eq!(id_of(&id.simple().to_string()), None);

@@ -1,23 +1,23 @@
-//! How a list that changes while it is read is read whole. Pure: a place and a page give the next place.
+//! Cursor over a list that changes while it is read: a position and a page give the next position.
 //!
-//! Both generations list by the time that a session began, newest first. So the end of the window moves down to the
-//! oldest session of the page, and its first page is read again: what is deleted or added above can't shift what is
-//! still to come. The window's end is exclusive in one generation, and so it keeps a microsecond beyond that session:
-//! some are listed twice, and none is skipped.
+//! Both generations list by start time, newest first. After each page, the end of the window moves down to the oldest
+//! session of the page, and the first page is read again, so that insertions and deletions above don't shift the rest.
+//! Because the end is exclusive in one generation, it is set one microsecond after that session: some sessions are
+//! listed twice, but none is skipped.
 //!
-//! Where that brings no progress (a page of sessions that began in one microsecond, a list in another order, a source
-//! that ignores the window), pages are counted; if the window holds fewer sessions than before, something may have
-//! shifted, and its first page comes again.
+//! If the window can't move (a page of sessions with the same start, another order, an ignored window), pages are
+//! counted instead. If the window then has fewer sessions than before, some may have shifted, so it restarts at its
+//! first page.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::history::tarsy::ListPage;
 use crate::store::WalkPlace;
 
-/// Pages that may be read without the window's end moving down: a list that asks for more has no end.
+/// Maximum pages without moving the window, because such a list may be endless.
 pub(super) const MOST_PAGES: u32 = 100_000;
 
-/// Where to read on; `None`: all was seen.
+/// Returns the next position, or `None` at the end.
 pub(super) fn next(place: WalkPlace, page: &ListPage) -> Option<WalkPlace> {
     let shrunk = match (place.total, page.total_items) {
         (Some(before), Some(now)) => now < before,
@@ -51,12 +51,12 @@ pub(super) fn next(place: WalkPlace, page: &ListPage) -> Option<WalkPlace> {
 }
 
 fn is_last(place: WalkPlace, page: &ListPage) -> bool {
-    // A source that doesn't say may give smaller pages than it was asked for: then the last one is the empty one.
+    // If the number of pages isn't reported, pages may be smaller than requested, so only an empty page is the last.
     page.total_pages
         .is_some_and(|pages| pages <= u64::from(place.page))
 }
 
-/// The time of the page's last session, if the page is in the order that the walk relies on.
+/// Returns the time of the page's last session if the page has the expected order.
 fn oldest(page: &ListPage) -> Option<DateTime<Utc>> {
     let times: Option<Vec<_>> = page.items.iter().map(|item| item.began_at).collect();
     let times = times?;
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn the_window_moves_down_to_the_oldest_of_a_page_and_keeps_it() {
+    fn window_moves_to_oldest_session_of_page() {
         let next = next(place(100, 1, None), &page(&[90, 80], 5));
         assert_eq!(next, Some(place(81, 1, None)));
     }
 
     #[test]
-    fn the_walk_ends_with_the_last_page_or_an_empty_one() {
+    fn ends_at_last_or_empty_page() {
         assert_eq!(next(place(100, 1, None), &page(&[90], 1)), None);
         assert_eq!(next(place(100, 1, None), &page(&[], 0)), None);
         let mut untold = page(&[90, 80], 1);
@@ -121,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_counted_where_the_window_can_not_move() {
-        // A page of one moment: the window that would follow is the one that is there.
+    fn counts_pages_if_window_cannot_move() {
+        // All sessions have the same start, so the window doesn't move.
         let moment = next(place(81, 1, None), &page(&[80, 80], 5));
         assert_eq!(moment, Some(place(81, 2, Some(10))));
-        // Another order, or no times at all.
+        // Another order, or no times.
         let mixed = next(place(100, 1, None), &page(&[80, 90], 5));
         assert_eq!(mixed, Some(place(100, 2, Some(10))));
         let mut timeless = page(&[90, 80], 5);
@@ -134,16 +134,16 @@ mod tests {
             next(place(100, 1, None), &timeless),
             Some(place(100, 2, Some(10)))
         );
-        // Once pages are counted, they are to the end of the window.
+        // Once pages are counted, counting continues to the end of the window.
         let counted = next(place(100, 2, Some(10)), &page(&[70, 60], 5));
         assert_eq!(counted, Some(place(100, 3, Some(10))));
     }
 
     #[test]
-    fn a_counted_window_that_shrinks_is_read_again_from_its_first_page() {
+    fn shrunk_window_restarts_at_first_page() {
         let shrunk = next(place(100, 3, Some(12)), &page(&[70, 60], 5));
         assert_eq!(shrunk, Some(place(100, 1, Some(10))));
-        // Even if it was the last page: what it held may have moved to the one before.
+        // Even for the last page, because its sessions may have moved to the previous one.
         let last = next(place(100, 3, Some(12)), &page(&[], 2));
         assert_eq!(last, Some(place(100, 1, Some(4))));
         let grown = next(place(100, 3, Some(8)), &page(&[70, 60], 5));

@@ -1,10 +1,10 @@
-//! The address of a TARSy: http or https, a host, perhaps a path before `/api`. Never holds credentials.
+//! URL of a TARSy: http or https, a host, and optionally a path before `/api`. No credentials.
 
 use std::fmt;
 
 use crate::outbound::Route;
 
-/// Where a TARSy's API is, without a trailing slash.
+/// Base URL of a TARSy, without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
     base: String,
@@ -12,13 +12,12 @@ pub struct Address {
     route: Route,
 }
 
-/// Why a text is no such address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadAddress(&'static str);
 
 impl Address {
-    /// Reads an address; the same place in two spellings gives the same address.
+    /// Parses a URL. Different spellings of one location give the same address.
     pub fn parse(text: &str) -> Result<Self, BadAddress> {
         let url = reqwest::Url::parse(text.trim()).map_err(|_| {
             BadAddress("is not an address; give one such as https://tarsy.example.com")
@@ -46,17 +45,17 @@ impl Address {
         })
     }
 
-    /// Whether both are at the same scheme, host and port: whether one may see what is meant for the other.
+    /// Returns whether scheme, host and port are equal, so that a secret of one may be sent to the other.
     pub fn same_origin(&self, other: &Self) -> bool {
         self.origin == other.origin
     }
 
-    /// Whether the system's proxy may stand between.
+    /// Returns whether requests may use the system's proxy.
     pub(super) fn route(&self) -> Route {
         self.route
     }
 
-    /// The address of a path that begins with a slash.
+    /// Returns the URL of a path that starts with a slash.
     pub(super) fn join(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_spellings_of_one_place_are_one_address() {
+    fn equivalent_spellings_are_equal() {
         let one = Address::parse("HTTPS://Tarsy.Example.com:443/").unwrap();
         assert_eq!(one, Address::parse("https://tarsy.example.com").unwrap());
         assert_eq!(one.to_string(), "https://tarsy.example.com");
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_an_api_is_refused() {
+    fn rejects_invalid_urls() {
         for text in [
             "",
             "tarsy",

@@ -1,9 +1,8 @@
-//! The newer generation: `/api/v1/sessions`, RFC 3339, the investigation as a timeline of events.
+//! Newer generation: `/api/v1/sessions`, RFC 3339 times, the investigation as a timeline of events.
 //!
-//! Events become messages, stage by stage: their numbers begin anew with each agent, so that numbers alone would mix the
-//! agents. Each message names its agent and its stage. What the TARSy's own judge said is left out, since it would sway
-//! ours. A kind of event that isn't known is kept under its own name. Every field may be missing, and so may the trace:
-//! then the tools are those that were called.
+//! Events become messages, ordered by stage, because their numbers restart with each agent. Each message names its agent and stage. Output
+//! of the TARSy's judge is omitted, because it would bias ours. Unknown kinds of events are kept under their own names. Every field may be
+//! missing, and so may the trace; then the tools are those that were called.
 
 mod chain;
 
@@ -22,11 +21,11 @@ use crate::history::ingest::{SessionInput, THINKING, tool_text};
 use crate::score::session::Message;
 use crate::wire::Quality;
 
-/// A list that only this generation has.
+/// List that only this generation has.
 pub(super) const PROBE: &str = "/api/v1/sessions?page=1&page_size=1";
-/// Lists of tools that are read for one session, one a server.
+/// Maximum tool lists read per session, one per server.
 const TOOL_LISTS: usize = 8;
-/// How deep agents may lie in agents.
+/// Maximum nesting of agents.
 const AGENTS_DEEP: u32 = 8;
 
 #[derive(Deserialize)]
@@ -164,7 +163,7 @@ pub(super) fn list_page(text: &str) -> Result<ListPage, serde_json::Error> {
 }
 
 pub(super) async fn session(http: &Http, id: Uuid) -> Result<TarsySession, TarsyError> {
-    // The timeline comes last: of a session that ends meanwhile it then holds no less than the details say.
+    // The timeline is read last. If the session ends between the requests, the timeline is at least as complete as the details.
     let detail = http.get(&format!("/api/v1/sessions/{id}")).await?;
     let detail: Detail = read(&detail, "the details", id)?;
     about(id, detail.id.as_deref())?;
@@ -181,12 +180,12 @@ pub(super) async fn session(http: &Http, id: Uuid) -> Result<TarsySession, Tarsy
     })
 }
 
-/// What a reviewer said of the session; a word that isn't known is none.
+/// Returns a reviewer's rating of the session; `None` for an unknown value.
 fn quality(word: Option<&Value>) -> Option<Quality> {
     word?.as_str()?.parse().ok()
 }
 
-/// The tools that the trace shows: those that servers listed, and those that were called.
+/// Returns the tools in the trace: listed by servers or called.
 async fn tools(http: &Http, id: Uuid) -> Result<Vec<String>, TarsyError> {
     let text = match http.get(&format!("/api/v1/sessions/{id}/trace")).await {
         Ok(text) => text,
@@ -243,7 +242,7 @@ fn collect(executions: &[TraceExecution], into: &mut Vec<Interaction>, deep: u32
     }
 }
 
-/// Whether an id can stand in a path as it is.
+/// Returns whether an id needs no escaping in a path.
 fn is_plain(id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     (1..=128).contains(&id.len()) && id.chars().all(plain)
@@ -292,7 +291,7 @@ fn input(id: Uuid, detail: Detail, events: Vec<Event>, mut tools: Vec<String>) -
     }
 }
 
-/// A text that holds a JSON object is that object.
+/// Parses a text that contains a JSON object.
 fn alert(alert: Value) -> Value {
     let Value::String(text) = &alert else {
         return alert;
@@ -311,7 +310,7 @@ fn field<'a>(event: &'a Event, name: &str) -> Option<&'a str> {
     event.metadata.as_ref()?.get(name)?.as_str()
 }
 
-/// The message of an event; `None` for one that says nothing, or says the conclusion again.
+/// Returns the message of an event, or `None` if it is empty or repeats the conclusion.
 fn message(event: &Event, final_analysis: Option<&str>) -> Option<Message> {
     let content = event.content.as_deref().unwrap_or_default();
     let called = || {
@@ -351,7 +350,6 @@ fn message(event: &Event, final_analysis: Option<&str>) -> Option<Message> {
     })
 }
 
-/// What was asked of a tool, and what it gave.
 fn tool_call(event: &Event, content: &str) -> String {
     let metadata = event.metadata.as_ref();
     let failed = metadata.is_some_and(|metadata| metadata["is_error"] == true);

@@ -1,5 +1,4 @@
-//! One GET: paced, bounded in size and time, and tried again when its failure may pass. Follows no redirect, so that a
-//! token reaches nobody but the address it is meant for.
+//! GET requests with rate limit, size limit, timeout and retries. Redirects aren't followed, so that the token is sent to its address only.
 
 use std::time::Duration;
 
@@ -13,28 +12,26 @@ use super::pace::Pace;
 use super::{TarsyError, TarsyOptions};
 use crate::outbound::{self, Unread};
 
-/// An answer larger than this is none, bytes: a session's largest conversation is 4 MiB, and JSON escapes may double it.
-const LARGEST_BODY: usize = 32 * 1024 * 1024;
+/// Maximum bytes of a response: a session's largest conversation is 4 MiB, and JSON escapes may double it.
+const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest wait that a server may ask for.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How often in a row it may ask for one: such waits spend no retry.
-const MOST_WAITS: u32 = 10;
+/// Maximum wait that a server may request.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Maximum consecutive waits requested by the server. They don't count as retries.
+const MAX_WAITS: u32 = 10;
 
-/// A way to one TARSy.
 pub(super) struct Http {
     address: Address,
-    /// Why there is none is told at the first request.
+    /// A construction error is reported by the first request.
     client: Result<reqwest::Client, String>,
     options: TarsyOptions,
     pace: Pace,
 }
 
-/// Why one try gave nothing.
+/// Error of one attempt.
 enum Failed {
-    /// Another try may be answered; when the server says, if it does.
+    /// Transient, with the delay requested by the server.
     Passing(String, Option<Duration>),
-    /// No other try will.
     For(TarsyError),
 }
 
@@ -59,7 +56,7 @@ impl Http {
         &self.address
     }
 
-    /// Gets a path. Tried again after 1, 2, 4 s (as the options say), or when the server asks for it.
+    /// Gets a path. Retries after 1, 2, 4 s (configurable), or when the server asks for it.
     pub(super) async fn get(&self, path: &str) -> Result<String, TarsyError> {
         let (mut retries, mut waits) = (0, 0);
         loop {
@@ -70,7 +67,7 @@ impl Http {
                 Err(Failed::Passing(message, asked)) => (message, asked),
             };
             let delay = match asked {
-                Some(asked) if asked <= LONGEST_WAIT && waits < MOST_WAITS => {
+                Some(asked) if asked <= MAX_WAIT && waits < MAX_WAITS => {
                     waits += 1;
                     asked
                 }
@@ -110,7 +107,7 @@ impl Http {
             })?;
             let status = response.status();
             if status.is_success() {
-                return self.read_whole(response).await;
+                return self.read_body(response).await;
             }
             Err(self.refused(status, response.headers()))
         };
@@ -121,8 +118,8 @@ impl Http {
         })
     }
 
-    async fn read_whole(&self, response: reqwest::Response) -> Result<String, Failed> {
-        let body = match outbound::read_whole(response, LARGEST_BODY).await {
+    async fn read_body(&self, response: reqwest::Response) -> Result<String, Failed> {
+        let body = match outbound::read_whole(response, MAX_BODY_BYTES).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => {
                 let said = format!("broke off its answer: {}", outbound::innermost(&error));

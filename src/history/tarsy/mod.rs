@@ -1,8 +1,7 @@
-//! A TARSy, read over its HTTP API: which generation it is, its list of sessions, and one session whole.
+//! Client of a TARSy's HTTP API: detects the generation, lists sessions, reads one session.
 //!
-//! Two generations exist, and [`Tarsy`] tells them apart by which of two lists answers. Only GET is ever sent. What a
-//! session says is taken as it is: fields that aren't known are ignored, and kinds of event that aren't known are
-//! kept as text. Nothing here is stored or scored.
+//! [`Tarsy`] distinguishes the two generations by which of two lists answers. Only GET requests are sent. Unknown fields are ignored, and
+//! unknown kinds of events are kept as text.
 
 mod address;
 mod go;
@@ -26,15 +25,14 @@ use crate::history::ingest::{SessionInput, shortened};
 use crate::job::text_enum;
 use crate::wire::{Quality, SessionStatus};
 
-/// Sessions of one page of the list; both generations give at most this many.
+/// Sessions per page of the list; the maximum of both generations.
 pub const PAGE_SIZE: u32 = 100;
-/// What sessions of a TARSy are stored with as their source.
 pub const SOURCE: &str = "tarsy";
-/// How long the generation is believed: a TARSy may be replaced by the next generation at the same address.
+/// Lifetime of the detected generation, because a TARSy may be replaced by the next generation at the same address.
 const BELIEVED: Duration = Duration::from_secs(600);
 
 text_enum! {
-    /// Which of the two APIs a TARSy has.
+    /// API generation of a TARSy.
     pub enum Generation {
         /// `/api/v1/history/sessions`, times in microseconds.
         Python = "python",
@@ -43,95 +41,84 @@ text_enum! {
     }
 }
 
-/// How a TARSy is asked.
 #[derive(Debug, Clone)]
 pub struct TarsyOptions {
-    /// A bearer token.
     pub token: Option<SecretString>,
-    /// HTTP requests a second, each one counted; 0: as fast as it goes.
+    /// Retries included; 0: no limit.
     pub requests_per_second: f64,
-    /// How long one request may take.
     pub timeout: Duration,
-    /// Retries after a request that failed for a passing reason.
+    /// Retries after transient errors.
     pub max_retries: u32,
-    /// The delay before the first retry; each further one doubles.
+    /// Delay before the first retry; each further one doubles.
     pub first_delay: Duration,
 }
 
-/// Why a TARSy gave nothing, by what the caller does next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TarsyError {
-    /// It can't be reached, or doesn't answer well: try again later.
+    /// Unreachable or failing: retry later.
     #[error("{message}")]
     Unavailable {
-        /// What happened.
         message: String,
-        /// When it asked to be tried again.
+        /// Delay requested by the server.
         retry_after: Option<Duration>,
     },
-    /// It refuses our token, or the lack of one: nothing will work until somebody changes that.
+    /// The token is rejected or missing. Requests fail until an operator changes it.
     #[error("{0}")]
     Denied(String),
-    /// It has no such thing.
     #[error("{0}")]
     Missing(String),
-    /// What answers is no TARSy of either generation, or not with what was asked for.
+    /// The server isn't a TARSy of either generation, or the response is malformed.
     #[error("{0}")]
     Unusable(String),
 }
 
-/// Which sessions are listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListFilter {
-    /// The statuses; empty: all.
+    /// Empty: all.
     pub statuses: Vec<SessionStatus>,
-    /// The beginning, inclusive.
+    /// Inclusive.
     pub since: Option<DateTime<Utc>>,
-    /// The end. One generation takes it as exclusive, the other as inclusive.
+    /// Exclusive in one generation, inclusive in the other.
     pub until: DateTime<Utc>,
 }
 
-/// One session of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its id, as the TARSy spells it.
+    /// As spelled by the TARSy.
     pub id: String,
-    /// Where it stands, if the word is known.
+    /// `None`: unknown status.
     pub status: Option<SessionStatus>,
-    /// When it began: what the list is filtered by.
+    /// Start time, by which the list is filtered.
     pub began_at: Option<DateTime<Utc>>,
-    /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
-    /// What a reviewer said of it; the newer generation alone asks reviewers.
+    /// Reviewer's rating; only in the newer generation.
     pub quality: Option<Quality>,
 }
 
-/// One session, as it would be put.
+/// Session in the form of a PUT.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TarsySession {
     pub input: SessionInput,
-    /// What a reviewer said of it.
     pub quality: Option<Quality>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
-    /// The sessions, in the TARSy's order.
+    /// In the TARSy's order.
     pub items: Vec<Listed>,
-    /// How many pages the window has, if it says.
+    /// Pages of the window, if reported.
     pub total_pages: Option<u64>,
-    /// How many sessions the window has, if it says.
+    /// Sessions of the window, if reported.
     pub total_items: Option<u64>,
 }
 
-/// A TARSy at an address.
 pub struct Tarsy {
     http: Http,
     generation: Mutex<Option<(Generation, Instant)>>,
 }
 
 impl Tarsy {
-    /// Prepares to ask the TARSy at `address`. Doesn't connect yet.
+    /// Prepares a client without connecting.
     pub fn new(address: Address, options: TarsyOptions) -> Self {
         Self {
             http: Http::new(address, options),
@@ -143,10 +130,8 @@ impl Tarsy {
         self.http.address()
     }
 
-    /// Which generation answers there. The answer is believed for ten minutes; of many that ask at once, one finds out.
-    ///
-    /// # Errors
-    /// `Unusable` when neither does; `Denied` and `Unavailable` as they are.
+    /// Returns the generation, cached for ten minutes. Concurrent callers share one detection. Errors: `Unusable` if neither list answers;
+    /// `Denied`; `Unavailable`.
     pub async fn generation(&self) -> Result<Generation, TarsyError> {
         let mut known = self.generation.lock().await;
         if let Some((generation, at)) = *known
@@ -159,12 +144,12 @@ impl Tarsy {
         Ok(generation)
     }
 
-    /// From now on so many requests a second; 0: as fast as it goes.
+    /// Sets the rate in requests a second; 0: no limit.
     pub fn set_pace(&self, requests_per_second: f64) {
         self.http.set_pace(requests_per_second);
     }
 
-    /// One page of the sessions in a window, from page 1.
+    /// Returns one page of the sessions in a window; pages start at 1.
     pub async fn list(&self, window: &ListFilter, page: u32) -> Result<ListPage, TarsyError> {
         let page = match self.generation().await? {
             Generation::Python => {
@@ -180,10 +165,7 @@ impl Tarsy {
         })
     }
 
-    /// One session, whole, as it would be put.
-    ///
-    /// # Errors
-    /// `Missing` when there is no such session; `Unusable` when its answer can't be read.
+    /// Returns one session in the form of a PUT. Errors: `Missing` if it doesn't exist; `Unusable` if the response is malformed.
     pub async fn session(&self, id: Uuid) -> Result<TarsySession, TarsyError> {
         match self.generation().await? {
             Generation::Python => python::session(&self.http, id).await,
@@ -191,8 +173,7 @@ impl Tarsy {
         }
     }
 
-    /// The list that answers as a list of sessions tells the generation. A page of a web application is no list, whatever
-    /// its status.
+    /// Detects the generation by the list that answers with sessions. A page of a web application doesn't count, whatever its status.
     async fn detect(&self) -> Result<Generation, TarsyError> {
         let attempts = [
             (Generation::Python, python::PROBE),
@@ -222,7 +203,6 @@ fn is_list(text: &str) -> bool {
         .is_ok_and(|value| value["sessions"].is_array() && value["pagination"].is_object())
 }
 
-/// What both generations say about the pages of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pagination {
@@ -230,12 +210,10 @@ struct Pagination {
     total_items: Option<u64>,
 }
 
-/// Reads a status; a word that isn't known is none.
 fn status_of(word: Option<&str>) -> Option<SessionStatus> {
     word.and_then(|word| word.parse().ok())
 }
 
-/// Text as it is, anything else as JSON.
 fn as_text(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -246,7 +224,6 @@ fn as_text(value: Value) -> String {
     }
 }
 
-/// Adds a tool, unless it is there.
 fn add_tool(tools: &mut Vec<String>, server: Option<&str>, tool: Option<&str>) {
     let named = |name: Option<&str>| {
         name.map(str::trim)
@@ -260,7 +237,7 @@ fn add_tool(tools: &mut Vec<String>, server: Option<&str>, tool: Option<&str>) {
     }
 }
 
-/// `server.tool`, or the tool alone. Without a tool there is no name.
+/// Returns `server.tool` or only the tool; `None` without a tool.
 fn tool_name(server: Option<String>, tool: Option<String>) -> Option<String> {
     let tool = tool?;
     match server {
@@ -271,12 +248,12 @@ fn tool_name(server: Option<String>, tool: Option<String>) -> Option<String> {
     }
 }
 
-/// The name of an entry of a list of available tools: a text, or an object with a `name`.
+/// Returns the name of an available tool: a text, or an object with a `name`.
 fn available_tool(entry: &Value) -> Option<&str> {
     entry.as_str().or_else(|| entry["name"].as_str())
 }
 
-/// Refuses an answer that says it is about another session; one that doesn't say is believed.
+/// Rejects a response about another session. A response without an id is accepted.
 fn about(id: Uuid, said: Option<&str>) -> Result<(), TarsyError> {
     match said {
         Some(other) if other.parse() != Ok(id) => Err(TarsyError::Unusable(format!(
@@ -287,7 +264,7 @@ fn about(id: Uuid, said: Option<&str>) -> Result<(), TarsyError> {
     }
 }
 
-/// Reads one answer of a session; the fault names the part.
+/// Parses a response about a session. The error names the part.
 fn read<'a, T: Deserialize<'a>>(text: &'a str, what: &str, id: Uuid) -> Result<T, TarsyError> {
     serde_json::from_str(text)
         .map_err(|fault| TarsyError::Unusable(format!("{what} of session {id}: {fault}")))

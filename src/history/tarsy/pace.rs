@@ -1,21 +1,20 @@
-//! So many requests a second, however many ask at once. Never counts what was answered: only what is sent.
+//! Rate limiter: requests a second over all concurrent callers. Counts requests, not responses.
 
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// The slowest pace waits as long between two requests.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// Maximum interval of two requests.
+const MAX_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Hands out moments to send at.
 pub(super) struct Pace {
     interval: watch::Sender<Duration>,
     last: Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    /// `per_second` requests a second, evenly; 0: at once.
+    /// Allows `per_second` requests a second, evenly spaced; 0: no limit.
     pub(super) fn new(per_second: f64) -> Self {
         Self {
             interval: watch::Sender::new(interval(per_second)),
@@ -23,15 +22,14 @@ impl Pace {
         }
     }
 
-    /// Changes the pace, for those that wait too.
+    /// Changes the rate, also for waiting callers.
     pub(super) fn set(&self, per_second: f64) {
         self.interval.send_replace(interval(per_second));
     }
 
-    /// Waits for the next free moment.
     pub(super) async fn turn(&self) {
         let mut interval = self.interval.subscribe();
-        // The moment is taken only when it has come: who gives up waiting takes none from the others.
+        // A slot is taken only when it is due, so that cancelled waits cost the others nothing.
         let mut last = self.last.lock().await;
         while let Some(at) = *last {
             let each = *interval.borrow_and_update();
@@ -40,7 +38,7 @@ impl Pace {
             }
             tokio::select! {
                 () = sleep_until(at + each) => break,
-                // The sender lives as long as this.
+                // `self` owns the sender, so the channel isn't closed.
                 _ = interval.changed() => {}
             }
         }
@@ -51,7 +49,7 @@ impl Pace {
 fn interval(per_second: f64) -> Duration {
     if per_second > 0.0 {
         let exact = Duration::try_from_secs_f64(per_second.recip());
-        exact.unwrap_or(LONGEST).min(LONGEST)
+        exact.unwrap_or(MAX_INTERVAL).min(MAX_INTERVAL)
     } else {
         Duration::ZERO
     }
@@ -62,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn requests_are_spread_over_the_seconds_whoever_sends_them() {
+    async fn requests_are_evenly_spaced_across_callers() {
         let pace = Pace::new(2.0);
         let begun = Instant::now();
         let five = std::iter::repeat_with(|| pace.turn()).take(5);
@@ -71,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_waiting_takes_no_turn() {
+    async fn cancelled_wait_takes_no_slot() {
         let pace = Pace::new(1.0);
         let begun = Instant::now();
         pace.turn().await;
@@ -82,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_rate_means_no_waiting() {
+    async fn zero_rate_does_not_wait() {
         let pace = Pace::new(0.0);
         let begun = Instant::now();
         for _ in 0..1_000 {
@@ -91,7 +89,7 @@ mod tests {
         assert_eq!(begun.elapsed(), Duration::ZERO);
     }
     #[tokio::test(start_paused = true)]
-    async fn another_pace_holds_at_once_for_those_that_wait_too() {
+    async fn rate_change_applies_to_waiting_callers() {
         let pace = Pace::new(0.01);
         let begun = Instant::now();
         pace.turn().await;
@@ -109,11 +107,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pace_that_hardly_moves_is_slow_and_not_the_fastest() {
+    async fn tiny_rate_is_slow_not_unlimited() {
         let pace = Pace::new(1e-300);
         let begun = Instant::now();
         pace.turn().await;
         pace.turn().await;
-        assert_eq!(begun.elapsed(), LONGEST);
+        assert_eq!(begun.elapsed(), MAX_INTERVAL);
     }
 }

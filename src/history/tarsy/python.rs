@@ -1,6 +1,6 @@
-//! The older generation: `/api/v1/history`, times in microseconds, the conversation as its model saw it.
+//! Older generation: `/api/v1/history`, times in microseconds, the conversation as seen by its model.
 //!
-//! An unfinished session is answered with nulls where there is nothing yet. Every field may be missing.
+//! An unfinished session has nulls, and every field may be missing.
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -15,9 +15,9 @@ use super::{
 use crate::history::ingest::SessionInput;
 use crate::score::session::Message;
 
-/// A list that only this generation has.
+/// List that only this generation has.
 pub(super) const PROBE: &str = "/api/v1/history/sessions?page=1&page_size=1";
-/// How deep stages may lie in stages.
+/// Maximum nesting of stages.
 const STAGES_DEEP: u32 = 8;
 
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ struct WireMessage {
 }
 
 pub(super) fn list_path(window: &ListFilter, page: u32) -> String {
-    // Its end is inclusive, and it must lie behind the beginning: one microsecond more does no harm.
+    // The end is inclusive and must be after the start, so one microsecond is added.
     let mut path = format!(
         "/api/v1/history/sessions?page={page}&page_size={PAGE_SIZE}&end_date_us={}",
         window.until.timestamp_micros()
@@ -149,7 +149,7 @@ pub(super) async fn session(http: &Http, id: Uuid) -> Result<TarsySession, Tarsy
 fn input(id: Uuid, detail: Detail, analysis: FinalAnalysis) -> SessionInput {
     let mut tools = Vec::new();
     collect_tools(&detail.stages.unwrap_or_default(), &mut tools, STAGES_DEEP);
-    // The final analysis is asked for last: what it says of the status is newer.
+    // The final analysis is requested last, so its status is newer.
     let status = analysis.status.or(detail.status);
     let ended = status_of(status.as_deref()).is_some_and(crate::wire::SessionStatus::is_terminal);
     let given = |alert: Option<Value>| alert.filter(|alert| !alert.is_null());
@@ -161,7 +161,7 @@ fn input(id: Uuid, detail: Detail, analysis: FinalAnalysis) -> SessionInput {
         alert_type: detail.alert_type,
         agent: detail.agent_type,
         author: detail.author,
-        // Of a session that goes on it may not be there yet.
+        // An unfinished session may have no alert yet.
         alert_data: alert_data.or_else(|| (!ended).then(|| Value::Object(Default::default()))),
         conversation: [analysis.llm_conversation, analysis.chat_conversation]
             .into_iter()
@@ -194,7 +194,7 @@ fn message(message: WireMessage) -> Message {
     }
 }
 
-/// What was at hand, as far as the stages tell: the tools that servers listed, and those that were called.
+/// Collects the tools named in stages: listed by servers or called.
 fn collect_tools(stages: &[Stage], tools: &mut Vec<String>, deep: u32) {
     for stage in stages {
         for communication in stage.mcp_communications.iter().flatten() {

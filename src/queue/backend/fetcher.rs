@@ -1,7 +1,6 @@
-//! The task that fetches: as many ids as there are free slots and their lanes have room for, admitted in one batch, and handed
-//! to the handlers.
+//! Fetcher task: claims ids for free slots in lanes with room, admits them in one batch and sends them to the handlers.
 //!
-//! It never ends before the shutdown and never gives up: whatever fails is logged, and tried again within 2 s.
+//! It runs until the shutdown. Errors are logged and retried within 2 s.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +20,14 @@ use super::source::Unstarted;
 use super::{Admission, Admit, OpenLane};
 use crate::job::{JobId, Lane};
 
-/// The poll that holds when no wake-up arrives, and the pace of looks into an empty lane `suspect` and, while the queue is
-/// away, into a store in which nothing is due.
+/// Poll interval without wake-ups. Also the interval of claims from an empty lane `suspect` and, during an outage of the queue, from a
+/// store without due jobs.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a queue that was away may take to say that it is back.
+/// Timeout of the ping that detects the end of an outage.
 const PROBE: Duration = Duration::from_millis(250);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How often the log repeats that the queue is away.
+/// Interval at which the log repeats that the queue is unavailable.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
 pub(super) struct Fetcher<A: Admit> {
@@ -42,14 +41,13 @@ pub(super) struct Fetcher<A: Admit> {
     pub(super) stop: CancellationToken,
 }
 
-/// What the fetcher remembers between its rounds.
-struct Memory {
-    /// Before then the lane `suspect`, which was empty, isn't claimed from.
+/// State kept between rounds.
+struct FetchState {
+    /// Next claim from the lane `suspect` after it was empty.
     next_suspect: Instant,
-    /// Counts rounds, so that each claim goes first in its turn.
+    /// Number of rounds, used to rotate the claim that goes first.
     turn: usize,
     refusals: Pause,
-    /// Set while the queue is away.
     outage: Option<Outage>,
 }
 
@@ -60,11 +58,11 @@ struct Outage {
     next_look: Instant,
 }
 
-/// What to wait for before the next round.
+/// Event to wait for before the next round.
 enum Wait {
     No,
     Slot,
-    /// Ids, for so long; and slots too if the claim was held back by the slots kept for interactive work, or by a lane's room.
+    /// Ids, up to this timeout. Also a freed slot, if the claim was limited by reserved slots or by the capacity of a lane.
     Ids {
         or_slot: bool,
         at_most: Duration,
@@ -73,9 +71,9 @@ enum Wait {
 }
 
 impl<A: Admit> Fetcher<A> {
-    /// Fetches until the shutdown, then gives back what no handler has started.
+    /// Fetches until the shutdown, then releases what no handler has started.
     pub(super) async fn run(self) {
-        let mut memory = Memory {
+        let mut memory = FetchState {
             next_suspect: Instant::now(),
             turn: 0,
             refusals: Pause::new(),
@@ -88,13 +86,13 @@ impl<A: Admit> Fetcher<A> {
         self.give_back().await;
     }
 
-    async fn round(&self, memory: &mut Memory) -> Wait {
+    async fn round(&self, memory: &mut FetchState) -> Wait {
         let free = self.slots.free();
         if free.all == 0 {
             return Wait::Slot;
         }
         let mut lanes = self.admit.lanes().await;
-        // Where no lane at all is open the queue is paused, for suspects too.
+        // If no lane is open, the queue is paused, for suspects too.
         let all_closed = lanes.is_empty();
         if !all_closed && Instant::now() >= memory.next_suspect {
             lanes.push(OpenLane::of_suspects());
@@ -110,9 +108,9 @@ impl<A: Admit> Fetcher<A> {
         }
         if memory.outage.is_some() {
             match self.probe().await {
-                Ok(()) => back(memory),
+                Ok(()) => leave_outage(memory),
                 Err(error) => {
-                    self.away(&error, memory);
+                    self.enter_outage(&error, memory);
                     return Wait::No;
                 }
             }
@@ -123,17 +121,17 @@ impl<A: Admit> Fetcher<A> {
         self.fetch(shares, free, memory).await
     }
 
-    /// Makes a round's claim, and starts what came of it.
-    async fn fetch(&self, shares: Shares, free: Free, memory: &mut Memory) -> Wait {
-        let (mut left, mut look_in, mut full) = (free, shares.look_in, shares.full);
+    /// Claims for one round and starts the claimed jobs.
+    async fn fetch(&self, shares: Shares, free: Free, memory: &mut FetchState) -> Wait {
+        let (mut left, mut poll_after, mut full) = (free, shares.poll_after, shares.full);
         let ids = match self.queue.claim(self.owner, &shares.claim(free)).await {
             Ok(ids) => {
-                back(memory);
+                leave_outage(memory);
                 left.take(&ids);
                 ids
             }
             Err(error) => {
-                self.away(&error, memory);
+                self.enter_outage(&error, memory);
                 Vec::new()
             }
         };
@@ -142,29 +140,29 @@ impl<A: Admit> Fetcher<A> {
             if share.is_of_suspects() && claimed == 0 && left.all > 0 {
                 memory.next_suspect = Instant::now() + POLL;
             }
-            look_in = sooner(look_in, share.look_in(claimed));
+            poll_after = sooner(poll_after, share.poll_after(claimed));
             full |= share.is_full(claimed);
         }
         let claimed = ids.len();
         let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
         match self.start(leases).await {
             Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
-            Admitted::These(admitted) => {
+            Admitted::Count(admitted) => {
                 memory.refusals.reset();
-                // Some ids couldn't run: it claims again at once. They have left the queue, so this comes to an end.
+                // Some ids could not start and have left the queue, so it claims again at once. Each such round shortens the queue.
                 if memory.outage.is_some() || left.all == 0 || admitted < claimed {
                     Wait::No
                 } else {
                     Wait::Ids {
                         or_slot: full || (free.bulk < free.all && left.bulk == 0),
-                        at_most: look_in.unwrap_or(POLL).min(POLL),
+                        at_most: poll_after.unwrap_or(POLL).min(POLL),
                     }
                 }
             }
         }
     }
 
-    /// Asks a queue that was away for a word. Nothing is taken from the store meanwhile, so it has little time.
+    /// Pings a queue in outage. The timeout is short because no jobs are claimed from the store meanwhile.
     async fn probe(&self) -> Result<(), QueueError> {
         let asked = tokio::time::timeout(PROBE, self.queue.ping()).await;
         asked.unwrap_or_else(|_| {
@@ -175,11 +173,11 @@ impl<A: Admit> Fetcher<A> {
         })
     }
 
-    /// Admits what was claimed, and hands on what was admitted. What is early comes again when it is due; the rest leaves
-    /// the queue. All of it goes back into the queue if the store can't be asked.
+    /// Admits claimed ids and sends the admitted jobs to the handlers. Early ids are delayed until they are due, others leave the queue. If
+    /// the store is unavailable, all ids return to the queue.
     async fn start(&self, leases: Vec<Lease>) -> Admitted {
         if leases.is_empty() {
-            return Admitted::These(0);
+            return Admitted::Count(0);
         }
         let ids: Vec<Claimed> = leases.iter().map(|lease| lease.claimed().clone()).collect();
         let Admission { started, early } = match self.admit.admit(ids).await {
@@ -216,7 +214,7 @@ impl<A: Admit> Fetcher<A> {
         for lease in by_id.into_values() {
             lease.ack();
         }
-        Admitted::These(count)
+        Admitted::Count(count)
     }
 
     async fn deliver(&self, claimed: Claimed, item: A::Item, lease: Lease) {
@@ -226,7 +224,7 @@ impl<A: Admit> Fetcher<A> {
             item,
             guard: DeliveryGuard::new(slot, lease, job),
         };
-        // The channel has a place for every slot, so a full one means that nobody takes from it any more.
+        // The channel has a place for each slot, so a full channel means that the handlers have stopped.
         if let Err(unsent) = self.handlers.try_send(delivery) {
             let delivery = match unsent {
                 mpsc::error::TrySendError::Full(delivery)
@@ -236,7 +234,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// The row became suspect while its id lay in its old lane.
+    /// Moves an id to the lane `suspect` if its row became suspect after the push.
     async fn redirect(&self, claimed: Claimed, item: A::Item, lease: Lease) {
         let push = Push {
             id: claimed.id,
@@ -248,7 +246,7 @@ impl<A: Admit> Fetcher<A> {
         lease.later(push, DateTime::UNIX_EPOCH);
     }
 
-    fn away(&self, error: &QueueError, memory: &mut Memory) {
+    fn enter_outage(&self, error: &QueueError, memory: &mut FetchState) {
         let now = Instant::now();
         let outage = memory.outage.get_or_insert_with(|| Outage {
             pause: Pause::new(),
@@ -267,7 +265,7 @@ impl<A: Admit> Fetcher<A> {
         let now = Instant::now();
         if now >= outage.next_look {
             let due = self.admit.due_without_queue(claim).await;
-            // Where there is work there may be more, and slots become free.
+            // If work was found, there may be more soon.
             let pause = if due.is_empty() { POLL } else { FIRST_PAUSE };
             outage.next_look = now + pause;
             for (claimed, item) in due {
@@ -285,7 +283,7 @@ impl<A: Admit> Fetcher<A> {
                 match wait {
                     Wait::No => {}
                     Wait::Slot => {
-                        // Elapsed or freed: the next round looks either way.
+                        // The next round starts after a timeout as well.
                         drop(tokio::time::timeout(POLL, self.slots.changed.notified()).await);
                     }
                     Wait::Ids { or_slot: false, at_most } => {
@@ -301,7 +299,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Takes back what no handler has started: the rows first, so that the ids can be claimed when they are ready again.
+    /// Releases jobs that no handler has started. The rows go first, so that the ids can be claimed as soon as they are ready.
     async fn give_back(&self) {
         let mut unstarted = Vec::new();
         {
@@ -328,19 +326,18 @@ impl<A: Admit> Fetcher<A> {
     }
 }
 
-fn back(memory: &mut Memory) {
+fn leave_outage(memory: &mut FetchState) {
     if memory.outage.take().is_some() {
         tracing::info!("the queue answers again");
     }
 }
 
 enum Admitted {
-    /// So many.
-    These(usize),
+    Count(usize),
     Refused,
 }
 
-/// Doubling pauses from 0.1 s to 2 s.
+/// Pause that doubles from 0.1 s to 2 s.
 struct Pause(Duration);
 
 impl Pause {

@@ -1,7 +1,7 @@
-//! Leases in hand: each ends exactly once, and until then one task keeps it alive.
+//! Active leases. Each ends exactly once, and a keeper task renews it until then.
 //!
-//! Ending a lease never waits and never fails: what became of it is noted, and the keeper tells the queue, many at a
-//! time. While the queue is away that is forgotten: the lease expires, and the row in the store is the truth.
+//! Ending a lease doesn't wait and can't fail: the keeper sends ends to the queue in groups. During an outage of the
+//! queue, ends are dropped and the leases expire. The store then still has the correct state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,73 +15,67 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::{Claimed, Push, Queue, QueueError};
-use super::slots::{JobInHand, Slot};
+use super::slots::{ActiveJobGuard, Slot};
 use crate::job::JobId;
 
-/// Ends that wait for the queue beyond this count are dropped: their leases expire.
-const MOST_ENDS: usize = 10_000;
+/// Maximum ends that wait for the queue. Further ends are dropped, and their leases expire.
+const MAX_ENDS: usize = 10_000;
 const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
-/// What a handler gets: the id, what the worker made of it, and the guard of its slot and lease.
 pub struct Delivery<Item> {
-    /// The id, its lane and set.
     pub claimed: Claimed,
-    /// What [`super::Admit`] made of it.
     pub item: Item,
-    /// Frees the slot and ends the lease.
     pub guard: DeliveryGuard,
 }
 
-/// A job's slot and lease. Dropped as it is, the slot is free and the id is released: ready again, in front.
+/// Slot and lease of a job. Dropping it frees the slot and releases the id: ready again, in front.
 pub struct DeliveryGuard {
     slot: Slot,
     lease: Lease,
 }
 
 impl DeliveryGuard {
-    pub(super) fn new(slot: Slot, mut lease: Lease, job: Arc<JobInHand>) -> Self {
+    pub(super) fn new(slot: Slot, mut lease: Lease, job: Arc<ActiveJobGuard>) -> Self {
         lease.job = Some(job);
         Self { slot, lease }
     }
 
-    /// Parts slot and lease: the slot may be freed while the lease is kept until the result is committed.
+    /// Splits the guard into slot and lease, so that the slot can be freed before the lease ends with the commit.
     pub fn split(self) -> (Slot, Lease) {
         (self.slot, self.lease)
     }
 
-    /// Frees the slot; the id leaves the queue.
+    /// Frees the slot and removes the id from the queue.
     pub fn ack(self) {
         self.lease.ack();
     }
 
-    /// Frees the slot; the id is delayed until `when`.
+    /// Frees the slot and delays the id until `when`.
     pub fn later(self, push: Push, when: DateTime<Utc>) {
         self.lease.later(push, when);
     }
 
-    /// Frees the slot; the id is ready again, in front.
+    /// Frees the slot and makes the id ready again, in front.
     pub fn release(self) {
         self.lease.release();
     }
 }
 
-/// A lease on one id, ended by one of `ack`, `later` and `release`, or, if it is dropped, by `release`.
+/// Lease on one id, ended by `ack`, `later` or `release`. Dropping it releases the id.
 pub struct Lease {
     claimed: Claimed,
     kind: LeaseKind,
     ended: bool,
     leases: Arc<Leases>,
     /// Set once the job is delivered.
-    job: Option<Arc<JobInHand>>,
+    job: Option<Arc<ActiveJobGuard>>,
 }
 
 impl Lease {
-    /// The id, its lane and set.
     pub fn claimed(&self) -> &Claimed {
         &self.claimed
     }
 
-    /// The id leaves the queue.
     pub fn ack(mut self) {
         self.end(|id, kind| match kind {
             LeaseKind::Leased => Some(End::Ack(id)),
@@ -89,7 +83,7 @@ impl Lease {
         });
     }
 
-    /// The id is delayed until `when`, then ready in the lane and set given.
+    /// Delays the id until `when`; then it is ready in the given lane and set.
     pub fn later(mut self, push: Push, when: DateTime<Utc>) {
         self.end(|_, kind| match kind {
             LeaseKind::Leased => Some(End::Later(push, when)),
@@ -100,7 +94,6 @@ impl Lease {
         });
     }
 
-    /// The id is ready again, in front.
     pub fn release(self) {
         drop(self);
     }
@@ -132,7 +125,7 @@ impl Drop for Lease {
     }
 }
 
-/// Whether the queue knows of the lease: work that came from the store while the queue was away has none.
+/// Whether the queue knows the lease. Jobs claimed from the store during an outage have none.
 #[derive(Clone, Copy)]
 enum LeaseKind {
     Leased,
@@ -146,16 +139,16 @@ enum End {
     Push(Push),
 }
 
-/// The leases of one worker, and the task that keeps them.
+/// Leases of one worker, and the loop that renews them.
 pub(super) struct Leases {
     queue: Arc<dyn Queue>,
     owner: Uuid,
-    book: Mutex<Book>,
+    book: Mutex<LeaseTable>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Book {
+struct LeaseTable {
     held: HashSet<JobId>,
     ends: Vec<End>,
     live: usize,
@@ -171,18 +164,17 @@ impl Leases {
         }
     }
 
-    /// Keeps an id that a claim handed out.
     pub(super) fn claimed(self: &Arc<Self>, claimed: Claimed) -> Lease {
         self.book().held.insert(claimed.id);
         self.lease(claimed, LeaseKind::Leased)
     }
 
-    /// Stands for a lease on work that the queue knows nothing of.
+    /// Returns a placeholder lease for a job that was claimed from the store.
     pub(super) fn unleased(self: &Arc<Self>, claimed: Claimed) -> Lease {
         self.lease(claimed, LeaseKind::Unleased)
     }
 
-    /// Tells the queue of ended leases and renews the others, every third of a lease; ends when `closing` is set and no
+    /// Sends ended leases to the queue and renews the others every third of a lease. Ends when `closing` is set and no
     /// lease is left.
     pub(super) async fn keep(&self, closing: CancellationToken) {
         let mut renewals = tokio::time::interval((self.queue.lease() / 3).max(SHORTEST_RENEWAL));
@@ -222,7 +214,7 @@ impl Leases {
         book.live -= 1;
         book.held.remove(&id);
         if let Some(end) = end
-            && book.ends.len() < MOST_ENDS
+            && book.ends.len() < MAX_ENDS
         {
             book.ends.push(end);
         }
@@ -264,7 +256,7 @@ impl Leases {
             Ok(lost) => {
                 let mut book = self.book();
                 for id in lost {
-                    // The fence in the store decides whose result counts.
+                    // The job continues; the fence in the store decides whose result counts.
                     if book.held.remove(&id) {
                         metrics::counter!("gavel_leases_lost_total").increment(1);
                         tracing::warn!(job_id = %id, "lease lost, the job goes on");
@@ -280,7 +272,7 @@ impl Leases {
         book.live == 0 && book.ends.is_empty()
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, LeaseTable> {
         self.book.lock()
     }
 }

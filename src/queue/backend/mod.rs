@@ -1,4 +1,4 @@
-//! Runs handlers on what a queue delivers: apalis' `Backend` over any [`Queue`].
+//! Runs handlers on the deliveries of a queue: apalis' `Backend` over any [`Queue`].
 //!
 //! ```text
 //!             claim            admit                    handler
@@ -7,8 +7,8 @@
 //!     └────────────── keeper: ack, later, release, renew ◀──────────────────┘
 //! ```
 //!
-//! A queue that is away ends nothing: the fetcher takes due work from the store meanwhile. Nothing here reads a row or
-//! decides what a job's end is; [`Admit`] and the handler do. apalis' own retries stay off: they would hold a slot.
+//! During an outage of the queue, the fetcher claims due jobs from the store. [`Admit`] and the handler read rows and decide outcomes.
+//! Retries of apalis are disabled because they would occupy a slot.
 
 mod fetcher;
 mod lease;
@@ -41,11 +41,10 @@ use lease::Leases;
 use slots::Slots;
 use source::{Source, Stages};
 
-/// Why ids could not be admitted: the store can't be asked. The ids go back into the queue, and the fetcher waits.
+/// Error of an admission: the store is unavailable. The ids return to the queue, and the fetcher waits.
 #[derive(Debug, thiserror::Error)]
 #[error("claimed ids not admitted: {reason}")]
 pub struct Refused {
-    /// The store's words.
     pub reason: String,
 }
 
@@ -53,12 +52,12 @@ pub struct Refused {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenLane {
     pub lane: Lane,
-    /// For how many of its jobs there is room; `None`: for as many as there are slots.
+    /// Capacity; `None`: limited by the slots only.
     pub room: Option<LaneRoom>,
 }
 
 impl OpenLane {
-    /// The lane `suspect`: a worker runs one of its jobs at a time, so that its death is that one's.
+    /// Returns the lane `suspect`. A worker runs one of its jobs at a time, so that a worker's death can be attributed to the job.
     fn of_suspects() -> Self {
         let room = LaneRoom {
             most: 1,
@@ -71,87 +70,78 @@ impl OpenLane {
     }
 }
 
-/// What became of claimed ids.
 #[derive(Debug)]
 pub struct Admission<Item> {
-    /// Rows that were claimed, to be started.
     pub started: Vec<(Claimed, Item)>,
-    /// Ids whose rows are due later, and when.
+    /// Ids whose rows are due later, with the due time.
     pub early: Vec<(Push, DateTime<Utc>)>,
 }
 
-/// For how many jobs of a lane there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneRoom {
-    /// The most of them in hand at once.
+    /// Maximum active jobs.
     pub most: usize,
-    /// After how long there is room for more, if time makes room. Where there is none, a job of the lane that ends is looked for anyway.
+    /// Time until there is room for more, if it depends on time. `None`: room appears when a job of the lane ends.
     pub more_in: Option<Duration>,
 }
 
-/// What a worker does between a claimed id and its handler. Implemented by the worker, which knows the store.
+/// Steps between a claimed id and its handler. Implemented by the worker, which has access to the store.
 #[async_trait]
 pub trait Admit: Send + Sync + 'static {
-    /// What a handler needs besides the id: the claimed row.
+    /// Input of the handler besides the id: the claimed row.
     type Item: Send + 'static;
 
-    /// The lanes whose gate is open, and how much room each has. Asked before every claim. The lane `suspect` is none of
-    /// them: it is open unless no lane is, and has room for one job, which runs beside the others.
+    /// Returns the lanes whose gate is open, with their capacity. Called before each claim. The lane `suspect` isn't included: it is open
+    /// unless no lane is, and has room for one job in addition to the others.
     async fn lanes(&self) -> Vec<OpenLane>;
 
-    /// Claims the rows of these ids, in one batch. Ids left out of the answer are acked: their rows are gone, or in other
-    /// hands. On an error all ids are released.
+    /// Claims the rows of these ids in one batch. Ids missing from the result are acked, because their rows are gone or claimed by another
+    /// worker. On an error, all ids are released.
     ///
-    /// A [`Claimed`] that is started names the row's lane now. A row that has come to be in the lane `suspect` while its id
-    /// lay elsewhere isn't started: it is put back, and its id moves to that lane.
+    /// Each started [`Claimed`] has the current lane of its row. If the row has become suspect since the push, it is put back, and its id
+    /// moves to the lane `suspect`.
     async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<Self::Item>, Refused>;
 
-    /// Claims due rows: no more than the claim says, of each share and in all.
-    /// Asked instead of the queue while that is away, once a second, and ten times while it finds something; answers nothing
-    /// if the store can't be asked either.
+    /// Claims due rows without the queue, within the limits of the claim. Called during an outage of the queue: once a second, ten times a
+    /// second while rows are found. Returns no rows if the store is unavailable as well.
     async fn due_without_queue(&self, claim: ClaimRequest) -> Vec<(Claimed, Self::Item)>;
 
-    /// Gives back rows that were admitted and whose handler never started, because the shutdown came first or the row
-    /// is in the lane `suspect`. Their leases end when this returns.
+    /// Releases admitted rows whose handler didn't start, because of the shutdown or because the row became suspect. Their leases end when
+    /// this returns.
     async fn put_back(&self, unstarted: Vec<(Claimed, Self::Item)>);
 }
 
-/// One start of one worker.
 pub struct WorkerOptions {
     /// For logs; unique per start.
     pub name: String,
-    /// The token of its leases; unique per start.
+    /// Owner token of its leases; unique per start.
     pub owner: Uuid,
-    /// Jobs at once, at least 1. One slot in ten is kept for interactive work; with less than ten, none.
+    /// Concurrent jobs, at least 1. A tenth of the slots is reserved for interactive work; with less than ten, none.
     pub concurrency: usize,
-    /// How many jobs more than that may be made ready meanwhile; 0 to begin with. Bulk work gets none of it.
+    /// Jobs that may be prefetched in addition; 0 at first. Not available to bulk work.
     pub prefetch: Prefetch,
-    /// Counts the jobs in hand while the worker runs.
     pub in_hand: InHand,
-    /// Starts the drain: nothing more is started, what runs goes on to its end.
+    /// Starts the drain: no more jobs are started, running jobs finish.
     pub shutdown: CancellationToken,
 }
 
-/// A worker ended although nobody had asked it to.
+/// A worker ended without a shutdown request.
 #[derive(Debug, thiserror::Error)]
 #[error("worker {name} ended by itself: {reason}")]
 pub struct WorkerDied {
     pub name: String,
-    /// What is known.
     pub reason: String,
 }
 
-/// Runs `handler` on what the queue delivers, until the shutdown; returns when every handler has ended and every lease
-/// that a handler kept has too.
+/// Runs `handler` on the deliveries of the queue until the shutdown. Returns once every handler and every lease has ended.
 ///
-/// A handler frees the slot and ends the lease through [`Delivery::guard`], and is expected to catch its own panics (it
-/// alone can record the job's failure). A panic that gets through is caught here: the slot is freed, the id released.
+/// A handler frees the slot and ends the lease through [`Delivery::guard`]. It should catch its own panics, because only the handler can
+/// record the job's failure. After an uncaught panic, the slot is freed and the id released.
 ///
-/// A drain has no deadline of its own: whoever has one drops this future, and the handlers that still run lose their
-/// leases.
+/// A drain has no deadline. To limit it, drop this future: running handlers then lose their leases.
 ///
-/// While the queue is away, work comes from the store without a lease; [`DeliveryGuard`] then behaves the same, `later` and
-/// `release` become a push if the queue is back by then.
+/// During an outage of the queue, jobs are claimed from the store without a lease. [`DeliveryGuard`] then behaves the same; `later` and
+/// `release` push the id if the queue is back by then.
 pub async fn run_worker<A, F, Fut>(
     options: WorkerOptions,
     queue: Arc<dyn Queue>,
@@ -182,7 +172,7 @@ where
         stop: stages.stop.clone(),
     };
 
-    // Aborted if this future is dropped; joined below otherwise. The guards speak of an end by panic too.
+    // Aborted if this future is dropped, otherwise joined below. The guards report the end of a task even after a panic.
     let mut tasks = JoinSet::new();
     let (fetched, kept) = (
         stages.fetched.clone().drop_guard(),
@@ -199,7 +189,7 @@ where
     });
 
     let handling = run_handlers(options.name.clone(), unstarted, stages, handler);
-    // Its own task: on the main thread, each start and end of a handler would wake that thread too.
+    // A separate task, because on the main thread each start and end of a handler would wake that thread too.
     let ran = AbortOnDropHandle::new(tokio::spawn(handling)).await;
     let mut reason = ran
         .unwrap_or_else(|_| Err("its task died".to_owned()))
@@ -221,8 +211,7 @@ where
     }
 }
 
-/// Lets apalis run the handlers; returns when they have ended. A keeper that died starts the drain, as leases would
-/// expire in hand.
+/// Runs the handlers in apalis until they have ended. If the keeper ends early, the drain starts, because leases would expire.
 async fn run_handlers<Item, F, Fut>(
     name: String,
     unstarted: source::Unstarted<Item>,
@@ -235,18 +224,18 @@ where
     Fut: Future<Output = ()> + Send + 'static,
 {
     let ends = stages.clone();
-    // However this ends, nothing more is fetched, and no lease is kept that no handler has.
+    // On any exit, stop the fetcher, and renew no lease without a handler.
     let _closing = stages.closing.clone().drop_guard();
     let _stop = stages.stop.clone().drop_guard();
     let monitor = Monitor::new()
         .on_event(|worker, event| {
             if let Event::Error(_) = event {
-                // The panic's own words may hold a payload; the panic hook has its place.
+                // The panic message may contain a payload, so only the panic hook's location is logged.
                 tracing::error!(worker = worker.name(), "a handler panicked");
             }
         })
         .register(move |_| {
-            // The layer added first is the outermost: each handler runs in a task of its own, its panics caught there.
+            // The first layer is the outermost. Each handler runs in its own task, which catches its panics.
             WorkerBuilder::new(name.clone())
                 .backend(Source::new(Arc::clone(&unstarted), stages.clone()))
                 .parallelize(tokio::spawn)

@@ -1,7 +1,7 @@
-//! What one round claims from which lanes: a pure division of the free slots into shares.
+//! Divides the free slots of one round among the lanes. No I/O.
 //!
-//! Lanes with room for more than there are slots have one share, which the queue serves in turn. A lane with less
-//! room has a share of its own, up to its room. Which share goes first changes from round to round, so that none starves.
+//! Lanes with more room than free slots form one group, which the queue serves round-robin. A lane with less room is a group with its own
+//! limit. The first group rotates between rounds, so that no lane starves.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::slots::Free;
 use super::{ClaimRequest, Claimed, LaneShare, OpenLane};
 use crate::job::Lane;
 
-/// The lanes of a claim that share a bound.
+/// Lanes of a claim with a common limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Share {
     lanes: Vec<Lane>,
-    /// At most so many; `None`: as many as there are slots.
+    /// Maximum ids; `None`: limited by the slots only.
     room: Option<usize>,
     more_in: Option<Duration>,
 }
@@ -23,48 +23,45 @@ impl Share {
         LaneShare {
             lanes: self.lanes.clone(),
             max: self.room.map_or(free.all, |room| room.min(free.all)),
-            // The one suspect is worth a slot that is kept for interactive work: behind a backlog of long calls it would wait
-            // for ever for one of the others to be free just when it is looked for.
+            // A suspect may use a reserved slot. Otherwise, behind a backlog of long calls, it might never find another slot free at the
+            // time of its claim.
             takes_kept: self.is_of_suspects(),
         }
     }
 
-    /// How many of these ids are of its lanes.
     pub(super) fn count(&self, ids: &[Claimed]) -> usize {
         let is_of_it = |id: &&Claimed| self.lanes.contains(&id.lane);
         ids.iter().filter(is_of_it).count()
     }
 
-    /// Whether it is the claim from the lane `suspect`.
     pub(super) fn is_of_suspects(&self) -> bool {
         self.room.is_some() && self.lanes.iter().all(Lane::is_suspect)
     }
 
-    /// Whether so many ids fill its lane's room: then the queue may hold more, and a job that ends makes room for it. Else
-    /// nothing is left in the lane but what comes due, which a wake-up or the poll finds.
+    /// Returns whether this number of ids fills the lane's room. If so, the queue may contain more, and a finished job makes room.
+    /// Otherwise the lane is empty, and a wake-up or the poll finds new ids.
     pub(super) fn is_full(&self, ids: usize) -> bool {
         self.room.is_some_and(|room| ids >= room)
     }
 
-    /// When to look again after so many ids came of it; `None`: when something happens.
-    pub(super) fn look_in(&self, ids: usize) -> Option<Duration> {
+    /// Returns the time until the next claim after this number of ids, or `None` to wait for an event.
+    pub(super) fn poll_after(&self, ids: usize) -> Option<Duration> {
         self.more_in.filter(|_| self.is_full(ids))
     }
 }
 
-/// The claims of one round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Shares {
-    /// In the order to serve them.
+    /// In the order of service.
     pub(super) of_lanes: Vec<Share>,
-    /// Whether a lane has no room left and so isn't claimed from: a job that ends makes room.
+    /// Whether a lane without room is skipped. A finished job makes room.
     pub(super) full: bool,
-    /// When the first of the lanes that have no room now has some.
-    pub(super) look_in: Option<Duration>,
+    /// Time until the first of the full lanes has room.
+    pub(super) poll_after: Option<Duration>,
 }
 
 impl Shares {
-    /// The round's claim: one question to the queue, however many lanes have bounds.
+    /// Returns the claim of all groups, so that one call to the queue is enough.
     pub(super) fn claim(&self, free: Free) -> ClaimRequest {
         let shares = self.of_lanes.iter().map(|share| share.of_claim(free));
         ClaimRequest {
@@ -74,7 +71,7 @@ impl Shares {
         }
     }
 
-    /// Divides `free` among the lanes. `in_hand` says how many jobs of a lane there are; `turn` counts rounds.
+    /// Divides `free` among the lanes. `in_hand` returns the active jobs of a lane; `turn` counts rounds.
     pub(super) fn new(
         open: Vec<OpenLane>,
         free: Free,
@@ -89,14 +86,14 @@ impl Shares {
                 continue;
             };
             let left = room.most.saturating_sub(in_hand(&lane));
-            // The suspect is claimed alone: it may take a slot that other bulk work may not.
+            // The lane `suspect` is a separate group, because it may use a slot that other bulk work may not.
             if left >= free.all && !lane.is_suspect() {
                 together.push(lane);
                 continue;
             }
             if left == 0 {
                 shares.full = true;
-                shares.look_in = sooner(shares.look_in, room.more_in);
+                shares.poll_after = sooner(shares.poll_after, room.more_in);
                 continue;
             }
             shares.of_lanes.push(Share {
@@ -120,7 +117,7 @@ impl Shares {
     }
 }
 
-/// The sooner of two times to look.
+/// Returns the shorter of two optional durations.
 pub(super) fn sooner(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     a.into_iter().chain(b).min()
 }
@@ -155,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_with_less_room_than_slots_is_claimed_alone_and_no_further_than_its_room() {
+    fn lane_with_little_room_is_claimed_up_to_its_room() {
         let open = vec![
             lane("free", None),
             lane("wide", Some(64)),
@@ -169,7 +166,7 @@ mod tests {
         let shares = Shares::new(open.clone(), FREE, in_hand, 0);
         let expected = [("tight".to_owned(), 3), ("free+wide".to_owned(), 16)];
         assert_eq!(claims(&shares), expected);
-        assert_eq!((shares.full, shares.look_in), (true, Some(SECOND)));
+        assert_eq!((shares.full, shares.poll_after), (true, Some(SECOND)));
         assert_eq!(
             [2, 3].map(|ids| shares.of_lanes[0].is_full(ids)),
             [false, true]
@@ -177,19 +174,19 @@ mod tests {
         let next = Shares::new(open, FREE, in_hand, 1);
         assert_eq!(claims(&next)[0], expected[1], "each goes first in its turn");
         assert_eq!(
-            shares.of_lanes[0].look_in(2),
+            shares.of_lanes[0].poll_after(2),
             None,
             "there was no more to claim"
         );
-        assert_eq!(shares.of_lanes[0].look_in(3), Some(SECOND));
+        assert_eq!(shares.of_lanes[0].poll_after(3), Some(SECOND));
     }
 
     #[test]
-    fn lanes_without_limits_are_one_claim_that_nothing_bounds() {
+    fn unlimited_lanes_form_one_group() {
         let open = vec![lane("a", None), lane("b", None)];
         let shares = Shares::new(open, FREE, |_| 0, 7);
         assert_eq!(claims(&shares), [("a+b".to_owned(), 16)]);
-        assert_eq!((shares.full, shares.look_in), (false, None));
+        assert_eq!((shares.full, shares.poll_after), (false, None));
         assert!(
             !shares.of_lanes[0].is_full(16),
             "its bound is that of the slots"
@@ -198,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_suspect_may_take_the_one_slot_that_is_kept_for_interactive_work() {
+    fn suspect_may_use_reserved_slot() {
         let suspect = OpenLane {
             lane: Lane::suspect(),
             ..lane("", Some(1))
@@ -215,9 +212,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_with_more_in_hand_than_room_has_none() {
+    fn overfull_lane_has_no_room() {
         let shares = Shares::new(vec![lane("a", Some(3))], FREE, |_| 9, 0);
         assert!(shares.of_lanes.is_empty());
-        assert_eq!(shares.look_in, Some(SECOND));
+        assert_eq!(shares.poll_after, Some(SECOND));
     }
 }

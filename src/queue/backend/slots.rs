@@ -1,6 +1,6 @@
-//! How much runs at once: the slots of one worker, some of them kept for interactive work.
+//! Slots of one worker; some are reserved for interactive work.
 //!
-//! A slot is a guard: it is free again when it is dropped, however the handler ended.
+//! A slot is a guard: dropping it frees the slot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,43 +12,41 @@ use tokio::sync::Notify;
 use super::super::Claimed;
 use crate::job::{Lane, Priority};
 
-/// How many jobs a worker has in hand: delivered, and the slot not yet free or the lease not yet ended. For heartbeats.
+/// Number of active jobs of a worker: delivered, and the slot or the lease not ended yet. Reported in heartbeats.
 #[derive(Debug, Clone, Default)]
 pub struct InHand(Arc<AtomicUsize>);
 
 impl InHand {
-    /// The count now.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// How many jobs more than slots may be in hand, set while the worker runs: what is made ready ahead of its turn. It is
-/// for the handlers to see that no more than the slots do the work that counts.
+/// Number of jobs beyond the slots that may be active, adjustable while the worker runs. Handlers must ensure that only as many jobs as
+/// slots make calls.
 #[derive(Debug, Clone, Default)]
 pub struct Prefetch(Arc<AtomicUsize>);
 
 impl Prefetch {
-    /// The most that is heeded.
+    /// Maximum value.
     pub const MOST: usize = 128;
 
-    /// Sets it; more than [`Prefetch::MOST`] is that.
+    /// Sets the number, limited to [`Prefetch::MOST`].
     pub fn set(&self, jobs: usize) {
         self.0.store(jobs.min(Self::MOST), Ordering::Relaxed);
     }
 
-    /// What it is now.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A place among the jobs that run at once. Dropping it lets the next job in.
+/// Slot of a running job. Dropping it frees it for the next job.
 pub struct Slot {
     slots: Arc<Slots>,
     lane: Lane,
     priority: Priority,
-    _job: Arc<JobInHand>,
+    _job: Arc<ActiveJobGuard>,
 }
 
 impl Drop for Slot {
@@ -69,14 +67,13 @@ impl Drop for Slot {
     }
 }
 
-/// The slots of one worker.
 pub(super) struct Slots {
     limit: usize,
     kept: usize,
     prefetch: Prefetch,
     used: Mutex<Used>,
     in_hand: InHand,
-    /// A slot became free. Only the fetcher waits for it.
+    /// Notified when a slot is freed. Only the fetcher waits for it.
     pub(super) changed: Notify,
 }
 
@@ -87,7 +84,6 @@ struct Used {
     lanes: HashMap<Lane, usize>,
 }
 
-/// What may be claimed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Free {
     pub(super) all: usize,
@@ -106,7 +102,8 @@ impl Free {
 }
 
 impl Slots {
-    /// One slot in ten is kept for interactive work; with less than ten slots none, as it would cost bulk more than a tenth.
+    /// Reserves a tenth of the slots for interactive work. With less than ten slots, none, because one slot would cost bulk work more than
+    /// a tenth.
     pub(super) fn new(limit: usize, prefetch: Prefetch, in_hand: InHand) -> Self {
         Self {
             limit,
@@ -118,8 +115,7 @@ impl Slots {
         }
     }
 
-    /// What is made ready ahead is claimed by the half, since nothing waits for it: a claim for each job that ends would
-    /// cost several times as much.
+    /// Prefetched jobs are claimed once half of the prefetch is free. A claim for each ended job would cost several times as much.
     pub(super) fn free(&self) -> Free {
         let used = self.used();
         let prefetch = self.prefetch.get();
@@ -131,17 +127,16 @@ impl Slots {
         Free { all, bulk }
     }
 
-    /// How many jobs of a lane have a slot.
     pub(super) fn of_lane(&self, lane: &Lane) -> usize {
         self.used().lanes.get(lane).copied().unwrap_or(0)
     }
 
-    /// Takes a slot for a job that is now in hand.
+    /// Takes a slot for a delivered job.
     pub(super) fn take(
         self: &Arc<Self>,
         lane: &Lane,
         priority: Priority,
-    ) -> (Slot, Arc<JobInHand>) {
+    ) -> (Slot, Arc<ActiveJobGuard>) {
         let mut used = self.used();
         used.all += 1;
         if priority == Priority::Bulk {
@@ -150,7 +145,7 @@ impl Slots {
         *used.lanes.entry(lane.clone()).or_default() += 1;
         drop(used);
         self.in_hand.0.fetch_add(1, Ordering::AcqRel);
-        let job = Arc::new(JobInHand(Arc::clone(self)));
+        let job = Arc::new(ActiveJobGuard(Arc::clone(self)));
         let slot = Slot {
             slots: Arc::clone(self),
             lane: lane.clone(),
@@ -165,10 +160,10 @@ impl Slots {
     }
 }
 
-/// Held by a job's slot and by its lease: the job is in hand until both have ended.
-pub(super) struct JobInHand(Arc<Slots>);
+/// Shared by a job's slot and lease: the job is active until both have ended.
+pub(super) struct ActiveJobGuard(Arc<Slots>);
 
-impl Drop for JobInHand {
+impl Drop for ActiveJobGuard {
     fn drop(&mut self) {
         self.0.in_hand.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -185,7 +180,7 @@ mod tests {
         (Arc::new(slots), prefetch)
     }
 
-    fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<JobInHand>)> {
+    fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<ActiveJobGuard>)> {
         (0..jobs)
             .map(|_| slots.take(&Lane::of_judge("a"), Priority::Interactive))
             .collect()
@@ -196,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_ready_ahead_is_claimed_by_the_half_and_a_free_slot_at_once() {
+    fn prefetch_is_claimed_by_half_and_slots_at_once() {
         let (slots, prefetch) = slots(20, 10);
         assert_eq!(slots.free(), free(30, 18));
         let mut jobs = fill(&slots, 30);
@@ -214,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_workers_are_never_without_work_that_they_have_room_for() {
+    fn small_workers_claim_for_each_free_slot() {
         for (limit, prefetched) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2), (6, 3)] {
             let (slots, _ahead) = slots(limit, prefetched);
             let most = limit + prefetched;
@@ -232,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_counted_by_lane_until_their_slot_is_free() {
+    fn counts_jobs_by_lane_until_slot_is_freed() {
         let (slots, _ahead) = slots(10, 0);
         let [a, b] = ["a", "b"].map(Lane::of_judge);
         let jobs = fill(&slots, 3);
@@ -245,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_made_ready_ahead_than_is_heeded() {
+    fn prefetch_is_limited_to_maximum() {
         let (slots, _ahead) = slots(1000, 500);
         assert_eq!(slots.free().all, 1000 + Prefetch::MOST);
     }

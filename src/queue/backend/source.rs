@@ -1,6 +1,6 @@
-//! What apalis polls: a channel of deliveries that ends with the shutdown.
+//! Source polled by apalis: a channel of deliveries that ends with the shutdown.
 //!
-//! It never yields an error, since apalis would end the worker for it and drop the handlers that run.
+//! It yields no errors, because apalis would stop the worker on an error and drop the running handlers.
 
 use std::convert::Infallible;
 use std::future::Future as _;
@@ -20,23 +20,20 @@ use tower::layer::util::Identity;
 
 use super::lease::Delivery;
 
-/// Deliveries that no handler has started. The fetcher takes back what is left in it at shutdown.
+/// Deliveries that no handler has started. At shutdown, the fetcher takes back the rest.
 pub(super) type Unstarted<Item> = Arc<Mutex<mpsc::Receiver<Delivery<Item>>>>;
 
-/// The stages of a worker's end, each set once.
+/// Stages of a worker's shutdown, each set once.
 #[derive(Clone, Default)]
 pub(super) struct Stages {
-    /// Nothing more is to be fetched or started.
+    /// Fetch and start no more jobs.
     pub(super) stop: CancellationToken,
-    /// The fetcher has ended.
     pub(super) fetched: CancellationToken,
     /// The handlers have ended; the keeper ends with the last lease.
     pub(super) closing: CancellationToken,
-    /// The keeper has ended.
     pub(super) kept: CancellationToken,
 }
 
-/// The backend that apalis runs.
 pub(super) struct Source<Item> {
     unstarted: Unstarted<Item>,
     stages: Stages,
@@ -91,7 +88,7 @@ impl<Item: Send + 'static> Backend for Source<Item> {
         if self.fetched.as_mut().poll(cx).is_pending() || self.kept.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // A stream that ends by itself leaves apalis waiting for a stop that nobody orders.
+        // apalis doesn't stop when its stream ends.
         if let Err(error) = worker.stop() {
             tracing::debug!(%error, "the worker was stopped already");
         }

@@ -1,10 +1,10 @@
-//! The queue in Redis 7: sets of ids under one hash tag per queue, moved by Lua scripts.
+//! Queue in Redis 7: sets of ids under one hash tag per queue, moved by Lua scripts.
 //!
-//! Keys: `{gavel:<queue>}:ready:<lane>:i` and `:b` (first in, first out), `:delayed`, `:leases`, `:ids` (where each id
-//! is), `:waits` (delayed ids per lane), `:turns`, `:order`, and the channel `:wake`. Times are Redis' own; a due time
-//! travels as a delay, so that clocks that differ don't matter. It never waits long for a server that is away, see
-//! [`RedisClient`]. Keys that are lost (evicted, or an empty server) cost order at most: `rescue` pushes again what the
-//! store says is due, and a push finds out by itself which ids still have their place.
+//! Keys: `{gavel:<queue>}:ready:<lane>:i` and `:b` (first in, first out), `:delayed`, `:leases`, `:ids` (state of each
+//! id), `:waits` (delayed ids per lane), `:turns`, `:order`, and the channel `:wake`. Times are those of Redis. Due
+//! times are sent as delays, so that clock differences don't matter. Calls fail fast while the server is unavailable,
+//! see [`RedisClient`]. Lost keys (evicted, or an empty server) cost at most the order: `rescue` pushes due ids again,
+//! and a push detects which ids are still in place.
 
 mod scripts;
 mod wake;
@@ -29,30 +29,28 @@ use crate::redis_client::{RedisClient, explain, is_away};
 use scripts::Scripts;
 use wake::Listener;
 
-/// How long Redis may take to answer: one that hangs is away, and work comes from the store meanwhile.
+/// Response timeout. A hanging Redis counts as unavailable, and work is claimed from the store.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a server that took a write is believed to take others.
-const TAKES_WRITES: Duration = Duration::from_secs(1);
+/// Validity of a successful write probe.
+const WRITABLE_TTL: Duration = Duration::from_secs(1);
 
-/// Most ids that one script moves.
+/// Maximum ids moved by one script.
 const SLICE: usize = 500;
-/// Delays of a push that is due, as its script reads them: at the back, and in front.
+/// Delays of a due push as its script reads them: at the back, and in front.
 const AT_BACK: i64 = -1;
 const IN_FRONT: i64 = -2;
 
-/// Where the queue is.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// The way to Redis.
     pub client: RedisClient,
-    /// The queue's name; queues of different names share nothing. Without braces.
+    /// Name of the queue, without braces. Queues of different names share no keys.
     pub queue: String,
-    /// How long a lease lasts (5 s by default).
+    /// Lease duration (5 s by default).
     pub lease: Duration,
 }
 
 impl RedisOptions {
-    /// The queue `gavel` with leases of 5 s.
+    /// Options of the queue `gavel` with leases of 5 s.
     #[must_use]
     pub fn new(client: RedisClient) -> Self {
         Self {
@@ -72,15 +70,12 @@ pub struct RedisQueue {
     turn: AtomicUsize,
     heard: Arc<Notify>,
     listener: Mutex<Option<Listener>>,
-    /// When it last took a write that was made to see whether it does.
     written: Mutex<Option<Instant>>,
 }
 
 impl RedisQueue {
-    /// Prepares the queue. Connects with the first call, so this succeeds while Redis is down.
-    ///
-    /// # Errors
-    /// For a queue name that can't be used.
+    /// Prepares the queue. Connects with the first call, so this succeeds while Redis is down. Errors: for an invalid
+    /// queue name.
     pub fn new(options: RedisOptions, clock: Arc<dyn Clock>) -> Result<Self, QueueError> {
         if options.queue.is_empty() || options.queue.contains(['{', '}']) {
             return Err(QueueError::Unexpected {
@@ -104,7 +99,7 @@ impl RedisQueue {
         })
     }
 
-    /// Ends the task that listens for wake-ups. Dropping the queue ends it too.
+    /// Ends the listener task. Dropping the queue ends it as well.
     pub async fn close(&self) {
         let listener = self.listener.lock().take();
         if let Some(listener) = listener {
@@ -112,11 +107,11 @@ impl RedisQueue {
         }
     }
 
-    /// Whether ids can be pushed: a server that is full answers claims that find nothing as ever, and takes no ids.
-    async fn takes_writes(&self) -> Result<(), QueueError> {
+    /// Checks whether ids can be pushed. A full server still answers empty claims, but rejects writes.
+    async fn check_writable(&self) -> Result<(), QueueError> {
         let written = || self.written.lock();
         let known = *written();
-        if known.is_some_and(|at| at.elapsed() < TAKES_WRITES) {
+        if known.is_some_and(|at| at.elapsed() < WRITABLE_TTL) {
             return Ok(());
         }
         *written() = None;
@@ -173,7 +168,7 @@ impl RedisQueue {
             .map_err(failed(attempted))
     }
 
-    /// Milliseconds until `when`, rounded up: an id that is early is refused by the store.
+    /// Returns the milliseconds until `when`, rounded up because the store rejects an early id.
     fn delay_ms(&self, when: DateTime<Utc>) -> i64 {
         let left = when - self.clock.now();
         match left.num_microseconds() {
@@ -197,7 +192,7 @@ impl RedisQueue {
                 ]);
             }
             let push = || self.client.invoke(&self.scripts.push, &self.prefix, &args);
-            let () = once_more(push(), push())
+            let () = retry_once(push(), push())
                 .await
                 .map_err(failed("pushing ids"))?;
         }
@@ -205,8 +200,8 @@ impl RedisQueue {
     }
 }
 
-/// Does once more what may be done twice, where its connection was closed: an idle one shows that only when it is used.
-async fn once_more<T>(
+/// Retries an idempotent call once if its connection was closed. An idle connection reports that only on use.
+async fn retry_once<T>(
     first: impl Future<Output = Result<T, RedisError>>,
     again: impl Future<Output = Result<T, RedisError>>,
 ) -> Result<T, RedisError> {
@@ -228,7 +223,7 @@ impl Queue for RedisQueue {
     }
 
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
-        // Each goes before the last one.
+        // Each id goes in front of the previous one.
         let pushes = ids.iter().rev().map(|push| (push, IN_FRONT)).collect();
         self.push_each(pushes).await
     }
@@ -240,7 +235,7 @@ impl Queue for RedisQueue {
             let slice = match self.claim_slice(owner, &left, want).await {
                 Ok(slice) => slice,
                 Err(error) if claimed.is_empty() => return Err(error),
-                // What an earlier slice brought is leased, and must be handed on.
+                // Ids of earlier slices are already leased, so they must be returned.
                 Err(_) => break,
             };
             let last = slice.len() < want;
@@ -251,7 +246,7 @@ impl Queue for RedisQueue {
             }
         }
         if claimed.is_empty() {
-            self.takes_writes().await?;
+            self.check_writable().await?;
         }
         Ok(claimed)
     }
@@ -266,7 +261,7 @@ impl Queue for RedisQueue {
     }
 
     async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError> {
-        // The last slice first: what comes first ends up in front.
+        // The last slice first, so that the first id ends up in front.
         for slice in ids.rchunks(SLICE) {
             let args = owner_and(owner, slice.iter().map(|claimed| &claimed.id));
             self.run::<()>("releasing ids", &self.scripts.release, &args)
@@ -321,7 +316,7 @@ impl Queue for RedisQueue {
     }
 
     async fn woken(&self, at_most: Duration) {
-        // Whoever only pushes never waits, and needs no second connection.
+        // Started on the first wait, because a process that only pushes needs no second connection.
         self.listener.lock().get_or_insert_with(|| {
             Listener::start(
                 self.client.clone(),
@@ -329,14 +324,14 @@ impl Queue for RedisQueue {
                 Arc::clone(&self.heard),
             )
         });
-        // Elapsed or notified: the caller looks either way.
+        // The caller polls after a timeout as well.
         drop(tokio::time::timeout(at_most, self.heard.notified()).await);
     }
 
     async fn ping(&self) -> Result<(), QueueError> {
         let key = format!("{}:ping", self.prefix);
         let ping = || self.client.probe(&key);
-        once_more(ping(), ping()).await.map_err(failed("pinging"))
+        retry_once(ping(), ping()).await.map_err(failed("pinging"))
     }
 
     fn lease(&self) -> Duration {
@@ -344,7 +339,7 @@ impl Queue for RedisQueue {
     }
 }
 
-/// Sorts the client's errors by what the caller can do: wait for the server, or look at what it said.
+/// Maps client errors to `Unreachable` or `Unexpected`.
 fn failed(attempted: &'static str) -> impl Fn(RedisError) -> QueueError {
     move |error| {
         let reason = explain(&error);

@@ -1,8 +1,7 @@
-//! The Lua scripts, each with the shared prelude in front. One script is one atomic step of bounded length.
+//! The Lua scripts, each prefixed with the shared prelude. Each is one atomic step of bounded length.
 
 use redis::Script;
 
-/// Every step that the queue makes in Redis.
 pub(super) struct Scripts {
     pub(super) push: Script,
     pub(super) claim: Script,
@@ -15,7 +14,6 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// Reads the scripts that were compiled in.
     pub(super) fn new() -> Self {
         Self {
             push: with_prelude(include_str!("lua/push.lua")),

@@ -1,6 +1,6 @@
-//! Wake-ups over pub/sub: one task that listens, and tells whoever waits in this process.
+//! Wake-ups over pub/sub: one task listens and notifies the waiters of this process.
 //!
-//! It never carries data. A wake-up that is lost costs at most one poll.
+//! Messages carry no data. A lost wake-up costs at most one poll.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::redis_client::RedisClient;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The task that listens; it ends when this is dropped, or by [`Listener::close`].
+/// Listener task. Dropping this or [`Listener::close`] ends it.
 pub(super) struct Listener {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Listener {
-    /// Starts to listen on `channel`; each message leaves a permit in `heard`.
+    /// Listens on `channel`. Each message stores a permit in `heard`.
     pub(super) fn start(client: RedisClient, channel: String, heard: Arc<Notify>) -> Self {
         let stop = CancellationToken::new();
         let until = stop.clone();
@@ -33,10 +33,9 @@ impl Listener {
         Self { stop, task }
     }
 
-    /// Ends the task and waits for its end.
     pub(super) async fn close(mut self) {
         self.stop.cancel();
-        // A task that panicked has ended too, which is all that is asked for.
+        // A panicked task has ended as well.
         drop((&mut self.task).await);
     }
 }
@@ -54,7 +53,7 @@ async fn listen(client: RedisClient, channel: String, heard: Arc<Notify>) {
         match client.subscribe(&channel).await {
             Ok(mut subscription) => {
                 pause = FIRST_PAUSE;
-                // What was pushed before the subscription stood was not heard.
+                // Messages before the subscription were missed.
                 heard.notify_one();
                 while subscription.heard().await.is_some() {
                     heard.notify_one();

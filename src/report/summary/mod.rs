@@ -1,7 +1,7 @@
-//! What a suite amounts to: counts, means, errors, cost, and the verdict of the gate that holds without any gate flag.
+//! Summary of a suite: counts, means, errors, cost, and the verdict of the default gate.
 //!
-//! Items are added one by one and not kept. What has no score is left out of means, and the coverage says how much that is. Simulated scores
-//! never mix with real ones: where there are both, means are made of the real ones. An item that needed no judge goes with either.
+//! Items are added one by one and not stored. Items without a score are excluded from means and lower the coverage. Real and simulated
+//! scores are not mixed: if there are both, means use the real ones. Items without a judge count with either.
 
 mod tally;
 
@@ -16,24 +16,24 @@ use crate::score::about;
 use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
 use crate::score::sql_metrics::safety::{SafetyOutcome, SafetySuite, suite};
 
-use tally::{Apart, Mean, Tally};
 pub use tally::{Basis, Share};
+use tally::{Mean, RealAndSimulated, Tally};
 
-/// The most groups that are told apart; what comes beyond is [`OTHERS`].
+/// Maximum groups shown; items of further groups are counted in [`OTHERS`].
 const GROUPS: usize = 50;
-/// The group of what comes beyond the first 50 names.
+/// Group of items beyond the first 50 names.
 const OTHERS: &str = "(others)";
-/// The group of what has no name.
+/// Group of items without a name.
 const UNNAMED: &str = "(none)";
 
-/// What the gate says that holds without any gate flag: every scored item passed.
+/// Verdict of the default gate: every scored item passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DefaultGate {
     Pass,
     Fail,
-    /// Something wasn't scored, has not ended, or was scored by a simulated judge that isn't allowed, or no judge was asked.
-    /// Wins over `Fail`.
+    /// An item has no score or hasn't ended, was scored by a simulated judge that isn't allowed, or no judge was used. Takes precedence
+    /// over `Fail`.
     Incomplete,
     Nothing,
 }
@@ -49,11 +49,11 @@ impl DefaultGate {
     }
 }
 
-/// A summary in the making.
+/// Builder of [`Figures`].
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     all: Tally,
-    kinds: BTreeMap<Kind, Apart<Vec<Mean>>>,
+    kinds: BTreeMap<Kind, RealAndSimulated<Vec<Mean>>>,
     open: u64,
     missed: u64,
     simulated_items: u64,
@@ -64,21 +64,20 @@ pub struct Summary {
     by_agent: BTreeMap<String, Tally>,
     usage: UsageSum,
     safety: Safety,
-    calibration: Apart<Vec<(Confidence, f64)>>,
+    calibration: RealAndSimulated<Vec<(Confidence, f64)>>,
 }
 
-/// What the judge calls of a suite used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct UsageSum {
     pub tokens_in: i64,
     pub tokens_out: i64,
-    /// USD of the items whose cost is known; null where calls were made and none of them has a price.
+    /// USD of the items with known cost; null if there were calls and none has a price.
     pub cost_usd: Option<f64>,
-    /// Items whose judge calls have no price: their cost is not in `cost_usd`.
+    /// Items whose calls have no price; their cost isn't in `cost_usd`.
     pub unpriced: u64,
 }
 
-/// The validator's outcomes; ids are kept only of cases where it was wrong.
+/// Outcomes of the validator. Ids are stored only of cases where it was wrong.
 #[derive(Debug, Clone, Default)]
 struct Safety {
     n: u64,
@@ -88,17 +87,14 @@ struct Safety {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentMean {
-    /// Its name in the kind's body.
     pub name: &'static str,
-    /// Its name in texts.
     #[serde(skip)]
     pub title: &'static str,
     pub n: u64,
-    /// The mean, 0-1 (a session's 0-100); null without items.
+    /// Mean, 0-1 (sessions: 0-100); null without items.
     pub mean: Option<f64>,
 }
 
-/// One group of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedShare {
     pub name: String,
@@ -106,36 +102,33 @@ pub struct NamedShare {
     pub share: Share,
 }
 
-/// The summary of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
     pub verdict: DefaultGate,
-    /// What the gates of the run said; null where they aren't known.
+    /// Gate results of the run; null if unknown.
     pub gate: Option<GateResult>,
     pub kinds: Vec<Kind>,
     #[serde(flatten)]
     pub all: Share,
-    /// Items that have not ended; not among `n`.
+    /// Items that haven't ended; not included in `n`.
     pub unfinished: u64,
     pub basis: Basis,
-    /// The simulated scores by themselves, where there are real ones beside them.
+    /// Figures of the simulated scores, if there are real ones as well.
     pub simulated_apart: Option<Share>,
-    /// Items without a score because of their judge: no misses.
+    /// Items without a score because of their judge; not misses.
     pub judge_errors: u64,
-    /// How many items each judge judged, as `entry (model)`; the first 50 are told apart. Not told of sessions.
+    /// Number of items by judge (`entry (model)`), the first 50 judges separately. Without sessions.
     pub judges: BTreeMap<String, u64>,
-    /// How many items have an error of each class; `incomplete`: one whose parts couldn't all be computed.
+    /// Number of items by error class; `incomplete`: some parts couldn't be computed.
     pub errors: BTreeMap<String, u64>,
-    /// The components, in the order of the rules.
     pub components: Vec<ComponentMean>,
     /// Of `qas`, by difficulty: easy, medium, hard, then others by name.
     pub by_difficulty: Vec<NamedShare>,
-    /// Of `qas`, by agent, by name.
     pub by_agent: Vec<NamedShare>,
     pub usage: UsageSum,
-    /// Of `sql_metrics`: the validator over the suite; null where no case has its flag.
+    /// Of `sql_metrics`: figures of the validator; null if no case has its flag.
     pub safety: Option<SafetySuite>,
-    /// Of `sql_metrics`: whether confidence says how often a query is right; null where no case has one.
+    /// Of `sql_metrics`: calibration of the confidence; null if no case has one.
     pub calibration: Option<Calibration>,
 }
 
@@ -179,7 +172,7 @@ impl Summary {
         }
     }
 
-    /// What the default gate says; `unfinished` items keep it from passing.
+    /// Returns the verdict of the default gate; it doesn't pass with `unfinished` items.
     pub fn verdict(&self, unfinished: u64, simulated: Simulated) -> DefaultGate {
         let Share { n, .. } = self.all.share(Basis::Real);
         let is_refused = match simulated {
@@ -204,7 +197,7 @@ impl Summary {
         let mut by_difficulty = groups(&self.by_difficulty, basis);
         by_difficulty.sort_by_key(|group| rank(&group.name));
         let verdict = match (self.verdict(meta.unfinished, meta.simulated), meta.judging) {
-            // What needed no judge may have passed; the run as a whole has not.
+            // Items without a judge may have passed, but the whole run hasn't.
             (DefaultGate::Pass | DefaultGate::Fail, Judging::NotRun) => DefaultGate::Incomplete,
             (verdict, Judging::Asked | Judging::NotRun) => verdict,
         };
@@ -230,7 +223,7 @@ impl Summary {
     }
 
     fn components(&self, basis: Basis) -> Vec<ComponentMean> {
-        let of_kind = |(kind, means): (&Kind, &Apart<Vec<Mean>>)| {
+        let of_kind = |(kind, means): (&Kind, &RealAndSimulated<Vec<Mean>>)| {
             let mean = |nth: usize| {
                 let known = means.on(basis).into_iter();
                 let known = known.filter_map(|means| means.get(nth).copied());
@@ -251,7 +244,7 @@ impl Summary {
 }
 
 impl UsageSum {
-    /// What is known of it: what cost nothing because nobody was asked is free, and what has no price is not.
+    /// Returns the known usage. Without calls the cost is 0; calls without a price have no known cost.
     fn known(self) -> Self {
         let priced = self.cost_usd.filter(|cost| *cost > 0.0);
         Self {
@@ -299,7 +292,6 @@ impl Safety {
     }
 }
 
-/// The name of the group that an item belongs to.
 pub(super) fn group_name<'a>(item: &'a Item, field: &str) -> &'a str {
     item.text(field)
         .map(str::trim)
@@ -307,12 +299,12 @@ pub(super) fn group_name<'a>(item: &'a Item, field: &str) -> &'a str {
         .unwrap_or(UNNAMED)
 }
 
-/// The names of groups met so far; names come from outside, so only so many are told apart.
+/// Names of the groups so far. Their number is limited because names come from outside.
 #[derive(Debug, Default)]
 pub(super) struct GroupNames(BTreeMap<String, ()>);
 
 impl GroupNames {
-    /// The name that an item's group goes by: its own, if it is among the first.
+    /// Returns the group's name if it is among the first ones, otherwise [`OTHERS`].
     pub(super) fn bounded<'a>(&mut self, name: &'a str) -> &'a str {
         let bounded = bounded(&self.0, name);
         self.0.entry(bounded.to_owned()).or_default();
@@ -341,7 +333,7 @@ fn groups(tallies: &BTreeMap<String, Tally>, basis: Basis) -> Vec<NamedShare> {
     tallies.iter().map(group).collect()
 }
 
-/// Where a difficulty stands in the list; a sort by it keeps the names in order.
+/// Returns the position of a difficulty. Stable sorting keeps the order of other names.
 fn rank(difficulty: &str) -> usize {
     let known = ["easy", "medium", "hard"];
     let found = known.iter().position(|name| *name == difficulty);

@@ -1,28 +1,27 @@
-//! Counting of items: a share of a suite, real and simulated scores apart, those that needed no judge with either.
+//! Counts items of a suite or group. Real and simulated scores are counted separately; items without a judge count with either.
 
 use serde::Serialize;
 
 use super::super::item::Status;
 use super::super::{Item, Outcome};
 
-/// What a suite, or a part of it, amounts to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Share {
     pub n: u64,
     pub scored: u64,
-    /// Those without one, since some of their parts are missing.
+    /// Items without a score because some of their parts are missing.
     pub incomplete: u64,
     pub failed: u64,
     /// `scored / n`; null without items.
     pub coverage: Option<f64>,
-    /// The scored items that mean and pass rate are made of: those of a real judge, or, where there are none, the simulated ones;
-    /// with either those that needed no judge.
+    /// Number of scored items in mean and pass rate: those of real judges, or simulated ones if there are no real ones; items without a
+    /// judge are included in both cases.
     pub measured: u64,
     pub passed: u64,
     pub missed: u64,
-    /// The mean of their totals, 0-1; null where none has one.
+    /// Mean of their totals, 0-1; null without totals.
     pub mean: Option<f64>,
-    /// `passed / (passed + missed)`; null where neither is known.
+    /// `passed / (passed + missed)`; null without either.
     pub pass_rate: Option<f64>,
     pub simulated: u64,
 }
@@ -41,7 +40,7 @@ impl Mean {
         }
     }
 
-    /// The mean of what this one and another are made of.
+    /// Returns the mean over the items of both.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             n: self.n + other.n,
@@ -54,10 +53,9 @@ impl Mean {
     }
 }
 
-/// Who had a part in an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Made {
-    /// Nobody was asked: it is real beside real ones, and no stranger beside simulated ones.
+    /// No judge: counts with real and with simulated scores.
     Computed,
     Simulated,
     Judged,
@@ -79,15 +77,15 @@ impl Made {
     }
 }
 
-/// Real and simulated scores, which are never mixed, and what goes with either.
+/// Separate values for real, simulated and computed scores. Real and simulated ones are not mixed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Apart<T> {
+pub(super) struct RealAndSimulated<T> {
     computed: T,
     judged: T,
     simulated: T,
 }
 
-impl<T> Apart<T> {
+impl<T> RealAndSimulated<T> {
     pub(super) fn part(&mut self, item: &Item) -> &mut T {
         match Made::from_item(item) {
             Made::Computed => &mut self.computed,
@@ -104,13 +102,11 @@ impl<T> Apart<T> {
     }
 }
 
-/// Whose scores the means are made of; those that needed no judge go with either.
+/// Scores over which the means are taken. Items without a judge are always included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Those of a real judge: simulated ones, if any, are counted apart.
     Real,
-    /// Simulated ones: no real judge scored anything.
     Simulated,
 }
 
@@ -138,7 +134,7 @@ pub(super) struct Tally {
     n: u64,
     incomplete: u64,
     failed: u64,
-    scores: Apart<ScoreTally>,
+    scores: RealAndSimulated<ScoreTally>,
 }
 
 impl Tally {
@@ -178,7 +174,7 @@ impl Tally {
     }
 
     fn share_of(&self, scores: ScoreTally) -> Share {
-        let Apart {
+        let RealAndSimulated {
             computed,
             judged,
             simulated,

@@ -1,11 +1,11 @@
-//! What the summary must count, and what it must not.
+//! Tests of the figures of a summary.
 
 use super::*;
 use crate::job::Usage;
 use crate::report::{ItemError, Outcome};
 use serde_json::{Value, json};
 
-/// An item of a kind with a payload and a body, scored if its body has a total.
+/// Returns an item of a kind with a payload and a body. It is scored if its body has a total.
 fn item(kind: Kind, payload: Value, total: Option<f64>) -> Item {
     Item {
         item_no: 0,
@@ -38,7 +38,6 @@ fn simulated(item: Item) -> Item {
     }
 }
 
-/// The same, with its judge's name in its body.
 fn judged(item: Item) -> Item {
     let judge = json!({ "provider": "openai-default", "model": "judge-1", "simulated": false });
     let result = match item.kind == Kind::SqlMetrics {
@@ -85,7 +84,7 @@ fn figures(items: &[Item]) -> Figures {
 }
 
 #[test]
-fn what_has_no_score_is_left_out_of_means_and_shows_in_the_coverage() {
+fn unscored_items_lower_coverage_but_not_means() {
     let figures = figures(&[
         qas("sql", "easy", Some(1.0)),
         qas("sql", "hard", Some(0.5)),
@@ -103,7 +102,7 @@ fn what_has_no_score_is_left_out_of_means_and_shows_in_the_coverage() {
 }
 
 #[test]
-fn real_scores_make_the_mean_and_simulated_ones_are_counted_apart() {
+fn mean_uses_real_scores_if_there_are_any() {
     let mixed = figures(&[
         judged(qas("sql", "easy", Some(0.5))),
         simulated(qas("sql", "easy", Some(1.0))),
@@ -126,7 +125,7 @@ fn real_scores_make_the_mean_and_simulated_ones_are_counted_apart() {
 }
 
 #[test]
-fn what_needed_no_judge_goes_with_real_scores_and_with_simulated_ones() {
+fn items_without_judge_count_with_either_basis() {
     for kind in [Kind::Query, Kind::Qas, Kind::SqlMetrics] {
         let computed = || Item {
             result: Some(json!({ "judge": null, "metrics": {
@@ -154,7 +153,7 @@ fn what_needed_no_judge_goes_with_real_scores_and_with_simulated_ones() {
 }
 
 #[test]
-fn components_and_calibration_of_what_needed_no_judge_go_with_simulated_ones() {
+fn components_without_judge_count_with_simulated_ones() {
     let case = |score: f64| Item {
         result: Some(json!({ "metrics": { "query_correctness": { "score": score } } })),
         ..item(
@@ -170,7 +169,7 @@ fn components_and_calibration_of_what_needed_no_judge_go_with_simulated_ones() {
 }
 
 #[test]
-fn groups_are_told_apart_by_difficulty_and_agent_up_to_a_bound() {
+fn groups_by_difficulty_and_agent_up_to_limit() {
     let mut items = vec![
         qas("sql", "hard", Some(1.0)),
         qas("docking", "easy", Some(0.0)),
@@ -192,7 +191,7 @@ fn groups_are_told_apart_by_difficulty_and_agent_up_to_a_bound() {
 }
 
 #[test]
-fn the_verdict_is_that_of_the_default_gate() {
+fn verdict_is_that_of_default_gate() {
     let pass = qas("sql", "easy", Some(1.0));
     let miss = qas("sql", "easy", Some(0.1));
     let open = failed("transient", Outcome::Incomplete);
@@ -235,7 +234,7 @@ fn the_verdict_is_that_of_the_default_gate() {
 }
 
 #[test]
-fn an_error_that_reads_0_is_in_no_mean_of_a_metric() {
+fn errors_with_value_0_are_excluded_from_means() {
     let body = |score: Value, error: Value| {
         json!({ "metrics": {
             "query_correctness": { "score": score, "error": error },
@@ -259,7 +258,7 @@ fn an_error_that_reads_0_is_in_no_mean_of_a_metric() {
 }
 
 #[test]
-fn a_suite_of_metrics_has_its_safety_and_its_calibration() {
+fn metrics_suite_has_safety_and_calibration() {
     let case = |id: &str, flags: Value| Item {
         id: Some(id.to_owned()),
         result: Some(json!({ "metrics": { "query_correctness": { "score": 1.0 } } })),
@@ -294,7 +293,7 @@ fn a_suite_of_metrics_has_its_safety_and_its_calibration() {
 }
 
 #[test]
-fn an_unpriced_call_is_no_free_one() {
+fn unpriced_calls_are_not_free() {
     let used = |tokens_in: i64, cost_usd: Option<f64>| Item {
         usage: Usage {
             tokens_in,

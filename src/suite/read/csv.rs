@@ -1,5 +1,5 @@
-//! CSV: a header line, then records; read one after the other. Cells are separated by commas, semicolons or tabs, as the first line says or shows.
-//! Empty lines, and records whose cells are all empty, are skipped.
+//! CSV: a header line, then records. The delimiter is a comma, semicolon or tab, named or used in the first line. Empty lines, and records
+//! with empty cells only, are skipped.
 
 use std::io::{BufRead as _, BufReader, Chain, Cursor, Read};
 
@@ -9,7 +9,7 @@ use super::table::{Cell, Header};
 use super::{Limits, ReadOptions, RowSource, encoding, too_large, unreadable};
 use crate::suite::SuiteError;
 
-/// What may separate cells; at a draw the last.
+/// Possible delimiters; on a tie, the last wins.
 const DELIMITERS: [u8; 3] = [b'\t', b';', b','];
 
 pub(super) struct Records<R> {
@@ -17,31 +17,30 @@ pub(super) struct Records<R> {
     header: Header,
 }
 
-/// Splits a text into records.
 struct RecordReader<R> {
     input: R,
     delimiter: u8,
     limits: Limits,
-    /// The cells of the last record, one behind the other, and where each ends.
+    /// Concatenated cells of the last record, and the end of each.
     text: Vec<u8>,
     ends: Vec<usize>,
-    /// The line on which the last record begins, and the one that is read.
+    /// First line of the last record, and the current line.
     begin: u64,
     line: u64,
-    /// Whether a carriage return was read last: a line feed behind it ends no other line.
+    /// Whether the last byte was a carriage return, so that a line feed after it ends no other line.
     after_return: bool,
 }
 
-/// Where in a cell the next byte is.
+/// Parser state within a cell.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Begin,
     Bare,
-    /// Within quotes that begin on this line.
+    /// Within quotes opened on this line.
     Quoted(u64),
-    /// Behind a quote within quotes: it closes them, or is the first of two.
+    /// After a quote within quotes: the closing one, or the first of two.
     Closing(u64),
-    /// Behind a closing quote in a cell that goes on.
+    /// After a closing quote in a cell that continues.
     Stray(u64),
 }
 
@@ -59,7 +58,7 @@ impl<R: std::io::BufRead> RecordReader<R> {
         }
     }
 
-    /// Reads the next record that isn't an empty line; `false` at the end.
+    /// Reads the next record that isn't an empty line; returns `false` at the end.
     fn next(&mut self) -> Result<bool, SuiteError> {
         self.text.clear();
         self.ends.clear();
@@ -98,7 +97,7 @@ impl<R: std::io::BufRead> RecordReader<R> {
         }
     }
 
-    /// Takes a byte of a record; `None`: it ends the record.
+    /// Handles a byte of a record; `None`: it ends the record.
     fn see(&mut self, place: Place, byte: u8) -> Option<Place> {
         let next = match (place, byte) {
             (Place::Begin, b'"') => return Some(Place::Quoted(self.line)),
@@ -125,13 +124,13 @@ impl<R: std::io::BufRead> RecordReader<R> {
     }
 }
 
-/// What separates the cells: what Excel's line `sep=;` says, else what makes the most of the header.
+/// Returns the delimiter: named by Excel's line `sep=;`, otherwise the one that yields most columns in the header.
 fn delimiter(head: &[u8], limits: Limits) -> u8 {
     let line = head
         .trim_ascii_start()
         .split(|byte| matches!(byte, b'\r' | b'\n'))
         .next();
-    if let Some(said) = said_delimiter(line.unwrap_or_default()) {
+    if let Some(said) = named_delimiter(line.unwrap_or_default()) {
         return said;
     }
     let cells = |delimiter: &u8| {
@@ -141,8 +140,8 @@ fn delimiter(head: &[u8], limits: Limits) -> u8 {
     DELIMITERS.into_iter().max_by_key(cells).unwrap_or(b',')
 }
 
-/// The delimiter that a first line names, which is no header then.
-fn said_delimiter(line: &[u8]) -> Option<u8> {
+/// Returns the delimiter named by the first line, which then isn't the header.
+fn named_delimiter(line: &[u8]) -> Option<u8> {
     let bare = line
         .strip_prefix(b"\"")
         .and_then(|line| line.strip_suffix(b"\""));
@@ -155,7 +154,7 @@ fn said_delimiter(line: &[u8]) -> Option<u8> {
 impl<R: Read> Records<R> {
     pub(super) fn open(mut source: R, reading: &ReadOptions<'_>) -> Result<Self, SuiteError> {
         let limits = reading.limits;
-        // The first line that holds something, and what was read ahead of it.
+        // The first line that isn't empty, and the bytes read ahead of it.
         let mut head = Vec::new();
         let mut input = BufReader::with_capacity(64 << 10, &mut source).take(limits.item_bytes);
         while head.trim_ascii().is_empty() {
@@ -172,7 +171,7 @@ impl<R: Read> Records<R> {
         let mut input = RecordReader::new(input, delimiter, limits);
         let mut is_there = input.next()?;
         let first: Vec<&[u8]> = input.cells().collect();
-        if said_delimiter(&first.join(&delimiter)).is_some() {
+        if named_delimiter(&first.join(&delimiter)).is_some() {
             is_there = input.next()?;
         }
         if !is_there {

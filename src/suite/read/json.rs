@@ -1,5 +1,5 @@
-//! JSON: a list of objects, or an object that holds it. It is split by its brackets, quotes and commas, one item in memory at a time. Whether an item is
-//! JSON shows when it is parsed.
+//! JSON: a list of objects, or an object with the list. The text is split at brackets, quotes and commas, with one item in memory at a
+//! time. Each item is validated when it is parsed.
 
 use std::io::{BufRead as _, BufReader, Read};
 
@@ -8,22 +8,21 @@ use serde_json::{Map, Value};
 use super::{Envelope, LISTS, Limits, RowSource, encoding, object, parse, too_large, unreadable};
 use crate::suite::SuiteError;
 
-/// The largest field beside the list, bytes.
+/// Maximum bytes of a field outside the list.
 const FIELD_BYTES: u64 = 64 << 10;
-/// The most fields beside the list.
+/// Maximum number of fields outside the list.
 const FIELDS: usize = 64;
 
 pub(super) struct Items<R> {
     input: BufReader<R>,
     limits: Limits,
-    /// The value that was read last.
     text: Vec<u8>,
     items: u64,
     envelope: Envelope,
 }
 
 impl<R: Read> Items<R> {
-    /// Opens a file, and reads what stands before its list.
+    /// Opens a file and reads up to its list.
     pub(super) fn open(source: R, limits: Limits) -> Result<Self, SuiteError> {
         let mut items = Self {
             input: BufReader::with_capacity(64 << 10, source),
@@ -48,13 +47,13 @@ impl<R: Read> Items<R> {
         Ok(items)
     }
 
-    /// Reads to the end, and returns what stands beside the items.
+    /// Reads to the end and returns the fields outside the list.
     pub(super) fn into_envelope(mut self) -> Result<Envelope, SuiteError> {
         while self.advance()? {}
         Ok(self.envelope)
     }
 
-    /// Whether there is another entry before the bracket that closes the list or the object; passes the comma, or the bracket.
+    /// Returns whether another entry follows before the closing bracket. Consumes the comma or the bracket.
     fn has_more(&mut self, close: u8, is_first: bool) -> Result<bool, SuiteError> {
         match self.peek()? {
             None => Err(self.broken_off()),
@@ -71,7 +70,6 @@ impl<R: Read> Items<R> {
         }
     }
 
-    /// The next byte that is no white space.
     fn peek(&mut self) -> Result<Option<u8>, SuiteError> {
         loop {
             let byte = self.input.fill_buf().map_err(unreadable)?.first().copied();
@@ -82,7 +80,7 @@ impl<R: Read> Items<R> {
         }
     }
 
-    /// Reads a value up to the sign behind it, which stays.
+    /// Reads a value up to the delimiter, which isn't consumed.
     fn value(&mut self, max: u64, too_large: SuiteError) -> Result<(), SuiteError> {
         self.text.clear();
         let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
@@ -116,7 +114,7 @@ impl<R: Read> Items<R> {
         }
     }
 
-    /// Reads fields of the object, up to the list's begin, or to the object's end, which must not come before the list.
+    /// Reads fields up to the start of the list. An object that ends before the list is an error.
     fn members(&mut self, mut is_first: bool) -> Result<(), SuiteError> {
         while self.has_more(b'}', is_first)? {
             is_first = false;
@@ -127,7 +125,7 @@ impl<R: Read> Items<R> {
         self.check_list()
     }
 
-    /// Reads a field beside the list; `true`: it is the list, and its bracket is passed.
+    /// Reads a field. Returns `true` if it is the list, after consuming its bracket.
     fn member(&mut self) -> Result<bool, SuiteError> {
         let too_large = |name: &str| {
             SuiteError::whole(format!(
@@ -177,7 +175,6 @@ impl<R: Read> Items<R> {
         Err(SuiteError::whole(fault))
     }
 
-    /// Refuses an object that holds no list.
     fn check_list(&self) -> Result<(), SuiteError> {
         if self.envelope.list.is_some() {
             return Ok(());
@@ -196,7 +193,6 @@ impl<R: Read> Items<R> {
         )))
     }
 
-    /// What the file is that begins with neither bracket.
     fn other_form(&self) -> String {
         match encoding(self.input.buffer()) {
             Some(encoding) => format!("the file is {encoding}: save the file as UTF-8"),
@@ -208,7 +204,7 @@ impl<R: Read> Items<R> {
         self.fault("it breaks off")
     }
 
-    /// What is wrong with the file as a whole, with the item that was read last.
+    /// Returns an error of the whole file, with the last item read.
     fn fault(&self, what: &str) -> SuiteError {
         SuiteError {
             line: (self.items > 0).then_some(self.items),

@@ -1,4 +1,4 @@
-//! JSONL: one object a line, read line by line; empty lines are skipped.
+//! JSONL: one object per line; empty lines are skipped.
 
 use std::io::{BufRead as _, BufReader, Read};
 

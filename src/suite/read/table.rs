@@ -1,5 +1,5 @@
-//! What CSV and XLSX have in common: a header whose names are fields, and cells typed by them. In files of cases a column that is
-//! meant for no field is a note of whoever made it, and stays beside the fields.
+//! Common parts of CSV and XLSX: a header that names fields, and cells typed by them. In files of cases, an unknown column is a note and is
+//! stored with the fields.
 
 use serde_json::{Map, Value};
 
@@ -8,28 +8,26 @@ use crate::job::Kind;
 use crate::score::{FieldForm, MAX_FIELDS, about, field, fields, nearest, parse_python};
 use crate::suite::SuiteError;
 
-/// How many columns beside the first are told that are no fields.
-const MOST_LISTED: usize = 9;
-/// How much of a column's name is shown, characters.
+/// Maximum unknown columns listed after the first.
+const MAX_LISTED: usize = 9;
+/// Maximum characters shown of a column's name.
 const SHOWN: usize = 80;
 
 #[derive(Default)]
 pub(super) struct Header {
-    /// Names and forms by place; `None`: a column without a name, where nothing may stand.
+    /// Names and forms by position; `None`: a column without a name, which must be empty.
     columns: Vec<Option<(String, FieldForm)>>,
     limits: Limits,
 }
 
 pub(super) enum Cell {
     Text(String),
-    /// A typed value: a number, a boolean.
     Value(Value),
-    /// What is wrong with it.
     Fault(String),
 }
 
 impl Header {
-    /// Reads the names of a header that stands in `line`.
+    /// Reads the names of a header in line `line`.
     pub(super) fn read(
         names: &[Option<String>],
         line: u64,
@@ -107,7 +105,7 @@ impl Header {
             columns.push(Some(column));
         }
         if let Some((name, fault)) = faults.first() {
-            let others = faults.iter().skip(1).take(MOST_LISTED);
+            let others = faults.iter().skip(1).take(MAX_LISTED);
             let others: String = others
                 .map(|(name, fault)| format!("; column {name} {fault}"))
                 .collect();
@@ -135,7 +133,7 @@ impl Header {
         }
     }
 
-    /// The fields of a row, given its cells and their places. A column that may be empty is there, too, where its cell is empty.
+    /// Returns the fields of a row from its cells with their positions. A column that may be empty is present even if its cell is empty.
     pub(super) fn fields(
         &self,
         line: u64,
@@ -153,7 +151,6 @@ impl Header {
         Ok(row)
     }
 
-    /// Puts a cell into a row's fields, typed by its column.
     fn put(
         &self,
         row: &mut Map<String, Value>,
@@ -186,7 +183,7 @@ impl Header {
                         let place = format!("{name}{}", fault.pointer);
                         return Err(SuiteError::cell(line, place, fault.message));
                     }
-                    // pandas writes lists and dicts as Python prints them.
+                    // pandas writes lists and dicts in Python syntax.
                     Err(_) => parse_python(&text).unwrap_or(Value::String(text)),
                 },
             },
@@ -196,7 +193,7 @@ impl Header {
     }
 }
 
-/// The kind that alone has a field of this name.
+/// Returns the kind that is the only one with a field of this name.
 fn kind_with(name: &str) -> Option<Kind> {
     let mut kinds = Kind::ALL.iter().copied();
     kinds.find(|kind| about(*kind).distinctive.contains(&name))

@@ -1,4 +1,4 @@
-//! Files of every form, good and hostile.
+//! Tests of reading valid and hostile files of all formats.
 
 mod made_elsewhere;
 
@@ -48,7 +48,7 @@ fn faults(bytes: &[u8], format: Format) -> Vec<String> {
 }
 
 #[test]
-fn a_quote_that_is_never_closed_is_named_and_takes_no_rows_with_it() {
+fn unclosed_quote_is_reported_without_losing_rows() {
     let head = "id,expected_kql,generated_kql\na,T,T\n";
     let reading = ReadOptions::of_kind(Format::Csv, Kind::Query);
     for (rest, line) in [
@@ -72,7 +72,7 @@ fn a_quote_that_is_never_closed_is_named_and_takes_no_rows_with_it() {
 }
 
 #[test]
-fn json_is_a_list_or_an_object_with_one() {
+fn json_may_be_list_or_object_with_list() {
     let items = json!([{"a": [1, "]}\\\""]}, {"b": null}]);
     for text in [
         format!("\u{feff} {items}\n"),
@@ -86,7 +86,7 @@ fn json_is_a_list_or_an_object_with_one() {
 }
 
 #[test]
-fn what_stands_beside_the_items_is_found_on_either_side() {
+fn envelope_has_fields_before_and_after_items() {
     let text = r#"{"kind":"query","items":[{"a":1},5,{"b":2}],"threshold":0.5}"#;
     let found = envelope(Cursor::new(text), SMALL).unwrap();
     assert_eq!(
@@ -99,7 +99,7 @@ fn what_stands_beside_the_items_is_found_on_either_side() {
 }
 
 #[test]
-fn a_fault_of_json_names_its_item() {
+fn json_error_has_item() {
     let long = format!("[{{\"a\":\"{}\"}}]", "x".repeat(300));
     for (text, fault) in [
         ("", "the file is empty"),
@@ -155,7 +155,7 @@ fn a_fault_of_json_names_its_item() {
 }
 
 #[test]
-fn a_row_with_a_fault_does_not_hide_those_after_it() {
+fn reading_continues_after_invalid_row() {
     for (text, format) in [
         ("[{}, 1, {}]", Format::Json),
         ("{}\n1\n{}\n", Format::Jsonl),
@@ -168,7 +168,7 @@ fn a_row_with_a_fault_does_not_hide_those_after_it() {
 }
 
 #[test]
-fn jsonl_passes_over_empty_lines_and_counts_them() {
+fn jsonl_skips_and_counts_empty_lines() {
     let text = "\u{feff}{\"a\":1}\r\n\n  \n{\"b\":2}";
     let rows = rows_of(text.as_bytes(), &reading(Format::Jsonl));
     let lines: Vec<u64> = rows.iter().map(|row| row.as_ref().unwrap().line).collect();
@@ -182,7 +182,7 @@ fn jsonl_passes_over_empty_lines_and_counts_them() {
 }
 
 #[test]
-fn jsonl_without_a_line_is_an_empty_file_like_any_other() {
+fn empty_jsonl_is_reported_as_empty_file() {
     for text in ["", "\n \n", "\u{feff}"] {
         assert_eq!(
             faults(text.as_bytes(), Format::Jsonl),
@@ -193,7 +193,7 @@ fn jsonl_without_a_line_is_an_empty_file_like_any_other() {
 }
 
 #[test]
-fn a_file_in_another_encoding_is_told_as_such() {
+fn reports_other_encodings() {
     let line = "{\"a\": \"caf\u{e9}\"}\n";
     let latin: Vec<u8> = line.chars().map(|c| u8::try_from(c).unwrap()).collect();
     let little: Vec<u8> = line.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -222,7 +222,7 @@ fn a_file_in_another_encoding_is_told_as_such() {
 }
 
 #[test]
-fn cells_of_csv_are_typed_by_their_columns() {
+fn csv_cells_are_typed_by_column() {
     let text = "\u{feff} session_id , force_rescore\n\"a,\"\"b\nc\",true\n7,\n,\"[1, {\"\"a\"\": 2}]\"\nx,not json\n";
     assert_eq!(
         payloads(text.as_bytes(), Format::Csv),
@@ -236,7 +236,7 @@ fn cells_of_csv_are_typed_by_their_columns() {
 }
 
 #[test]
-fn a_fault_of_csv_names_the_row_and_the_column() {
+fn csv_error_has_row_and_column() {
     let unclosed = format!("session_id\n\"{}", "x".repeat(200_000));
     for (text, fault) in [
         ("", "the file is empty"),
@@ -280,7 +280,7 @@ fn a_fault_of_csv_names_the_row_and_the_column() {
 }
 
 #[test]
-fn a_row_of_csv_is_the_line_it_begins_on_whatever_ends_the_lines() {
+fn csv_row_has_its_first_line_with_any_line_end() {
     let text = "session_id,force_rescore\n\na,1\n\"b\n\nb\",2\nc\n\n\nd,4\ne,5";
     for ends in ["\n", "\r\n", "\r"] {
         for start in ["", "\u{feff}", "\n\n"] {
@@ -297,7 +297,7 @@ fn a_row_of_csv_is_the_line_it_begins_on_whatever_ends_the_lines() {
             assert_eq!(lines, [3, 4, 7, 10, 11], "{text:?}");
         }
     }
-    // Longer than what is read at once, with line ends where the reading breaks off.
+    // Longer than the read buffer, with line ends at its boundary.
     for length in 65_520..65_560 {
         let text = format!(
             "session_id\r\n\"{}\r\n\"\r\n\r\na,b\r\n",
@@ -309,7 +309,7 @@ fn a_row_of_csv_is_the_line_it_begins_on_whatever_ends_the_lines() {
 }
 
 #[test]
-fn rows_of_csv_without_anything_in_them_are_passed_over() {
+fn csv_skips_empty_rows() {
     let text = "session_id,force_rescore\n,\na,\n\"\",\n,,,\n,true\n,\n";
     let rows = rows_of(text.as_bytes(), &reading(Format::Csv));
     let found: Vec<(u64, u64)> = rows
@@ -320,7 +320,7 @@ fn rows_of_csv_without_anything_in_them_are_passed_over() {
 }
 
 #[test]
-fn true_and_false_are_read_as_spreadsheets_write_them() {
+fn reads_spreadsheet_booleans() {
     let text = "session_id,force_rescore\na,TRUE\nb, false\nTRUE,true\nc,yes\n";
     let rows = rows_of(text.as_bytes(), &reading(Format::Csv));
     let found: Vec<Value> = rows
@@ -339,7 +339,7 @@ fn true_and_false_are_read_as_spreadsheets_write_them() {
 }
 
 #[test]
-fn columns_that_the_reader_of_the_rows_knows_are_taken() {
+fn accepts_additional_columns() {
     let also = [Field {
         name: "agent",
         form: crate::score::FieldForm::Text,
@@ -359,7 +359,7 @@ fn workbook(fill: impl FnOnce(&mut rust_xlsxwriter::Worksheet)) -> Vec<u8> {
 }
 
 #[test]
-fn cells_of_xlsx_become_what_their_columns_are() {
+fn xlsx_cells_are_typed_by_column() {
     let bytes = workbook(|sheet| {
         sheet.write(0, 0, "session_id").unwrap();
         sheet.write(0, 1, " force_rescore ").unwrap();
@@ -388,7 +388,7 @@ fn cells_of_xlsx_become_what_their_columns_are() {
     );
 }
 
-/// A workbook of sheets, each with its first column from the top; one whose name begins with `-` is hidden.
+/// Returns a workbook of sheets, each with its first column. A name that starts with `-` marks a hidden sheet.
 fn sheets(sheets: &[(&str, &[&str])]) -> Vec<u8> {
     let mut workbook = rust_xlsxwriter::Workbook::new();
     for (name, cells) in sheets {
@@ -401,7 +401,7 @@ fn sheets(sheets: &[(&str, &[&str])]) -> Vec<u8> {
 }
 
 #[test]
-fn one_sheet_of_a_workbook_is_read_and_none_is_passed_over_in_silence() {
+fn reads_one_sheet_and_rejects_ambiguous_workbooks() {
     let items: &[&str] = &["session_id", "7"];
     let other: &[&str] = &["session_id", "8"];
     let notes: &[&str] = &["How to fill this in"];
@@ -445,7 +445,7 @@ fn one_sheet_of_a_workbook_is_read_and_none_is_passed_over_in_silence() {
 }
 
 #[test]
-fn a_field_that_stands_in_an_item_twice_is_refused() {
+fn rejects_duplicate_fields() {
     let twice = |row| {
         format!(
             "row {row}, column session_id: has the field `session_id` twice in one object: keep one, or rename one (in SQL by AS); \
@@ -459,7 +459,7 @@ fn a_field_that_stands_in_an_item_twice_is_refused() {
 }
 
 #[test]
-fn a_column_of_a_case_that_is_meant_for_no_field_is_kept_as_a_note() {
+fn unknown_case_column_is_kept_as_note() {
     let file = b"test_id,question,Ticket No,empty\n1,?,0042,\n";
     let rows = rows_of(file, &ReadOptions::of_kind(Format::Csv, Kind::Qas));
     let fields = &rows[0].as_ref().unwrap().fields;
@@ -479,7 +479,7 @@ fn a_column_of_a_case_that_is_meant_for_no_field_is_kept_as_a_note() {
 }
 
 #[test]
-fn an_empty_cell_of_what_an_agent_wrote_is_a_text_of_nothing() {
+fn empty_cell_of_agent_output_is_empty_text() {
     let csv = b"generated_kql,expected_kql,prompt\n,T,\nT,T,?\n";
     let xlsx = workbook(|sheet| {
         for (column, name) in (0..).zip(["generated_kql", "expected_kql", "prompt"]) {
@@ -502,7 +502,7 @@ fn an_empty_cell_of_what_an_agent_wrote_is_a_text_of_nothing() {
 }
 
 #[test]
-fn the_origins_names_of_a_question_lead_to_ours() {
+fn original_question_column_names_are_mapped() {
     let reading = ReadOptions::of_kind(Format::Csv, Kind::Qas);
     for (name, ours) in [("id", "test_id"), ("agent", "agent_used")] {
         let told = rows_of(format!("{name},question\n1,?\n").as_bytes(), &reading);
@@ -513,7 +513,7 @@ fn the_origins_names_of_a_question_lead_to_ours() {
 }
 
 #[test]
-fn a_fault_of_xlsx_names_the_row_and_the_column() {
+fn xlsx_error_has_row_and_column() {
     let misspelled = workbook(|sheet| {
         sheet.write(0, 0, "sesion_id").unwrap();
     });
@@ -545,7 +545,6 @@ fn a_fault_of_xlsx_names_the_row_and_the_column() {
     }
 }
 
-/// An archive of these parts.
 fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = ::zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in parts {
@@ -556,7 +555,6 @@ fn package(parts: &[(&str, &[u8])]) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// A workbook whose first sheet has these rows.
 fn sheet_of(rows: &str) -> Vec<u8> {
     let office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
     let packages = "http://schemas.openxmlformats.org/package/2006/relationships";
@@ -590,7 +588,7 @@ fn sheet_of(rows: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_formula_without_its_value_is_no_empty_cell() {
+fn formula_without_value_is_rejected() {
     let sheet = |cell: &str| {
         sheet_of(&format!(
             "<row r=\"1\"><c r=\"A1\" t=\"inlineStr\"><is><t>session_id</t></is></c>\
@@ -616,7 +614,7 @@ fn a_formula_without_its_value_is_no_empty_cell() {
             "<c r=\"B2\" t=\"b\"><f>A2&gt;5</f><v>1</v></c>",
             json!({"session_id": "7", "force_rescore": true}),
         ),
-        // Its value is known, and is no text.
+        // The value is known, but it isn't text.
         (
             "<c r=\"B2\" t=\"str\"><f>\"\"</f><v></v></c>",
             json!({"session_id": "7"}),
@@ -632,7 +630,7 @@ fn a_formula_without_its_value_is_no_empty_cell() {
 }
 
 #[test]
-fn a_text_that_stands_in_many_cells_counts_in_each() {
+fn shared_text_counts_in_each_cell() {
     let bytes = workbook(|sheet| {
         sheet.write(0, 0, "session_id").unwrap();
         for row in 1..200 {
@@ -656,12 +654,12 @@ fn a_text_that_stands_in_many_cells_counts_in_each() {
 }
 
 #[test]
-fn a_workbook_that_unpacks_to_too_much_is_refused_before_it_is_read() {
+fn rejects_zip_bomb_before_reading() {
     let texts = |text: &[u8]| package(&[("xl/SharedStrings.xml", text)]);
     let mut bomb = texts(&vec![b' '; 8 << 20]);
     assert!(bomb.len() < 64 << 10);
     assert!(faults(&bomb, Format::Xlsx)[0].contains("when it is unpacked"));
-    // The same archive, lying about its size: nothing is read beyond it.
+    // The same archive with a false declared size, which bounds inflation.
     let (declared, lie) = ((8_u32 << 20).to_le_bytes(), 1_u32.to_le_bytes());
     while let Some(at) = bomb.windows(4).position(|four| four == declared) {
         bomb[at..at + 4].copy_from_slice(&lie);
@@ -676,7 +674,6 @@ fn a_workbook_that_unpacks_to_too_much_is_refused_before_it_is_read() {
     assert!(plain[0].contains("no XLSX workbook"), "{plain:?}");
 }
 
-/// What `weight` says of a workbook whose parts these are.
 fn weighed(parts: &[(&str, &[u8])]) -> Result<u64, SuiteError> {
     weight(
         Cursor::new(package(parts)),
@@ -685,7 +682,7 @@ fn weighed(parts: &[(&str, &[u8])]) -> Result<u64, SuiteError> {
 }
 
 #[test]
-fn a_workbook_weighs_what_its_shared_texts_take_and_not_what_they_say() {
+fn workbook_weight_ignores_declared_count() {
     let texts = |n: usize| format!("<sst>{}</sst>", "<si/>".repeat(n));
     let weight = |text: &str| weighed(&[("xl/sharedStrings.xml", text.as_bytes())]).unwrap();
     let empty = weight(&texts(0));
@@ -701,7 +698,7 @@ fn a_workbook_weighs_what_its_shared_texts_take_and_not_what_they_say() {
 }
 
 #[test]
-fn nothing_in_a_sheet_hides_how_long_a_cell_is() {
+fn cell_length_limit_cannot_be_bypassed() {
     let long = "x".repeat(17 << 20);
     let runs = format!("<r><t>{}</t></r>", "x".repeat(1000)).repeat(20_000);
     for (sheet, fault) in [
@@ -730,7 +727,7 @@ fn nothing_in_a_sheet_hides_how_long_a_cell_is() {
             "no XLSX workbook",
         ),
     ] {
-        // Wherever a workbook says that its sheet is.
+        // Whatever path of the sheet the workbook declares.
         for name in ["xl/worksheets/sheet1.xml", "xl/media/picture.png"] {
             let found = weighed(&[(name, sheet.as_bytes())]).unwrap_err();
             assert!(
@@ -753,7 +750,7 @@ fn nothing_in_a_sheet_hides_how_long_a_cell_is() {
 }
 
 #[test]
-fn an_item_weighs_by_its_values_and_one_of_too_many_is_refused() {
+fn rejects_item_with_too_many_values() {
     let lists = format!("{{\"session_id\": [{}[]]}}", "[],".repeat(2_000));
     let text = format!("{{\"session_id\": \"{}\"}}", "[".repeat(lists.len() - 20));
     let limits = Limits {
@@ -781,7 +778,7 @@ fn an_item_weighs_by_its_values_and_one_of_too_many_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_not_read() {
+fn rejects_too_large_file() {
     let reading = ReadOptions {
         limits: Limits {
             file_bytes: 10,
@@ -801,7 +798,7 @@ fn a_file_that_is_too_large_is_not_read() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic_or_read_for_ever(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_do_not_panic_or_hang(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         for format in [Format::Json, Format::Jsonl, Format::Csv, Format::Xlsx] {
             let rows = rows_of(&bytes, &ReadOptions { limits: SMALL, ..reading(format) });
             prop_assert!(rows.len() <= bytes.len() + 2);
@@ -809,7 +806,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_as_json_reads_back(texts in proptest::collection::vec(".{0,40}", 1..5)) {
+    fn written_json_reads_back(texts in proptest::collection::vec(".{0,40}", 1..5)) {
         let items: Value = texts.iter().map(|text| json!({"session_id": text})).collect();
         prop_assert_eq!(payloads(items.to_string().as_bytes(), Format::Json), items.clone());
         let lines: String = items.as_array().unwrap().iter().map(|item| format!("{item}\n")).collect();

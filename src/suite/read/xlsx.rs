@@ -1,4 +1,5 @@
-//! XLSX: a sheet with a header row, then a row each. A thread reads the sheet a few rows ahead; the workbook's shared texts are all held.
+//! XLSX: a sheet with a header and one row per item. A thread reads the sheet a few rows ahead. The workbook's shared texts all stay in
+//! memory.
 
 use std::io::{Read, Seek};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -13,11 +14,10 @@ use super::{LISTS, Limits, ReadOptions, RowSource, too_large};
 use crate::score::MAX_FIELDS;
 use crate::suite::SuiteError;
 
-/// How many rows are read ahead; each may be as large as an item.
+/// Rows read ahead; each may be as large as an item.
 const ROWS_AHEAD: usize = 1;
-/// What a cell takes beside its text, bytes.
+/// Memory of a cell apart from its text, bytes.
 const CELL_BYTES: u64 = 16;
-/// What a formula without its value is.
 const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
 
 pub(super) struct Sheet {
@@ -28,7 +28,6 @@ pub(super) struct Sheet {
     row: Row,
 }
 
-/// A row of a sheet: its number, and its cells by column.
 #[derive(Default)]
 struct Row {
     line: u64,
@@ -45,7 +44,7 @@ impl Sheet {
         let limits = reading.limits;
         let reader = std::thread::spawn(move || {
             if let Err(fault) = send_rows(source, limits, &sender) {
-                // The receiver may be gone.
+                // The receiver may be dropped.
                 let _ = sender.send(Err(fault));
             }
         });
@@ -104,7 +103,7 @@ fn header(row: Row, reading: &ReadOptions<'_>) -> Result<Header, SuiteError> {
     Header::read(&names, row.line, reading)
 }
 
-/// Sends the rows that hold something, until nobody receives them any more.
+/// Sends the rows that aren't empty until the receiver is dropped.
 fn send_rows<R: Read + Seek>(
     mut source: R,
     limits: Limits,
@@ -122,7 +121,7 @@ fn send_rows<R: Read + Seek>(
     {
         let (line, column) = (u64::from(found.pos.0) + 1, found.pos.1 as usize);
         let cell = match typed(&found.value) {
-            // A program that wrote the sheet without computing it: the cell only looks empty.
+            // Written by a program that didn't compute the formula, so the cell isn't really empty.
             None if found.formula.is_some() && matches!(found.value, DataRef::Empty) => {
                 Cell::Fault(UNCOMPUTED.to_owned())
             }
@@ -140,7 +139,7 @@ fn send_rows<R: Read + Seek>(
             Cell::Text(text) => text.len() as u64,
             Cell::Value(_) | Cell::Fault(_) => 8,
         };
-        // A text that is stored once may stand in a million cells, so that the size of the file says nothing.
+        // A shared text may be used by a million cells, so the size of the file is no bound.
         bytes += length + CELL_BYTES;
         if bytes > limits.file_bytes {
             return Err(SuiteError::whole(format!(
@@ -152,13 +151,12 @@ fn send_rows<R: Read + Seek>(
         row.bytes += length;
         row.cells.push((column, cell));
     }
-    // The receiver may be gone.
     let _ = sender.send(Ok(row));
     Ok(())
 }
 
-/// The name of the sheet that holds the items: the only one that isn't hidden and has something in it, or of several the one called `items`
-/// or `questions`.
+/// Returns the name of the sheet with the items: the only visible sheet that isn't empty, or of several the one named `items` or
+/// `questions`.
 fn sheet_of_items<R: Read + Seek>(workbook: &mut Xlsx<R>) -> Result<String, SuiteError> {
     let sheets = workbook.sheets_metadata().iter();
     let sheets = sheets.filter(|sheet| {
@@ -195,7 +193,6 @@ fn sheet_of_items<R: Read + Seek>(workbook: &mut Xlsx<R>) -> Result<String, Suit
     }
 }
 
-/// A cell's value; `None`: it is empty.
 fn typed(cell: &DataRef<'_>) -> Option<Cell> {
     let text = |text: &str| (!text.is_empty()).then(|| Cell::Text(text.to_owned()));
     match cell {
@@ -214,7 +211,7 @@ fn typed(cell: &DataRef<'_>) -> Option<Cell> {
     }
 }
 
-/// A spreadsheet knows floats alone: those that are whole are written as whole.
+/// Converts a float, the only number type of spreadsheets, to an integer if it is integral.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() <= EXACT {
@@ -224,7 +221,7 @@ fn number(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// A date, a date with a time, or a time of day, which has no date: it is less than a day. Of a duration the hours, minutes and seconds.
+/// Formats a date, a date with time, a time of day (less than a day, without date), or a duration in hours, minutes and seconds.
 fn moment(value: &ExcelDateTime) -> String {
     let days = value.as_f64();
     if value.is_duration() || (0.0..1.0).contains(&days) {

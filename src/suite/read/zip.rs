@@ -1,8 +1,8 @@
-//! What an XLSX file would be when it is inflated, before calamine reads it: a small file may hold gigabytes, and a count in
-//! it may ask for more memory than there is.
+//! Checks the inflated size of an XLSX file before calamine reads it, because a small file may contain gigabytes, and a count in it may
+//! request more memory than available.
 //!
-//! Opens the archive as calamine does, which inflates no part beyond the size that is declared for it, and reads its XML by the same
-//! parser, so that both see the same cells.
+//! Opens the archive as calamine does, which inflates no part beyond its declared size, and uses the same XML parser, so that both see the
+//! same cells.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
@@ -15,24 +15,24 @@ use super::{Limits, unreadable};
 use crate::memory::JsonShape;
 use crate::suite::SuiteError;
 
-/// The most parts of an archive.
+/// Maximum parts of an archive.
 const PARTS: usize = 10_000;
-/// The most shared texts.
+/// Maximum shared texts.
 const TEXTS: u64 = 10_000_000;
-/// What a shared text takes beside its letters, bytes: its place in a list, which doubles when it is full.
+/// Memory of a shared text apart from its characters, bytes: its entry in a list that doubles when full.
 const TEXT_BYTES: u64 = 56;
-/// The most bytes of each part that says what the sheets are, and how they look.
+/// Maximum bytes of each part that describes sheets and styles.
 const HEAD_BYTES: u64 = 16 << 20;
-/// How deep the elements of a cell are nested at most.
+/// Maximum nesting of elements in a cell.
 const DEPTH: usize = 16;
 
-/// Checks that all parts together inflate to no more than a file may have, and that no text or count in them asks for more memory than
-/// an item may. Answers what the heaviest cell weighs, and what is held beside the rows.
+/// Checks that all parts together inflate to at most the maximum file size, and that no text or count requests more memory than an item may
+/// use. Returns the weight of the heaviest cell and the memory of the shared texts.
 pub(super) fn check<R: Read + Seek>(
     source: &mut R,
     limits: Limits,
 ) -> Result<(u64, u64), SuiteError> {
-    // Counted first, since an archive holds all its entries in memory.
+    // Counted first, because opening an archive loads all its entries.
     let parts = ZipIterable::try_new(&mut *source, Config::default()).map_err(|_| not_xlsx())?;
     if parts.len() > PARTS {
         return Err(not_xlsx());
@@ -64,27 +64,26 @@ pub(super) fn check<R: Read + Seek>(
     Ok((JsonShape::heaviest(longest), beside))
 }
 
-/// What stands in a part.
 #[derive(Default)]
 struct PartSize {
     texts: u64,
-    /// The bytes of the longest cell or shared text.
+    /// Bytes of the longest cell or shared text.
     longest: u64,
 }
 
-/// Walks over the elements of a part and holds one at a time. calamine joins what stands within a cell: so none may be long, and each
-/// element in it must end where it should. Where the parser stops, calamine does too.
+/// Reads the elements of a part one at a time. calamine joins the texts within a cell, so cells must not be long, and their elements must
+/// be closed in order. calamine stops at the same parse errors.
 fn walk(part: impl Read, longest: u64) -> Result<PartSize, SuiteError> {
     let mut xml = quick_xml::Reader::from_reader(BufReader::new(part.take(0)));
     xml.config_mut().expand_empty_elements = true;
     xml.config_mut().check_end_names = false;
     let mut found = PartSize::default();
-    // The names of the cell that is open, and of what is open in it; and where it begins.
+    // Names of the open cell and of the open elements in it; start of the cell.
     let (mut open, mut begin): (Vec<String>, u64) = (Vec::new(), 0);
     let mut buffer = Vec::new();
     loop {
         buffer.clear();
-        // For one element, or the text between two.
+        // Limit for one element, or the text between two.
         xml.get_mut().get_mut().set_limit(longest);
         match xml.read_event_into(&mut buffer) {
             Ok(Event::Start(start)) => {

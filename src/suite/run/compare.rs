@@ -1,4 +1,4 @@
-//! Two runs of a suite side by side: what turned, and by how much the mean moved. Only items of both runs count.
+//! Compares two runs of a suite: changed items and the change of the mean. Only items in both runs count.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,10 +13,9 @@ use crate::job::Kind;
 use crate::report::{Item, ReportError, Source};
 use crate::score::statistics::bootstrap_mean;
 
-/// What the bootstrap draws from: the same two runs give the same interval.
+/// Seed of the bootstrap, so that the same two runs have the same interval.
 const SEED: u64 = 20_260_101;
 
-/// How run B differs from run A.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct RunComparison {
     pub common: u64,
@@ -26,17 +25,16 @@ pub struct RunComparison {
     pub gained_score: Vec<Change>,
     pub new: Vec<String>,
     pub gone: Vec<String>,
-    /// Items with a score in both runs: what the means are made of.
+    /// Number of items with a score in both runs, over which the means are taken.
     pub compared: u64,
     /// Their mean in A, 0-1.
     pub mean_a: Option<f64>,
     /// Their mean in B, 0-1.
     pub mean_b: Option<f64>,
-    /// `mean_b - mean_a`.
     pub difference: Option<f64>,
-    /// The 95 % interval of the difference: a bootstrap over the paired items; none for fewer than two.
+    /// The 95 % interval of the difference: a bootstrap over the paired items; `None` for fewer than two.
     pub interval: Option<(f64, f64)>,
-    /// The same for each part of the scores, over the items that have it in both runs.
+    /// The same for each part of the scores, over the items that have the part in both runs.
     pub parts: Vec<PartChange>,
     pub simulated_a: u64,
     pub simulated_b: u64,
@@ -47,32 +45,26 @@ pub struct RunComparison {
     pub kinds_b: BTreeSet<Kind>,
 }
 
-/// One item that turned.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What the item calls itself; `#3` is the third item of a suite without names.
+    /// Name of the item; `#3` is the third item of a suite without names.
     pub id: String,
-    /// Its total in A, 0-1.
+    /// Total in A, 0-1.
     pub before: Option<f64>,
-    /// Its total in B, 0-1.
     pub after: Option<f64>,
-    /// Its place in A, from 0.
+    /// Index in A, from 0.
     pub item_a: u64,
     pub item_b: u64,
 }
 
-/// By how much the mean of one part of the scores moved.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PartChange {
-    /// Its name in bodies.
     pub name: &'static str,
-    /// Its name for people.
     pub title: &'static str,
     pub compared: u64,
-    /// Their mean in A, 0-1 (of sessions 0-100).
+    /// Mean in A, 0-1 (sessions: 0-100).
     pub mean_a: f64,
     pub mean_b: f64,
-    /// `mean_b - mean_a`.
     pub difference: f64,
 }
 
@@ -80,7 +72,7 @@ struct Brief {
     total: Option<f64>,
     passed: Option<bool>,
     place: u64,
-    /// The parts that have a score, in the order of the kind's rules.
+    /// The parts with a score, in the order of the kind's rules.
     parts: Vec<Worth>,
 }
 
@@ -102,7 +94,7 @@ impl Brief {
 }
 
 impl RunComparison {
-    /// Compares two runs, items paired by what they call themselves, else by their place.
+    /// Compares two runs. Items are paired by name, otherwise by index.
     pub fn between(
         a: &(impl Source + ?Sized),
         b: &(impl Source + ?Sized),
@@ -141,19 +133,18 @@ impl RunComparison {
         Ok(comparison)
     }
 
-    /// The same, with the criteria of the two as their headers have them.
     pub fn under(mut self, a: Option<&Bench>, b: Option<&Bench>) -> Self {
         let hash = |bench: Option<&Bench>| bench.map(|bench| bench.criteria_hash.clone());
         (self.judged.criteria_a, self.judged.criteria_b) = (hash(a), hash(b));
         self
     }
 
-    /// Whether one run has scores of a simulated judge and the other has not.
+    /// Returns whether only one run has scores of a simulated judge.
     pub fn mixes_simulated(&self) -> bool {
         (self.simulated_a > 0) != (self.simulated_b > 0)
     }
 
-    /// Adds an item of both runs; its totals, if it has both.
+    /// Adds an item of both runs. Returns its totals if it has both.
     fn add(&mut self, id: String, before: &Brief, after: &Brief) -> Option<(f64, f64)> {
         self.common += 1;
         let change = Change {
@@ -179,7 +170,7 @@ impl RunComparison {
         before.total.zip(after.total)
     }
 
-    /// Adds up the parts that both have; sums stand where the means will.
+    /// Adds the parts that both items have. The mean fields contain sums until the end.
     fn add_parts(&mut self, before: &Brief, after: &Brief) {
         for (name, title, a) in &before.parts {
             let Some((_, _, b)) = after.parts.iter().find(|(known, _, _)| known == name) else {
@@ -226,7 +217,7 @@ impl RunComparison {
     }
 }
 
-/// What pairs an item with itself in another run.
+/// Returns the name by which an item is paired with the other run.
 pub fn name(item: &Item) -> String {
     match &item.id {
         Some(id) => id.clone(),

@@ -1,4 +1,4 @@
-//! Scoring without a judge: what is computed is real, the rest is not run. Needs no service, no database and no network.
+//! Scores without a judge: computes the metrics that need none. Needs no service, database or network.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
 use crate::score::{Alert, Criteria, Fault, Scorable, Scorecard, about, read_case, score_unasked};
 
-/// Scores in this process by what can be computed.
 #[derive(Clone)]
 pub struct Computed {
     criteria: Arc<Criteria>,
@@ -22,17 +21,16 @@ pub struct Computed {
     wanted: Wanted,
 }
 
-/// Whether a judge's part was wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// No (`--no-judge`): it is not run.
+    /// `--no-judge`: the judge's part is marked as not run.
     No,
-    /// Yes, and none could be asked: it has failed.
+    /// No judge is configured: the judge's part is marked as failed.
     Yes,
 }
 
 impl Computed {
-    /// Scores by these criteria where no judge is wanted; an item whose judge's part is missing says `error`.
+    /// Returns a scorer without a judge. Items with a judge's part get `error`.
     pub fn new(criteria: Arc<Criteria>, clock: Arc<dyn Clock>, error: ItemError) -> Self {
         Self {
             criteria,
@@ -42,7 +40,7 @@ impl Computed {
         }
     }
 
-    /// The same where a judge was wanted and could not be asked: `error` stands in the item and in its result.
+    /// Returns a scorer for a requested but unconfigured judge. `error` is set in the item and in its result.
     pub fn because(&self, error: ItemError) -> Self {
         Self {
             error,
@@ -143,13 +141,13 @@ mod tests {
             attempt: 0,
         })
     }
-    /// A case that a judge has a part in.
+    /// Case with a judge's part.
     struct Doubtful {
         kind: Kind,
         payload: Value,
-        /// Where its result says why no judge was asked.
+        /// Pointer to the reason in its result.
         told_at: &'static str,
-        /// What makes another part miss.
+        /// Field and value that make another part missing.
         miss: (&'static str, Value),
     }
 
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_that_could_not_be_asked_is_told_alike_by_the_item_and_its_result() {
+    fn missing_judge_error_is_in_item_and_result() {
         for case in doubtful() {
             let item = item(case.kind, case.payload, Wanted::Yes);
             assert_eq!(item.error.unwrap().class, "wait_expired", "{}", case.kind);
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_that_nobody_wanted_is_not_run() {
+    fn unrequested_judge_is_not_run() {
         for case in doubtful() {
             let item = item(case.kind, case.payload, Wanted::No);
             assert_eq!(item.error.unwrap().class, "not_run", "{}", case.kind);
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_part_has_no_score_and_lacks_a_judge_only_where_it_needs_one() {
+    fn missing_part_prevents_score() {
         for mut case in doubtful() {
             let (field, value) = case.miss;
             case.payload[field] = value;
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_metrics_have_their_time_without_a_judge_too() {
+    fn metric_errors_have_time_without_judge() {
         let payload = json!({"generated_sql": "SELEC", "expected_tables": []});
         let result = item(Kind::SqlMetrics, payload, Wanted::No).result.unwrap();
         let at = result["metrics"]["table_accuracy"]["error"]["at"]

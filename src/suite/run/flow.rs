@@ -1,4 +1,4 @@
-//! The run itself: rows one after the other, several items at once, each item's line written as soon as it is known.
+//! Main loop of a run: reads rows in order, processes several items concurrently, and writes each item's line at once.
 
 use std::path::PathBuf;
 
@@ -19,11 +19,11 @@ use crate::suite::{SuiteError, SuiteRow};
 
 const PREFETCHED: usize = 16;
 
-/// Whether items that were tried without a score are tried again.
+/// Whether items that were tried without a score are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
     Never,
-    /// Items without a score are tried again (`--retry-errors`).
+    /// Retry items without a score (`--retry-errors`).
     Errors,
 }
 
@@ -35,7 +35,7 @@ pub struct Run<'a> {
     pub again: Again,
 }
 
-/// Whether an item of the suite is still to be run.
+/// Returns whether an item of the suite must be run.
 pub fn wanted(folder: &RunFolder, again: Again, item_no: u64) -> bool {
     let meant = folder.header().only.as_ref();
     let open = match (folder.done(item_no), again) {
@@ -46,10 +46,10 @@ pub fn wanted(folder: &RunFolder, again: Again, item_no: u64) -> bool {
     open && meant.is_none_or(|only| only.contains(&item_no))
 }
 
-/// Runs what is still to be run; `seen` is shown each item when its line is written.
+/// Runs the remaining items. Calls `seen` with each item once its line is written.
 pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), RunError> {
     let header = run.folder.header();
-    // Fixed before the run starts, so that its own lines open no item again.
+    // Fixed before the run starts, so that its own lines don't reselect an item.
     let (first, limit) = (&header.suite, take(header.options.limit));
     let wanted: std::collections::HashSet<u64> = (0..first.items)
         .filter(|item_no| wanted(run.folder, run.again, *item_no))
@@ -70,7 +70,7 @@ pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), Run
     })
 }
 
-/// Reads rows on a thread of its own, a few ahead; it ends when nobody wants more.
+/// Reads rows on a separate thread, a few ahead, until the receiver is dropped.
 fn prefetch(
     path: PathBuf,
     kind: Kind,
@@ -84,7 +84,7 @@ fn prefetch(
         let rows = match rows(&path, kind) {
             Ok(rows) => rows,
             Err(error) => {
-                let _ = give.blocking_send(Err(error)); // nobody may be listening any more
+                let _ = give.blocking_send(Err(error)); // the receiver may be dropped
                 return;
             }
         };
@@ -127,7 +127,7 @@ impl Run<'_> {
         Ok(item)
     }
 
-    /// The case of a question with its answer, or the item that says why there is none.
+    /// Returns the case of a question with its answer, or an item with the error.
     async fn answered(
         &self,
         question: &AgentQuestion,
@@ -152,7 +152,7 @@ impl Run<'_> {
             Ok(_) => Ok(Ok(payload)),
             Err(faults) => {
                 let message = format!("its answer can't be scored: {}", Fault::in_words(&faults));
-                // So that a later try asks it again.
+                // Stored as a failure, so that a later attempt asks again.
                 self.folder.keep_answer(question, Err(&message))?;
                 Ok(Err(Box::new(unanswered(kind, question, message))))
             }
@@ -172,7 +172,7 @@ fn unanswered(kind: Kind, question: &AgentQuestion, message: String) -> Item {
     case.failed("agent", message)
 }
 
-/// The first of the faults of a row that had none when the suite was checked.
+/// Returns the first error of a row that was valid when the suite was planned.
 fn first(faults: Vec<SuiteError>) -> RunError {
     let fault = faults.into_iter().next().unwrap_or(SuiteError {
         line: None,

@@ -1,5 +1,5 @@
-//! A run's folder: what was run (`run.json`), what agents answered (`test-results.jsonl`) and what it was worth
-//! (`evaluation-results.jsonl`), a line each as they come. A killed run goes on from there; reports are made of it.
+//! Folder of a run: its header (`run.json`), the agents' answers (`test-results.jsonl`) and the scores (`evaluation-results.jsonl`), one
+//! line per answer or score. A killed run resumes from it, and reports are built from it.
 
 mod header;
 mod label;
@@ -23,20 +23,17 @@ pub use label::Label;
 
 const HEADER: &str = "run.json";
 const ANSWERS: &str = "test-results.jsonl";
-/// What it was worth.
 pub const RESULTS: &str = "evaluation-results.jsonl";
 
-/// Why a run's folder can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FolderError {
-    /// It isn't what it must be; going on needs another folder or another argument.
+    /// Not a usable folder; the user must choose another folder or argument.
     #[error("{0}")]
     Unfit(String),
     #[error("{path}: {reason}")]
     Io { path: String, reason: String },
 }
 
-/// What an item's last line says, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
     pub outcome: Outcome,
@@ -44,7 +41,7 @@ pub struct Done {
     pub lines: u32,
 }
 
-/// A run's folder, held by this process alone.
+/// Folder of a run, locked by this process.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
@@ -53,7 +50,7 @@ pub struct RunFolder {
     results: Mutex<File>,
     answers: Answers,
     lock: File,
-    /// The folders that this process made for it, the deepest first; `None`: the run was there already.
+    /// Folders created by this process for the run, the deepest first; `None`: the run existed before.
     made: Option<Vec<PathBuf>>,
 }
 
@@ -76,17 +73,14 @@ struct Answers {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run. One that is there already must be empty.
-    ///
-    /// # Errors
-    /// `Unfit`: there is something in it. `Io`.
+    /// Creates the folder of a new run. An existing folder must be empty. Errors: `Unfit`: it isn't empty. `Io`.
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, FolderError> {
         let made = make_dirs(path)?;
         Self::begin(path, made, header)
     }
 
-    /// Makes the folder of a new run below `root`: `run-20260101T120000Z` by when it began, with a number behind it if that
-    /// is taken. Of several that begin in one second each gets its own.
+    /// Creates the folder of a new run below `root`: `run-20260101T120000Z` by start time, with a number appended if it exists. Runs that
+    /// start in the same second get separate folders.
     pub fn create_below(root: &Path, header: &RunHeader) -> Result<Self, FolderError> {
         let mut made = make_dirs(root)?;
         let name = format!("run-{}", header.started_at.format("%Y%m%dT%H%M%SZ"));
@@ -120,7 +114,7 @@ impl RunFolder {
         let text = serde_json::to_string_pretty(header)
             .map_err(|error| io(path, &std::io::Error::other(error)))?;
         let file = path.join(HEADER);
-        // Another run may have begun here since the look.
+        // Another run may have started here since the check.
         let mut written = File::create_new(&file).map_err(|error| {
             if error.kind() == ErrorKind::AlreadyExists {
                 taken()
@@ -138,10 +132,8 @@ impl RunFolder {
         })
     }
 
-    /// Opens the folder of an earlier run, to go on with it. A last line that was torn when it was killed is dropped.
-    ///
-    /// # Errors
-    /// `Unfit`: no run, one that another process is at, or a line that is none. `Io`.
+    /// Opens the folder of an earlier run to resume it. Drops a torn last line. Errors: `Unfit`: no run, a run locked by another process,
+    /// or a malformed line. `Io`.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let header = Self::header_of(path)?;
         let lock = lock(&path.join(HEADER))?;
@@ -215,7 +207,7 @@ impl RunFolder {
         held(&self.done).len() as u64
     }
 
-    /// Writes an item's line down. When this returns, a killed process has lost nothing of it.
+    /// Writes the line of an item. Once this returns, a killed process doesn't lose it.
     pub fn keep(&self, item: &Item) -> Result<(), FolderError> {
         let mut text = line::write(item);
         text.push('\n');
@@ -226,18 +218,18 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Whether this process made the folder, and nothing of a run is in it yet.
+    /// Returns whether this process created the folder and wrote nothing of the run yet.
     pub fn is_untouched(&self) -> bool {
         self.made.is_some() && self.lines() == 0 && held(&self.answers.places).is_empty()
     }
 
-    /// Removes the run again, and the folders that were made for it. What else somebody put there stays.
+    /// Deletes the run and the folders created for it, but no foreign files.
     pub fn discard(self) -> Result<(), FolderError> {
         for name in [RESULTS, ANSWERS, HEADER] {
             let path = self.path.join(name);
             std::fs::remove_file(&path).map_err(|error| io(&path, &error))?;
         }
-        // Held until here: nobody else may have begun to go on with it.
+        // Locked until here, so that no other process could resume the run.
         drop(self.lock);
         for dir in self.made.unwrap_or_default() {
             match std::fs::remove_dir(&dir) {
@@ -249,18 +241,15 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Whether a question of this run has an answer.
     pub fn has_answer(&self, item_no: u64) -> bool {
         held(&self.answers.places).contains_key(&item_no)
     }
 
-    /// The same run with its suite in another place.
     pub fn moved(mut self, suite: PathBuf) -> Self {
         self.header.suite.path = suite;
         self
     }
 
-    /// What an agent has answered to a question of this run.
     pub fn answer(&self, item_no: u64) -> Result<Option<AgentAnswer>, FolderError> {
         let Some(place) = held(&self.answers.places).get(&item_no).copied() else {
             return Ok(None);
@@ -273,7 +262,6 @@ impl RunFolder {
             .map_err(|error| io(&path, &error.into()))
     }
 
-    /// Writes down what an agent said to a question, or why it said nothing.
     pub fn keep_answer(
         &self,
         question: &AgentQuestion,
@@ -316,7 +304,7 @@ impl Done {
     }
 }
 
-/// Takes the run for this process; the kernel lets go of it however the process ends.
+/// Locks the run for this process. The kernel releases the lock however the process ends.
 fn lock(path: &Path) -> Result<File, FolderError> {
     let file = File::options()
         .read(true)
@@ -333,8 +321,8 @@ fn lock(path: &Path) -> Result<File, FolderError> {
     }
 }
 
-/// Opens a file of lines for reading and appending, cuts off a torn last line, and shows each whole one to `visit` with
-/// its place and what was gathered so far.
+/// Opens a file of lines for reading and appending and truncates a torn last line. Calls `visit` for each complete line with its position
+/// and the accumulated value.
 fn open_lines<T: Default>(
     path: &Path,
     visit: impl Fn(&[u8], LineSpan, &mut T) -> Result<(), String>,
@@ -365,7 +353,7 @@ fn open_lines<T: Default>(
     Ok((file, gathered))
 }
 
-/// Appends a line in one write and answers where it stands; which one it is isn't counted.
+/// Appends a line in one write and returns its position. The line number isn't counted.
 fn append(file: &Mutex<File>, text: &str) -> std::io::Result<LineSpan> {
     let mut file = held(file);
     let offset = file.seek(SeekFrom::End(0))?;
@@ -388,7 +376,7 @@ fn io(path: &Path, error: &std::io::Error) -> FolderError {
     }
 }
 
-/// The items of a run that passed, by their last lines.
+/// Returns the items of a run whose last line is a pass.
 pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
     let unfit = |error: ReportError| FolderError::Unfit(error.to_string());
     let mut passed = BTreeSet::new();
@@ -404,7 +392,7 @@ pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
     Ok(passed)
 }
 
-/// Makes a folder and those above it; answers which of them were missing, the deepest first.
+/// Creates a folder and its parents. Returns the created ones, the deepest first.
 fn make_dirs(path: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let missing = |dir: &&Path| !dir.as_os_str().is_empty() && !dir.exists();
     let made = path.ancestors().take_while(missing).map(Path::to_owned);

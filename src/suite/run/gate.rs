@@ -1,4 +1,4 @@
-//! Whether a run is good enough: a pure decision over its figures. What is incomplete never passes, and wins over a miss.
+//! Decides from its figures whether a run passes. An incomplete run doesn't pass, and `Incomplete` takes precedence over `Fail`.
 
 use super::compare::RunComparison;
 use super::thresholds::Gates;
@@ -6,8 +6,8 @@ use crate::report::summary::{Figures, Share};
 use crate::report::{GateDecision, GateResult, Judging, Simulated};
 
 const SLACK: f64 = 1e-9;
-/// How many cases a reason names.
-const MOST_NAMED: usize = 20;
+/// Maximum cases named by a reason.
+const MAX_NAMED: usize = 20;
 
 pub fn decide(
     figures: &Figures,
@@ -80,7 +80,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     let misses = figures.all.missed + apart.map_or(0, |share| share.missed);
     let scored = figures.all.scored;
     if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.most_errors() {
-        // Whatever may fail (--max-errors): where nothing is known, nothing is good enough.
+        // A run without scores is incomplete, even if `--max-errors` allows all the errors.
         open.push(format!(
             "none of {} items has a score: there is nothing to judge the run by",
             figures.all.n
@@ -109,7 +109,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     ] {
         match (given, asked) {
             (_, None) => {}
-            (None, Some(_)) if scored == 0 => {} // said above
+            (None, Some(_)) if scored == 0 => {} // reported above
             (None, Some(_)) => open.push(format!("there is no {what}: no item has a verdict")),
             (Some(given), Some(asked)) if given < asked - SLACK => {
                 missed.push(format!("the {what} is {given:.3}, below {flag} {asked}"));
@@ -117,7 +117,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
             (Some(_), Some(_)) => {}
         }
     }
-    // A validator that lets unsafe SQL through is never good enough.
+    // A validator that accepts unsafe SQL doesn't pass.
     if let Some(safety) = figures
         .safety
         .as_ref()
@@ -125,7 +125,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     {
         let (named, more) = safety
             .false_negatives
-            .split_at(safety.false_negatives.len().min(MOST_NAMED));
+            .split_at(safety.false_negatives.len().min(MAX_NAMED));
         let more = match more.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -137,8 +137,8 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     }
 }
 
-/// A figure over real and simulated scores together, each share with its weight: reports keep them apart, and a gate that lets
-/// simulated ones count must not look at the few items alone that needed no judge.
+/// Returns a figure over real and simulated scores, weighted by count. Reports show them separately, but a gate that allows simulated
+/// scores must not consider only the few items that needed no judge.
 fn over_all(figures: &Figures, figure: impl Fn(&Share) -> (Option<f64>, u64)) -> Option<f64> {
     let shares = std::iter::once(&figures.all).chain(&figures.simulated_apart);
     let known = shares.filter_map(|share| {
@@ -181,8 +181,8 @@ fn has(n: u64) -> &'static str {
     if n == 1 { "has" } else { "have" }
 }
 
-/// Decides over a comparison alone (`gavel compare --max-regression`): a mean over the few items that kept their score says nothing of the
-/// others, so that no more than `max_errors` may have lost theirs.
+/// Decides from a comparison only (`gavel compare --max-regression`). The mean of the items that kept their score ignores the others, so at
+/// most `max_errors` items may have lost theirs.
 pub fn decide_comparison(
     against: &RunComparison,
     max_regression: Option<f64>,

@@ -1,11 +1,11 @@
-//! Runs: the items of a suite, answered by their agents where they are questions, scored, and written down one by one.
+//! Runs: answers the questions of a suite, scores its items, and writes each result at once.
 //!
 //! ```text
-//! suite ─▶ Plan (checked whole) ─▶ rows ─▶ Work ─┬─ a case ───────────────────────────┬─▶ Scorer ─▶ RunFolder
-//!                                                └─ a question ─▶ Agents ─▶ its case ─┘
+//! suite ─▶ Plan (fully validated) ─▶ rows ─▶ Work ─┬─ a case ───────────────────────────┬─▶ Scorer ─▶ RunFolder
+//!                                                  └─ a question ─▶ Agents ─▶ its case ─┘
 //! ```
 //!
-//! Knows no service: what scores a case is handed in as a [`Scorer`]. Holds no item longer than it is worked on.
+//! The caller passes a [`Scorer`], so that runs don't depend on a service. Items stay in memory only while they are processed.
 
 pub mod agents;
 pub mod compare;
@@ -31,23 +31,23 @@ pub use work::AgentQuestion;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseToScore {
-    /// Its place in the suite, from 0.
+    /// Index in the suite, from 0.
     pub item_no: u64,
     pub kind: Kind,
     pub id: Option<String>,
     pub payload: Value,
-    /// How often it was tried before in this run: a second try is another request, not the first one again.
+    /// Previous attempts in this run. Each attempt is a separate request.
     pub attempt: u32,
 }
 
 impl CaseToScore {
-    /// The judge that it asks for; empty: whoever the criteria name.
+    /// Returns the requested judge; empty: the judge of the criteria.
     pub fn model(&self) -> &str {
         let model = self.payload.get("model").and_then(Value::as_str);
         model.unwrap_or_default()
     }
 
-    /// Its item before anything is known of its score: failed, for a reason that is still to be said.
+    /// Returns a failed item for this case. The caller sets the reason.
     pub fn unscored(self) -> Item {
         Item {
             item_no: self.item_no,
@@ -76,14 +76,13 @@ impl CaseToScore {
     }
 }
 
-/// What scores cases: the service, or what can be computed without one. Its futures stay on the thread that runs the run.
+/// Scores cases: the service, or the computed metrics only. Its futures stay on the thread of the run.
 #[async_trait(?Send)]
 pub trait Scorer: Send + Sync {
-    /// Scores one case, however long that takes. A case that can't be scored is an item that says so.
+    /// Scores one case without a deadline. A case that can't be scored yields an item with an error.
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped>;
 }
 
-/// Why a run can't go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Stopped {
@@ -91,12 +90,10 @@ pub struct Stopped {
     pub message: String,
 }
 
-/// What stopped a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopFault {
-    /// A setting or an argument is wrong: going on needs another one.
     Usage,
-    /// Something is down: the run goes on with `--resume` once it is up.
+    /// A dependency is unavailable. The run can be continued with `--resume`.
     Down,
 }
 
@@ -116,7 +113,6 @@ impl Stopped {
     }
 }
 
-/// Why a run ended before its last item.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("the suite has changed while it was run: {0}")]

@@ -1,5 +1,4 @@
-//! A suite, read once from end to end before anything is run: its kind, its size, its digest, and every fault that can be
-//! known by then.
+//! Plan of a run: reads the whole suite once before anything runs. Determines kind, size, digest and all errors that are known by then.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -18,10 +17,9 @@ use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, S
 use crate::wire::words;
 
 const MOST_FAULTS: usize = 20;
-/// The field that names the judge of an item.
+/// Field with the judge of an item.
 const JUDGE: &str = "model";
 
-/// What a run will do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub kind: Kind,
@@ -29,20 +27,17 @@ pub struct Plan {
     pub sha256: String,
     pub items: u64,
     pub questions: Vec<(u64, AgentName)>,
-    /// The items that the judge of the criteria has a part in, as far as no agent has to answer first.
+    /// Items with judge metrics, without questions that an agent must answer first.
     pub judged: Vec<u64>,
-    /// The row of each item that has a name.
     pub names: HashMap<String, u64>,
-    /// The judges that items name (`model`).
     pub judges: BTreeSet<String>,
-    /// Whether any of them names none, and is judged by the judge of the criteria.
     pub leaves_judge: bool,
 }
 
-/// Why a suite can't be run: at least one fault.
+/// Invalid suite, with at least one error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BadSuite {
-    /// Those that are told, at most 20.
+    /// At most 20.
     pub faults: Vec<SuiteError>,
     pub more: u64,
 }
@@ -70,7 +65,7 @@ impl From<SuiteError> for BadSuite {
 }
 
 impl Plan {
-    /// Reads the first `limit` items of a suite; `kind`: `None` guesses it from the fields of the first one.
+    /// Reads the first `limit` items of a suite. `kind`: `None` guesses it from the fields of the first item.
     pub fn read(path: &Path, kind: Option<Kind>, limit: Option<u64>) -> Result<Self, BadSuite> {
         let sha256 = digest(path)?;
         let kind = match kind {
@@ -96,7 +91,7 @@ impl Plan {
                 let column = if is_own { own } else { "id" };
                 match row.fields.get(JUDGE).and_then(Value::as_str) {
                     Some(judge) if !judge.trim().is_empty() => {
-                        // Allocates once for a name, and not for each row.
+                        // Checked first, to allocate only once per name.
                         if !plan.judges.contains(judge.trim()) {
                             plan.judges.insert(judge.trim().to_owned());
                         }
@@ -123,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// Whether an item of it may be paired by this, its name or its place (`#3` is the third item of those without names).
+    /// Returns whether this is the name of an item, or the position (`#3`) of an unnamed one.
     pub fn has(&self, paired_by: &str) -> bool {
         let place = paired_by
             .strip_prefix('#')
@@ -152,7 +147,7 @@ impl BadSuite {
     }
 }
 
-/// Two items of one name could not be told apart in a comparison, nor in a file of answers.
+/// Rejects duplicate names, because comparisons and files of answers pair items by name.
 fn unique(
     kind: Kind,
     work: &Work,
@@ -207,7 +202,7 @@ pub(super) fn take(limit: Option<u64>) -> usize {
     })
 }
 
-/// Opens a suite. It is read more than once, and from its beginning: a pipe or a device can't be, and may never end.
+/// Opens a suite. It is read several times from its start, so pipes and devices are rejected.
 fn open(path: &Path) -> Result<File, SuiteError> {
     let failed = |error: std::io::Error| {
         if error.kind() == std::io::ErrorKind::NotFound {
@@ -216,7 +211,7 @@ fn open(path: &Path) -> Result<File, SuiteError> {
             unreadable(&error)
         }
     };
-    // Asked before it is opened: opening a pipe waits for who writes into it.
+    // Checked before opening, because opening a pipe blocks until it has a writer.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(SuiteError::whole(
             "it is no regular file, and a suite is read more than once: write it into a file first",
@@ -229,7 +224,7 @@ fn unreadable(error: &std::io::Error) -> SuiteError {
     SuiteError::whole(format!("it can't be read: {error}"))
 }
 
-/// The SHA-256 of a suite's file, 64 hex digits.
+/// Returns the SHA-256 of a suite's file, 64 hex digits.
 pub fn digest(path: &Path) -> Result<String, SuiteError> {
     let mut file = open(path)?;
     let mut hasher = Sha256::new();
@@ -244,25 +239,24 @@ pub fn digest(path: &Path) -> Result<String, SuiteError> {
     Ok(hex::encode(hasher.finalize()))
 }
 
-/// The kind that the first item's fields are of. The columns of every kind are known here, so that a fault of the file is told as
-/// what it is, and not as another kind's column.
+/// Guesses the kind from the fields of the first item. Accepts columns of all kinds, so that an error in the file isn't reported as a
+/// column of another kind.
 fn guess(path: &Path) -> Result<Kind, SuiteError> {
     match rows_of(path, Columns::OfCases, QUESTION_FIELDS)?.next() {
         None => Ok(Kind::UNNAMED),
         Some(row) => kind_of(&row?.fields).ok_or_else(|| {
-            let fields = telling_fields().map(|(kind, field)| format!("{field} ({kind})"));
+            let fields = distinguishing_fields().map(|(kind, field)| format!("{field} ({kind})"));
             let fields: Vec<_> = fields.collect();
             SuiteError::whole(format!(
                 "its first item has none of the fields that tell its kind, such as {}: give --kind {}",
                 words::one_of(fields),
-                words::one_of(telling_fields().map(|(kind, _)| kind.as_str())),
+                words::one_of(distinguishing_fields().map(|(kind, _)| kind.as_str())),
             ))
         }),
     }
 }
 
-/// The kinds that a field tells, each with the first such.
-fn telling_fields() -> impl Iterator<Item = (Kind, &'static str)> {
+fn distinguishing_fields() -> impl Iterator<Item = (Kind, &'static str)> {
     let kinds = Kind::ALL.iter().copied();
     kinds.filter_map(|kind| Some((kind, *about(kind).distinctive.first()?)))
 }
@@ -282,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_guessed_from_the_fields() {
+    fn guesses_kind_from_fields() {
         for (fields, kind) in [
             (
                 json!({"generated_kql": "T", "expected_kql": "T"}),
@@ -304,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_of_a_table_is_not_told_as_another_kinds_column() {
+    fn table_error_is_not_reported_as_other_kinds_column() {
         for (text, said) in [
             (
                 "id,generated_sql,expectedsql\na,select 1,select 1\n",
@@ -332,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_isnt_there_and_one_of_no_known_ending_are_named() {
+    fn reports_missing_file_and_unknown_extension() {
         let missing = Plan::read(Path::new("nowhere.jsonl"), None, None).unwrap_err();
         assert_eq!(missing.to_string(), "there is no such file");
         let (_dir, path) = suite("suite.txt", "{}");
@@ -344,7 +338,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn what_is_no_regular_file_is_refused_before_it_is_read() {
+    fn rejects_irregular_files_before_reading() {
         use std::os::unix::fs::symlink;
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("folder.jsonl");
@@ -358,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn two_items_of_one_name_are_refused_with_the_row_of_the_second() {
+    fn rejects_duplicate_name_with_its_row() {
         let line = json!({"id": "a", "generated_sql": "select 1", "expected_sql": "select 1"});
         let (_dir, path) = suite("suite.jsonl", &format!("{line}\n{line}\n"));
         let bad = Plan::read(&path, None, None).unwrap_err().to_string();
@@ -371,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_and_its_digits_are_one_name() {
+    fn number_and_its_digits_are_the_same_name() {
         for second in [json!(1), json!("1"), json!(" 1 ")] {
             let line = |id: &serde_json::Value| json!({"id": id, "generated_sql": "select 1", "expected_sql": "select 1"});
             let text = format!("{}\n{}\n", line(&json!(1)), line(&second));
@@ -385,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_twenty_faults_are_told_and_the_rest_is_counted() {
+    fn reports_twenty_errors_and_counts_the_rest() {
         let lines: String = (0..30)
             .map(|_| "{\"id\": \"x\", \"question\": \"?\", \"agent\": \"robot\", \"expected_answer_type\": \"number\"}\n")
             .collect();

@@ -1,4 +1,4 @@
-//! Gates as flags name them and as `run.json` keeps them: a run that goes on is held to what it began with.
+//! Gate thresholds as set by flags and stored in `run.json`. A resumed run uses the stored ones.
 
 use std::path::PathBuf;
 
@@ -6,26 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Simulated;
 
-/// What is asked of a run; without any of the first three: every scored item passed. What nobody asked for is left out.
+/// Thresholds of a run. Without the first three, every scored item must pass. Unset ones are omitted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gates {
-    /// `--min-pass-rate`, 0-1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_pass_rate: Option<f64>,
-    /// `--min-mean`, 0-1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_mean: Option<f64>,
-    /// `--max-errors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_errors: Option<u64>,
-    /// `--baseline`, as it was given.
+    /// Path as given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<PathBuf>,
-    /// `--max-regression`, 0-1.
+    /// 0-1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_regression: Option<f64>,
-    /// `--allow-simulated`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_simulated: bool,
 }

@@ -1,4 +1,4 @@
-//! What a row of a suite asks for: a case as it stands, or a question that an agent must answer first.
+//! Work of a suite row: a complete case, or a question that an agent must answer first.
 
 use std::borrow::Cow;
 
@@ -9,25 +9,24 @@ use crate::job::Kind;
 use crate::score::{Fault, Field, about, nearest, read_case};
 use crate::suite::{SuiteError, SuiteRow};
 
-/// Columns of question files beside the fields of a case: the origin's names for two of them.
+/// Columns of question files in addition to the fields of a case: the original names of two fields.
 pub(super) const QUESTION_FIELDS: &[Field] = &[Field::text("id"), Field::text("agent")];
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
     Case {
         payload: Value,
-        /// Whether the judge of the criteria has a part in it.
+        /// Whether it has metrics of the judge.
         is_judged: bool,
     },
     Question(AgentQuestion),
 }
 
-/// A question of a QAS suite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentQuestion {
-    /// Its place in the suite, from 0.
+    /// Index in the suite, from 0.
     pub item_no: u64,
-    /// By it the question and its answer find each other.
+    /// Key that links the question and its answer.
     pub test_id: String,
     pub agent: AgentName,
     pub text: String,
@@ -42,7 +41,7 @@ impl Work {
         }
     }
 
-    /// Reads a row, and checks as much of it as can be known before the answer.
+    /// Reads a row and validates the parts that don't depend on an answer.
     pub(super) fn read(kind: Kind, row: SuiteRow) -> Result<Self, Vec<SuiteError>> {
         let (line, item_no) = (row.line, row.item_no);
         let mut written = Written::default();
@@ -92,7 +91,7 @@ impl Work {
     }
 }
 
-/// Every fault of a row that can't be asked: what an agent needs, and what its case lacks beside that.
+/// Returns all errors of a question row: those of the agent's input, and those of its case.
 fn unfit(
     kind: Kind,
     asked: &Map<String, Value>,
@@ -159,7 +158,7 @@ impl AgentQuestion {
         }
     }
 
-    /// The id as its file has it: a number stays one.
+    /// Returns the id as in the file: a number stays a number.
     pub(super) fn given_id(&self) -> Value {
         self.case
             .get("test_id")
@@ -185,7 +184,6 @@ impl AgentQuestion {
 
 #[cfg(test)]
 impl AgentQuestion {
-    /// A question for tests.
     pub(super) fn example(item_no: u64, text: &str) -> Self {
         Self {
             item_no,
@@ -197,7 +195,7 @@ impl AgentQuestion {
     }
 }
 
-/// Whether a row of a question file has the names of such files, not those of a case: faults are told by them.
+/// Whether a row uses the column names of question files or those of a case. Errors use the same names.
 #[derive(Debug, Default)]
 struct Written {
     id: bool,
@@ -210,7 +208,6 @@ impl Written {
         self.agent = !fields.contains_key("agent_used");
     }
 
-    /// A fault of a case, told of its column.
     fn at(&self, fault: Fault, line: u64) -> SuiteError {
         let column = Some(column(&fault.pointer)).filter(|column| !column.is_empty());
         SuiteError {
@@ -220,7 +217,6 @@ impl Written {
         }
     }
 
-    /// What the file calls a field of a case.
     fn name<'a>(&self, field: &'a str) -> &'a str {
         match field {
             "test_id" if self.id => "id",
@@ -230,7 +226,7 @@ impl Written {
     }
 }
 
-/// A field that is wrong, and what to do about it.
+/// Invalid field and the remedy.
 struct Missing(&'static str, Cow<'static, str>);
 
 impl Missing {
@@ -243,7 +239,7 @@ impl Missing {
     }
 }
 
-/// The fields of a question file under the names of a case: `id` is `test_id`, `agent` is `agent_used`.
+/// Renames the fields of a question file to those of a case: `id` to `test_id`, `agent` to `agent_used`.
 fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Missing> {
     for (given, name, both) in [
         ("id", "test_id", "is given beside test_id: give one of them"),
@@ -266,7 +262,7 @@ fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Mi
     Ok(fields)
 }
 
-/// A pointer as a column of a file: its first part, and the rest as it stands.
+/// Converts a JSON pointer to a column: its first part, with the rest unchanged.
 fn column(pointer: &str) -> String {
     pointer.trim_start_matches('/').to_owned()
 }
@@ -296,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_of_the_origins_shape_waits_for_its_agent_and_becomes_a_case() {
+    fn answered_question_becomes_a_case() {
         let Ok(Work::Question(question)) = Work::read(Kind::Qas, row(question())) else {
             panic!("a question")
         };
@@ -317,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_may_have_a_number_for_its_name() {
+    fn question_id_may_be_a_number() {
         for name in ["id", "test_id"] {
             let mut fields = question();
             fields.as_object_mut().unwrap().shift_remove("id");
@@ -332,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_an_answer_is_a_case() {
+    fn row_with_answer_is_a_case() {
         let mut fields = question();
         fields["generated_sql"] = json!("select 1");
         fields["success"] = json!(true);
@@ -341,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_spelled_wrong_is_named() {
+    fn misspelled_field_is_reported() {
         let mut fields = question();
         let agent = fields.as_object_mut().unwrap().shift_remove("agent");
         fields["agnt"] = agent.unwrap();
@@ -354,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_question_lacks_is_named_with_its_row() {
+    fn missing_question_fields_are_reported_with_row() {
         for (field, value, said) in [
             (
                 "id",
@@ -390,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_a_question_lacks_is_told_at_once() {
+    fn reports_all_missing_question_fields() {
         let mut fields = question();
         fields["question"] = json!(" ");
         fields["agent"] = Value::Null;

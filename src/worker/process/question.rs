@@ -1,4 +1,4 @@
-//! The question of a job that isn't run yet: what its run will ask, for whoever asks ahead.
+//! Builds the question of a job before its run, for provider batches.
 
 use super::{
     Ending, FailureClass, Job, Nonce, Pipeline, Scorable, class_of_bad, failed, judge_needed,
@@ -6,7 +6,6 @@ use super::{
 use crate::judge::Question;
 
 impl Pipeline {
-    /// The one question of a session's job.
     pub(in crate::worker) async fn question(&self, job: &Job) -> Result<Question, Ending> {
         let criteria = self.criteria(&job.criteria_hash).await?;
         let subject = self.subject(job).await?;

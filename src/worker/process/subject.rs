@@ -1,5 +1,5 @@
-//! What a run is about. A small one is read once. A large one is read anew for each step, on a thread of its own and with room for it,
-//! so that it stands in nobody's way and takes no memory while its judge is asked.
+//! Subject of a run: a session or a case. A small one is read once. A large one is read again for each step, on its own thread and within
+//! the memory budget, so that it occupies no memory during judge calls.
 
 use std::sync::Arc;
 
@@ -18,7 +18,6 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// A case's, by its payload.
     pub(super) fn of_case(job: &Job) -> Result<Self, Ending> {
         let shape = JsonShape::measure(job.payload.text().as_bytes());
         if shape.is_heavy() {
@@ -31,7 +30,7 @@ impl Subject {
         read(job.kind, &job.payload).map(|scorable| Self::Read(scorable.into()))
     }
 
-    /// What of it is held while its judge is asked.
+    /// Drops the evidence, which isn't needed during judge calls.
     pub(super) fn without_evidence(self) -> Self {
         match self {
             Self::Read(scorable) => Self::Read(match scorable.without_evidence() {
@@ -42,7 +41,7 @@ impl Subject {
         }
     }
 
-    /// Does a step with it. A panic goes through.
+    /// Runs a step with the subject. Panics propagate.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         memory: &MemoryBudget,
@@ -66,7 +65,7 @@ impl Subject {
 }
 
 fn read(kind: Kind, payload: &Payload) -> Result<Box<dyn Scorable>, Ending> {
-    // Checked at enqueue; it fails only if an older release accepted more.
+    // The payload was validated at enqueue. It fails here only if an older release accepted more.
     let bad = |faults: Vec<Fault>| failed(FailureClass::BadInput, Fault::in_words(&faults));
     read_case(kind, &payload.value()).map_err(bad)
 }
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_one_and_a_large_one_are_worked_on_and_give_their_room_back() {
+    async fn small_and_large_subjects_return_their_memory() {
         let memory = MemoryBudget::new(1 << 20);
         for sql in [
             "select 1".to_owned(),
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_heavy_one_waits_for_its_room() {
+    async fn heavy_subject_waits_for_memory() {
         let memory = MemoryBudget::new(8 << 20);
         let rows = vec![vec![1; 50]; 100];
         let payload = Payload::from(json!({
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_over_a_large_one_is_the_runs_own() {
+    async fn panic_on_large_subject_propagates() {
         let memory = MemoryBudget::new(1 << 20);
         let large = subject(&format!("select '{}'", "x".repeat(60_000)));
         let run = tokio::spawn(async move { large.with(&memory, |_| panic!("a bug")).await.ok() });

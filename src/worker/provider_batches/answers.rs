@@ -1,8 +1,8 @@
-//! The answers of a chunk that has ended: each is paid for, and logged if its item still asks that question.
+//! Stores the replies of an ended chunk. Each is billed, and logged if its item still asks the same question.
 
 use uuid::Uuid;
 
-use super::{ChunkLoop, Trouble, trouble};
+use super::{ChunkError, ChunkLoop, trouble};
 use crate::job::{Job, JobId, JobState, Usage};
 use crate::judge::{
     BatchEndpoint, CacheKey, CallUsage, Collected, CollectedAnswer, ErrorClass, HandedOver,
@@ -14,13 +14,12 @@ use crate::wire::ChunkState;
 const KEPT_AT_ONCE: usize = 100;
 
 impl ChunkLoop {
-    /// Keeps every answer of a chunk that has ended; what has none is asked as ever.
     pub(super) async fn collect(
         &self,
         endpoint: &BatchEndpoint,
         chunk: &ChunkRow,
         theirs: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ChunkError> {
         let mut answers = endpoint.collect(theirs).await?;
         let mut waiting = Vec::with_capacity(KEPT_AT_ONCE);
         while let Some(answer) = answers.next().await? {
@@ -44,7 +43,7 @@ impl ChunkLoop {
         chunk: &ChunkRow,
         theirs: &str,
         answers: Vec<CollectedAnswer>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ChunkError> {
         let handed_over = HandedOver {
             batch: theirs,
             at: chunk.submitted_at.unwrap_or_else(|| self.clock.now()),
@@ -60,11 +59,14 @@ impl ChunkLoop {
             let id = JobId(answer.asked_for);
             let known = kept.iter().any(|one| one.job_id == id);
             let item = jobs.iter().find(|(job, _)| job.job_id == id && !known);
-            // Somebody else's line, or one that was kept before.
+            // A foreign line, or one that is already stored.
             let Some((job, asked)) = item else { continue };
-            let accepted = match self.asked_of(endpoint, job, asked.as_ref()).await? {
+            let accepted = match self
+                .matching_question(endpoint, job, asked.as_ref())
+                .await?
+            {
                 Ok(question) => endpoint.accept(handed_over, &question, answer),
-                // It is paid all the same.
+                // The provider bills it anyway.
                 Err(why) => Collected {
                     usage: endpoint.bill(handed_over, answer),
                     error: Some(trouble(ErrorClass::Rejected, why.to_owned())),
@@ -80,13 +82,13 @@ impl ChunkLoop {
         Ok(kept.await?)
     }
 
-    /// The question that an answer answers, if its item still asks it; else why not.
-    async fn asked_of(
+    /// Returns the question of a reply if its item still asks it, otherwise the reason why not.
+    async fn matching_question(
         &self,
         endpoint: &BatchEndpoint,
         job: &Job,
         asked: Option<&CacheKey>,
-    ) -> Result<Result<Question, &'static str>, Trouble> {
+    ) -> Result<Result<Question, &'static str>, ChunkError> {
         if matches!(job.state, JobState::Succeeded | JobState::Failed) {
             return Ok(Err("it had ended by the time that its reply came"));
         }

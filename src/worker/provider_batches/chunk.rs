@@ -1,161 +1,163 @@
-//! What becomes of a chunk: a pure function of where it stands, what was seen of it, and the time.
+//! State machine of a chunk. The next action is a pure function of its state, the observation and the time.
 //!
 //! ```text
 //! items in no chunk ──▶ making ──▶ submitted ──▶ collected
 //!         ▲               │            │
 //!         └───────────────┤            │    back: it never arrived
-//!                         └────────────┴──▶ failed: its items are asked the ordinary way
+//!                         └────────────┴──▶ failed: its items are scored with ordinary calls
 //! ```
 //!
-//! One that its provider had no room for has failed too; its items go into smaller ones.
+//! A chunk that its provider had no room for also fails; its items go into smaller chunks.
 //!
-//! There is one deadline, and one count of tries in a row that led nowhere. Nobody answers a chunk's items twice where that can
-//! be known, and no batch waits for ever.
+//! One deadline and one count of failures in a row apply, so that no batch waits forever. Items are not answered twice if that can be
+//! detected.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::tries::Tried;
 
-/// How long a chunk may take. Providers answer within 24 hours.
+/// Deadline of a chunk. Providers answer within 24 hours.
 const DEADLINE: TimeDelta = TimeDelta::hours(25);
-/// So many tries in a row that lead nowhere are enough.
+/// Failures in a row after which a chunk is given up.
 const TRIES: u32 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkStatus {
-    /// When it was handed over, or noted; of what is planned: when trouble began.
+    /// Time of sending, or of its noting in the store. For a planned chunk, the time of the first error.
     pub(super) since: DateTime<Utc>,
-    /// Tries in a row that led nowhere, before this one.
     pub(super) tries: u32,
     pub(super) items: i64,
     pub(super) is_cancelled: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum ChunkObservation {
     /// Sending: the provider has it, under this name.
     Arrived(String),
     /// Sending: the provider doesn't have it.
     Absent,
-    /// Sending: the provider can't tell.
+    /// Sending: the provider can't tell whether it arrived.
     CantTell,
-    /// Sent: the provider works on it.
+    /// Sent: in progress.
     Running,
-    /// Sent: what was answered can be collected.
+    /// Sent: its replies can be collected.
     Ended,
-    /// The provider finds fault with it.
+    /// The provider rejects it.
     Refused(String),
     /// Sent: the provider had no room for it.
     NoRoom(String),
-    /// Sent: the provider doesn't know it. One that is in trouble says so too.
+    /// Sent: the provider doesn't know it. A failing provider may report this as well.
     Unknown(String),
-    /// Nothing: the provider is away, or can't be asked.
+    /// No observation: the provider is unavailable or can't be called.
     Trouble(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Note its name.
+pub(super) enum ChunkAction {
+    /// Store the provider's name of the chunk.
     Note(String),
-    /// Plan its items anew: it isn't there.
+    /// Plan its items again, because it never arrived.
     PlanAgain,
-    /// Plan its items anew, in smaller chunks.
+    /// Plan its items again, in smaller chunks.
     Split(String),
-    /// Look again later.
     Wait,
-    /// Look again later: this try led nowhere.
+    /// Check again later, and count this attempt as failed.
     TryAgain,
-    /// Tell the provider to end it, and look again.
+    /// Cancel it at the provider, and check again.
     Cancel,
-    /// Collect its answers.
     Collect,
-    /// Nothing comes of it: its items are asked the ordinary way.
+    /// Fail the chunk: its items are scored with ordinary calls.
     Fail(String),
-    /// The same, once the provider was told to answer no more of it.
+    /// The same, after cancelling it at the provider.
     GiveUp(String),
 }
 
-impl Step {
-    pub(super) fn leads_nowhere(&self) -> bool {
+impl ChunkAction {
+    pub(super) fn is_failed_attempt(&self) -> bool {
         matches!(self, Self::TryAgain | Self::Cancel)
     }
 }
 
-/// Whether what led nowhere so often in a row, since then, is given up.
 pub(super) fn is_given_up(tried: Tried, now: DateTime<Utc>) -> bool {
     tried.count >= TRIES && is_over(tried.since, now)
 }
 
-/// Whether something takes longer than it may.
 pub(super) fn is_over(since: DateTime<Utc>, now: DateTime<Utc>) -> bool {
     now - since > DEADLINE
 }
 
-/// What to do with a chunk.
-pub(super) fn next(chunk: &ChunkStatus, seen: Seen, now: DateTime<Utc>) -> Step {
+pub(super) fn next(chunk: &ChunkStatus, seen: ChunkObservation, now: DateTime<Utc>) -> ChunkAction {
     let over = is_over(chunk.since, now);
     let is_last_try = chunk.tries.saturating_add(1) >= TRIES;
     match seen {
-        Seen::Arrived(name) => Step::Note(name),
-        Seen::Absent => Step::PlanAgain,
-        // Each time it may be paid once more.
-        Seen::CantTell if is_last_try => {
-            Step::Fail("it may not have arrived, and its provider can't tell".to_owned())
+        ChunkObservation::Arrived(name) => ChunkAction::Note(name),
+        ChunkObservation::Absent => ChunkAction::PlanAgain,
+        // Each attempt may be paid for again.
+        ChunkObservation::CantTell if is_last_try => {
+            ChunkAction::Fail("it may not have arrived, and its provider can't tell".to_owned())
         }
-        Seen::CantTell => Step::PlanAgain,
-        Seen::Running if over && is_last_try => {
-            Step::GiveUp("its provider didn't end it".to_owned())
+        ChunkObservation::CantTell => ChunkAction::PlanAgain,
+        ChunkObservation::Running if over && is_last_try => {
+            ChunkAction::GiveUp("its provider didn't end it".to_owned())
         }
-        Seen::Running if over || chunk.is_cancelled => Step::Cancel,
-        Seen::Running => Step::Wait,
-        Seen::Ended if over && is_last_try => Step::Fail("its answers can't be fetched".to_owned()),
-        Seen::Ended => Step::Collect,
-        Seen::Refused(why) => Step::Fail(why),
-        Seen::NoRoom(why) if chunk.items > 1 => Step::Split(why),
-        Seen::NoRoom(why) => Step::Fail(why),
-        Seen::Unknown(why) if is_last_try => Step::GiveUp(why),
-        Seen::Trouble(why) if over && is_last_try => Step::GiveUp(why),
-        Seen::Unknown(_) | Seen::Trouble(_) => Step::TryAgain,
+        ChunkObservation::Running if over || chunk.is_cancelled => ChunkAction::Cancel,
+        ChunkObservation::Running => ChunkAction::Wait,
+        ChunkObservation::Ended if over && is_last_try => {
+            ChunkAction::Fail("its answers can't be fetched".to_owned())
+        }
+        ChunkObservation::Ended => ChunkAction::Collect,
+        ChunkObservation::Refused(why) => ChunkAction::Fail(why),
+        ChunkObservation::NoRoom(why) if chunk.items > 1 => ChunkAction::Split(why),
+        ChunkObservation::NoRoom(why) => ChunkAction::Fail(why),
+        ChunkObservation::Unknown(why) if is_last_try => ChunkAction::GiveUp(why),
+        ChunkObservation::Trouble(why) if over && is_last_try => ChunkAction::GiveUp(why),
+        ChunkObservation::Unknown(_) | ChunkObservation::Trouble(_) => ChunkAction::TryAgain,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::ChunkAction::{
+        Cancel, Collect, Fail, GiveUp, Note, PlanAgain, Split, TryAgain, Wait,
+    };
+    use super::ChunkObservation::{
+        Absent, Arrived, CantTell, Ended, NoRoom, Refused, Running, Trouble, Unknown,
+    };
     use super::*;
 
     #[test]
-    fn what_was_seen_where_and_when_says_what_to_do() {
+    fn next_action_follows_state_table() {
         let why = || "why".to_owned();
         let unheard = "it may not have arrived, and its provider can't tell".to_owned();
         let unfetched = "its answers can't be fetched".to_owned();
         let unended = "its provider didn't end it".to_owned();
-        // Seen, hours since, tries before, items, cancelled: what to do.
+        // Observation, hours since, failures before, items, cancelled: action.
         let table = [
-            (Seen::Arrived(why()), 0, 0, 9, false, Step::Note(why())),
-            (Seen::Arrived(why()), 99, 99, 9, true, Step::Note(why())),
-            (Seen::Absent, 0, 0, 9, false, Step::PlanAgain),
-            (Seen::Absent, 99, 99, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 0, 0, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 99, 4, 9, false, Step::PlanAgain),
-            (Seen::CantTell, 0, 5, 9, false, Step::Fail(unheard)),
-            (Seen::Running, 25, 99, 9, false, Step::Wait),
-            (Seen::Running, 1, 0, 9, true, Step::Cancel),
-            (Seen::Running, 1, 99, 9, true, Step::Cancel),
-            (Seen::Running, 26, 0, 9, false, Step::Cancel),
-            (Seen::Running, 26, 5, 9, false, Step::GiveUp(unended)),
-            (Seen::Ended, 0, 0, 9, false, Step::Collect),
-            (Seen::Ended, 25, 99, 9, true, Step::Collect),
-            (Seen::Ended, 26, 4, 9, false, Step::Collect),
-            (Seen::Ended, 26, 5, 9, false, Step::Fail(unfetched)),
-            (Seen::Refused(why()), 0, 0, 9, false, Step::Fail(why())),
-            (Seen::NoRoom(why()), 0, 0, 2, false, Step::Split(why())),
-            (Seen::NoRoom(why()), 0, 0, 1, false, Step::Fail(why())),
-            (Seen::Unknown(why()), 0, 0, 9, false, Step::TryAgain),
-            (Seen::Unknown(why()), 0, 4, 9, false, Step::TryAgain),
-            (Seen::Unknown(why()), 0, 5, 9, false, Step::GiveUp(why())),
-            (Seen::Trouble(why()), 25, 99, 9, false, Step::TryAgain),
-            (Seen::Trouble(why()), 26, 4, 9, false, Step::TryAgain),
-            (Seen::Trouble(why()), 26, 5, 9, false, Step::GiveUp(why())),
+            (Arrived(why()), 0, 0, 9, false, Note(why())),
+            (Arrived(why()), 99, 99, 9, true, Note(why())),
+            (Absent, 0, 0, 9, false, PlanAgain),
+            (Absent, 99, 99, 9, false, PlanAgain),
+            (CantTell, 0, 0, 9, false, PlanAgain),
+            (CantTell, 99, 4, 9, false, PlanAgain),
+            (CantTell, 0, 5, 9, false, Fail(unheard)),
+            (Running, 25, 99, 9, false, Wait),
+            (Running, 1, 0, 9, true, Cancel),
+            (Running, 1, 99, 9, true, Cancel),
+            (Running, 26, 0, 9, false, Cancel),
+            (Running, 26, 5, 9, false, GiveUp(unended)),
+            (Ended, 0, 0, 9, false, Collect),
+            (Ended, 25, 99, 9, true, Collect),
+            (Ended, 26, 4, 9, false, Collect),
+            (Ended, 26, 5, 9, false, Fail(unfetched)),
+            (Refused(why()), 0, 0, 9, false, Fail(why())),
+            (NoRoom(why()), 0, 0, 2, false, Split(why())),
+            (NoRoom(why()), 0, 0, 1, false, Fail(why())),
+            (Unknown(why()), 0, 0, 9, false, TryAgain),
+            (Unknown(why()), 0, 4, 9, false, TryAgain),
+            (Unknown(why()), 0, 5, 9, false, GiveUp(why())),
+            (Trouble(why()), 25, 99, 9, false, TryAgain),
+            (Trouble(why()), 26, 4, 9, false, TryAgain),
+            (Trouble(why()), 26, 5, 9, false, GiveUp(why())),
         ];
         let since = "2026-11-22T12:00:00Z".parse().unwrap();
         for (seen, hours, tries, items, is_cancelled, expected) in table {

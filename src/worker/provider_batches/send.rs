@@ -1,15 +1,15 @@
-//! Chunks as they are filled and handed over.
+//! Fills and sends chunks.
 
 use uuid::Uuid;
 
-use super::{ChunkLoop, Trouble};
+use super::{ChunkError, ChunkLoop};
 use crate::job::Job;
 use crate::judge::{Added, BatchEndpoint, Chunk, ChunkSize, ErrorClass, JudgeError};
 use crate::store::{BatchRow, ChunkRow, Hold, HoldTarget, NewChunk, StoreError};
 use crate::wire::ChunkState;
 
 const PAGE: u32 = 100;
-/// The most that one chunk may weigh, whatever its provider takes: it is held in memory while it is handed over.
+/// Maximum bytes of a chunk, whatever its provider accepts, because it stays in memory while it is sent.
 const CHUNK_BYTES: usize = 50_000_000;
 
 struct Filled {
@@ -18,9 +18,9 @@ struct Filled {
 }
 
 impl ChunkLoop {
-    /// Hands over what is in no chunk yet, chunk by chunk; whether nothing is left. Once the provider had no room, chunks are smaller
-    /// and go one after the other.
-    pub(super) async fn hand_over(&self, batch: &BatchRow) -> Result<bool, Trouble> {
+    /// Sends the items that are in no chunk yet. Returns whether all were sent. Once the provider had no room, chunks are smaller and sent
+    /// one at a time.
+    pub(super) async fn hand_over(&self, batch: &BatchRow) -> Result<bool, ChunkError> {
         loop {
             let chunks = self.store.provider_batches().chunks(batch.batch_id).await?;
             let away = chunks.iter().filter(|chunk| chunk.was_turned_away());
@@ -47,8 +47,8 @@ impl ChunkLoop {
         }
     }
 
-    /// Hands a chunk over that was noted; false: its batch was stopped, or is somebody else's, meanwhile.
-    async fn send(&self, endpoint: &BatchEndpoint, filled: Filled) -> Result<bool, Trouble> {
+    /// Sends a chunk that is noted in the store. Returns false if its batch was stopped or taken over before.
+    async fn send(&self, endpoint: &BatchEndpoint, filled: Filled) -> Result<bool, ChunkError> {
         let (chunk_id, calls) = (filled.new.chunk_id, filled.chunk.calls());
         let uploaded = match endpoint.upload(filled.chunk).await {
             Ok(uploaded) => uploaded,
@@ -85,13 +85,13 @@ impl ChunkLoop {
         Ok(true)
     }
 
-    /// A chunk that met an error: its end, or another try later.
+    /// Handles a chunk that failed to be sent: it ends, or is retried later.
     async fn not_sent(
         &self,
         chunk_id: Uuid,
         error: JudgeError,
         arrived: Arrived,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ChunkError> {
         if is_final(&error) {
             let ended = self.store.provider_batches().end_chunk(
                 chunk_id,
@@ -102,8 +102,8 @@ impl ChunkLoop {
             tracing::warn!(%chunk_id, %error, "a provider refused a chunk; its items are asked one by one, at the full price");
             return Ok(true);
         }
-        // Else it may have arrived: the next look finds out.
-        if arrived == Arrived::No || says_no(&error) {
+        // Otherwise it may have arrived; the next check finds out.
+        if arrived == Arrived::No || is_rejected(&error) {
             self.store
                 .provider_batches()
                 .forget_chunk(chunk_id, self.worker_id)
@@ -112,21 +112,24 @@ impl ChunkLoop {
         Err(error.into())
     }
 
-    /// Nothing goes out while the queue or the judge is stopped, by whomever.
-    async fn check_holds(&self, judge: &str) -> Result<(), Trouble> {
+    async fn check_holds(&self, judge: &str) -> Result<(), ChunkError> {
         let holds = self.store.holds().list(self.clock.now()).await?;
         let stops = |hold: &&Hold| match &hold.target {
             HoldTarget::Queue => true,
             HoldTarget::Judge(name) => name == judge,
         };
         match holds.iter().find(stops) {
-            Some(hold) => Err(Trouble::Stopped(hold.in_words())),
+            Some(hold) => Err(ChunkError::Stopped(hold.in_words())),
             None => Ok(()),
         }
     }
 
-    /// Gives up fetching what is in no chunk yet: it is asked the ordinary way.
-    pub(super) async fn ask_the_rest(&self, batch_id: Uuid, why: &str) -> Result<(), StoreError> {
+    /// Stops collecting for items that are in no chunk yet. They are scored with ordinary calls.
+    pub(super) async fn fall_back_to_calls(
+        &self,
+        batch_id: Uuid,
+        why: &str,
+    ) -> Result<(), StoreError> {
         loop {
             let page = self
                 .store
@@ -160,12 +163,12 @@ impl ChunkLoop {
         }
     }
 
-    /// Fills a chunk with what is in none yet, for the judge of the first such item; `None`: there is nothing.
+    /// Fills a chunk with unassigned items for the judge of the first one. Returns `None` if there are none.
     async fn fill(
         &self,
         batch_id: Uuid,
         size: usize,
-    ) -> Result<Option<(BatchEndpoint, Filled)>, Trouble> {
+    ) -> Result<Option<(BatchEndpoint, Filled)>, ChunkError> {
         let mut page = self
             .store
             .provider_batches()
@@ -203,14 +206,14 @@ impl ChunkLoop {
         Ok(Some((endpoint, Filled { chunk, new })))
     }
 
-    /// Puts an item into a chunk, or beside it where no question can be made of it.
+    /// Puts an item into a chunk, or marks it for an ordinary call if no question can be built.
     async fn put(
         &self,
         endpoint: &BatchEndpoint,
         chunk: &mut Chunk,
         new: &mut NewChunk,
         job: &Job,
-    ) -> Result<Added, Trouble> {
+    ) -> Result<Added, ChunkError> {
         let left_out = match self.question(job).await? {
             Some(question) => match endpoint.add(chunk, job.job_id.0, &question) {
                 Ok(Added::In) => {
@@ -228,19 +231,19 @@ impl ChunkLoop {
     }
 }
 
-/// Whether a chunk that met an error is at its provider all the same.
+/// Whether a chunk that failed to be sent may have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arrived {
     No,
     Perhaps,
 }
 
-/// Whether the provider has said that it didn't take a chunk: the key, the quota or its load, and nothing that got lost on the way.
-fn says_no(error: &JudgeError) -> bool {
+/// Returns whether the provider rejected the chunk because of the key, the quota or its load. A lost response doesn't count.
+fn is_rejected(error: &JudgeError) -> bool {
     matches!(error.status, Some(401 | 402 | 403 | 429 | 529))
 }
 
-/// Whether trying again would end the same: the provider has read the chunk, or has no place for one.
+/// Returns whether a retry would fail as well: the provider has read the chunk, or has no batch endpoint.
 fn is_final(error: &JudgeError) -> bool {
     match error.class {
         ErrorClass::Rejected
@@ -249,7 +252,7 @@ fn is_final(error: &JudgeError) -> bool {
         | ErrorClass::Refused
         | ErrorClass::Truncated
         | ErrorClass::Unparsable => true,
-        // A key may be corrected; an address without batches won't be.
+        // A key may be corrected; an address without a batch endpoint stays wrong.
         ErrorClass::Misconfigured => error.status == Some(404),
         ErrorClass::Transient | ErrorClass::Throttled | ErrorClass::Exhausted => false,
     }

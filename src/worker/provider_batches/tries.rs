@@ -1,4 +1,4 @@
-//! How often in a row something led nowhere, by batch or chunk. Kept by the worker that looks after them; another one counts anew.
+//! Counts failures in a row, by batch or chunk. Kept in memory: another worker that takes over starts at zero.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,9 @@ pub(super) struct Tried {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::worker) struct Tries(Mutex<HashMap<Uuid, Tried>>);
+pub(in crate::worker) struct FailureStreaks(Mutex<HashMap<Uuid, Tried>>);
 
-impl Tries {
-    /// How often so far; `None`: not at all.
+impl FailureStreaks {
     pub(super) fn get(&self, id: Uuid) -> Option<Tried> {
         self.0.lock().get(&id).copied()
     }
@@ -31,7 +30,7 @@ impl Tries {
         *tried
     }
 
-    /// It led somewhere, or nobody tries any more.
+    /// Resets the count after a success or once attempts end.
     pub(super) fn succeeded(&self, id: Uuid) {
         self.0.lock().remove(&id);
     }
@@ -42,8 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_tries_in_a_row_count() {
-        let (tries, one, other) = (Tries::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+    fn success_resets_failure_count() {
+        let (tries, one, other) = (
+            FailureStreaks::default(),
+            Uuid::from_u128(1),
+            Uuid::from_u128(2),
+        );
         let at = |minute: u32| format!("2026-11-22T12:{minute:02}:00Z").parse().unwrap();
         let failed = |id, minute| tries.failed(id, at(minute));
         let tried = |count, minute| Tried {

@@ -1,4 +1,4 @@
-//! What a webhook is sent: the event in JSON, or as a sentence for Slack.
+//! Body of a webhook: the event as JSON, or a sentence for Slack.
 
 use chrono::SecondsFormat;
 use serde_json::{Value, json};
@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::store::DeliveryRow;
 use crate::wire::{WebhookEvent, WebhookFormat, words};
 
-/// What is sent: the same text at each try.
 pub(super) fn body(format: WebhookFormat, delivery: &DeliveryRow) -> String {
     match format {
         WebhookFormat::Standard => json!({
@@ -19,7 +18,7 @@ pub(super) fn body(format: WebhookFormat, delivery: &DeliveryRow) -> String {
     .to_string()
 }
 
-/// An event in words. What others named can't be markup of Slack's.
+/// Returns the event as a sentence. Names are escaped so that they can't contain Slack markup.
 fn sentence(delivery: &DeliveryRow) -> String {
     let field = |name: &str| match delivery.data.get(name) {
         None => String::new(),
@@ -77,7 +76,7 @@ mod tests {
     use crate::wire::DeliveryState;
 
     #[test]
-    fn slack_gets_a_sentence_without_markup_of_others() {
+    fn slack_sentence_escapes_markup() {
         let delivery = |event, data| DeliveryRow {
             delivery_no: 1,
             delivery_id: Uuid::nil(),

@@ -1,5 +1,6 @@
-//! Sends what `webhook_deliveries` holds, in one worker at a time: what ended jobs and batches told in their own transactions, and what this
-//! one sees of judges. A row is there until the receiver took it or its tries are over, so each arrives at least once, with one id.
+//! Sends the rows of `webhook_deliveries`, in one worker at a time. Transactions that end jobs and batches insert the rows; the sending
+//! worker inserts those about judges. A row stays until the receiver accepted it or its attempts are used up, so each event arrives at
+//! least once, under one id.
 
 mod body;
 
@@ -19,22 +20,20 @@ use crate::outbound::{Targets, Undelivered, WebhookMessage, WebhookSender, key_o
 use crate::store::{DeliveryRow, DeliveryTry, JudgeRow, StoreError, WebhookEndpoint};
 use crate::wire::{DeliveryState, NewWebhook, WebhookEvent};
 
-/// How often it looks for what is due.
-const LOOK: Duration = Duration::from_secs(1);
-/// How many deliveries of one receiver are on their way at once.
-const AT_ONCE: u32 = 16;
-/// The pauses after each failed try, seconds: the specification's schedule of three days. After the last one it is given up.
+/// Interval of checks for due deliveries.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum concurrent deliveries to one receiver.
+const MAX_CONCURRENT: u32 = 16;
+/// Pauses after each failed attempt in seconds: the three-day schedule of the specification. After the last one, the delivery is given up.
 const PAUSES_S: [u32; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
-/// The receiver says that it is gone for good.
+/// The receiver is permanently gone.
 const GONE: u16 = 410;
 
-/// Who is told of what, and how.
 #[derive(Debug, Clone)]
 pub struct WebhookOptions {
-    /// Those of the settings.
     pub endpoints: Vec<NewWebhook>,
     pub targets: Targets,
-    /// By how much a mean must be lower than the one before, 0-1.
+    /// Minimum drop of a batch's mean, compared with the previous batch, that is reported; 0-1.
     pub mean_drop: f64,
 }
 
@@ -48,7 +47,7 @@ impl Webhooks {
         Self { chores, options }
     }
 
-    /// Sends until told to stop. What is on its way then is sent again by the next leader, under the same id.
+    /// Sends until the worker stops. The next leader sends unconfirmed deliveries again, under the same id.
     pub(super) async fn run(self) {
         let sender = match WebhookSender::new(self.options.targets) {
             Ok(sender) => Arc::new(sender),
@@ -56,7 +55,7 @@ impl Webhooks {
         };
         let stop = self.chores.stop.clone();
         let (webhooks, mut judges) = (Arc::new(self), BTreeMap::new());
-        // A task for each receiver: one that is slow holds up no other.
+        // One task per receiver, so that a slow one doesn't block the others.
         let (mut sending, mut busy) = (JoinSet::new(), HashMap::new());
         let mut is_kept = false;
         loop {
@@ -80,11 +79,11 @@ impl Webhooks {
                     }
                 }
             } else {
-                // Another worker leads, and reports them.
+                // Another worker leads and reports the judges.
                 judges.clear();
             }
             if stop
-                .run_until_cancelled(tokio::time::sleep(LOOK))
+                .run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL))
                 .await
                 .is_none()
             {
@@ -93,14 +92,15 @@ impl Webhooks {
         }
     }
 
-    /// Stores the endpoints of the settings; answers whether it could. A worker's start does so, too, if the database lets it.
+    /// Stores the endpoints of the settings. Returns whether it succeeded. A starting worker stores them as well if the database is
+    /// available.
     async fn keep_settings(&self) -> bool {
         let (store, now) = (&self.chores.store, self.chores.clock.now());
         let kept = store.webhooks().keep_settings(&self.options.endpoints, now);
         kept.await.is_ok()
     }
 
-    /// Tells of judges, and answers who has something due.
+    /// Inserts deliveries about judges, and returns the receivers with due deliveries.
     async fn look(
         &self,
         judges: &mut BTreeMap<String, Option<WaitReason>>,
@@ -134,12 +134,13 @@ impl Webhooks {
         store.webhooks().due_endpoints(now).await
     }
 
-    /// Sends what is due for one receiver.
     async fn send_due(self: Arc<Self>, sender: Arc<WebhookSender>, endpoint: WebhookEndpoint) {
         let sent = async {
             while self.chores.leadership.leads() {
                 let (webhooks, now) = (self.chores.store.webhooks(), self.chores.clock.now());
-                let due = webhooks.due(endpoint.endpoint_id, now, AT_ONCE).await?;
+                let due = webhooks
+                    .due(endpoint.endpoint_id, now, MAX_CONCURRENT)
+                    .await?;
                 if due.is_empty() {
                     break;
                 }
@@ -235,7 +236,8 @@ impl Webhooks {
             .await
     }
 
-    /// Whether a batch's mean has dropped, which the delivery then tells. Found once: what is sent stays the same.
+    /// Returns whether a batch's mean has dropped, and adds the drop to the delivery. Computed once, so that each attempt sends the same
+    /// body.
     async fn has_dropped(&self, delivery: &mut DeliveryRow) -> Result<bool, StoreError> {
         if delivery.data.get("mean").is_some() {
             return Ok(true);
@@ -258,7 +260,7 @@ impl Webhooks {
     }
 }
 
-/// Each judge with why none of its jobs starts; `None`: on some worker they do.
+/// Returns each judge with the reason why no worker starts its jobs, or `None` if some worker does.
 fn closed_judges(rows: &[JudgeRow]) -> BTreeMap<String, Option<WaitReason>> {
     let mut judges: BTreeMap<String, Option<WaitReason>> = BTreeMap::new();
     for row in rows {
@@ -271,8 +273,8 @@ fn closed_judges(rows: &[JudgeRow]) -> BTreeMap<String, Option<WaitReason>> {
     judges
 }
 
-/// Why a worker starts no job of a judge, if that lasts: limits of a rate are no news. A breaker that is half open still
-/// stops work.
+/// Returns why a worker starts no job of a judge. Rate limits are omitted because they pass quickly. A half-open breaker still counts as
+/// closed.
 fn closed(row: &JudgeRow) -> Option<WaitReason> {
     match row.closed {
         Some(
@@ -286,8 +288,8 @@ fn closed(row: &JudgeRow) -> Option<WaitReason> {
     }
 }
 
-/// How long after a failed try the next one comes; `None` after the last, and where the receiver is gone. Up to a tenth longer, so that not
-/// all come at once, and as long as the receiver asks.
+/// Returns the pause after a failed attempt; `None` after the last one, or if the receiver is permanently gone. Adds up to 10 % so that
+/// retries spread out, and waits as long as the receiver asks.
 fn pause(attempts_before: i32, undelivered: &Undelivered, random: f64) -> Option<Duration> {
     if undelivered.status == Some(GONE) {
         return None;
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_try_waits_longer_each_time_and_ends_after_the_schedule() {
+    fn retries_follow_the_schedule_and_end() {
         let pauses: Vec<_> = (0..10)
             .map(|n| pause(n, &refused(500, None), 0.0).map(|p| p.as_secs()))
             .collect();
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_is_closed_when_it_is_so_for_every_worker() {
+    fn judge_is_closed_if_closed_for_all_workers() {
         let row = |breaker: &str, closed: Option<WaitReason>| JudgeRow {
             name: "gpt".to_owned(),
             worker_id: Uuid::nil(),

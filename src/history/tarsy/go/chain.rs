@@ -1,4 +1,4 @@
-//! In which order a session's events stand, and which agent and stage each belongs to.
+//! Order of a session's events, and the agent and stage of each.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::{AGENTS_DEEP, Event, Execution, Stage, kind, message, time};
 use crate::score::session::Message;
 
-/// The stages and agents that events name by their ids.
+/// Stages and agents by the ids used in events.
 #[derive(Default)]
 pub(super) struct Chain<'a> {
     stages: HashMap<&'a str, &'a Stage>,
@@ -48,7 +48,7 @@ impl<'a> Chain<'a> {
         self.stage(event)?.stage_type.as_deref()
     }
 
-    /// Whether an event's final analysis may be the session's. One of a chat or of a summary never is.
+    /// Returns whether an event's final analysis may be the session's. Chats and summaries are excluded.
     pub(super) fn concludes(&self, event: &Event) -> bool {
         matches!(
             self.stage_type(event),
@@ -56,7 +56,8 @@ impl<'a> Chain<'a> {
         )
     }
 
-    /// The events by stage, then by time, then by number. One without a stage follows what had begun before it.
+    /// Sorts events by stage, time and number. An event without a stage belongs to the stage that had started before
+    /// it.
     pub(super) fn in_order(&self, mut events: Vec<Event>) -> Vec<Event> {
         events.retain(|event| self.stage_type(event) != Some("scoring"));
         let created = |event: &Event| event.created_at.as_deref().and_then(time);
@@ -80,7 +81,6 @@ impl<'a> Chain<'a> {
         events
     }
 
-    /// The message of an event; `None` for one that says nothing, or says the conclusion again.
     pub(super) fn message(&self, event: &Event, final_analysis: Option<&str>) -> Option<Message> {
         let agent = event.execution_id.as_deref();
         let agent = agent.and_then(|id| self.agents.get(id)).copied();
@@ -95,7 +95,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Whether an answer is said again as the final analysis of the same agent, which a TARSy does with each.
+/// Returns whether a response is repeated as the final analysis of the same agent, as a TARSy does for each.
 pub(super) fn is_repeated(event: &Event, events: &[Event]) -> bool {
     kind(event) == "llm_response"
         && event.execution_id.is_some()

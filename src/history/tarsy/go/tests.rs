@@ -1,4 +1,4 @@
-//! Answers as the newer generation gives them, and what becomes of them.
+//! Tests of mapping responses of the newer generation.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ fn call(sequence: i64, metadata: Value, content: &str) -> Value {
 }
 
 #[test]
-fn a_timeline_becomes_messages_in_the_order_of_its_numbers() {
+fn timeline_becomes_ordered_messages() {
     let session = mapped(
         json!({
             "id": "x", "status": "timed_out", "alert_data": "{\"pod\": \"cart\"}", "chain_id": "k8s-chain",
@@ -76,7 +76,7 @@ fn a_timeline_becomes_messages_in_the_order_of_its_numbers() {
 }
 
 #[test]
-fn an_alert_that_is_no_object_stays_the_text_it_is() {
+fn alert_that_is_not_an_object_stays_text() {
     for text in ["pod cart restarts", "[1, 2]", "\"quoted\"", "{broken"] {
         let session = mapped(json!({"alert_data": text}), json!([]), &[]);
         assert_eq!(session.alert_data, Some(json!(text)));
@@ -84,7 +84,7 @@ fn an_alert_that_is_no_object_stays_the_text_it_is() {
 }
 
 #[test]
-fn a_conclusion_that_only_the_timeline_has_is_taken_from_there_and_said_once() {
+fn conclusion_from_timeline_is_not_repeated() {
     let session = mapped(
         json!({"status": "completed", "alert_data": "a", "final_analysis": null, "chain_id": "chain"}),
         json!([{"sequence_number": 1, "event_type": "final_analysis", "content": "Memory."}]),
@@ -99,7 +99,7 @@ fn a_conclusion_that_only_the_timeline_has_is_taken_from_there_and_said_once() {
 }
 
 #[test]
-fn the_window_is_sent_in_rfc_3339_and_statuses_with_commas() {
+fn list_query_has_rfc_3339_times_and_joined_statuses() {
     let at = |us| DateTime::from_timestamp_micros(us).unwrap();
     let window = ListFilter {
         statuses: vec![SessionStatus::Completed, SessionStatus::Failed],
@@ -114,14 +114,14 @@ fn the_window_is_sent_in_rfc_3339_and_statuses_with_commas() {
 }
 
 #[test]
-fn only_an_id_that_is_one_part_of_a_path_is_asked_for() {
+fn requests_only_ids_that_are_path_segments() {
     assert!(is_plain("0190d3e8-1c2b_7"));
     for id in ["", "a/b", "..", "a?b", "%2e", &"a".repeat(129)] {
         assert!(!is_plain(id), "{id}");
     }
 }
 
-/// Two stages whose numbers begin anew, one of them with two agents, a summary, a chat, and the TARSy's own judge.
+/// Returns two stages with separate numbering, one with two agents, a summary, a chat, and the TARSy's judge.
 fn several_stages() -> (Value, Value) {
     let stage = |index: i64, name: &str, of: &str, agents: Value| json!({"id": format!("s{index}"), "stage_index": index, "stage_name": name, "stage_type": of, "executions": agents});
     let detail = json!({
@@ -141,7 +141,7 @@ fn several_stages() -> (Value, Value) {
         json!({"stage_id": stage, "execution_id": execution, "sequence_number": number, "event_type": of, "content": content,
                "created_at": format!("2026-01-01T00:00:{at:02}Z")})
     };
-    // In the order of the numbers, which is how a TARSy sends them.
+    // In the order of the numbers, as a TARSy sends them.
     let events = json!([
         event(1, "s1", "e1", 1, "llm_response", "Looking at pods."),
         event(11, "s2", "e2", 1, "llm_response", "Checking limits."),
@@ -160,7 +160,7 @@ fn several_stages() -> (Value, Value) {
 }
 
 #[test]
-fn stages_follow_each_other_and_each_message_names_its_agent() {
+fn stages_are_ordered_and_messages_name_agents() {
     let (detail, events) = several_stages();
     let session = mapped(detail, events, &[]);
     let said: Vec<(&str, Option<&str>, Option<&str>)> = session
@@ -202,7 +202,7 @@ fn stages_follow_each_other_and_each_message_names_its_agent() {
 }
 
 #[test]
-fn the_conclusion_is_never_that_of_a_chat_a_summary_or_a_judge() {
+fn conclusion_ignores_chat_summary_and_judge() {
     let (mut detail, events) = several_stages();
     let session = mapped(detail.clone(), events.clone(), &[]);
     assert_eq!(

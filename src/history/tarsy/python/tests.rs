@@ -1,4 +1,4 @@
-//! Answers as the older generation gives them, and what becomes of them.
+//! Tests of mapping responses of the older generation.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn mapped(detail: Value, analysis: Value) -> SessionInput {
 }
 
 #[test]
-fn a_whole_session_is_mapped_and_can_be_stored() {
+fn complete_session_can_be_stored() {
     let session = mapped(
         json!({
             "session_id": "x", "status": "completed", "alert_type": "PodCrashLooping", "agent_type": "KubernetesAgent",
@@ -72,7 +72,7 @@ fn a_whole_session_is_mapped_and_can_be_stored() {
 }
 
 #[test]
-fn an_unfinished_session_of_nulls_can_be_stored_as_it_is() {
+fn unfinished_session_with_nulls_can_be_stored() {
     let session = mapped(
         json!({"status": "in_progress", "alert_type": null, "stages": null, "completed_at_us": null}),
         json!({"status": "in_progress", "final_analysis": null, "llm_conversation": null,
@@ -81,7 +81,7 @@ fn an_unfinished_session_of_nulls_can_be_stored_as_it_is() {
     let record = session.into_record(Uuid::nil(), "tarsy").unwrap();
     assert!(!record.status.is_terminal());
     assert!(record.conversation.is_empty() && record.final_analysis.is_none());
-    // One that has ended has its alert.
+    // An ended session must have its alert.
     let ended = mapped(json!({"status": "completed"}), json!({}));
     let faults = ended.into_record(Uuid::nil(), "tarsy").unwrap_err();
     assert!(
@@ -91,7 +91,7 @@ fn an_unfinished_session_of_nulls_can_be_stored_as_it_is() {
 }
 
 #[test]
-fn the_window_is_sent_in_microseconds_and_each_status_by_itself() {
+fn list_query_has_microseconds_and_separate_statuses() {
     let at = |us| DateTime::from_timestamp_micros(us).unwrap();
     let window = ListFilter {
         statuses: vec![SessionStatus::Completed, SessionStatus::TimedOut],
@@ -105,7 +105,7 @@ fn the_window_is_sent_in_microseconds_and_each_status_by_itself() {
 }
 
 #[test]
-fn a_page_is_read_with_words_and_times_that_are_not_known_left_out() {
+fn page_omits_unknown_statuses_and_times() {
     let text = json!({"sessions": [
         {"session_id": "a", "status": "completed", "started_at_us": 7, "completed_at_us": 9},
         {"session_id": "b", "status": "dreaming", "started_at_us": null},

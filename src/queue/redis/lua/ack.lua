@@ -1,4 +1,4 @@
--- ARGV: owner, ids. Only the lease's holder ends it.
+-- ARGV: owner, ids. Only the lease's owner may end it.
 for at = 2, #ARGV do
   local id = ARGV[at]
   local state, _, _, holder = whereabouts(id)

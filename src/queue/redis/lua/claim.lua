@@ -1,11 +1,10 @@
--- ARGV: owner, lease in ms, most ids, most bulk ids, slice, then the shares in the order to serve them: most ids, whether bulk
--- ids may take what is kept (1 or 0), how many lanes, the lanes in the order to serve them.
--- Answers id, lane, set, id, lane, set, ..
+-- ARGV: owner, lease in ms, maximum ids, maximum bulk ids, slice. Then per lane group, in the order of service: maximum ids, whether bulk
+-- ids may use reserved slots (1 or 0), number of lanes, the lanes in the order of service. Returns id, lane, set, id, lane, set, ..
 local owner, lease_ms, left, bulk_left = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local slice = ARGV[5]
 local now = now_ms()
 
--- Due ids go before those that never waited, a slice per call: a backlog that is due at once never makes one long call.
+-- Due ids go before ids that never waited. The slice bounds the length of one call if many ids are due at once.
 local due = redis.call('ZRANGEBYSCORE', delayed_key, '-inf', now, 'LIMIT', 0, slice)
 for _, id in ipairs(due) do
   redis.call('ZREM', delayed_key, id)
@@ -38,7 +37,7 @@ local function lease(popped, lane, set)
   end
 end
 
--- Takes up to `want` ids of a lane: interactive first, but every tenth from bulk if there is any.
+-- Claims up to `want` ids of a lane: interactive first, but every tenth from bulk if there is one.
 local function take(lane, want, share)
   local interactive, bulk = ready_key(lane, 'i'), ready_key(lane, 'b')
   local has_i, has_b = redis.call('ZCARD', interactive), redis.call('ZCARD', bulk)
@@ -67,7 +66,7 @@ local function take(lane, want, share)
   end
 end
 
--- Each lane of a share gets its part; what a lane leaves over goes to the others, in the same order.
+-- Each lane of a group gets an equal part. Unused parts go to the other lanes in the same order.
 local at = 6
 while at <= #ARGV do
   local share = { left = math.min(tonumber(ARGV[at]), left), takes_kept = ARGV[at + 1] == '1' }
@@ -83,6 +82,6 @@ while at <= #ARGV do
   at = last + 1
 end
 
--- More became ready than this claim took: others may have room.
+-- More ids became ready than were claimed: other workers may have free slots.
 if #due + #expired > #claimed / 3 then wake() end
 return claimed

@@ -1,4 +1,4 @@
--- ARGV: lane. Answers the counts of interactive, bulk and delayed ids.
+-- ARGV: lane. Returns the number of interactive, bulk and delayed ids.
 return {
   redis.call('ZCARD', ready_key(ARGV[1], 'i')),
   redis.call('ZCARD', ready_key(ARGV[1], 'b')),

@@ -1,9 +1,9 @@
--- What every script stands on. All keys share one hash tag, so that a cluster keeps a queue in one slot.
+-- Shared prelude of all scripts. All keys have one hash tag, so that a cluster stores a queue in one slot.
 --
--- `ids` says where each id is; an id that leaves the queue leaves this hash:
---   r<i|b><lane>                  ready; its place is the ZSET ready:<lane>:<i|b>
---   d<i|b><lane>                  delayed; its place is the ZSET delayed, scored by the time it is due
---   l<i|b><owner, 32 hex><lane>   leased; its place is the ZSET leases, scored by the time the lease ends
+-- The hash `ids` stores the state of each id. An id that leaves the queue is deleted from it:
+--   r<i|b><lane>                  ready; in the ZSET ready:<lane>:<i|b>
+--   d<i|b><lane>                  delayed; in the ZSET delayed, scored by due time
+--   l<i|b><owner, 32 hex><lane>   leased; in the ZSET leases, scored by expiry
 local prefix = KEYS[1]
 local ids_key, delayed_key, leases_key = prefix .. ':ids', prefix .. ':delayed', prefix .. ':leases'
 local waits_key, order_key = prefix .. ':waits', prefix .. ':order'
@@ -15,7 +15,7 @@ local function now_ms()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- Where an id is: its state, set, lane and owner; nil if the queue doesn't hold it.
+-- Returns the state, set, lane and owner of an id; nil if it isn't in the queue.
 local function whereabouts(id)
   local at = redis.call('HGET', ids_key, id)
   if not at then return nil end
@@ -24,7 +24,7 @@ local function whereabouts(id)
   return state, set, at:sub(3), nil
 end
 
--- The lane's count of delayed ids; the field goes when nothing is left.
+-- Adds to the lane's count of delayed ids and deletes a field that reaches zero.
 local function count_delayed(lane, by)
   if redis.call('HINCRBY', waits_key, lane, by) <= 0 then redis.call('HDEL', waits_key, lane) end
 end
@@ -39,7 +39,8 @@ local function ready_in_front(id, lane, set)
   redis.call('HSET', ids_key, id, 'r' .. set .. lane)
 end
 
--- Before those in front and at the back, in the order in which their waits ended. Doubles hold whole numbers up to 9e15.
+-- Places ids whose wait has ended before those at the front and the back, in the order of their due times. Doubles represent integers up to
+-- 9e15 exactly.
 local function ready_after_wait(id, lane, set)
   redis.call('ZADD', ready_key(lane, set), redis.call('HINCRBY', order_key, 'waited', 1) - 1e15, id)
   redis.call('HSET', ids_key, id, 'r' .. set .. lane)

@@ -1,6 +1,6 @@
--- ARGV: per id: id, lane, set, delay in ms (-1: ready at once, at the back; -2: in front). Ids that the queue holds are skipped, but a ready id
--- moves to another lane, and from bulk to interactive, and a delayed one that is due by now becomes ready. An expired
--- lease counts as not held, and so does a place that was lost (a set deleted by hand).
+-- ARGV, per id: id, lane, set, delay in ms (-1: ready, at the back; -2: ready, in front). Skips ids that are already queued or leased, with
+-- these exceptions: a ready id moves to another lane or from bulk to interactive, and a delayed id that is due becomes ready. Expired
+-- leases and lost set entries (a set deleted by hand) don't count.
 local now, woke = now_ms(), false
 for at = 1, #ARGV, 4 do
   local id, lane, set, wait = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
@@ -11,7 +11,7 @@ for at = 1, #ARGV, 4 do
   elseif state == 'd' then
     held = redis.call('ZSCORE', delayed_key, id)
     if held and wait < 0 then
-      -- The row became due before its time: what it waited for is over.
+      -- The row became due early because its wait has ended.
       redis.call('ZREM', delayed_key, id)
       if old_set == 'i' then set = 'i' end
       held = false

@@ -1,4 +1,4 @@
--- ARGV: owner, ids. They go to the front, the first id first.
+-- ARGV: owner, ids. The ids go to the front in the given order.
 local woke = false
 for at = #ARGV, 2, -1 do
   local id = ARGV[at]

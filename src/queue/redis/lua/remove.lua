@@ -1,4 +1,4 @@
--- ARGV: ids, wherever they are.
+-- ARGV: ids in any state.
 for at = 1, #ARGV do
   local id = ARGV[at]
   local state, set, lane = whereabouts(id)

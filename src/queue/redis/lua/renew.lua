@@ -1,4 +1,4 @@
--- ARGV: owner, lease in ms, ids. Answers the ids that the owner doesn't hold.
+-- ARGV: owner, lease in ms, ids. Returns the ids that the owner doesn't lease.
 local ends, lost = now_ms() + tonumber(ARGV[2]), {}
 for at = 3, #ARGV do
   local id = ARGV[at]

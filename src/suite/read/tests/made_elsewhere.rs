@@ -1,4 +1,4 @@
-//! Files as other programs write them: sqlite3 3.40 (-json), Python 3.11 (json.dumps), pandas 3.0, DuckDB 1.x (COPY TO), openpyxl and
+//! Files written by other programs: sqlite3 3.40 (-json), Python 3.11 (json.dumps), pandas 3.0, DuckDB 1.x (COPY TO), openpyxl and
 //! XlsxWriter. `excel-sep.csv` has the first line that Excel reads and writes.
 
 use super::*;
@@ -7,7 +7,6 @@ fn cases(bytes: &[u8], format: Format, kind: Kind) -> Vec<Result<SuiteRow, Suite
     rows_of(bytes, &ReadOptions::of_kind(format, kind))
 }
 
-/// The field of each row.
 fn column(bytes: &[u8], format: Format, name: &str) -> Value {
     let rows = cases(bytes, format, Kind::Query).into_iter();
     let values = rows.map(|row| row.unwrap().fields.get(name).cloned().unwrap_or_default());
@@ -15,7 +14,7 @@ fn column(bytes: &[u8], format: Format, name: &str) -> Value {
 }
 
 #[test]
-fn a_row_that_names_a_column_twice_is_refused_with_its_place() {
+fn duplicate_column_error_has_position() {
     let jsonl = include_bytes!("files/sqlite-names-twice.jsonl");
     let rows = cases(jsonl, Format::Jsonl, Kind::Query);
     assert!(rows[0].is_ok());
@@ -44,7 +43,7 @@ fn a_row_that_names_a_column_twice_is_refused_with_its_place() {
 }
 
 #[test]
-fn numbers_that_json_cannot_hold_are_read() {
+fn reads_numbers_outside_json() {
     let results = json!([[{"n": 1.5}], [{"n": null}, {"n": "Infinity"}]]);
     for (bytes, format) in [
         (&include_bytes!("files/python-nan.jsonl")[..], Format::Jsonl),
@@ -86,7 +85,7 @@ fn numbers_that_json_cannot_hold_are_read() {
 }
 
 #[test]
-fn a_csv_file_says_or_shows_what_separates_its_cells() {
+fn detects_csv_delimiter() {
     for bytes in [
         &include_bytes!("files/pandas-lists.csv")[..],
         include_bytes!("files/pandas-semicolons.csv"),
@@ -133,7 +132,7 @@ fn a_csv_file_says_or_shows_what_separates_its_cells() {
 }
 
 #[test]
-fn a_csv_file_in_utf_16_is_told_as_such() {
+fn reports_utf_16_csv() {
     let rows = cases(include_bytes!("files/utf-16.csv"), Format::Csv, Kind::Query);
     let fault = rows[0].as_ref().unwrap_err().to_string();
     assert_eq!(
@@ -143,7 +142,7 @@ fn a_csv_file_in_utf_16_is_told_as_such() {
 }
 
 #[test]
-fn times_of_a_sheet_are_times_of_day_durations_or_dates() {
+fn sheet_times_are_times_durations_or_dates() {
     let times = |bytes| -> Vec<Value> {
         let rows = cases(bytes, Format::Xlsx, Kind::Qas).into_iter();
         let fields = rows.map(|row| row.unwrap().fields);
@@ -189,8 +188,8 @@ fn times_of_a_sheet_are_times_of_day_durations_or_dates() {
 }
 
 #[test]
-fn a_header_of_too_many_columns_is_refused_before_a_name_is_compared() {
-    // Each is like a field, and would be told as such.
+fn rejects_too_many_columns_before_comparing_names() {
+    // Each resembles a field, so it would get a suggestion.
     let names: Vec<String> = (0..20_000).map(|n| format!("expected_kql{n}")).collect();
     let csv = names.join(",");
     let sheet = workbook(|sheet| {
@@ -214,14 +213,14 @@ fn a_header_of_too_many_columns_is_refused_before_a_name_is_compared() {
 }
 
 #[test]
-fn a_file_that_nobody_waits_for_is_read_no_further() {
+fn stopped_file_is_not_read_further() {
     let stop = tokio_util::sync::CancellationToken::new();
     let line = "{\"session_id\": \"a\"}\n";
     let file = Stoppable::new(Cursor::new(line.repeat(100_000)), stop.clone());
     let mut rows = read(file, &reading(Format::Jsonl)).unwrap();
     assert!(rows.next().unwrap().is_ok());
     stop.cancel();
-    // What was read ahead still comes.
+    // Rows read ahead are still returned.
     let rest: Vec<_> = rows.collect();
     assert!(rest.len() < 10_000, "{}", rest.len());
     assert!(

@@ -1,4 +1,4 @@
-//! What an agent said: its SQL, its results, and whether it went well, found in JSON where the settings say.
+//! Answer of an agent: SQL, results and success, found in JSON at the paths in the settings.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::score::qas::unfenced;
 pub struct AgentAnswer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generated_sql: Option<String>,
-    /// What came of it; null: nothing.
+    /// Result of the agent's actions; null: none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub actual_results: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,13 +22,13 @@ pub struct AgentAnswer {
         deserialize_with = "read_error"
     )]
     pub error: Option<String>,
-    /// Whether the API call of a docking agent went well, where that is said apart.
+    /// Success of a docking agent's API call, if reported separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_success: Option<bool>,
 }
 
 impl AgentAnswer {
-    /// The fields of a payload and of a line that an answer gives.
+    /// Fields of a payload and of an answer line that come from the agent.
     pub(in crate::suite::run) const FIELDS: [&str; 5] = [
         "generated_sql",
         "actual_results",
@@ -37,7 +37,7 @@ impl AgentAnswer {
         "api_success",
     ];
 
-    /// Reads what an agent wrote: JSON, with or without a code fence around it.
+    /// Parses an agent's output: JSON, optionally in a code fence.
     pub(super) fn parse(written: &[u8], paths: &AgentSettings) -> Result<Self, String> {
         let fenced = std::str::from_utf8(written).ok().and_then(unfenced);
         let said = parse_json(fenced.map_or(written, str::as_bytes)).map_err(|error| {
@@ -81,12 +81,11 @@ impl AgentAnswer {
     }
 }
 
-/// What went wrong: a text, or what an agent says in another form, as JSON. False, 0, null and what is empty say that nothing did.
+/// Returns the error: a text, or another value as JSON. False, 0, null and empty values mean no error.
 fn error(said: &Value, path: &str) -> Option<String> {
     error_of(at(said, path)?)
 }
 
-/// The error of an answer that was given before, in whatever form.
 fn read_error<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::Error> {
     Ok(error_of(&Value::deserialize(line)?))
 }
@@ -113,7 +112,7 @@ fn text(said: &Value, key: &str, path: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// What stands at a path of names and list places joined by dots; an empty path is nowhere.
+/// Returns the value at a path of names and list indexes joined by dots; an empty path has none.
 fn at<'a>(said: &'a Value, path: &str) -> Option<&'a Value> {
     if path.is_empty() {
         return None;
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found_where_the_settings_say() {
+    fn finds_parts_at_configured_paths() {
         let said =
             json!({"data": {"choices": [{"sql": "select 1"}], "rows": [[1]]}, "success": true});
         let answer = AgentAnswer::read(&said, &paths("data.choices.0.sql", "data.rows"));
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fenced_answer_is_read_and_text_beside_it_is_not_dropped() {
+    fn reads_fenced_answer_and_rejects_surrounding_text() {
         for written in [
             "{\"sql\": \"s\", \"results\": NaN}",
             "```json\n{\"sql\": \"s\"}\n```\n",
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_says_an_error_did_not_go_well() {
+    fn answer_with_error_is_not_successful() {
         let said = json!({"error": "no such table"});
         let answer = AgentAnswer::read(&said, &paths("sql", "results")).unwrap();
         assert_eq!(answer.success, Some(false));
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_any_part_or_with_one_of_a_wrong_form_is_none() {
+    fn rejects_answers_without_valid_parts() {
         for (said, fault) in [
             (json!({"answer": 1}), "nothing at"),
             (json!("select 1"), "neither an object nor a list"),
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_answers_leaves_out_what_is_not_there() {
+    fn answer_line_omits_missing_fields() {
         let text = serde_json::to_string(&AgentAnswer::default()).unwrap();
         assert_eq!(text, "{}");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! An agent that is a command: started for each question, which it reads on stdin; its answer is JSON on stdout.
+//! Agent command: started once per question, which it reads from stdin. Its answer is JSON on stdout.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::{Agent, AgentAnswer, AgentFault, LARGEST};
 use crate::config::AgentSettings;
 use crate::suite::run::{AgentQuestion, Stopped};
 
-/// Bytes of stderr that are kept, from its end.
+/// Bytes stored from the end of stderr.
 const STDERR: usize = 2_048;
-/// What the shell ends with where there is no such command, or none that can be run.
+/// Exit codes of the shell if the command doesn't exist or can't be run.
 const NO_COMMAND: [i32; 2] = [126, 127];
 
 pub(super) struct CommandAgent {
@@ -46,7 +46,7 @@ impl CommandAgent {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own, so that what it starts ends with it.
+            // A separate process group, so that child processes of the command are killed as well.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -54,7 +54,7 @@ impl CommandAgent {
         let mut group = ProcessGroup(child.id());
         let ran = tokio::time::timeout(self.timeout, talk(&mut child, &question.text)).await;
         if let Ok(Ok(_)) = ran {
-            group.0 = None; // it has ended, and closed what it wrote to
+            group.0 = None; // it has ended and closed its outputs
         }
         ran.unwrap_or_else(|_| {
             Err(format!(
@@ -92,17 +92,17 @@ impl Agent for CommandAgent {
     }
 }
 
-/// Gives the question, takes both outputs at once, and waits for the end.
+/// Writes the question, reads both outputs concurrently, and waits for the exit.
 async fn talk(child: &mut Child, question: &str) -> Result<Ran, String> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let asking = async {
         if let Some(mut stdin) = stdin {
-            // A command that doesn't read its question has closed the pipe: its answer will show.
+            // A command that doesn't read its question closes the pipe. Its answer decides.
             let _ = stdin.write_all(question.as_bytes()).await;
             let _ = stdin.write_all(b"\n").await;
         }
     };
-    let ((), out, tail) = tokio::join!(asking, whole(stdout), tail(stderr));
+    let ((), out, tail) = tokio::join!(asking, read_limited(stdout), tail(stderr));
     let (out, tail) = (out?, tail?);
     if out.len() > LARGEST {
         return Err(format!("wrote more than {LARGEST} bytes"));
@@ -115,8 +115,8 @@ async fn talk(child: &mut Child, question: &str) -> Result<Ran, String> {
     })
 }
 
-/// What a pipe gives, up to one byte more than may be taken.
-async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
+/// Reads a pipe up to one byte beyond the limit.
+async fn read_limited(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
         let mut pipe = pipe.take(LARGEST as u64 + 1);
@@ -126,7 +126,7 @@ async fn whole(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> 
     Ok(bytes)
 }
 
-/// The end of what a pipe gives; all of it is read, so that its writer never waits.
+/// Returns the end of a pipe's output. Reads all of it, so that its writer isn't blocked.
 async fn tail(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
     let (mut kept, mut part) = (Vec::new(), vec![0; 8_192]);
     let Some(mut pipe) = pipe else {
@@ -143,7 +143,7 @@ async fn tail(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The process group of a command that didn't end: killed when this goes, so that nothing of it outlives its question.
+/// Process group of a command that hasn't ended. Dropping it kills the group.
 struct ProcessGroup(Option<u32>);
 
 impl Drop for ProcessGroup {
@@ -154,6 +154,6 @@ impl Drop for ProcessGroup {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .status(); // gone already, or there is nothing that could be done
+            .status(); // it may have ended already, and a failure can't be handled
     }
 }

@@ -1,4 +1,4 @@
-//! An agent over HTTP: POST {"question": ..}, its answer as JSON.
+//! Agent over HTTP: POST {"question": ..}, answer as JSON.
 
 use std::time::Duration;
 
@@ -14,13 +14,11 @@ use crate::outbound::{self, Route, Unread};
 use crate::suite::run::{AgentQuestion, Stopped};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a look whether it is there may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an agent that isn't there is looked for: it may have been started just before.
+/// Time in which an unavailable agent is checked again, because it may be starting.
 const STARTING: Duration = Duration::from_secs(3);
-/// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// Characters of a refusal's body that are shown.
+/// Characters shown of an error response.
 const SHOWN: usize = 300;
 
 pub(super) struct HttpAgent {
@@ -102,7 +100,6 @@ impl HttpAgent {
 
 #[async_trait]
 impl Agent for HttpAgent {
-    /// One that was started just before the run is waited for a moment.
     async fn probe(&self) -> Result<(), Stopped> {
         let begun = Instant::now();
         loop {
@@ -132,7 +129,7 @@ impl Agent for HttpAgent {
 }
 
 impl HttpAgent {
-    /// Any answer will do, since few agents have a route for it; only a gateway's word that nobody is behind it won't.
+    /// Any response counts as available, because few agents have a route for it, except a gateway error.
     async fn look(&self) -> Result<(), Stopped> {
         let looked = self
             .authorized(self.http.get(self.url.clone()))
@@ -151,7 +148,6 @@ impl HttpAgent {
     }
 }
 
-/// What an answer says that is none.
 fn refusal(status: StatusCode, body: &[u8], agent: AgentName) -> String {
     if status.is_redirection() {
         return format!(
@@ -179,7 +175,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_agent_that_is_just_starting_is_waited_for() {
+    async fn probe_waits_for_starting_agent() {
         // Another test of this process may have set it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let socket = TcpSocket::new_v4().unwrap();
@@ -199,7 +195,7 @@ mod tests {
         let listener = socket.listen(8).unwrap();
         let answering = async {
             let (mut caller, _) = listener.accept().await.unwrap();
-            // What is left unread when a connection ends takes the answer with it.
+            // Closing a connection with unread data would discard the response.
             let read = caller.read(&mut [0; 4_096]).await.unwrap();
             assert!(read > 0, "a request");
             let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Who answers the questions of a suite: agents over HTTP, a command, or a file of answers that were given before.
+//! Sources of answers to a suite's questions: agents over HTTP, a command, or a file of recorded answers.
 
 mod answer;
 mod command;
@@ -20,7 +20,6 @@ pub use answer::AgentAnswer;
 
 const LARGEST: usize = 8 << 20;
 
-/// Which agent a question is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentName {
@@ -52,17 +51,15 @@ impl AgentName {
     }
 }
 
-/// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentFault {
-    /// This question went wrong; others may go well.
     Question(String),
     Down(Stopped),
 }
 
 #[async_trait]
 trait Agent: Send + Sync {
-    /// Whether it is there, where that can be known before a question.
+    /// Checks that the agent is available, if that can be checked without a question.
     async fn probe(&self) -> Result<(), Stopped> {
         Ok(())
     }
@@ -70,17 +67,14 @@ trait Agent: Send + Sync {
     async fn ask(&self, question: &AgentQuestion) -> Result<AgentAnswer, AgentFault>;
 }
 
-/// Where answers come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswersFrom<'a> {
     Http,
-    /// A command: a question on its stdin, an answer as JSON on its stdout.
     Command(&'a str),
-    /// A file of answers by `test_id`, such as a run's `test-results.jsonl`.
+    /// File of answers by `test_id`, such as a run's `test-results.jsonl`.
     File(&'a Path),
 }
 
-/// The agents of a run.
 pub struct Agents {
     by_name: BTreeMap<AgentName, Arc<dyn Agent>>,
     recorded: Option<Arc<recorded::Recorded>>,
@@ -88,10 +82,8 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Prepares the agents that are needed. Asks none yet.
-    ///
-    /// # Errors
-    /// `Usage`: one has no address, or the file of answers can't be read.
+    /// Prepares the required agents without calling them. Errors: `Usage`: an agent has no URL, or the file of answers
+    /// can't be read.
     pub fn new(
         from: AnswersFrom<'_>,
         needed: &BTreeSet<AgentName>,
@@ -126,7 +118,6 @@ impl Agents {
         })
     }
 
-    /// The answers of a file that no question asks for, by their names.
     pub fn unasked(&self, is_asked: impl Fn(&str) -> bool) -> Vec<&str> {
         let recorded = self.recorded.as_deref();
         recorded.map_or_else(Vec::new, |recorded| recorded.unasked(is_asked))
@@ -146,7 +137,7 @@ impl Agents {
                 question.agent.as_str()
             )));
         };
-        // Never closed.
+        // The semaphore is never closed.
         let _slot = self.slots.acquire().await.ok();
         agent.ask(question).await
     }

@@ -1,5 +1,4 @@
-//! Answers that were given before: a `test-results.jsonl`, found by `test_id`. A question has one answer; what an agent failed on
-//! before is none.
+//! Recorded answers of a `test-results.jsonl`, found by `test_id`. A question may have only one answer; recorded failures don't count.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,11 +24,10 @@ pub(super) struct Recorded {
 #[derive(Debug, Clone, Copy)]
 struct AnswerSpan {
     span: LineSpan,
-    /// Whether it is an answer, and not what an agent failed on.
     is_answer: bool,
 }
 
-/// As much of a line as says whose answer it is, and whether it is one.
+/// The fields needed to find a line's question and whether it is an answer.
 #[derive(Deserialize)]
 struct Head {
     #[serde(alias = "id")]
@@ -41,7 +39,7 @@ struct Head {
 }
 
 impl Head {
-    /// Whether it holds anything that an answer is read from, or says why there is none.
+    /// Returns whether the line has a part of an answer or an error.
     fn has_answer(&self) -> bool {
         self.agent_error.is_some()
             || AgentAnswer::FIELDS
@@ -59,7 +57,7 @@ struct RecordedLine {
 }
 
 impl Recorded {
-    /// Opens a file and notes where the answers stand. A line behind a failure takes its place, as a run writes it that asked again.
+    /// Opens a file and indexes its answers. A line replaces an earlier failure, because a resumed run appends the retry.
     pub(super) fn open(path: &Path) -> Result<Self, Stopped> {
         let name = path.display().to_string();
         let bad = |reason: String| {
@@ -146,7 +144,7 @@ impl Recorded {
                     ));
                 }
                 Ok(AgentAnswer {
-                    // As of an agent that is asked now: what has no error went well.
+                    // As for a live agent: an answer without an error is successful.
                     success: answer.success.or(Some(answer.error.is_none())),
                     ..answer
                 })
@@ -156,13 +154,13 @@ impl Recorded {
     }
 }
 
-/// Reads a line, which must have each field once, rows of its results included.
+/// Parses a line. Duplicate fields are an error, also in rows of its results.
 fn line_of<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
     let value = parse_json(line).map_err(|error| error.to_string())?;
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-/// A line without the mark that some editors write at the beginning of a file.
+/// Removes a byte order mark at the start of the file.
 fn without_bom(span: LineSpan, line: &[u8]) -> &[u8] {
     let marked = line.strip_prefix(b"\xef\xbb\xbf");
     marked.filter(|_| span.number == 1).unwrap_or(line)
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_holds_nothing_of_an_answer_is_refused_and_a_mark_at_the_beginning_is_not() {
+    fn rejects_empty_line_and_accepts_byte_order_mark() {
         for misspelled in [
             r#"{"test_id":"a","sql":"select 1","results":[1]}"#,
             r#"{"test_id":"a","succes":true}"#,
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_to_be_one_and_white_space_around_a_name_is_none_of_it() {
+    fn reports_json_list_and_trims_names() {
         let error = open("\n[{\"test_id\":\"a\",\"success\":true}]");
         let error = error.err().unwrap().to_string();
         assert!(
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_found_by_their_test_id_and_take_the_place_of_a_failure() {
+    fn answer_replaces_earlier_failure_by_test_id() {
         let recorded = open(
             "{\"test_id\": \"a\", \"success\": false, \"agent_error\": \"it timed out\"}\n\n{\"id\": 7, \"success\": true}\n\
              {\"test_id\": \"a\", \"generated_sql\": \"new\", \"question\": \"?\"}",
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn two_answers_to_one_question_are_refused_with_the_line_of_the_second() {
+    fn rejects_duplicate_answer_with_its_line() {
         let text =
             "{\"test_id\": \"1\", \"success\": true}\n{\"test_id\": 1, \"success\": false}\n";
         let error = open(text).err().unwrap().to_string();
@@ -258,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_failed_on_is_no_answer_here_either() {
+    fn recorded_failure_is_not_an_answer() {
         let recorded =
             open("{\"test_id\": \"a\", \"success\": false, \"agent_error\": \"it timed out\"}");
         assert_eq!(
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_is_refused_with_its_line() {
+    fn rejects_other_file_with_line() {
         for (text, said) in [
             ("nonsense", "line 1: "),
             ("{\"test_id\": true}", "test_id is no text"),

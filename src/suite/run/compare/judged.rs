@@ -1,4 +1,4 @@
-//! What two runs were judged by, and in what that differs: a difference of scores may come from there.
+//! Judges and criteria of two compared runs, because differences in scores may result from them.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,21 @@ use serde::Serialize;
 
 use crate::report::Item;
 
-/// The most judges of a run that are listed.
+/// Maximum judges listed per run.
 const JUDGES: usize = 20;
 
-/// What two runs were judged by, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RunJudging {
-    /// The judges of A's items, as `entry (model)`, the first 20.
+    /// Judges of A's items, as `entry (model)`, the first 20.
     pub judges_a: BTreeSet<String>,
     pub judges_b: BTreeSet<String>,
-    /// The criteria of A, 64 hex digits.
+    /// Criteria of A, 64 hex digits.
     pub criteria_a: Option<String>,
     pub criteria_b: Option<String>,
 }
 
 impl RunJudging {
-    /// In what the two differ, a sentence each; none where they don't, or where it isn't known.
+    /// Returns a sentence per known difference.
     pub fn otherwise(&self) -> Vec<String> {
         let mut found = Vec::new();
         if !self.judges_a.is_empty() && !self.judges_b.is_empty() && self.judges_a != self.judges_b
@@ -42,7 +41,7 @@ impl RunJudging {
             let short = |hash: &str| hash.get(..12).unwrap_or(hash).to_owned();
             let part = match found.is_empty() {
                 true => "",
-                // Their hash covers the judge that they name.
+                // The hash includes the judge named by the criteria.
                 false => " (which name their judge, so that it may be no more than that)",
             };
             found.push(format!(

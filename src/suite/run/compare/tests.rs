@@ -1,4 +1,4 @@
-//! Comparisons of made-up runs: what turned, what is measured, and what is told of their judges.
+//! Tests of comparisons of constructed runs: changed items, means and judges.
 
 use super::*;
 use crate::job::{Kind, Usage};
@@ -26,7 +26,7 @@ fn item(id: &str, total: Option<f64>) -> Item {
 }
 
 #[test]
-fn parts_are_measured_over_the_items_that_have_them_in_both() {
+fn part_means_use_items_with_the_part_in_both_runs() {
     let of = |id: &str, schema: f64, llm: Option<f64>| Item {
         result: Some(serde_json::json!({"components": {
             "schema_match": {"score": schema}, "llm_grading": {"score": llm}}})),
@@ -48,7 +48,7 @@ fn ids(changes: &[Change]) -> Vec<&str> {
 }
 
 #[test]
-fn what_turned_is_told_apart_and_only_common_items_are_measured() {
+fn classifies_changes_and_compares_common_items() {
     let a = [
         item("same", Some(1.0)),
         item("broke", Some(0.95)),
@@ -84,7 +84,7 @@ fn what_turned_is_told_apart_and_only_common_items_are_measured() {
 }
 
 #[test]
-fn an_item_that_lost_its_score_is_in_no_mean_and_neither_broke_nor_was_mended() {
+fn item_that_lost_its_score_is_excluded() {
     let incomplete = Item {
         kind: Kind::SqlMetrics,
         result: Some(
@@ -107,7 +107,7 @@ fn an_item_that_lost_its_score_is_in_no_mean_and_neither_broke_nor_was_mended() 
 }
 
 #[test]
-fn where_nothing_can_be_compared_nothing_is_passed() {
+fn comparison_without_common_scores_does_not_pass() {
     let (a, b) = ([item("x", Some(1.0))], [item("x", None)]);
     let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     for max_regression in [None, Some(0.5)] {
@@ -121,7 +121,7 @@ fn where_nothing_can_be_compared_nothing_is_passed() {
 }
 
 #[test]
-fn the_interval_holds_the_difference_and_is_the_same_every_time() {
+fn interval_contains_difference_and_is_deterministic() {
     let run = |shift: f64| -> Vec<Item> {
         (0..200)
             .map(|n| item(&format!("q{n}"), Some(f64::from(n % 10) / 20.0 + shift)))
@@ -153,7 +153,7 @@ fn the_interval_holds_the_difference_and_is_the_same_every_time() {
 }
 
 #[test]
-fn one_pair_has_no_interval_and_none_has_no_mean() {
+fn single_pair_has_no_interval() {
     let (a, b) = ([item("a", Some(1.0))], [item("a", Some(0.5))]);
     let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     assert_eq!((found.difference, found.interval), (Some(-0.5), None));
@@ -162,7 +162,7 @@ fn one_pair_has_no_interval_and_none_has_no_mean() {
 }
 
 #[test]
-fn another_judge_and_other_criteria_are_told() {
+fn reports_different_judges_and_criteria() {
     let by = |model: &str| Item {
         result: Some(serde_json::json!({"judge": {"provider": "j", "model": model}})),
         ..item("a", Some(1.0))
@@ -190,14 +190,14 @@ fn another_judge_and_other_criteria_are_told() {
             "judged under criteria f00 in A and ba7 in B: a difference may be the criteria's and not the agent's"
         ]
     );
-    // Where nothing was judged, or the other header is not there, nothing is known.
+    // Without judged items or without the other header, nothing is known.
     let nobody = RunComparison::between([by("m1")].as_slice(), [item("a", Some(1.0))].as_slice());
     let nobody = nobody.unwrap().under(Some(&bench("f00")), None);
     assert_eq!(nobody.judged.otherwise(), [""; 0]);
 }
 
 #[test]
-fn a_simulated_run_beside_a_real_one_is_noticed() {
+fn detects_simulated_and_real_runs() {
     let mut simulated = item("a", Some(1.0));
     simulated.simulated = true;
     let (a, b) = ([simulated], [item("a", Some(1.0))]);

@@ -1,4 +1,4 @@
-//! What a run is, as `run.json` keeps it. Reads and writes no file.
+//! Header of a run as stored in `run.json`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,24 +12,23 @@ use crate::job::Kind;
 use crate::report::Judging;
 use crate::suite::run::thresholds::Gates;
 
-/// What a run is: kept in `run.json`, so that it goes on as it began.
+/// Definition of a run, stored so that it can be resumed unchanged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunHeader {
-    /// The run's id: part of the key of each of its requests.
+    /// Id of the run, part of the idempotency key of each of its requests.
     pub run_id: Uuid,
     pub gavel: String,
     pub started_at: DateTime<Utc>,
     pub suite: SuiteRef,
     pub kind: Kind,
     pub options: RunOptions,
-    /// The items that are run, by place; `None`: all up to the limit.
+    /// Indexes of the items to run; `None`: all up to the limit.
     pub only: Option<BTreeSet<u64>>,
     #[serde(default)]
     pub gates: Gates,
-    /// What it is judged by, also when it goes on; `None`: by nobody (`--no-judge`), or it wasn't kept yet, or the server doesn't tell.
+    /// Judge and criteria, fixed for resumed runs. `None`: no judge (`--no-judge`), not stored yet, or not reported by the server.
     #[serde(default)]
     pub judged_by: Option<Bench>,
-    /// What its batch is called.
     #[serde(default)]
     pub label: Label,
 }
@@ -50,20 +49,20 @@ impl RunHeader {
     }
 }
 
-/// What a run is judged by: scores of two of them do not measure the same.
+/// Judge and criteria of a run. Scores are comparable only if they are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bench {
-    /// The criteria, 64 hex digits.
+    /// 64 hex digits.
     pub criteria_hash: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
-    /// The model that the judge's entry asks; `None`: a server keeps that to itself.
+    /// Model of the judge's entry; `None`: not reported by the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
 impl Bench {
-    /// Whether the two are one, as far as either is known.
+    /// Returns whether the known fields of both are equal.
     pub fn is_that_of(&self, other: &Self) -> bool {
         let same = |a: &Option<String>, b: &Option<String>| match (a, b) {
             (Some(a), Some(b)) => a == b,
@@ -86,7 +85,6 @@ impl std::fmt::Display for Bench {
     }
 }
 
-/// Which suite a run is of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuiteRef {
     pub path: PathBuf,
@@ -95,7 +93,6 @@ pub struct SuiteRef {
     pub items: u64,
 }
 
-/// What changes the results of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunOptions {
     pub limit: Option<u64>,

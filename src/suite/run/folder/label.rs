@@ -1,17 +1,17 @@
-//! What a run's batch is called: its name, and the state of the code that was evaluated. Reads no environment.
+//! Label of a run's batch: its name, and branch and commit of the evaluated code.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name that a batch may have, characters.
-const LONGEST: usize = 200;
-/// So much of a commit tells it apart.
+/// Maximum characters of a batch name.
+const MAX_NAME_CHARS: usize = 200;
+/// Characters shown of a commit.
 const COMMIT: usize = 12;
 
-/// The name that CI keeps the branch and the commit under, the first one that is set holds.
+/// Variables in which CI systems store the branch; the first one that is set is used.
 const BRANCH: [&str; 9] = [
-    // Of a pull request the branch that it comes from: the other two name the merge.
+    // The source branch of a pull request, because the other two name the merge.
     "GITHUB_HEAD_REF",
     "GITHUB_REF_NAME",
     "CI_COMMIT_REF_NAME",
@@ -32,7 +32,6 @@ const COMMITS: [&str; 7] = [
     "GIT_COMMIT",
 ];
 
-/// What a run's batch is called, as far as that was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Label {
     /// `None`: the suite's file name.
@@ -42,7 +41,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// What CI says of the code; `variable` answers a variable of the environment.
+    /// Returns the label from CI variables; `variable` reads the environment.
     pub fn of_ci(variable: impl Fn(&str) -> Option<String>) -> Self {
         let first = |names: &[&str]| {
             let mut values = names.iter().filter_map(|name| variable(name));
@@ -55,7 +54,6 @@ impl Label {
         }
     }
 
-    /// The same, with `other` where this one says nothing.
     pub fn or(self, other: Self) -> Self {
         Self {
             name: self.name.or(other.name),
@@ -64,7 +62,7 @@ impl Label {
         }
     }
 
-    /// The batch's name: `questions main@0f3c2a9b1d4e`.
+    /// Returns the batch's name, such as `questions main@0f3c2a9b1d4e`.
     pub fn title(&self, suite: &Path) -> String {
         let file = suite.file_stem().unwrap_or_default().to_string_lossy();
         let mut title = self.name.clone().unwrap_or_else(|| file.into_owned());
@@ -77,7 +75,7 @@ impl Label {
             title = format!("{title} {code}");
         }
         let printable = title.chars().filter(|c| !c.is_control());
-        printable.take(LONGEST).collect()
+        printable.take(MAX_NAME_CHARS).collect()
     }
 }
 
@@ -86,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_is_called_by_its_suite_and_the_code_that_ci_names() {
+    fn batch_name_has_suite_branch_and_commit() {
         let sha = "0f3c2a9b1d4e5f60718293a4b5c6d7e8f9012345";
         for (variables, title) in [
             (&[][..], "nightly"),
@@ -99,7 +97,7 @@ mod tests {
                 ],
                 "nightly fix@0f3c2a9b1d4e",
             ),
-            // Outside a pull request GitHub sets the variable, and leaves it empty.
+            // Outside a pull request, GitHub sets the variable to an empty string.
             (
                 &[("GITHUB_HEAD_REF", ""), ("GITHUB_REF_NAME", "main")],
                 "nightly main",

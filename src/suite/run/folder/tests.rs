@@ -1,4 +1,4 @@
-//! A folder is written, torn and opened again. Runs nothing.
+//! Tests of writing, tearing and reopening a run's folder.
 
 use chrono::DateTime;
 use serde_json::json;
@@ -47,7 +47,7 @@ fn item(item_no: u64, passed: Option<bool>) -> Item {
 }
 
 #[test]
-fn a_folder_opens_as_it_was_closed_and_the_last_line_of_an_item_wins() {
+fn reopens_folder_and_last_line_of_item_wins() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let folder = RunFolder::create(&path, &header()).unwrap();
@@ -68,7 +68,7 @@ fn a_folder_opens_as_it_was_closed_and_the_last_line_of_an_item_wins() {
 }
 
 #[test]
-fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
+fn drops_torn_last_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let folder = RunFolder::create(&path, &header()).unwrap();
@@ -88,7 +88,7 @@ fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
 }
 
 #[test]
-fn a_broken_line_in_the_middle_is_named() {
+fn malformed_line_in_the_middle_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let folder = RunFolder::create(&path, &header()).unwrap();
@@ -105,7 +105,7 @@ fn a_broken_line_in_the_middle_is_named() {
 }
 
 #[test]
-fn one_process_is_at_a_run_at_a_time_and_a_full_folder_is_not_begun_again() {
+fn run_is_locked_and_used_folder_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let folder = RunFolder::create(&path, &header()).unwrap();
@@ -123,7 +123,7 @@ fn one_process_is_at_a_run_at_a_time_and_a_full_folder_is_not_begun_again() {
 }
 
 #[test]
-fn answers_are_found_again_and_failures_are_no_answers() {
+fn stored_answers_are_found_but_not_failures() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let question = |item_no| AgentQuestion::example(item_no, "How many?");
@@ -151,7 +151,7 @@ fn answers_are_found_again_and_failures_are_no_answers() {
 }
 
 #[test]
-fn runs_of_one_second_get_folders_of_their_own() {
+fn runs_in_the_same_second_get_separate_folders() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("runs");
     let names: BTreeSet<String> = std::thread::scope(|scope| {
@@ -169,7 +169,7 @@ fn runs_of_one_second_get_folders_of_their_own() {
 }
 
 #[test]
-fn of_two_runs_that_begin_in_one_folder_one_is_refused() {
+fn concurrent_runs_in_one_folder_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let made: Vec<bool> = std::thread::scope(|scope| {

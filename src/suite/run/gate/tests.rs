@@ -1,4 +1,4 @@
-//! Gates held against figures of made-up items. Reads no run.
+//! Tests of gates with constructed items.
 
 use chrono::DateTime;
 use serde_json::{Value, json};
@@ -8,7 +8,6 @@ use crate::job::{Kind, Usage};
 use crate::report::summary::Summary;
 use crate::report::{Item, ItemError, Meta, Outcome};
 
-/// An item: its total, and whether that is whole.
 fn item(total: Option<f64>) -> Item {
     Item {
         item_no: 0,
@@ -52,7 +51,7 @@ fn decision(items: &[Item], gates: &Gates) -> (GateDecision, String) {
 }
 
 #[test]
-fn without_a_gate_flag_every_scored_item_must_pass_and_incomplete_wins() {
+fn default_gate_requires_all_passes_and_incomplete_wins() {
     let (good, bad, open) = (item(Some(1.0)), item(Some(0.5)), item(None));
     let none = Gates::default();
     assert_eq!(
@@ -72,7 +71,7 @@ fn without_a_gate_flag_every_scored_item_must_pass_and_incomplete_wins() {
 }
 
 #[test]
-fn gates_hold_scored_items_against_their_figures() {
+fn gates_compare_figures_of_scored_items() {
     let items = [
         item(Some(1.0)),
         item(Some(0.9)),
@@ -112,7 +111,7 @@ fn gates_hold_scored_items_against_their_figures() {
 }
 
 #[test]
-fn some_errors_may_be_allowed_and_are_left_out() {
+fn allowed_errors_are_excluded() {
     let items = [item(Some(1.0)), item(None)];
     let allow = |max_errors| Gates {
         max_errors: Some(max_errors),
@@ -128,7 +127,7 @@ fn some_errors_may_be_allowed_and_are_left_out() {
     ] {
         assert_eq!(decision(&items, &gates).0, GateDecision::Passed);
     }
-    // SQL that can't be read is one of them, without a class of its own.
+    // Unreadable SQL counts as well, but has no class.
     let unread = Item {
         error: None,
         ..item(None)
@@ -143,7 +142,7 @@ fn some_errors_may_be_allowed_and_are_left_out() {
 }
 
 #[test]
-fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
+fn run_without_scores_passes_no_gate() {
     let failed = Item {
         outcome: Outcome::Failed,
         ..item(None)
@@ -174,7 +173,7 @@ fn a_run_that_scored_nothing_passes_no_gate_whatever_may_fail() {
 }
 
 #[test]
-fn simulated_scores_and_runs_without_a_judge_or_an_end_never_pass() {
+fn simulated_unjudged_or_unfinished_runs_do_not_pass() {
     let mut simulated = item(Some(1.0));
     simulated.simulated = true;
     let items = [simulated];
@@ -200,8 +199,8 @@ fn simulated_scores_and_runs_without_a_judge_or_an_end_never_pass() {
 }
 
 #[test]
-fn a_gate_that_lets_simulated_scores_count_looks_at_all_of_them() {
-    // What needed no judge is real, also in a run with a simulated one.
+fn allow_simulated_includes_all_scores() {
+    // An item without a judge counts as real, even in a run with a simulated judge.
     let mut items = vec![item(Some(1.0))];
     items.extend((0..3).map(|_| Item {
         simulated: true,
@@ -222,7 +221,7 @@ fn a_gate_that_lets_simulated_scores_count_looks_at_all_of_them() {
 }
 
 #[test]
-fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
+fn regression_beyond_limit_fails() {
     let named = |total| {
         let mut item = item(Some(total));
         item.id = Some("a".to_owned());
@@ -259,7 +258,7 @@ fn a_fall_of_the_mean_beyond_what_is_allowed_fails() {
 }
 
 #[test]
-fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
+fn comparison_is_incomplete_if_scores_were_lost() {
     let run = |scored: usize| -> Vec<Item> {
         (0..10)
             .map(|n| Item {
@@ -287,7 +286,7 @@ fn a_mean_over_the_few_that_kept_their_score_is_no_comparison_of_the_rest() {
 }
 
 #[test]
-fn unsafe_sql_that_passed_is_named_up_to_twenty_times() {
+fn accepted_unsafe_sql_is_listed_up_to_twenty() {
     let through = |n: usize| Item {
         kind: Kind::SqlMetrics,
         id: Some(format!("case-{n}")),
