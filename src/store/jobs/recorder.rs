@@ -25,9 +25,9 @@ use crate::store::database::session::Purpose;
 /// thousand records per second this makes groups of five instead of one.
 const GROUP_INTERVAL: Duration = Duration::from_millis(5);
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Maximum delay while the database is unavailable; short, so that claims stop and resume in time.
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_OUTAGE_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of records in the retry queue; beyond it new records wait in the channel.
 const MAX_RETRIED: usize = 1024;
 const HALVES: usize = 32;
@@ -176,7 +176,7 @@ impl RecordGroup {
             tracing::warn!(%error, records = self.records.len(), "results wait for the database");
             // Closing ends the delay for one last try.
             let _ = timeout(pause, closing.cancelled()).await;
-            pause = (pause * 2).min(MAX_RETRY_DELAY);
+            pause = (pause * 2).min(MAX_OUTAGE_DELAY);
         }
     }
 
@@ -203,7 +203,7 @@ impl RecordGroup {
             }
         }
         self.due = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
         self
     }
 
@@ -334,7 +334,7 @@ mod tests {
             retries.groups.push(lone.later(&held_up()));
         }
         assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        tokio::time::advance(LONGEST_PAUSE).await;
+        tokio::time::advance(MAX_RETRY_DELAY).await;
         // The single record is due for longer.
         retries.groups.push(group(2).0);
         assert!(
@@ -345,7 +345,7 @@ mod tests {
         );
         assert_eq!(retries.next(&closing).await.records.len(), 2);
         assert_eq!(retries.next(&closing).await.records.len(), 1);
-        assert!(began.elapsed() > LONGEST_PAUSE);
+        assert!(began.elapsed() > MAX_RETRY_DELAY);
     }
 
     #[tokio::test(start_paused = true)]
