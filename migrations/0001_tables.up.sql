@@ -3,7 +3,7 @@
 
 -- Sessions and imports
 
--- `conversation` and `alert_data` hold JSON as text, because they are large, read whole, and not searched.
+-- `conversation` and `alert_data` hold JSON as text, because they are large, read completely, and not searched.
 create table alert_sessions (
     session_id uuid primary key,
     source text not null,
@@ -32,7 +32,7 @@ create table alert_sessions (
     revision bigint not null,
     -- Version of the reader that converted TARSy's events. Null: the session was put in another way.
     reader smallint,
-    -- The session's id in the tool that recorded it, if it isn't ours.
+    -- Id in the tool that recorded the session, if it differs from session_id.
     external_id text
 );
 create index alert_sessions_listed on alert_sessions (listed_at, session_id);
@@ -144,7 +144,7 @@ create table scoring_jobs (
     authenticated_as varchar(255),
     batch_id uuid,
     item_no bigint,
-    -- Requested by itself: it runs although its batch is paused, and is kept when the batch is cancelled.
+    -- Requested individually: runs while its batch is paused, and stays when the batch is cancelled.
     on_demand boolean not null default false,
     result jsonb,
     simulated boolean not null default false,
@@ -218,7 +218,7 @@ create table scoring_batches (
     criteria_hash varchar(64),
     state text not null,
     filter jsonb,
-    -- Of a rescore: how items are made of the sessions.
+    -- Of a rescore: judges, repeats and rules of its items.
     plan jsonb,
     cursor text,
     threshold double precision,
@@ -228,11 +228,11 @@ create table scoring_batches (
     created_by varchar(255) not null,
     authenticated_as varchar(255),
     created_at timestamptz not null,
-    -- Last heartbeat of its maker while `expanding`; a batch whose maker is silent is deleted.
+    -- Last heartbeat of its creator while `expanding`; without heartbeats the batch is deleted.
     touched_at timestamptz not null,
     -- Items are not claimed: while `expanding` or `paused`, and until the items of a cancelled batch have ended.
     halted boolean not null,
-    -- Its maker was silent while `expanding`: it is being deleted, and hidden.
+    -- Its creator sent no heartbeat while `expanding`: it is hidden and being deleted.
     abandoned boolean not null default false,
     -- Whether all items are inserted. Items of a rescore run while it expands.
     expanded boolean not null default true,
@@ -240,17 +240,17 @@ create table scoring_batches (
     skipped jsonb,
     -- operator or budget.
     paused_by text,
-    -- Calls through a provider's batch API: asked (items wait for replies), collected; null: not used.
+    -- Use of a provider's batch API: asked (items wait for replies), collected; null: not used.
     economy text,
     -- The worker that runs it, and its last heartbeat by the database's clock.
     economy_owner uuid,
     economy_heard_at timestamptz,
-    -- What it waits for, as text for users.
+    -- Reason why it waits, as text for users.
     economy_note text,
     finished_at timestamptz,
-    -- Times that finished items were queued again, which invalidates stored figures.
+    -- Number of times that finished items were queued again, which invalidates `figures`.
     reopened bigint not null default 0,
-    -- Stored once all items have ended, because counting a million items takes seconds.
+    -- Statistics, stored once all items have ended, because counting a million items is slow (seconds).
     figures jsonb,
     constraint scoring_batches_state check (state in ('expanding', 'running', 'paused', 'completed', 'cancelled')),
     constraint scoring_batches_finished check ((state in ('completed', 'cancelled')) = (finished_at is not null))
@@ -353,7 +353,7 @@ create index session_scores_scored_at on session_scores (scored_at);
 -- Scores of one version of the criteria, ordered by session: exports, comparisons and counts.
 create index session_scores_criteria
     on session_scores (criteria_hash, session_id, purpose, simulated, scored_at, score_id, total_score);
--- Covers the figures of current scores, so that rows with long texts aren't read. SQLite also needs the columns of the predicate.
+-- Covers the statistics of current scores, so that rows with long texts aren't read. SQLite also needs the columns of the predicate.
 create index session_scores_figures
     on session_scores (session_id, criteria_hash, simulated, total_score, score_id, superseded_at, purpose)
     where superseded_at is null and purpose = 'score';
@@ -396,7 +396,7 @@ create table score_alternative_approach_steps (
 );
 create unique index score_alternative_approach_steps_approach on score_alternative_approach_steps (approach_id, step_order);
 
--- For SQL by hand: the tables above also hold superseded scores and those of previews, repeats and juries.
+-- For manual queries: the tables above also contain superseded scores and scores of previews, repeats and juries.
 create view current_session_scores as
     select score_id, session_id, criteria_hash, total_score, score_breakdown, score_reasoning, scored_triggered_by, authenticated_as,
         scored_at, judge_provider, judge_model, simulated
@@ -442,7 +442,7 @@ create index evaluation_scores_batch on evaluation_scores (batch_id, item_no) wh
 create table human_ratings (
     rating_id uuid primary key,
     session_id uuid not null references alert_sessions (session_id) on delete cascade,
-    -- Null: it rates the session, whichever score it has.
+    -- Null: rates the session.
     score_id uuid references session_scores (score_id) on delete cascade,
     -- total (0-100, in total), rating (one of five words) or quality (one of three, in word).
     form text not null,
@@ -476,7 +476,7 @@ create table judges (
     primary key (name, worker_id)
 );
 
--- Lanes, or the whole queue, that are closed until a user opens them or `until` has passed.
+-- Lanes, or the entire queue, that are closed until a user opens them or `until` has passed.
 create table holds (
     target text primary key,
     reason text not null,
@@ -512,7 +512,7 @@ create index judge_calls_job on judge_calls (job_id, called_at);
 create index judge_calls_called on judge_calls (called_at);
 create index judge_calls_cache_key on judge_calls (cache_key, called_at) where cache_key is not null;
 
--- Usage by UTC day; kept when calls are pruned. One row a process, so that processes don't contend for a row.
+-- Usage by UTC day; not pruned with the calls. One row a process, so that processes don't contend for a row.
 create table judge_usage_daily (
     -- YYYY-MM-DD.
     day text not null,
@@ -530,7 +530,7 @@ create table judge_usage_daily (
     primary key (day, judge, model, worker_id)
 );
 
--- Latency histogram of successful calls by UTC day of sending; kept when calls are pruned. One row a process, as above.
+-- Latency histogram of successful calls by UTC day of sending; not pruned with the calls. One row a process, as above.
 create table judge_latency_daily (
     day text not null,
     judge text not null,
@@ -549,7 +549,7 @@ create table workers (
     heartbeat_at timestamptz not null,
     in_hand bigint not null,
     state text not null,
-    -- Declared dead since its last heartbeat: its jobs may be taken back.
+    -- Declared dead since its last heartbeat: its jobs may be rescued.
     declared_dead boolean not null default false,
     -- Its own lease, because the setting may be changing while a release is rolled out.
     lease_s double precision not null,
@@ -567,7 +567,7 @@ create table leaders (
     since timestamptz not null
 );
 
--- Rollups by UTC day of sessions, so that figures of years don't read every score. A day in dirty_days is counted from its sessions until it
+-- Rollups by UTC day of sessions, so that queries over years don't read every score. A day in dirty_days is counted from its sessions until it
 -- is rolled up again.
 
 create table session_days (
@@ -635,7 +635,7 @@ create table webhook_endpoints (
 );
 create unique index webhook_endpoints_name on webhook_endpoints (name);
 
--- Judges whose closing was reported.
+-- Judges that were reported as closed.
 create table webhook_judges (
     judge text primary key,
     reason text
@@ -657,7 +657,7 @@ create table retention_limits (
     kind text primary key,
     -- Limit of the last completed run; null before the first.
     completed_before timestamptz,
-    -- Limit that was refused since, and its numbers of older and stored rows. Null: none.
+    -- Limit that was refused since then, with the numbers of older and of stored rows. Null: none.
     refused_before timestamptz,
     refused_rows bigint not null default 0,
     stored_rows bigint not null default 0

@@ -1,4 +1,4 @@
--- What Postgres alone needs.
+-- Postgres only.
 
 -- Half-empty pages keep claims heap-only updates, and vacuum starts by the number of dead rows, not by the table's size.
 alter table scoring_jobs set (
@@ -63,7 +63,7 @@ create index webhook_deliveries_order on webhook_deliveries (endpoint_id, subjec
 create index webhook_deliveries_happened_at on webhook_deliveries (happened_at);
 
 -- By triggers, so that each way to end a job or a batch inserts its deliveries in the same transaction. An item of a batch has none unless
--- it was also requested by itself.
+-- it was also requested individually.
 create function webhooks_of_job() returns trigger language plpgsql as $$
 begin
     insert into webhook_deliveries (delivery_id, endpoint_id, event, subject, data, happened_at, due_at)

@@ -1,4 +1,4 @@
--- What SQLite alone needs; the reasons are in postgres/.
+-- SQLite only; the reasons are in postgres/.
 
 create index alert_sessions_external_id on alert_sessions (external_id) where external_id is not null;
 

@@ -1,8 +1,8 @@
-//! `idempotency_keys`: which request a key stands for, who works on it, and what came of it.
+//! `idempotency_keys`: the request, holder and stored response of a key.
 //!
-//! Knows nothing of HTTP: a key and a request are hashes, an answer is a number, pairs of text and a text. A row is in
-//! one of three conditions: locked (somebody works on it), open (that one died or failed; the same request may go on), or
-//! kept (it has an answer). After `expires_at` it counts as not there.
+//! Independent of HTTP: keys and requests are hashes, a response is a number, pairs of text and a text. A row is locked (a
+//! holder works on it), open (its holder died or failed; the same request may continue) or complete (it has a response). After
+//! `expires_at` it is ignored.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -11,68 +11,60 @@ use super::StoreError;
 use super::database::db::Db;
 use super::database::sql::{DbRow, decode, sql};
 
-/// How often a reservation looks again when the row that was in its way is gone by then.
+/// Number of tries to reserve a key if the conflicting row disappears in between.
 const ROUNDS: usize = 3;
 
-/// A wish to work on a key.
 #[derive(Debug, Clone)]
 pub struct KeyUse {
-    /// Hash of the key and of what it is scoped by.
+    /// Hash of the key and its scope.
     pub key_hash: String,
     pub request_hash: String,
-    /// Who would work on it; new for each request.
+    /// Unique per request.
     pub holder: Uuid,
-    /// The id that its effect gets if the key is new.
+    /// Id of the created resource, if the key is new.
     pub effect_id: Uuid,
     pub now: DateTime<Utc>,
-    /// Until when nobody else may go on, unless it is renewed.
+    /// End of the lock, unless it is renewed.
     pub locked_until: DateTime<Utc>,
-    /// When the key is forgotten, if it is new.
+    /// Expiry of the key, if it is new.
     pub expires_at: DateTime<Utc>,
 }
 
-/// What became of a [`KeyUse`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reserved {
-    /// The holder works on it.
     Mine(KeyReservation),
     Kept(KeptAnswer),
-    /// Somebody works on it.
+    /// Another request holds it.
     InUse,
-    /// The key stands for another request.
+    /// The key was used with another request.
     OtherRequest,
 }
 
-/// A key that its holder works on.
+/// A key that the caller holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyReservation {
-    /// The id that the effect gets: of the first try.
+    /// Id of the created resource, from the first try.
     pub effect_id: Uuid,
-    /// When the first try began.
+    /// Time of the first try.
     pub since: DateTime<Utc>,
-    /// Whether an earlier try died or failed, and may have had its effect.
+    /// Whether an earlier try died or failed, and may have had an effect.
     pub repeated: bool,
 }
 
-/// An answer that is given again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptAnswer {
-    /// The HTTP status.
     pub status: u16,
-    /// Names and values of headers.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
-/// Keys of requests that are sent again.
 #[derive(Clone, Copy)]
 pub struct IdempotencyKeys<'a> {
     pub(super) db: &'a Db,
 }
 
 impl IdempotencyKeys<'_> {
-    /// Takes a key, or says why not. A key whose holder is past its time is taken over with the effect's id of the first
-    /// try.
+    /// Reserves a key. A key with an expired lock is taken over, with the effect id of the first try.
     pub async fn reserve(self, wish: &KeyUse) -> Result<Reserved, StoreError> {
         const ATTEMPTED: &str = "reserving an idempotency key";
         let take = sql!(
@@ -108,7 +100,7 @@ impl IdempotencyKeys<'_> {
         for _ in 0..ROUNDS {
             let mut rows = self.db.write(ATTEMPTED, &take).await?;
             if rows.is_empty() {
-                // Asked on the writing side: what was committed a moment ago must be seen.
+                // Reads on a writing connection, so that recent commits are visible.
                 rows = self.db.write(ATTEMPTED, &look).await?;
             }
             if let Some(row) = rows.first() {
@@ -118,7 +110,8 @@ impl IdempotencyKeys<'_> {
         Ok(Reserved::InUse)
     }
 
-    /// Keeps the answer, unless somebody else has taken the key over meanwhile. `session_id`: it tells of this one, and goes with it.
+    /// Stores the response, unless another request has taken over the key. The response is deleted with the session
+    /// `session_id`.
     pub async fn keep_answer(
         self,
         key_hash: &str,
@@ -144,7 +137,7 @@ impl IdempotencyKeys<'_> {
         self.db.execute(ATTEMPTED, &statement).await.map(drop)
     }
 
-    /// Locks keys for longer, each for its holder.
+    /// Extends the locks of keys, each for its holder.
     pub async fn renew(
         self,
         held: &[(String, Uuid)],
@@ -161,7 +154,7 @@ impl IdempotencyKeys<'_> {
         renewed.await.map(drop)
     }
 
-    /// Unlocks a key without an answer, so that the same request may go on.
+    /// Unlocks a key without a response, so that the same request may continue.
     pub async fn release(self, key_hash: &str, holder: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "update idempotency_keys set locked_until = created_at where key_hash = $1 and holder = $2 and status is null",
@@ -172,8 +165,7 @@ impl IdempotencyKeys<'_> {
         released.await.map(drop)
     }
 
-    /// Lets go of every key that somebody works on, so that the same requests may go on at once. Only for who knows that
-    /// nobody does.
+    /// Unlocks all locked keys. Only if no other process works on them.
     pub async fn release_all(self) -> Result<(), StoreError> {
         let statement = sql!(
             "update idempotency_keys set locked_until = created_at where status is null and locked_until > created_at"
@@ -185,7 +177,7 @@ impl IdempotencyKeys<'_> {
         released.map(drop)
     }
 
-    /// Forgets a key whose request had no effect.
+    /// Deletes a key whose request had no effect.
     pub async fn free(self, key_hash: &str, holder: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from idempotency_keys where key_hash = $1 and holder = $2 and status is null",
@@ -209,7 +201,7 @@ fn reserved(row: &DbRow, wish: &KeyUse) -> sqlx::Result<Reserved> {
             body: row.get("body")?,
         }));
     }
-    // Also when the first try of the statement was committed and its answer lost.
+    // Also true if the first try of the statement was committed and its response lost.
     if row.get::<Uuid>("holder")? == wish.holder {
         let effect_id: Uuid = row.get("effect_id")?;
         return Ok(Reserved::Mine(KeyReservation {

@@ -1,13 +1,12 @@
-//! The truth: every job, session, score and reply, in Postgres or SQLite. The only place that names sqlx.
+//! Storage of jobs, sessions, scores and replies in Postgres or SQLite. The only module that uses sqlx.
 //!
-//! Never calls a judge, never touches the queue, and holds no transaction across an await on anything but the database.
+//! Does not call judges or the queue, and awaits only the database within a transaction.
 //!
-//! Three tasks write in groups, each on a connection of its own: what gathered while the previous commit ran goes into
-//! the next one; two more read so. Results that were not taken are tried again on one more. [`Store::close`] lets them
-//! finish. Accepting, recording and logging are on the disk when they are answered; a claim may be lost in a crash of a
-//! Postgres server, since it only runs again.
+//! Three tasks write in groups: rows that arrive during a commit are written by the next one. Two tasks read in groups. Failed
+//! records are retried by another task. [`Store::close`] waits for all of them. Accepts, records and logged calls are durable
+//! when they are acknowledged. A claim may be lost if Postgres crashes, because it is only repeated.
 //!
-//! Times are kept in microseconds. A NUL character in a text or in JSON is stored as U+FFFD, because Postgres refuses it.
+//! Times have microseconds. NUL characters in text and JSON are stored as U+FFFD, because Postgres rejects them.
 
 mod analytics;
 mod batches;

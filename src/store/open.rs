@@ -1,5 +1,3 @@
-//! Opening, migrating and closing a store.
-
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,25 +27,23 @@ use super::jobs::accept::{self, Accepting};
 use super::jobs::claim::Claimer;
 use super::jobs::record::Recording;
 use super::jobs::recorder;
-use super::jobs::rescue::LookedAt;
+use super::jobs::rescue::LastScan;
 use super::sessions::{self, facts};
 use super::{Dialect, Outage, StoreError};
 
-/// Callers have a short timeout themselves: a readiness probe gives up after seconds.
-const PING: Duration = Duration::from_secs(2);
+/// Short, because callers such as readiness probes time out after seconds.
+const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How many accepts, and how many records, may wait for their group; the next one waits for a place.
+/// Capacity of the channels for accepts and records; further callers wait.
 const CHANNEL: usize = 1024;
-/// Tasks that read in groups: one takes what gathers while the other reads.
+/// Tasks that read in groups: while one reads, the other collects.
 const READERS: usize = 2;
-/// The pause between two tries to reach the database at start.
-const CONNECT_PAUSE: Duration = Duration::from_millis(250);
+/// Delay between two tries to connect at start.
+const CONNECT_RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// Connections to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolUse {
     pub in_use: usize,
-    /// Open, and in nobody's.
     pub idle: usize,
 }
 
@@ -58,24 +54,24 @@ pub struct Store {
     pub(super) call_log: CallSender,
     pub(super) reader: Reader,
     pub(super) claimer: Claimer,
-    pub(super) looked_at: LookedAt,
+    pub(super) last_scan: LastScan,
     pub(super) spent: Spent,
     closing: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Store {
-    /// Opens the pool, trying for `connect_timeout`. Doesn't look at the schema.
+    /// Connects, trying for `connect_timeout`. Does not check the schema.
     ///
     /// # Errors
-    /// `Unavailable` when the database couldn't be reached in time, or at once if it rejects the role; `Unexpected` for an
-    /// address that makes no sense, `SharedSessions` behind a pooler that doesn't fit.
+    /// `Unavailable` if the database couldn't be reached in time, or at once if it rejects the role. `Unexpected` for an
+    /// invalid URL. `SharedSessions` behind an unsuitable pooler.
     pub async fn connect(options: StoreOptions) -> Result<Self, StoreError> {
         let db = Db::new(&options)?;
         let deadline = Instant::now() + options.connect_timeout;
         while let Err(error) = answers(&db).await {
             let passing = match &error {
-                StoreError::Unavailable { outage, .. } => outage.is_passing(),
+                StoreError::Unavailable { outage, .. } => outage.is_transient(),
                 StoreError::Schema(_)
                 | StoreError::Unexpected { .. }
                 | StoreError::SharedSessions
@@ -84,7 +80,7 @@ impl Store {
             if !passing || Instant::now() >= deadline {
                 return Err(error);
             }
-            tokio::time::sleep(CONNECT_PAUSE).await;
+            tokio::time::sleep(CONNECT_RETRY_DELAY).await;
         }
         let closing = CancellationToken::new();
         let (accepter, accepts) = mpsc::channel(CHANNEL);
@@ -121,7 +117,7 @@ impl Store {
         }
         Ok(Self {
             claimer: Claimer::default(),
-            looked_at: LookedAt::default(),
+            last_scan: LastScan::default(),
             db,
             accepter,
             recorder,
@@ -133,12 +129,11 @@ impl Store {
         })
     }
 
-    /// Which database this is.
     pub fn dialect(&self) -> Dialect {
         self.db.dialect()
     }
 
-    /// Applies what is pending; answers the versions applied, oldest first.
+    /// Applies pending migrations; returns their versions, oldest first.
     ///
     /// # Errors
     /// `Schema` if a version fails, or the database was migrated by another binary.
@@ -157,7 +152,7 @@ impl Store {
         Ok(versions)
     }
 
-    /// The newest version that is applied; 0 if none is.
+    /// Returns the newest applied version; 0 if there is none.
     ///
     /// # Errors
     /// `Schema` if the versions can't be read.
@@ -169,7 +164,7 @@ impl Store {
         }
     }
 
-    /// Takes back the newest `n` migrations; answers their versions, newest first.
+    /// Reverts the newest `n` migrations; returns their versions, newest first.
     ///
     /// # Errors
     /// `Schema` if a version fails.
@@ -183,13 +178,13 @@ impl Store {
         }
     }
 
-    /// Returns the versions that are not applied yet.
+    /// Returns the versions that are not applied.
     ///
     /// # Errors
     /// `Schema` if a version was applied with another text.
     pub async fn pending_migrations(&self) -> Result<Vec<i64>, StoreError> {
         let failed = |error| StoreError::of("asking which migrations are pending", &error);
-        // Probes ask this again and again: a connection of its own is too much.
+        // On a connection of the pool, because probes call this often.
         match &self.db {
             Db::Postgres(pool) => pending_on(pool).await.map_err(failed)?,
             Db::Sqlite { read, .. } => {
@@ -199,7 +194,6 @@ impl Store {
         }
     }
 
-    /// How the connections are used now.
     pub fn pool_use(&self) -> PoolUse {
         let (in_use, idle) = match &self.db {
             Db::Postgres(pool) => pool.in_use_and_idle(),
@@ -211,12 +205,12 @@ impl Store {
         PoolUse { in_use, idle }
     }
 
-    /// Returns why the database can't be used, by an error of the last seconds that an operator must mend.
+    /// Returns why the database can't be used, if a recent error requires an operator.
     pub fn known_outage(&self) -> Option<KnownOutage> {
         self.db.last_outage().current()
     }
 
-    /// Returns cause and remedy of [`Store::known_outage`], with the grants that are missing.
+    /// Returns cause and remedy of [`Store::known_outage`], with the missing grants.
     pub async fn explain_outage(&self) -> Option<String> {
         let KnownOutage { outage, mut remedy } = self.known_outage()?;
         if matches!(outage, Outage::MissingPrivilege | Outage::MissingTable)
@@ -233,19 +227,19 @@ impl Store {
         })
     }
 
-    /// Returns the statements that grant the role the privileges which it lacks on Gavel's tables; none on SQLite.
+    /// Returns the statements that grant the role its missing privileges on Gavel's tables; none on SQLite.
     ///
     /// # Errors
-    /// `Unavailable` if the database doesn't answer.
+    /// `Unavailable` if the database is unavailable.
     pub async fn missing_grants(&self) -> Result<Vec<String>, StoreError> {
         self.read_catalog(grants::ATTEMPTED, &grants::statement())
             .await
     }
 
-    /// Returns the sessions of others that lock Gavel's tables against writes; none on SQLite.
+    /// Returns the sessions of other clients that lock Gavel's tables against writes; none on SQLite.
     ///
     /// # Errors
-    /// `Unavailable` if the database doesn't answer.
+    /// `Unavailable` if the database is unavailable.
     pub async fn table_locks(&self) -> Result<Vec<String>, StoreError> {
         self.read_catalog("reading locks of tables", &grants::locks())
             .await
@@ -265,10 +259,10 @@ impl Store {
         }
     }
 
-    /// Returns the id of this database, which the first call makes.
+    /// Returns the id of this database; the first call creates it.
     ///
     /// # Errors
-    /// `Unavailable` if the database doesn't answer.
+    /// `Unavailable` if the database is unavailable.
     pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
         const ATTEMPTED: &str = "reading the installation's id";
         let known = sql!(
@@ -281,7 +275,7 @@ impl Store {
         id.ok_or_else(|| StoreError::no_answer(ATTEMPTED, "it was not stored"))
     }
 
-    /// Whether the database answers.
+    /// Checks that the database answers.
     ///
     /// # Errors
     /// `Unavailable` if it doesn't.
@@ -289,19 +283,19 @@ impl Store {
         let attempted = "asking whether the database answers";
         let sql = sql!("select 1 as one");
         let asked = self.db.read(attempted, &sql);
-        match tokio::time::timeout(PING, asked).await {
+        match tokio::time::timeout(PING_TIMEOUT, asked).await {
             Ok(answered) => answered.map(drop),
             Err(_) => Err(StoreError::no_answer(
                 attempted,
-                format!("no answer within {} s", PING.as_secs()),
+                format!("no answer within {} s", PING_TIMEOUT.as_secs()),
             )),
         }
     }
 
-    /// The database's clock, by which workers are called alive or dead. `None`: SQLite has this machine's.
+    /// Returns the database's time, which decides whether workers are alive. `None` on SQLite, which uses this machine's clock.
     ///
     /// # Errors
-    /// `Unavailable` if it doesn't answer.
+    /// `Unavailable` if the database is unavailable.
     pub async fn database_time(&self) -> Result<Option<DateTime<Utc>>, StoreError> {
         const ATTEMPTED: &str = "asking the database for its time";
         if self.dialect() == Dialect::Sqlite {
@@ -314,7 +308,7 @@ impl Store {
         first(ATTEMPTED, &rows, |row| row.get("at"))
     }
 
-    /// Writes what the flushers hold, ends their tasks and closes the pool. Later calls fail as unavailable.
+    /// Writes all buffered data, ends the tasks and closes the pool. Later calls fail as unavailable.
     pub async fn close(&self) {
         self.closing.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -326,7 +320,7 @@ impl Store {
         self.db.close().await;
     }
 
-    /// One connection, which isn't used again: it may remember statements of another schema.
+    /// Returns a connection that isn't reused afterwards, because it may cache statements of another schema.
     async fn migrating(&self) -> Result<Migrating, StoreError> {
         let opened = match &self.db {
             Db::Postgres(pool) => pool.take(Purpose::Migrate).await.map(Migrating::Postgres),
@@ -348,14 +342,13 @@ fn lost(error: sqlx::Error) -> StoreError {
     StoreError::of("opening a connection for migrations", &error)
 }
 
-/// The connection that migrations run on.
 enum Migrating {
     Postgres(Pooled),
     Sqlite(Box<SqliteConnection>),
     InMemory(PoolConnection<Sqlite>),
 }
 
-/// Asks on a session of the pool, which is kept if all went well.
+/// Reads on a session of the pool, which is reused unless an error occurs.
 async fn pending_on(pool: &Pool) -> sqlx::Result<Result<Vec<i64>, StoreError>> {
     let mut pooled = pool.take(Purpose::Any).await?;
     let (conn, state) = pooled.session()?.parts();

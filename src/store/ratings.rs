@@ -1,4 +1,4 @@
-//! `human_ratings`: what people say of scores and of sessions, and what of it meets the scores of one version of the criteria.
+//! `human_ratings`: users' ratings of scores and sessions, and their comparison with the scores of one criteria version.
 
 use std::collections::BTreeMap;
 
@@ -12,58 +12,53 @@ use super::{Basis, StoreError};
 use crate::score::trust::{Given, RatedTotal};
 use crate::wire::{HumanRating, Quality, Rating, Scale};
 
-/// What a rating is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatingOf {
-    /// One score: it counts beside that one alone.
+    /// One score: the rating is compared with this score only.
     Score(Uuid),
-    /// A session's investigation: it counts beside the newest score of the session under each version of the criteria.
+    /// A session: the rating is compared with the newest score of the session by each criteria version.
     Session(Uuid),
 }
 
-/// A rating on its way into the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRating {
-    /// The rating's id, if it is the first of its person for this.
+    /// Id, used if the user hasn't rated this subject before.
     pub rating_id: Uuid,
-    /// What it is about.
     pub of: RatingOf,
     pub given: Given,
-    /// Who gave it.
     pub by: String,
     pub comment: Option<String>,
     pub at: DateTime<Utc>,
 }
 
-/// Ratings that meet scores of one version of the criteria.
+/// Ratings with the scores of one criteria version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RatingsMet {
-    /// What was given to which total, counted.
+    /// Number of ratings by rating and total.
     pub judged: Vec<RatedTotal>,
-    /// On each scale: how many people, and how many scores.
+    /// Number of users and of scores by scale.
     pub people: Vec<(Scale, u64, u64)>,
-    /// Whose scores these are: simulated ones only where no other was rated.
+    /// Kind of the scores: simulated only if no real score was rated.
     pub basis: Basis,
 }
 
-/// A session with a score that somebody hasn't rated.
+/// A session with a score that the user hasn't rated.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Unrated {
     pub session_id: Uuid,
     pub alert_type: Option<String>,
     pub agent: Option<String>,
-    /// Its current total.
     #[sqlx(rename = "total_score", try_from = "i32")]
     pub total: u8,
-    /// How far the totals lie apart that it ever got.
+    /// Difference between the highest and lowest total that the session ever had.
     #[sqlx(rename = "apart", try_from = "i32")]
     pub range: u8,
 }
 
-/// What somebody gave to a session, or to a score of it.
+/// Session, user and rating; the rating is of the session or of one of its scores.
 pub type GivenBy = (Uuid, String, Given);
 
-/// The list's name in its cursors.
+/// Prefix of the list's cursors.
 const LIST: char = 'h';
 const STORING: &str = "storing a rating";
 const HOLDING: &str = "holding ratings against scores";
@@ -74,7 +69,7 @@ macro_rules! columns {
     };
 }
 
-/// What a new rating changes of the one that it replaces.
+/// Columns that a new rating replaces.
 macro_rules! replaced {
     () => {
         " do update set form = excluded.form, total = excluded.total, word = excluded.word, comment = excluded.comment,
@@ -82,8 +77,8 @@ macro_rules! replaced {
     };
 }
 
-/// The ratings that meet a score of the criteria `$1`, simulated or not as `$2` says. A rating of a session meets the newest
-/// score, unless the same person rated that one too.
+/// Ratings with the scores by criteria `$1` that they apply to; `$2`: simulated. A session's rating applies to its newest
+/// score, unless the same user rated that score too.
 macro_rules! met {
     () => {
         "with mine as (
@@ -105,7 +100,7 @@ macro_rules! met {
     };
 }
 
-/// The ratings that meet a score of the batch `$1`, simulated or not as `$2` says.
+/// Ratings with the scores of batch `$1` that they apply to; `$2`: simulated.
 macro_rules! met_in_batch {
     () => {
         "with met as (
@@ -118,15 +113,13 @@ macro_rules! met_in_batch {
     };
 }
 
-/// Ratings by people.
 #[derive(Clone, Copy)]
 pub struct Ratings<'a> {
     pub(super) db: &'a Db,
 }
 
 impl Ratings<'_> {
-    /// Stores a rating; it takes the place of the one that the same person gave to the same. `None`: there is no such score or
-    /// session.
+    /// Stores a rating and replaces the user's earlier rating of the same subject. `None`: the score or session doesn't exist.
     pub async fn put(self, new: &NewRating) -> Result<Option<HumanRating>, StoreError> {
         let (text, of) = match new.of {
             RatingOf::Score(id) => (
@@ -168,8 +161,8 @@ impl Ratings<'_> {
         first(STORING, &rows, rating)
     }
 
-    /// Notes what another system says of sessions: one that isn't stored is skipped, and one that it said before stays as
-    /// it is. Answers how many are new or changed.
+    /// Stores ratings from another system. Skips sessions that aren't stored and ratings that haven't changed. Returns the
+    /// number of new and changed ones.
     pub async fn note(
         self,
         by: &str,
@@ -182,10 +175,10 @@ impl Ratings<'_> {
         }
     }
 
-    /// The ratings of a score or of a session, newest first; those of a session include those of its scores. `limit` 1-500.
+    /// Lists the ratings of a score or a session, newest first; a session's list includes those of its scores. `limit` 1-500.
     ///
     /// # Errors
-    /// `BadCursor` for a position that this list didn't give.
+    /// `BadCursor` for a cursor of another list.
     pub async fn list(
         self,
         of: RatingOf,
@@ -229,7 +222,7 @@ impl Ratings<'_> {
         }))
     }
 
-    /// Of the newest `most` sessions those that have a score and no rating by this person, newest first.
+    /// Returns those of the newest `most` sessions that have a score and no rating by this user, newest first.
     pub async fn unrated(self, by: &str, most: u32) -> Result<Vec<Unrated>, StoreError> {
         const ATTEMPTED: &str = "listing sessions to rate";
         let statement = sql!(
@@ -247,7 +240,7 @@ impl Ratings<'_> {
         all(ATTEMPTED, &rows, DbRow::decode)
     }
 
-    /// The newest `most` ratings of sessions that several people rated, newest first.
+    /// Returns the newest `most` ratings of sessions that several users rated, newest first.
     pub async fn shared(self, most: u32) -> Result<Vec<GivenBy>, StoreError> {
         const ATTEMPTED: &str = "reading what several people rated";
         let statement = sql!(
@@ -263,7 +256,6 @@ impl Ratings<'_> {
         })
     }
 
-    /// How many there are.
     pub async fn count(self) -> Result<u64, StoreError> {
         const ATTEMPTED: &str = "counting ratings";
         let statement = sql!("select count(*) as n from human_ratings");
@@ -272,8 +264,7 @@ impl Ratings<'_> {
         Ok(n.unwrap_or_default())
     }
 
-    /// The ratings that meet scores of one version of the criteria, counted. Those of simulated judges count only where no real
-    /// score was rated.
+    /// Counts the ratings of scores by one criteria version. Uses simulated scores only if no real score was rated.
     pub async fn met(self, criteria_hash: &str) -> Result<RatingsMet, StoreError> {
         let real = self.met_by(criteria_hash, Basis::Real).await?;
         if real.judged.is_empty() {
@@ -285,8 +276,8 @@ impl Ratings<'_> {
         Ok(real)
     }
 
-    /// The ratings that meet the scores of a batch of repeats or of a jury, by judge. A rating of a session meets each score of it,
-    /// unless the same person rated that one too.
+    /// Counts the ratings of the scores of a batch of repeats or of a jury, by judge. A session's rating applies to each of its
+    /// scores, unless the same user rated that score too.
     pub async fn met_by_judge(
         self,
         batch_id: Uuid,
@@ -369,9 +360,9 @@ impl Ratings<'_> {
     }
 }
 
-/// The statement of `Ratings::note`; `None` where nothing was said.
+/// Statement of `Ratings::note`; `None` if there are no ratings.
 pub(super) fn note_statement(by: &str, said: &[(Uuid, Quality)], at: DateTime<Utc>) -> Option<Sql> {
-    // Each session once: Postgres replaces no row twice in one statement.
+    // One row per session, because an upsert can't change a row twice.
     let said: BTreeMap<Uuid, Quality> = said.iter().copied().collect();
     if said.is_empty() {
         return None;
@@ -397,7 +388,7 @@ pub(super) fn note_statement(by: &str, said: &[(Uuid, Quality)], at: DateTime<Ut
     Some(statement)
 }
 
-/// What was given, as the columns hold it: its form, and a number or a word.
+/// Returns the columns `form`, `total` and `word` of a rating.
 fn written(given: Given) -> (&'static str, Option<i64>, Option<&'static str>) {
     match given {
         Given::Total(total) => ("total", Some(i64::from(total)), None),

@@ -1,6 +1,6 @@
-//! The store by noun: each repository holds the statements about one of them, and what they need of the store.
+//! Repositories of the store, one per noun, with the statements about it.
 //!
-//! Every method fails with [`StoreError::Unavailable`] while the database is away; only other errors stand at the method.
+//! Each method fails with [`StoreError::Unavailable`] if the database is unavailable; methods document other errors only.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::judge::{CacheKey, CallLog, CallRecord};
 
-/// How each noun is reached: what it borrows of the store, and behind `;` the nouns that it asks itself.
+/// Defines the accessors of repositories: the fields that each borrows from the store and, after `;`, the repositories that it
+/// uses.
 macro_rules! repositories {
     ($($accessor:ident: $name:ident { $($field:ident),* $(; $noun:ident)* },)+) => {
         impl Store {$(
@@ -28,7 +29,7 @@ macro_rules! repositories {
 }
 
 repositories! {
-    jobs: Jobs { accepter, recorder, claimer, looked_at },
+    jobs: Jobs { accepter, recorder, claimer, last_scan },
     sessions: Sessions { reader; analytics },
     scores: Scores {},
     batches: Batches { call_log },

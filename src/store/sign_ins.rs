@@ -1,4 +1,4 @@
-//! `sign_ins`: browsers that somebody signed in, until they sign out or their time is over. Knows hashes alone, neither ids nor tokens.
+//! `sign_ins`: signed-in browsers, until they sign out or expire. Contains hashes only, neither ids nor tokens.
 
 use chrono::{DateTime, Utc};
 
@@ -6,19 +6,17 @@ use super::StoreError;
 use super::database::db::Db;
 use super::database::sql::{DbRow, first, sql};
 
-/// A browser that is signed in.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct SignIn {
-    /// Hash of the id in its cookie, 64 hex digits.
+    /// Hash of the id in the cookie, 64 hex digits.
     pub id_hash: String,
     pub token_name: String,
-    /// Hash of the id and the token together, 64 hex digits.
+    /// Hash of the id together with the token, 64 hex digits.
     pub token_hash: String,
     pub created_at: DateTime<Utc>,
     pub expires_at: DateTime<Utc>,
 }
 
-/// Browsers that are signed in.
 #[derive(Clone, Copy)]
 pub struct SignIns<'a> {
     pub(super) db: &'a Db,
@@ -39,7 +37,7 @@ impl SignIns<'_> {
         added.await.map(drop)
     }
 
-    /// One whose time isn't over.
+    /// Returns an unexpired sign-in.
     pub async fn find(
         self,
         id_hash: &str,
@@ -55,7 +53,6 @@ impl SignIns<'_> {
         first(ATTEMPTED, &rows, DbRow::decode)
     }
 
-    /// Ends one, if it is there.
     pub async fn end(self, id_hash: &str) -> Result<(), StoreError> {
         let statement = sql!("delete from sign_ins where id_hash = $1", id_hash);
         let ended = self.db.execute("ending a sign-in", &statement);

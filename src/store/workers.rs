@@ -1,6 +1,6 @@
-//! `workers`: who says that it works, who was declared dead, and who leads.
+//! `workers`: heartbeats, death declarations and the leader.
 //!
-//! Never decides who is dead: whoever watches does, by its own steady clock. Heartbeats are written by the database's.
+//! Does not decide which worker is dead: other workers do, by their monotonic clocks. Heartbeats have the database's time.
 
 use std::time::Duration;
 
@@ -18,80 +18,73 @@ use crate::wire::WorkerState;
 pub struct WorkerRow {
     /// Unique per start.
     pub worker_id: Uuid,
-    /// Host and process, for people.
+    /// Host and process.
     pub name: String,
-    /// The binary's version.
     pub version: String,
     pub started_at: DateTime<Utc>,
-    /// When it was last heard.
     pub heartbeat_at: DateTime<Utc>,
     #[sqlx(try_from = "i64")]
     pub in_hand: i32,
     #[sqlx(try_from = "String")]
     pub state: WorkerState,
-    /// Judges that it can call: their names, and `entry:*` for an entry that takes any model; `None`: not reported yet.
+    /// Judges that it can call: names, and `entry:*` for an entry that accepts any model; `None`: not reported yet.
     #[sqlx(json(nullable))]
     pub judges: Option<Vec<String>>,
-    /// Whether it was heard within its lease, and hasn't stopped.
+    /// Whether its last heartbeat is within its lease, and it hasn't stopped.
     pub alive: bool,
 }
 
-/// What a worker says of itself.
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
     /// Unique per start.
     pub worker_id: Uuid,
-    /// Host and process, for people.
+    /// Host and process.
     pub name: String,
-    /// The binary's version.
     pub version: String,
     pub in_hand: i32,
     pub state: WorkerState,
-    /// After how long a silence it may be called dead.
+    /// Time without a heartbeat after which it may be declared dead.
     pub lease: Duration,
-    /// Which judges it can ask: their names, and `entry:*` for an entry that takes any model; `None`: what it said before holds.
+    /// Judges that it can call: names, and `entry:*` for an entry that accepts any model; `None`: unchanged.
     pub judges: Option<Vec<String>>,
-    /// Whether it can't reach the queue.
     pub queue_away: bool,
 }
 
-/// What watchers need to know of one worker.
+/// Facts of a worker for the detection of dead workers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerPulse {
     pub worker_id: Uuid,
-    /// Its last heartbeat: a mark that changes, not a time to compare.
+    /// Compared for change only, because it is from another clock.
     pub heartbeat_at: DateTime<Utc>,
-    /// After this time without a heartbeat it is dead.
+    /// Time without a heartbeat after which it is dead.
     pub lease: Duration,
-    /// What it does; one that is stopped left in good order.
+    /// `stopped`: it shut down cleanly.
     pub state: WorkerState,
     /// Whether it can't reach the queue.
     pub queue_away: bool,
 }
 
-/// Those who say that they work, and who leads them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RollCall {
     /// Workers that were not declared dead.
     pub workers: Vec<WorkerPulse>,
-    /// Who does the work that only one may do; may be a worker that is gone.
+    /// The leader; may be dead.
     pub leader: Option<Uuid>,
 }
 
-/// The role of whoever looks after lost jobs, batches and old rows.
+/// Role of the leader, which rescues jobs, expands batches and prunes rows.
 const HOUSEKEEPING: &str = "housekeeping";
 
-/// Who works, and who leads.
 #[derive(Clone, Copy)]
 pub struct Workers<'a> {
     pub(super) db: &'a Db,
 }
 
 impl Workers<'_> {
-    /// Says that a worker lives, before other statements; registers it where it isn't known. Ends after `within`.
+    /// Stores a worker's heartbeat; registers an unknown worker. Ends after `within`.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away or slower than `within`.
+    /// `Unavailable` if the database is unavailable or slower than `within`.
     pub async fn heartbeat(self, beat: &Heartbeat, within: Duration) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "writing a worker's heartbeat";
         let mut statement = sql!(
@@ -128,7 +121,7 @@ impl Workers<'_> {
         }
     }
 
-    /// Workers that were not declared dead, at most 10,000, and who leads them.
+    /// Returns the workers that were not declared dead, at most 10,000, and the leader.
     pub async fn roll_call(self) -> Result<RollCall, StoreError> {
         const ATTEMPTED: &str = "asking who works";
         let statement = sql!(
@@ -149,8 +142,8 @@ impl Workers<'_> {
         Ok(roll)
     }
 
-    /// Declares workers dead that were not heard since the given heartbeat: their jobs may be taken back. The next heartbeat
-    /// takes it back. Answers how many weren't declared dead before.
+    /// Declares workers dead that have sent no heartbeat since the given one, so that their jobs may be rescued. The next
+    /// heartbeat reverts this. Returns the number of workers that were declared dead.
     pub async fn declare_dead(self, dead: &[(Uuid, DateTime<Utc>)]) -> Result<u64, StoreError> {
         let mut declared = 0;
         for (worker_id, heard_at) in dead {
@@ -167,7 +160,8 @@ impl Workers<'_> {
         Ok(declared)
     }
 
-    /// Makes a worker the leader, if nobody leads, or whoever did has stopped or was declared dead; answers whether it leads.
+    /// Makes a worker the leader, if there is none, or the current one has stopped or was declared dead. Returns whether it
+    /// leads.
     pub async fn lead(self, worker_id: Uuid, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let statement = sql!(
             "insert into leaders (role, worker_id, since) values ($1, $2, $3)
@@ -184,7 +178,7 @@ impl Workers<'_> {
         Ok(!led.is_empty())
     }
 
-    /// Lets another worker lead, where this one does.
+    /// Gives up the leadership, if this worker has it.
     pub async fn resign(self, worker_id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from leaders where role = $1 and worker_id = $2",
@@ -197,7 +191,7 @@ impl Workers<'_> {
             .map(drop)
     }
 
-    /// Lists workers heard in the last 24 h, newest first; at most 1,000.
+    /// Lists workers with a heartbeat in the last 24 h, newest first; at most 1,000.
     pub async fn list(self) -> Result<Vec<WorkerRow>, StoreError> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let mut statement = sql!(
@@ -205,7 +199,8 @@ impl Workers<'_> {
                 state <> 'stopped' and not (heartbeat_at < "
         );
         self.db.dialect().push_column_ago(&mut statement, "lease_s");
-        // A heartbeat from the future was written before the clock was set back, and would count for as long as it was ahead.
+        // A heartbeat from the future was stored before the database's clock was set back, and would count for as long as it is
+        // ahead.
         statement
             .push(") and not (heartbeat_at > ")
             .push(self.db.dialect().now())
@@ -217,7 +212,7 @@ impl Workers<'_> {
             .await
     }
 
-    /// Embedded set-ups only, where a lock on the data folder proves that no other process lives: marks all as stopped.
+    /// Marks all workers as stopped. Only for embedded use, where a lock on the data folder excludes other processes.
     pub async fn forget(self) -> Result<(), StoreError> {
         let statement =
             sql!("update workers set state = 'stopped', in_hand = 0 where state <> 'stopped'");

@@ -1,9 +1,8 @@
-//! What days of UTC come to, read from where they are rolled up (`session_days`, `score_days`,
-//! `name_days`, `facet_days`), so that a look at years doesn't read each score.
+//! Statistics of UTC days, read from rollups (`session_days`, `score_days`, `name_days`, `facet_days`), so that a query over
+//! years doesn't read each score.
 //!
-//! A rollup is never ahead of the rows that it is made of. Whoever changes what a day comes to marks it as dirty in the same transaction;
-//! a dirty day is counted from its sessions until it has been rolled up anew. So figures are exact at any moment, whether or not
-//! anybody rolls up.
+//! Each transaction that changes a day's figures marks the day as dirty. A dirty day is counted from its sessions until it is
+//! rolled up again. So results are exact at any time, whether or not rollups run.
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use uuid::Uuid;
@@ -12,20 +11,17 @@ use super::ScoreFilter;
 use crate::store::database::sql::{Sql, all, decode, sql};
 use crate::store::{Analytics, Dialect, StoreError};
 
-/// With more dirty days than this a look counts from the sessions of its whole time.
-const DIRTY: u32 = 32;
+/// With more dirty days than this, a query counts all sessions of its time range.
+const MAX_DIRTY_DAYS: u32 = 32;
 
-/// What sessions are told apart by, and counted for, each day.
+/// Groups of sessions that are counted for each day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Facet {
-    /// A column of theirs.
     Column(&'static str),
-    /// Each of their labels.
     Tag,
 }
 
 impl Facet {
-    /// All that are counted.
     pub(in crate::store) const ALL: [Self; 7] = [
         Self::Column("status"),
         Self::Column("agent"),
@@ -36,7 +32,7 @@ impl Facet {
         Self::Tag,
     ];
 
-    /// What stands for it in the database.
+    /// Name in the table `facet_days`.
     pub(in crate::store) fn as_str(self) -> &'static str {
         match self {
             Self::Column(column) => column,
@@ -46,7 +42,7 @@ impl Facet {
 }
 
 impl Analytics<'_> {
-    /// Dirty days that lie whole in the filter's time, the newest first.
+    /// Returns the dirty days that lie fully in the filter's range, newest first.
     pub(in crate::store) async fn dirty_days(
         self,
         filter: &ScoreFilter,
@@ -54,7 +50,7 @@ impl Analytics<'_> {
     ) -> Result<Vec<NaiveDate>, StoreError> {
         const ATTEMPTED: &str = "looking for days to be rolled up";
         let mut statement = sql!("select distinct d.day from dirty_days d where 1 = 1");
-        Whole::of(filter).push_to(&mut statement);
+        FullDays::of(filter).push_to(&mut statement);
         statement
             .push(" order by d.day desc limit ")
             .push_arg(limit);
@@ -62,17 +58,17 @@ impl Analytics<'_> {
         all(ATTEMPTED, &rows, |row| day_of(&row.get::<String>("day")?))
     }
 
-    /// Sorts a filter's time into what is rolled up and what is to be counted.
+    /// Splits the filter's range into rolled-up days and ranges to count.
     pub(in crate::store) async fn parts_of(
         self,
         filter: &ScoreFilter,
-    ) -> Result<Parts, StoreError> {
-        let dirty = self.dirty_days(filter, DIRTY + 1).await?;
-        Ok(Parts::of(filter, dirty))
+    ) -> Result<SplitRange, StoreError> {
+        let dirty = self.dirty_days(filter, MAX_DIRTY_DAYS + 1).await?;
+        Ok(SplitRange::of(filter, dirty))
     }
 }
 
-/// The day of session `a`, as text.
+/// SQL expression for the day of session `a`, as text.
 pub(in crate::store) fn day(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Postgres => "to_char(a.listed_at at time zone 'UTC', 'YYYY-MM-DD')",
@@ -80,7 +76,7 @@ pub(in crate::store) fn day(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Marks the days of these sessions as dirty: what their scores come to changes in this transaction.
+/// Marks the days of these sessions as dirty, because their scores change in this transaction.
 pub(in crate::store) fn push_dirty(
     statement: &mut Sql,
     dialect: Dialect,
@@ -93,12 +89,11 @@ pub(in crate::store) fn push_dirty(
         .push_list(sessions);
 }
 
-/// Reads a day.
 pub(in crate::store) fn day_of(text: &str) -> sqlx::Result<NaiveDate> {
     text.parse().map_err(|_| decode("day", "it is no day"))
 }
 
-/// A stretch of time: from, and before; open where there is none.
+/// Time range `from..before`; `None` is unbounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Span(
     pub(in crate::store) Option<DateTime<Utc>>,
@@ -110,7 +105,6 @@ impl Span {
         Self(Some(begin(day)), day.succ_opt().map(begin))
     }
 
-    /// Whether it has no ends.
     fn is_all(self) -> bool {
         self == Self(None, None)
     }
@@ -122,14 +116,13 @@ fn begin(day: NaiveDate) -> DateTime<Utc> {
 
 /// Full UTC days inside a filter's range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Whole {
-    /// The first one.
+pub(in crate::store) struct FullDays {
     from: Option<NaiveDate>,
-    /// The first behind the last one.
+    /// Day after the last one.
     before: Option<NaiveDate>,
 }
 
-impl Whole {
+impl FullDays {
     fn of(filter: &ScoreFilter) -> Self {
         let next = |at: DateTime<Utc>| match at.time() == NaiveTime::MIN {
             true => Some(at.date_naive()),
@@ -147,7 +140,7 @@ impl Whole {
             .is_some_and(|(from, before)| from >= before)
     }
 
-    /// Narrows days `d`.
+    /// Restricts days `d`.
     fn push_to(self, statement: &mut Sql) {
         if let Some(from) = self.from {
             statement.push(" and d.day >= ").push_arg(from.to_string());
@@ -158,18 +151,18 @@ impl Whole {
     }
 }
 
-/// A filter's time, sorted out: what is rolled up, and what is counted from its sessions.
+/// A filter's range, split into rolled-up days and ranges to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct Parts {
-    /// Days that are rolled up, and those among them that are not.
-    rolled_up: Option<(Whole, Vec<NaiveDate>)>,
+pub(in crate::store) struct SplitRange {
+    /// Rolled-up days, and the dirty ones among them.
+    rolled_up: Option<(FullDays, Vec<NaiveDate>)>,
     pub(in crate::store) counted: Vec<Span>,
 }
 
-impl Parts {
+impl SplitRange {
     fn of(filter: &ScoreFilter, dirty: Vec<NaiveDate>) -> Self {
-        let whole = Whole::of(filter);
-        if whole.is_empty() || dirty.len() > DIRTY as usize {
+        let whole = FullDays::of(filter);
+        if whole.is_empty() || dirty.len() > MAX_DIRTY_DAYS as usize {
             return Self {
                 rolled_up: None,
                 counted: vec![Span(filter.from, filter.to)],
@@ -192,9 +185,9 @@ impl Parts {
         }
     }
 
-    /// `select .. from (rolled up union all counted) parts`: the first of a table of days `d`, the second of sessions `a`.
+    /// Appends `select .. from (rolled up union all counted) parts`: the first reads days `d`, the second sessions `a`.
     ///
-    /// `rolled up` and `counted` push their selects, up to their last condition.
+    /// `rolled_up` and `counted` append their selects, which end with a condition.
     pub(in crate::store) fn push_union(
         &self,
         statement: &mut Sql,
@@ -225,13 +218,13 @@ impl Parts {
         statement.push(") parts");
     }
 
-    /// Whether all is counted, of any time.
+    /// Whether all sessions are counted, without a time range.
     pub(in crate::store) fn counts_all(&self) -> bool {
         self.counted.iter().any(|span| span.is_all())
     }
 }
 
-/// Narrows sessions `a` to stretches of time.
+/// Restricts sessions `a` to time ranges.
 pub(super) fn push_spans(statement: &mut Sql, spans: &[Span]) {
     statement.push("(1 = 0");
     for Span(from, before) in spans {
@@ -268,9 +261,9 @@ mod tests {
     }
 
     #[test]
-    fn whole_days_are_read_rolled_up_and_their_edges_are_counted() {
+    fn full_days_are_read_from_rollups_and_edges_counted() {
         let cut = filter(Some("2026-01-02T12:00:00Z"), Some("2026-01-05T06:00:00Z"));
-        let parts = Parts::of(&cut, vec![day("2026-01-04")]);
+        let parts = SplitRange::of(&cut, vec![day("2026-01-04")]);
         let (whole, except) = parts.rolled_up.unwrap();
         assert_eq!(whole.from, Some(day("2026-01-03")));
         assert_eq!(whole.before, Some(day("2026-01-05")));
@@ -285,29 +278,29 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_whole_days_has_no_edges() {
+    fn range_of_full_days_has_no_edges() {
         let days = filter(Some("2026-01-02T00:00:00Z"), Some("2026-01-05T00:00:00Z"));
-        let parts = Parts::of(&days, Vec::new());
+        let parts = SplitRange::of(&days, Vec::new());
         assert_eq!(parts.counted, []);
         assert_eq!(parts.rolled_up.unwrap().0.from, Some(day("2026-01-02")));
-        let parts = Parts::of(&filter(None, None), Vec::new());
+        let parts = SplitRange::of(&filter(None, None), Vec::new());
         assert_eq!(parts.counted, []);
         assert!(parts.rolled_up.is_some());
     }
 
     #[test]
-    fn a_part_of_one_day_or_of_two_and_too_many_marks_are_counted_whole() {
+    fn short_ranges_and_many_dirty_days_are_counted() {
         for (from, to) in [
             ("2026-01-02T01:00:00Z", "2026-01-02T02:00:00Z"),
             ("2026-01-02T01:00:00Z", "2026-01-03T02:00:00Z"),
         ] {
             let cut = filter(Some(from), Some(to));
-            let parts = Parts::of(&cut, Vec::new());
+            let parts = SplitRange::of(&cut, Vec::new());
             assert_eq!(parts.rolled_up, None);
             assert_eq!(parts.counted, [Span(Some(at(from)), Some(at(to)))]);
         }
-        let many = (0..=u64::from(DIRTY)).map(|n| day("2026-01-01") + Days::new(n));
-        let parts = Parts::of(&filter(None, None), many.collect());
+        let many = (0..=u64::from(MAX_DIRTY_DAYS)).map(|n| day("2026-01-01") + Days::new(n));
+        let parts = SplitRange::of(&filter(None, None), many.collect());
         assert_eq!(parts.rolled_up, None);
         assert!(parts.counts_all());
     }

@@ -1,6 +1,6 @@
-//! `judge_latency_daily`: how quickly judges answered, counted as calls are logged, rolled up and kept as `judge_usage_daily` is.
+//! `judge_latency_daily`: latency histogram of judge calls, counted, merged and kept like `judge_usage_daily`.
 //!
-//! Calls are counted in buckets a quarter of a doubling wide, so that a quantile is known to within a fifth, whatever the days.
+//! Four buckets per doubling, so that a quantile is exact to 20 %.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,14 +13,12 @@ use crate::store::database::sql::{Arg, DbRow, Sql, sql, without_nul};
 use crate::store::{Analytics, StoreError};
 use crate::wire::LatencyItem;
 
-/// The bucket of what takes longest: up to 35 minutes, and everything above.
-const LAST: u32 = 84;
-/// What a row holds.
+/// Bucket of 35 minutes and more.
+const LAST_BUCKET: u32 = 84;
 const COLUMNS: &str = "day, judge, worker_id, bucket, calls";
 
 impl Analytics<'_> {
-    /// How quickly judges answered the calls of these days, both days included, by name. Waits for what this process's call log
-    /// still holds.
+    /// Returns latency quantiles of these days, both inclusive, by judge. Waits for this process's call log.
     pub async fn latencies(
         self,
         from: NaiveDate,
@@ -39,7 +37,7 @@ impl Analytics<'_> {
     }
 }
 
-/// Rows in the order of judge and bucket.
+/// Reads rows in the order of judge and bucket.
 fn judges(rows: &[DbRow]) -> sqlx::Result<Vec<LatencyItem>> {
     let mut found: BTreeMap<String, Vec<(u32, i64)>> = BTreeMap::new();
     for row in rows {
@@ -60,7 +58,7 @@ fn millis(took: Duration) -> u64 {
     u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What so many of 100 calls took at most, by their buckets in rising order.
+/// Returns the upper bound of a quantile, in percent, from buckets in ascending order.
 fn quantile(counted: &[(u32, i64)], of_100: i64) -> Duration {
     let all: i64 = counted.iter().map(|(_, calls)| calls).sum();
     let mut seen = 0_i64;
@@ -71,22 +69,19 @@ fn quantile(counted: &[(u32, i64)], of_100: i64) -> Duration {
     reached.map_or(Duration::ZERO, |(bucket, _)| upper(*bucket))
 }
 
-/// The most that a call in this bucket took.
 fn upper(bucket: u32) -> Duration {
-    Duration::from_secs_f64((f64::from(bucket.min(LAST)) / 4.0).exp2() / 1_000.0)
+    Duration::from_secs_f64((f64::from(bucket.min(LAST_BUCKET)) / 4.0).exp2() / 1_000.0)
 }
 
-/// The bucket of a call.
 fn bucket(latency: Duration) -> u32 {
-    (0..LAST)
+    (0..LAST_BUCKET)
         .find(|bucket| latency <= upper(*bucket))
-        .unwrap_or(LAST)
+        .unwrap_or(LAST_BUCKET)
 }
 
-/// Calls by day, judge and bucket.
 type Counts = BTreeMap<(String, String, i64), i64>;
 
-/// Adds calls with a good reply to the counts of their days, as the process `counter`; `None` where there is none.
+/// Adds calls with a usable reply to the counts of their days, in the rows of process `counter`; `None` if there are none.
 pub(in crate::store) fn count_statement<'a>(
     calls: impl Iterator<Item = &'a CallRecord>,
     counter: Uuid,
@@ -103,7 +98,7 @@ pub(in crate::store) fn count_statement<'a>(
     add_statement(counts, counter)
 }
 
-/// Takes out what each process but `by` counted on a day.
+/// Deletes and returns the counts of a day of all processes except `by`.
 pub(in crate::store) fn take_statement(day: &str, by: Uuid) -> Sql {
     let mut statement = sql!(
         "delete from judge_latency_daily where day = $1 and worker_id <> $2 returning ",
@@ -114,7 +109,7 @@ pub(in crate::store) fn take_statement(day: &str, by: Uuid) -> Sql {
     statement
 }
 
-/// Puts what was taken out in, as one; `None` for nothing.
+/// Inserts the sum of deleted counts; `None` if there are none.
 pub(in crate::store) fn roll_up_statement(taken: &[DbRow], by: Uuid) -> sqlx::Result<Option<Sql>> {
     let mut counts = Counts::new();
     for row in taken {
@@ -156,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_says_what_its_calls_took_to_within_a_fifth() {
+    fn bucket_is_exact_to_20_percent() {
         for ms in [1_u64, 2, 3, 7, 90, 1_000, 1_001, 12_345, 600_000, 2_000_000] {
             let took = Duration::from_millis(ms);
             let said = upper(bucket(took));
@@ -165,11 +160,11 @@ mod tests {
         }
         assert_eq!(bucket(Duration::ZERO), 0);
         assert_eq!(bucket(Duration::from_micros(1_000)), 0);
-        assert_eq!(bucket(Duration::from_secs(86_400)), LAST);
+        assert_eq!(bucket(Duration::from_secs(86_400)), LAST_BUCKET);
     }
 
     #[test]
-    fn quantiles_are_where_that_many_have_been_counted() {
+    fn quantile_is_the_bucket_that_reaches_its_count() {
         let counted = [(0, 5), (4, 4), (8, 1)];
         assert_eq!(quantile(&counted, 50), Duration::from_millis(1));
         assert_eq!(quantile(&counted, 51), Duration::from_millis(2));

@@ -1,7 +1,7 @@
-//! What current scores come to: totals counted, names counted. Read from rolled up days, and counted of days that aren't.
+//! Statistics of current scores: number of scores by total, and names in scores. Read from rollups, and counted on dirty days.
 //!
-//! Times are the sessions' own (completed, else first seen), as in the list of sessions: a session that is scored again
-//! stays where it was.
+//! Times are those of sessions (completed, else created), as in the list of sessions, so that a session stays at its time when
+//! it is scored again.
 
 pub(super) mod days;
 pub(super) mod latency;
@@ -14,50 +14,42 @@ use crate::store::StoreError;
 use crate::store::calls::CallSender;
 use crate::store::database::db::Db;
 use crate::store::database::sql::{DbRow, Sql, all, sql};
-use days::{Parts, day, day_of};
+use days::{SplitRange, day, day_of};
 
-/// Which current scores; every field narrows.
+/// Filter of current scores; set fields are combined by AND.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScoreFilter {
-    /// Made with these criteria.
     pub criteria_hash: Option<String>,
-    /// Of sessions that completed (else were first seen) at or after.
+    /// Sessions completed (else created) at or after.
     pub from: Option<DateTime<Utc>>,
-    /// Of sessions that completed (else were first seen) before.
+    /// Sessions completed (else created) before.
     pub to: Option<DateTime<Utc>>,
 }
 
-/// Who made a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MadeBy {
     Judge,
-    /// A simulated judge.
     Simulated,
 }
 
-/// How finely time is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// Each day of UTC.
     Day,
-    /// Each month of UTC.
     Month,
 }
 
-/// What judges name in scores.
+/// Kind of names in scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// Tools that agents lacked or left unused.
     MissingTools,
-    /// Other ways the investigation could have gone.
     Approaches,
 }
 
-/// How many scores have this total.
+/// Number of scores with a total.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TotalCount {
     pub criteria_hash: String,
-    /// The day of UTC, if counted by day.
+    /// UTC day, if grouped by day.
     pub day: Option<NaiveDate>,
     pub made_by: MadeBy,
     /// 0-100.
@@ -65,31 +57,31 @@ pub struct TotalCount {
     pub scores: u64,
 }
 
-/// A name, and in how many sessions it occurs.
+/// A name and the number of sessions with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameCount {
-    /// What its spellings have in common.
+    /// Normalised spelling.
     pub key: String,
-    /// Sessions, each counted once.
+    /// Distinct sessions.
     pub sessions: i64,
-    /// How it is spelled, and how often so; the most frequent first.
+    /// Spellings with their counts, most frequent first.
     pub spellings: Vec<(String, i64)>,
 }
 
-/// A tool that a score names as missing, and how many other sessions' current scores name it.
+/// A missing tool of a score, and the number of other sessions whose current scores name it.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct ToolElsewhere {
-    /// As the score's judge wrote it first.
+    /// First spelling in the score.
     #[sqlx(rename = "tool_name")]
     pub name: String,
-    /// What its spellings have in common.
+    /// Normalised spelling.
     #[sqlx(rename = "tool_key")]
     pub key: String,
-    /// Other sessions; never more than was asked to be counted.
+    /// Other sessions, up to the requested maximum.
     pub sessions: i64,
 }
 
-/// A current score with what is known of its session.
+/// A current score with facts of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoreOf {
     pub agent: Option<String>,
@@ -101,11 +93,11 @@ pub struct ScoreOf {
     pub criteria_hash: String,
 }
 
-/// The most spellings that are read for a page of names.
-const SPELLINGS: i64 = 5_000;
+/// Maximum number of spellings that are read for a page of names.
+const MAX_SPELLINGS: i64 = 5_000;
 
 impl Named {
-    /// The table, its column with the key, and its column with the name as judges wrote it.
+    /// Returns the table, its key column and its name column.
     pub(super) fn columns(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::MissingTools => ("score_missing_tools", "tool_key", "tool_name"),
@@ -113,7 +105,7 @@ impl Named {
         }
     }
 
-    /// What stands for it in the database.
+    /// Name in the table `name_days`.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::MissingTools => "missing_tool",
@@ -122,7 +114,6 @@ impl Named {
     }
 }
 
-/// Scores, counted.
 #[derive(Clone, Copy)]
 pub struct Analytics<'a> {
     pub(super) db: &'a Db,
@@ -130,7 +121,7 @@ pub struct Analytics<'a> {
 }
 
 impl Analytics<'_> {
-    /// How many scores have which total, by criteria.
+    /// Returns the number of scores by criteria and total.
     pub async fn totals(self, filter: &ScoreFilter) -> Result<Vec<TotalCount>, StoreError> {
         const ATTEMPTED: &str = "counting totals";
         let parts = self.parts_of(filter).await?;
@@ -161,7 +152,7 @@ impl Analytics<'_> {
         all(ATTEMPTED, &rows, |row| total(row, None))
     }
 
-    /// How many scores have which total, by criteria and the day of their session, or the first of its month.
+    /// Returns the number of scores by criteria, total and the day of their session, or the first day of its month.
     pub async fn totals_over_time(
         self,
         filter: &ScoreFilter,
@@ -203,7 +194,7 @@ impl Analytics<'_> {
         })
     }
 
-    /// How many sessions there are in the filter's time, scored or not, wherever they stand.
+    /// Counts the sessions in the filter's range, scored or not, in any status.
     pub async fn sessions_in(self, filter: &ScoreFilter) -> Result<i64, StoreError> {
         const ATTEMPTED: &str = "counting sessions";
         let parts = self.parts_of(filter).await?;
@@ -223,7 +214,7 @@ impl Analytics<'_> {
         sessions.map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// The current scores of the newest `most` sessions in the filter's time, each with what is known of its session.
+    /// Returns the current scores of the newest `most` sessions in the filter's range.
     pub async fn newest(self, filter: &ScoreFilter, most: u32) -> Result<Vec<ScoreOf>, StoreError> {
         const ATTEMPTED: &str = "reading the newest scores";
         let mut statement = sql!(
@@ -249,8 +240,7 @@ impl Analytics<'_> {
         })
     }
 
-    /// The names that occur in most sessions, at most `limit`; a session counts once for a name, however often its score has
-    /// it and however that is spelled.
+    /// Returns the names with most sessions, at most `limit`. A session counts once per name, in any spelling.
     pub async fn names(
         self,
         named: Named,
@@ -287,7 +277,7 @@ impl Analytics<'_> {
         let mut statement = sql!("select name_key, name, cast(sum(sessions) as bigint) as times");
         of.push_to(&mut statement, &keys);
         statement.push(" group by name_key, name order by 3 desc, 2 limit ");
-        statement.push_arg(SPELLINGS);
+        statement.push_arg(MAX_SPELLINGS);
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         for row in &rows {
             let read = spelling(row).map_err(|e| StoreError::of(ATTEMPTED, &e));
@@ -299,9 +289,8 @@ impl Analytics<'_> {
         Ok(names)
     }
 
-    /// The tools that a score names as missing, in its order, each once, with how many sessions beside `session_id` have a
-    /// current score of the same making that names it too. Counts up to `most` by index, so that a tool that everybody lacks
-    /// costs no more than a few rows more than that.
+    /// Returns the distinct missing tools of a score in its order, with the number of other sessions than `session_id` whose
+    /// current scores of the same kind name it. Counts up to `most` by index, so that frequent tools stay cheap.
     pub async fn tools_elsewhere(
         self,
         score_id: Uuid,
@@ -326,16 +315,16 @@ impl Analytics<'_> {
     }
 }
 
-/// Names in scores, where they are rolled up and where they are counted.
+/// Names in scores, by rolled-up and counted days.
 struct NamesOf<'a> {
     named: Named,
     filter: &'a ScoreFilter,
     made_by: MadeBy,
-    parts: &'a Parts,
+    parts: &'a SplitRange,
 }
 
 impl NamesOf<'_> {
-    /// From where keys, names and sessions come; of these keys, or of all.
+    /// Appends the source of keys, names and sessions, for these keys or all.
     fn push_to(&self, statement: &mut Sql, keys: &[&str]) {
         let (table, key, name) = self.named.columns();
         let simulated = self.made_by == MadeBy::Simulated;
@@ -378,7 +367,7 @@ impl NamesOf<'_> {
 }
 
 impl ScoreFilter {
-    /// Narrows to current scores by the filter's criteria.
+    /// Restricts to current scores by the filter's criteria.
     fn push_current(&self, statement: &mut Sql) {
         statement.push(" where s.superseded_at is null and s.purpose = 'score'");
         self.push_criteria(statement, "s");
@@ -391,7 +380,7 @@ impl ScoreFilter {
         }
     }
 
-    /// What the filter asks for of scores `s` and sessions `a`, behind other conditions.
+    /// Appends the filter's conditions on scores `s` and sessions `a`.
     pub(super) fn push_narrowed(&self, statement: &mut Sql) {
         self.push_criteria(statement, "s");
         self.push_time(statement);

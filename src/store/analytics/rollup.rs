@@ -1,4 +1,4 @@
-//! Rolls up days: what their sessions, scores and names come to, made anew of the rows that they are made of.
+//! Rolls up days: computes their sessions, scores and names from the rows.
 
 use chrono::NaiveDate;
 
@@ -8,23 +8,21 @@ use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Analytics, Dialect, StoreError};
 
-/// The most days that are rolled up at once: nobody else writes to SQLite meanwhile.
+/// Maximum number of days per rollup, because it blocks other writers on SQLite.
 const ROLLED_UP: u32 = 16;
 
-/// What a rollup did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DaysRolledUp {
-    /// How many days.
     pub days: usize,
-    /// Whether others are left.
+    /// Whether dirty days are left.
     pub more: bool,
 }
 
 impl Analytics<'_> {
-    /// Rolls up some of the dirty days, the newest first. Any number of processes may roll up: they take turns.
+    /// Rolls up some dirty days, newest first. Concurrent processes take turns.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; a day is rolled up whole or not at all.
+    /// `Unavailable` if the database is unavailable; each day is rolled up completely or not at all.
     pub async fn roll_up_days(self) -> Result<DaysRolledUp, StoreError> {
         const ATTEMPTED: &str = "rolling up days";
         let mut dirty = self
@@ -38,7 +36,7 @@ impl Analytics<'_> {
         retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
-            // Two that roll up the same day at once could each miss what the other sees. SQLite has one writer.
+            // Two concurrent rollups of a day could each miss rows of the other. SQLite has one writer.
             if tx.dialect() == Dialect::Postgres {
                 let lock = "select pg_advisory_xact_lock(hashtext('gavel rollup'))";
                 tx.execute(&sql!(lock)).await?;
@@ -53,7 +51,7 @@ impl Analytics<'_> {
     }
 }
 
-/// Takes the dirty days first: what is committed later marks its days again.
+/// Deletes the dirty days first, because later commits mark their days again.
 async fn roll_up(tx: &mut Tx<'_>, days: &[NaiveDate]) -> sqlx::Result<()> {
     for table in [
         "dirty_days",

@@ -1,7 +1,8 @@
-//! How a rescore expands: a page of sessions in one transaction, from the place where the last step ended.
+//! Expands a rescore: each step reads a page of sessions and inserts their jobs in one transaction, from the cursor of the
+//! previous step.
 //!
-//! A step holds the batch's row, so that two that meet go one after the other; it is done whole or not at all, so that
-//! whoever dies in one leaves nothing behind. Between steps the batch may be paused, resumed and cancelled.
+//! A step locks the batch's row, so that concurrent steps run one after the other. A step that fails changes nothing. Between
+//! steps the batch may be paused, resumed and cancelled.
 
 use std::collections::HashSet;
 
@@ -14,39 +15,35 @@ use crate::job::{BatchPlace, Force, JobId, JobOptions, NewJob, SessionPayload};
 use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Arg, DbRow, Sql, decode, sql};
 use crate::store::jobs::row::insert_statement;
-use crate::store::sessions::classify::{self, Among, Look};
+use crate::store::sessions::classify::{self, ClassifyQuery, SessionScope};
 use crate::store::{
     BacklogPlan, BatchRow, Batches, Disposition, FoundPage, SessionPlace, StoreError,
 };
 use crate::wire::Skipped;
 
 const ATTEMPTED: &str = "expanding a rescore";
-/// How many jobs one statement inserts.
-const INSERTED: usize = 1_000;
+const JOBS_PER_INSERT: usize = 1_000;
 
-/// What a step did.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepOutcome {
-    /// There may be more sessions: so many jobs were inserted.
+    /// This number of jobs was inserted; there may be more sessions.
     Part(u64),
-    /// All its items are there, and it runs.
+    /// All items are inserted, and the batch runs.
     Whole(Box<BatchRow>),
-    /// It isn't expanding: paused, cancelled, whole, or never was.
+    /// The batch isn't expanding: paused, cancelled, expanded or unknown.
     Stopped,
 }
 
-/// How far a batch has come.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Progress {
-    /// The last session that was looked at.
+    /// The last session that was read.
     after: Option<SessionPlace>,
-    /// The next item's number; those of items that another job kept out are left free.
+    /// Number of the next item. Numbers of items that were skipped because of an active job are not reused.
     next_no: i64,
     /// Sessions that have items.
     sessions: u64,
 }
 
-/// A batch in the hands of a step.
 struct Backlog {
     row: BatchRow,
     plan: BacklogPlan,
@@ -54,18 +51,17 @@ struct Backlog {
     skipped: Skipped,
 }
 
-/// What a step makes of a page of sessions.
+/// Result of classifying a page of sessions.
 struct Slice {
-    /// The jobs to be inserted.
     jobs: Vec<NewJob>,
     /// Sessions that are skipped because of an active job.
     busy: Vec<(Uuid, Option<JobId>)>,
-    /// Nothing comes after it.
+    /// There are no more sessions.
     last: bool,
 }
 
 impl Batches<'_> {
-    /// Rescores that are expanding; at most 100.
+    /// Returns the rescores that are expanding, at most 100.
     pub async fn expanding_backlogs(self) -> Result<Vec<Uuid>, StoreError> {
         const ATTEMPTED: &str = "looking for rescores that expand";
         let statement = sql!(
@@ -76,10 +72,10 @@ impl Batches<'_> {
         ids_of(ATTEMPTED, &rows)
     }
 
-    /// Takes one step: looks at as many sessions as make about `jobs` items. Any number of processes may take steps of one batch.
+    /// Runs one step, which reads enough sessions for about `jobs` items. Several processes may run steps of one batch.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; the step is done or not, and the next one goes on from there.
+    /// `Unavailable` if the database is unavailable. The next step continues from the stored cursor.
     pub async fn expand(
         self,
         id: Uuid,
@@ -103,13 +99,15 @@ impl Batches<'_> {
             let mut backlog = Backlog::read(&row)?;
             let slice = self.slice(&mut tx, &mut backlog, jobs, now).await?;
             let inserted = backlog.insert(&mut tx, &slice).await?;
-            let expanded = self.go_on(&mut tx, &backlog, inserted, slice.last).await?;
+            let expanded = self
+                .store_progress(&mut tx, &backlog, inserted, slice.last)
+                .await?;
             tx.commit().await?;
             Ok(expanded)
         })
     }
 
-    /// Looks at the next sessions and makes their jobs; moves the progress past them.
+    /// Reads the next sessions, makes their jobs and advances the progress.
     async fn slice(
         self,
         tx: &mut Tx<'_>,
@@ -128,24 +126,24 @@ impl Batches<'_> {
             .map_err(|error| decode("filter", &error.to_string()))?
             .unwrap_or_default();
         let after = backlog.progress.after;
-        let look = Look {
+        let query = ClassifyQuery {
             filter: &filter,
             rules: &plan.rules,
             before: row.created_at,
-            among: match plan.picked() {
-                true => Among::Picks(row.batch_id, after),
-                false => Among::All(after),
+            scope: match plan.picked() {
+                true => SessionScope::Picks(row.batch_id, after),
+                false => SessionScope::All(after),
             },
             unless_in: Some(row.batch_id),
             limit,
         };
-        let statement = classify::statement(tx.dialect(), look);
+        let statement = classify::statement(tx.dialect(), query);
         let page = classify::page(&tx.fetch(&statement).await?, limit)?;
         Ok(backlog.take_page(&page, now))
     }
 
-    /// Keeps the progress; with nothing left, the batch runs.
-    async fn go_on(
+    /// Stores the progress. After the last page the batch runs.
+    async fn store_progress(
         self,
         tx: &mut Tx<'_>,
         backlog: &Backlog,
@@ -202,7 +200,7 @@ impl Backlog {
         })
     }
 
-    /// Makes jobs of a page of sessions, up to the last that there may be.
+    /// Makes jobs of a page of sessions, up to the batch's maximum.
     fn take_page(&mut self, page: &FoundPage, now: DateTime<Utc>) -> Slice {
         let room = self
             .plan
@@ -217,7 +215,7 @@ impl Backlog {
         self.progress.after = page.last.or(behind);
         for session in &page.found {
             if taken == room {
-                // The next step looks at the rest, unless the inserts make the batch full.
+                // The next step reads the rest, unless these inserts reach the maximum.
                 slice.last = false;
                 self.progress.after = behind;
                 break;
@@ -263,10 +261,10 @@ impl Backlog {
         }
     }
 
-    /// Inserts the jobs that nothing is in the way of; the sessions of the others are being scored.
+    /// Inserts the jobs that don't conflict with an active job. The sessions of the others are counted as in progress.
     async fn insert(&mut self, tx: &mut Tx<'_>, slice: &Slice) -> sqlx::Result<u64> {
         let mut inserted: HashSet<Uuid> = HashSet::with_capacity(slice.jobs.len());
-        for jobs in slice.jobs.chunks(INSERTED) {
+        for jobs in slice.jobs.chunks(JOBS_PER_INSERT) {
             let jobs: Vec<&NewJob> = jobs.iter().collect();
             for row in tx.fetch(&insert_statement(&jobs)).await? {
                 inserted.insert(row.get("job_id")?);
@@ -290,7 +288,7 @@ impl Backlog {
     }
 }
 
-/// The jobs that came in between, where they haven't ended.
+/// Returns the active jobs that caused conflicts, unless they have ended.
 async fn active_jobs(
     tx: &mut Tx<'_>,
     sessions: &HashSet<Uuid>,
@@ -318,7 +316,7 @@ async fn keep_busy(
     batch_id: Uuid,
     busy: &[(Uuid, Option<JobId>)],
 ) -> sqlx::Result<()> {
-    for busy in busy.chunks(INSERTED) {
+    for busy in busy.chunks(JOBS_PER_INSERT) {
         let rows = busy
             .iter()
             .map(|(session, job)| {

@@ -1,4 +1,4 @@
-//! Batches whose items are found by a filter: what is stored of such a request, and how one begins.
+//! Batches whose items are found by a filter: the stored request, and their creation.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,43 +11,41 @@ use crate::store::sessions::classify::{ClassifyRules, Disposition};
 use crate::store::{Batches, SessionFilter, StoreError};
 use crate::wire::{ProviderBatchState, Sample, Skipped};
 
-/// How the items of a batch are made of the sessions that its filter finds.
+/// How items are made of the sessions that the filter finds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BacklogPlan {
-    /// Each session is judged by each of them.
+    /// Each session is scored by each of these judges.
     pub judges: Vec<String>,
-    /// So often.
+    /// Items per session and judge.
     pub repeats: u32,
-    /// What is skipped.
     pub rules: ClassifyRules,
-    /// Whether cached replies are skipped.
+    /// Whether cached replies are ignored.
     pub force_rescore: bool,
     pub priority: Priority,
-    /// Sessions at most.
     pub max: Option<u64>,
-    /// How many ids were named; `None`: the filter names none.
+    /// Number of ids in the request; `None`: the filter has no ids.
     pub ids: Option<u64>,
-    /// Which sessions were drawn; `None`: all of them.
+    /// The sample; `None`: all sessions.
     pub sample: Option<Sample>,
-    /// Whether replies are collected by the judge's batch endpoint.
+    /// Whether replies are collected through the judge's batch API.
     #[serde(default)]
     pub economy: bool,
 }
 
 impl BacklogPlan {
-    /// How many jobs a session makes.
+    /// Returns the number of jobs per session.
     pub fn jobs_each(&self) -> u64 {
         self.judges.len() as u64 * u64::from(self.repeats)
     }
 
-    /// Whether the sessions were picked beforehand.
+    /// Whether the sessions are listed in `scoring_batch_picks`.
     pub(in crate::store) fn picked(&self) -> bool {
         self.ids.is_some() || self.sample.is_some()
     }
 }
 
 impl Disposition {
-    /// Counts one session; one that is to be scored isn't skipped.
+    /// Counts one session by its reason to be skipped; `ToScore` isn't counted.
     pub fn count_in(self, skipped: &mut Skipped) {
         match self {
             Self::ToScore => {}
@@ -58,28 +56,25 @@ impl Disposition {
     }
 }
 
-/// A batch to begin, whose items are found by a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewBacklog {
     pub batch: NewBatch,
-    /// Which sessions, but for `ids`; of those stored by then.
+    /// Filter without `ids`. Finds only sessions that were stored before the batch.
     pub filter: SessionFilter,
-    /// How its items are made.
     pub plan: BacklogPlan,
-    /// Only these sessions, if the plan names ids or a sample.
+    /// The sessions to score, if the plan has ids or a sample.
     pub picks: Vec<Uuid>,
-    /// How many of the ids that were named aren't stored.
+    /// Number of requested ids that aren't stored.
     pub unknown: i64,
 }
 
-/// How many picks one statement stores.
-const PICKS: usize = 1_000;
+const PICKS_PER_INSERT: usize = 1_000;
 
 impl Batches<'_> {
-    /// Begins a batch that expands by itself, a step at a time, whoever takes the steps. Idempotent.
+    /// Creates a batch that is expanded step by step by the leader. Idempotent.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; nothing of it is stored then.
+    /// `Unavailable` if the database is unavailable; nothing is stored then.
     pub async fn begin_backlog(self, new: &NewBacklog) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "beginning a rescore";
         retry_once!(ATTEMPTED, async {
@@ -91,7 +86,7 @@ impl Batches<'_> {
                 .push(self.db.dialect().now())
                 .push(") on conflict (batch_id) do nothing returning batch_id");
             if tx.fetch(&begin).await?.is_empty() {
-                // An earlier try was committed: its picks may be used up by now, and these mustn't stay.
+                // An earlier try was committed. Its picks may be used and deleted already, so these must not be inserted.
                 return Ok(());
             }
             tx.commit().await
@@ -100,7 +95,7 @@ impl Batches<'_> {
 }
 
 async fn store_picks(tx: &mut Tx<'_>, new: &NewBacklog) -> sqlx::Result<()> {
-    for picks in new.picks.chunks(PICKS) {
+    for picks in new.picks.chunks(PICKS_PER_INSERT) {
         let rows = picks
             .iter()
             .map(|id| vec![Arg::from(new.batch.batch_id), Arg::from(*id)])
@@ -115,7 +110,7 @@ async fn store_picks(tx: &mut Tx<'_>, new: &NewBacklog) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Up to the database's time and the closing bracket.
+/// The statement up to the database's time and the closing parenthesis.
 fn begin_statement(new: &NewBacklog) -> Sql {
     let batch = &new.batch;
     let skipped = Skipped {

@@ -1,7 +1,5 @@
-//! Ending the items of a batch that somebody cancelled, in steps of bounded size.
-//!
-//! A step is one short statement, and any process may take the next one: a million items hold up nobody. Nothing of the
-//! batch begins meanwhile, since claims leave a cancelled one out.
+//! Ends the items of cancelled batches in short steps, which any process may run, so that a million items block nobody. Claims
+//! skip items of cancelled batches meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +11,29 @@ use crate::store::database::sql::{Sql, sql};
 use crate::store::{Batches, Moved, StoreError};
 use crate::wire::BatchState;
 
-/// How many places of a batch one step looks at.
+/// Number of item numbers that a step covers.
 const STEP: i64 = 1_000;
 const CANCELLING: &str = "cancelling a batch's items";
 
-/// How far each cancelled batch is: the places before are done. Whoever begins anew begins at the front.
+/// First item number of each cancelled batch that isn't done yet. A new process starts at the front.
 #[derive(Debug, Default)]
 pub struct Cancelling(BTreeMap<Uuid, i64>);
 
-/// Whether a step left something to the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelStep {
     /// Some batch has items left.
     More,
-    /// Nothing is left, but for items that somebody asked for by themselves.
+    /// No items are left, except those that were requested individually.
     Done,
 }
 
 impl Batches<'_> {
-    /// Cancels a batch that runs, is paused, or expands while it runs, but for items that somebody asked for by
-    /// themselves. What it came to until then stays. The rows of items that run end at once (their calls go on, and are counted), and so do all of a batch of up to 1,000; the others
-    /// are left to `Batches::cancel_step`.
+    /// Cancels a batch that runs, is paused or expands. Items that were requested individually stay. Stored results stay. Rows
+    /// of running items end at once; their calls finish and are counted. Up to 1,000 other items end at once as well, the rest
+    /// is left to `Batches::cancel_step`.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; if the batch is cancelled by then, all its items are left to that.
+    /// `Unavailable` if the database is unavailable. If the batch was cancelled by then, `cancel_step` ends all of its items.
     pub async fn cancel(self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
         const ATTEMPTED: &str = "cancelling a batch";
         let statement = sql!(
@@ -58,10 +55,10 @@ impl Batches<'_> {
         self.moved(id, moved, BatchState::Cancelled).await
     }
 
-    /// Ends up to 1,000 more items of each batch that was cancelled and has some left.
+    /// Ends up to 1,000 more items of each cancelled batch that has some left.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; the next call goes on.
+    /// `Unavailable` if the database is unavailable; the next call continues.
     pub async fn cancel_step(
         self,
         cancelling: &mut Cancelling,
@@ -90,7 +87,7 @@ impl Batches<'_> {
         Ok(step)
     }
 
-    /// Ends the items of the next places; answers the first place that wasn't looked at. At the end the batch is let go of.
+    /// Ends the next items; returns the next item number. After the last one the batch's lock is released.
     async fn cancel_next(
         self,
         id: Uuid,
@@ -109,7 +106,7 @@ impl Batches<'_> {
         if next < total {
             return Ok(next);
         }
-        // One that went from one state to another while its place was looked at.
+        // Finds items that changed their state while the range was processed.
         let left = sql!(
             "select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit 1",
             id
@@ -136,7 +133,7 @@ impl Batches<'_> {
         Ok(total)
     }
 
-    /// Ends the items that run: what their calls come to has nowhere to go any more.
+    /// Ends running items: the results of their calls are discarded.
     async fn cancel_running(self, id: Uuid, now: DateTime<Utc>) -> Result<(), StoreError> {
         let running = sql!(
             "select job_id from scoring_jobs
@@ -160,7 +157,7 @@ impl Batches<'_> {
     }
 }
 
-/// Ends items; to be narrowed. One that has ended meanwhile, or that somebody has asked for, stays.
+/// Statement that ends items; the caller appends conditions. Items that have ended or were requested individually stay.
 fn end_statement(now: DateTime<Utc>) -> Sql {
     sql!(
         "update scoring_jobs set state = 'cancelled', finished_at = $1, wait_reason = null, wait_until = null,

@@ -1,5 +1,4 @@
-//! How sure the cases of a suite said they were, and how right they were: counted by the database, a few groups whatever the suite's
-//! size.
+//! Confidence and correctness of the cases of a suite, grouped by the database.
 
 use uuid::Uuid;
 
@@ -7,20 +6,21 @@ use crate::score::sql_metrics::calibration::Confidence;
 use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{Batches, MadeBy, StoreError};
 
-/// Cases of one confidence that are equally right.
+/// Number of cases with equal confidence and correctness.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConfidenceCount {
-    /// How sure the generator said it was.
+    /// Confidence that the generator reported.
     pub confidence: Confidence,
-    /// How right it was, 0-1.
+    /// Range 0-1.
     pub correctness: f64,
-    /// Who said so; `None`: nobody had to be asked.
+    /// Judge of the correctness; `None`: no judge was needed.
     pub made_by: Option<MadeBy>,
     pub cases: u32,
 }
 
 impl Batches<'_> {
-    /// The ended cases among the first `most` items of a batch of kind `sql_metrics` that have a confidence and a correctness.
+    /// Counts the ended cases among the first `most` items of a batch of kind `sql_metrics` that have a confidence and a
+    /// correctness.
     pub async fn confidence_counts(
         self,
         batch_id: Uuid,

@@ -1,4 +1,4 @@
-//! What batches cost, by name: a suite that runs every night is one line. Sums of what the call log added, never of single items.
+//! Costs of batches by name, so that a nightly suite is one row. Sums of the call log's totals by batch.
 
 use chrono::{DateTime, Utc};
 
@@ -8,7 +8,7 @@ use crate::store::{Batches, StoreError};
 use crate::wire::BatchCostItem;
 
 impl Batches<'_> {
-    /// How many batches were asked for from `from` to before `to`; counts up to `most`.
+    /// Counts the batches that were created in `from..to`, up to `most`.
     pub async fn count_between(
         self,
         (from, to): (DateTime<Utc>, DateTime<Utc>),
@@ -27,8 +27,8 @@ impl Batches<'_> {
         batches.map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// What the batches that were asked for from `from` to before `to` cost, by name and kind, the dearest first; of the newest
-    /// `most` of them, at most `limit` lines. Waits for what this process's call log still holds.
+    /// Costs of the batches that were created in `from..to`, by name and kind, highest first. Reads the newest `most` batches
+    /// and returns at most `limit` rows. Waits for this process's call log.
     pub async fn costs(
         self,
         (from, to): (DateTime<Utc>, DateTime<Utc>),

@@ -1,7 +1,6 @@
-//! What batches came to so far: how many items stand where, what they cost, and their verdict. Counted when asked, and kept
-//! once all items have ended.
+//! Statistics of a batch: items by state, cost and verdict. Computed on request, and stored once all items have ended.
 //!
-//! Simulated scores are never mixed with real ones: where a real judge scored anything, they are left out.
+//! Simulated scores are excluded if any score is real.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,24 +13,22 @@ use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{BatchRow, Batches, StoreError};
 use crate::wire::BatchVerdict;
 
-/// How many items of a batch stand where, and what they came to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BatchFigures {
-    /// Items by state; a state without any is left out.
+    /// Items by state; states without items are omitted.
     pub counts: BTreeMap<JobState, i64>,
-    /// USD of all calls so far; `None`: some call's price is unknown.
+    /// USD of all calls; `None`: the price of some call is unknown.
     pub cost_usd: Option<f64>,
-    /// What its cases came to; `None`: none was evaluated.
+    /// Verdict over its cases; `None`: no case is evaluated.
     pub verdict: Option<BatchVerdict>,
-    /// Which judges the items need that haven't ended; `None` among them: some need none. Of kept figures it is empty.
+    /// Judges of the unfinished items, `None` for items that need no judge. Empty in stored statistics.
     #[serde(skip)]
     pub lanes: BTreeSet<Option<String>>,
 }
 
-/// Who had a part in a group of scores.
+/// Origin of a group of scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Made {
-    /// No judge was needed.
     Computed,
     Simulated,
     Judged,
@@ -46,7 +43,7 @@ struct Group {
 }
 
 impl Batches<'_> {
-    /// What a batch came to so far, as of its row or later. Once all its items have ended they are counted a last time.
+    /// Returns the statistics of a batch as of its row or later. Once all items have ended they are computed a last time.
     pub async fn figures(self, batch: &BatchRow) -> Result<BatchFigures, StoreError> {
         if let Some(kept) = &batch.figures {
             return Ok(kept.clone());
@@ -58,7 +55,7 @@ impl Batches<'_> {
         Ok(figures)
     }
 
-    /// Keeps what was counted after the batch's row was read, unless the batch goes on by now, or went on meanwhile.
+    /// Stores statistics that were computed after the batch's row was read, unless the batch has been reopened since.
     pub async fn keep_figures(
         self,
         batch: &BatchRow,
@@ -77,7 +74,8 @@ impl Batches<'_> {
             .map(drop)
     }
 
-    /// Keeps what batches came to that have ended, before items of theirs go: all of them, or those that a session has items of.
+    /// Stores the statistics of ended batches before their items are deleted: of all batches, or of those with items of a
+    /// session.
     pub(in crate::store) async fn keep_ended_figures(
         self,
         session: Option<Uuid>,
@@ -102,8 +100,8 @@ impl Batches<'_> {
 
     async fn count_items(self, id: Uuid) -> Result<BatchFigures, StoreError> {
         const ATTEMPTED: &str = "counting a batch's items";
-        // One statement, so that the counts and the verdict are of one moment. A job that was queued again keeps its last score
-        // until it has the next one: only ended jobs count.
+        // One statement, so that counts and verdict are consistent. Only ended jobs count, because a job that was queued again
+        // keeps its last score until the next one.
         let groups = sql!(
             "select j.state, count(*) as items, sum(j.cost_usd) as cost,
                 cast(sum(case when j.cost_usd is null then 1 else 0 end) as bigint) as unpriced,
@@ -152,18 +150,15 @@ impl BatchFigures {
         Ok(())
     }
 
-    /// How many items haven't ended.
     pub fn unfinished(&self) -> i64 {
         let open = [JobState::Queued, JobState::Running, JobState::Waiting];
         open.iter().map(|state| self.count(*state)).sum()
     }
 
-    /// All items that were counted.
     pub fn total(&self) -> i64 {
         self.counts.values().sum()
     }
 
-    /// How many items stand there.
     pub fn count(&self, state: JobState) -> i64 {
         self.counts.get(&state).copied().unwrap_or(0)
     }
@@ -249,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_score_leaves_the_simulated_ones_out_and_computed_ones_go_with_either() {
+    fn real_scores_exclude_simulated_ones() {
         let computed = || group(Made::Computed, Some(true), 2, 1.0);
         let simulated = || group(Made::Simulated, Some(false), 2, 0.5);
         let judged = || group(Made::Judged, Some(false), 2, 0.25);
@@ -271,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_incomplete_is_in_no_mean_and_no_rate() {
+    fn incomplete_items_are_in_no_mean_or_rate() {
         let groups = [
             group(Made::Judged, Some(true), 1, 1.0),
             group(Made::Judged, None, 3, -1.0),

@@ -1,4 +1,4 @@
-//! A batch's items with what they came to, a page at a time: what reports and lists of items are made of.
+//! Items of a batch with their results, page by page, for reports and lists.
 
 use uuid::Uuid;
 
@@ -9,20 +9,19 @@ use crate::store::jobs::row::{job, job_columns};
 use crate::store::{Batches, StoreError};
 use crate::wire::ItemOutcome;
 
-/// An item of a batch, and what it came to.
+/// An item of a batch with its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchItem {
     pub job: Job,
-    /// Of a case: 0-1; `None` where it has no score, or no whole one.
+    /// Of a case: 0-1; `None`: no complete score.
     pub total: Option<f64>,
-    /// Of a case: whether it passed; `None`: not known.
+    /// Of a case: whether it passed; `None`: unknown.
     pub passed: Option<bool>,
-    /// Of a session: what its judge said.
+    /// Of a session: the judge's reasoning.
     pub reasoning: Option<String>,
 }
 
 impl BatchItem {
-    /// How it stands.
     pub fn outcome(&self) -> ItemOutcome {
         match (self.job.state, self.passed) {
             (JobState::Queued | JobState::Running | JobState::Waiting, _) => ItemOutcome::Open,
@@ -38,7 +37,7 @@ impl BatchItem {
     }
 }
 
-/// [`BatchItem::outcome`] as a condition on rows of `scoring_jobs`; `case` stands for the job's row of `evaluation_scores`.
+/// Returns [`BatchItem::outcome`] as an SQL condition on `scoring_jobs`, where `case` is the job's row in `evaluation_scores`.
 fn condition(outcome: ItemOutcome) -> &'static str {
     macro_rules! case {
         ($condition:literal) => {
@@ -67,7 +66,7 @@ fn condition(outcome: ItemOutcome) -> &'static str {
     }
 }
 
-/// Subqueries by unique index: a join would have to rename most columns.
+/// Subqueries by unique index, because a join would require aliases for most columns.
 macro_rules! item_columns {
     () => {
         concat!(
@@ -82,8 +81,8 @@ macro_rules! item_columns {
 }
 
 impl Batches<'_> {
-    /// The items of a batch behind the place `after` (`None`: from the first on), in their order; all, or those that stand so.
-    /// `limit` 1-500.
+    /// Returns items of a batch in order, after the item number `after` (`None`: from the first). `outcome` filters. `limit`
+    /// 1-500.
     pub async fn items(
         self,
         id: Uuid,
@@ -105,7 +104,7 @@ impl Batches<'_> {
         self.read_items(&statement).await
     }
 
-    /// One item of a batch; `None`: it has none at that place.
+    /// Returns the item with this number, if there is one.
     pub async fn item(self, id: Uuid, item_no: i64) -> Result<Option<BatchItem>, StoreError> {
         let statement = sql!(concat!(item_columns!(), " and item_no = $2"), id, item_no);
         Ok(self.read_items(&statement).await?.into_iter().next())

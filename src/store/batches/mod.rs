@@ -1,9 +1,8 @@
-//! `scoring_batches`: which there are, and how one comes to be. Its items are rows of `scoring_jobs`.
+//! `scoring_batches`: rows and creation of batches. Their items are rows of `scoring_jobs`.
 //!
-//! A batch of given items is `expanding` while they are inserted, in as many transactions as it takes, and none of them is
-//! claimed or pushed. One update to `running` is what makes it exist. One whose maker went silent before that is removed,
-//! items first. A rescore exists from its first row on: its items run while it expands, and the worker that leads goes on
-//! with it.
+//! A batch of given items is `expanding` while its items are inserted, in several transactions. None of them is claimed or
+//! pushed until the batch is `running`; before that, the batch is hidden. If its creator stops sending heartbeats, the batch is
+//! deleted, items first. A rescore exists from its first row on: its items run while it expands, and the leader expands it.
 
 pub(super) mod backlog_steps;
 pub(super) mod backlogs;
@@ -30,10 +29,9 @@ use crate::store::{BatchFigures, StoreError};
 use crate::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 use backlogs::BacklogPlan;
 
-/// What a statement says of rows that may be claimed and pushed: theirs is no batch, or none that is stopped, or somebody asked
-/// for them by themselves. Postgres reads
-/// the few that are stopped once for the statement, and not at all if no row has a batch. One whose replies are collected is
-/// stopped until they are here, whatever else lets it go on, but for items that somebody waits for: those are asked as ever.
+/// Condition for jobs that may be claimed and pushed: without a batch, in a batch that isn't halted, or requested individually.
+/// Postgres reads the few halted batches once per statement, and only if some row has a batch. Items of a batch whose replies
+/// are being collected (`economy = 'asked'`) don't run either, unless they are interactive.
 macro_rules! not_halted {
     () => {
         "(batch_id is null or on_demand or (batch_id not in (select b.batch_id from scoring_batches b where b.halted)
@@ -43,22 +41,19 @@ macro_rules! not_halted {
 }
 pub(super) use not_halted;
 
-/// A batch to begin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewBatch {
-    /// The batch's id, UUID v7.
+    /// UUID v7.
     pub batch_id: Uuid,
-    /// What its maker calls it.
+    /// Name given by the user.
     pub name: Option<String>,
-    /// What is scored.
     pub kind: Kind,
-    /// What made it what it is.
     pub origin: BatchOrigin,
-    /// What its items are held against where they name nothing themselves.
+    /// Default threshold of its items.
     pub threshold: Option<f64>,
-    /// What its items are judged by.
+    /// Criteria of its items.
     pub criteria_hash: String,
-    /// It is paused once its calls cost this, USD.
+    /// Budget in USD; the batch is paused when its calls reach it.
     pub budget_usd: Option<f64>,
     pub created_by: Requester,
     pub created_at: DateTime<Utc>,
@@ -67,45 +62,41 @@ pub struct NewBatch {
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchRow {
     pub batch_id: Uuid,
-    /// What its maker calls it.
+    /// Name given by the user.
     pub name: Option<String>,
     pub kind: Kind,
-    /// What made it what it is.
     pub origin: BatchOrigin,
-    /// Where it stands.
     pub state: BatchState,
-    /// What its items are held against where they name nothing themselves.
+    /// Default threshold of its items.
     pub threshold: Option<f64>,
-    /// How many items it has; still rising while `expanding`.
+    /// Number of items; grows while `expanding`.
     pub total: i64,
     pub created_by: Requester,
-    /// When it was asked for.
     pub created_at: DateTime<Utc>,
     /// When it was completed or cancelled.
     pub finished_at: Option<DateTime<Utc>>,
-    /// How often items that had ended were queued again.
+    /// Number of times that ended items were queued again.
     pub reopened: i64,
-    /// What it came to, once that was counted after all its items had ended.
+    /// Statistics, stored after all items have ended.
     pub figures: Option<BatchFigures>,
-    /// Why its items are judged.
     pub purpose: Purpose,
-    /// What its items are judged by; `None`: it was made before that was kept.
+    /// Criteria of its items; `None`: several.
     pub criteria_hash: Option<String>,
-    /// It is paused once its calls cost this, USD.
+    /// Budget in USD; the batch is paused when its calls reach it.
     pub budget_usd: Option<f64>,
-    /// Who paused it, while it is paused.
+    /// Set while it is paused.
     pub paused_by: Option<PausedBy>,
-    /// Whether all its items are there.
+    /// Whether all items are inserted.
     pub expanded: bool,
-    /// Of a rescore: which sessions, as it was asked for.
+    /// Of a rescore: the filter as requested.
     pub filter: Option<Value>,
-    /// Of a rescore: how its items are made of them.
+    /// Of a rescore: how items are made of the sessions.
     pub plan: Option<BacklogPlan>,
-    /// Of a rescore: what was found and skipped so far.
+    /// Of a rescore: sessions found and skipped so far.
     pub skipped: Option<Skipped>,
 }
 
-/// Which batches; every field narrows.
+/// Filter of the list; set fields are combined by AND.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BatchFilter {
     pub kind: Option<Kind>,
@@ -120,12 +111,10 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// The list's name in its cursors.
+/// Prefix of the list's cursors.
 const LIST: char = 'b';
-/// How many rows one statement removes.
-const REMOVED: i64 = 2_000;
+const ROWS_PER_DELETE: i64 = 2_000;
 
-/// Batches and their items.
 #[derive(Clone, Copy)]
 pub struct Batches<'a> {
     pub(super) db: &'a Db,
@@ -133,7 +122,7 @@ pub struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Begins a batch, `expanding` and empty. Idempotent.
+    /// Creates an empty batch in state `expanding`. Idempotent.
     pub async fn begin(self, new: &NewBatch) -> Result<(), StoreError> {
         let mut statement = sql!(
             "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, authenticated_as,
@@ -175,7 +164,7 @@ impl Batches<'_> {
     /// Lists batches, newest first. `limit` 1-500.
     ///
     /// # Errors
-    /// `BadCursor` for a position that this list didn't give.
+    /// `BadCursor` for a cursor of another list.
     pub async fn list(
         self,
         filter: BatchFilter,
@@ -210,7 +199,7 @@ impl Batches<'_> {
         }))
     }
 
-    /// Which of these batches are paused, and by whom.
+    /// Returns which of these batches are paused, and by whom.
     pub async fn paused(self, ids: &[Uuid]) -> Result<Vec<(Uuid, PausedBy)>, StoreError> {
         const ATTEMPTED: &str = "reading which batches are paused";
         if ids.is_empty() {
@@ -222,13 +211,13 @@ impl Batches<'_> {
         statement.push_list(ids.iter().copied());
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let paused = |row: &DbRow| {
-            let by = row.text_enum_or_null("paused_by")?;
+            let by = row.optional_enum("paused_by")?;
             Ok((row.get("batch_id")?, by.unwrap_or(PausedBy::Operator)))
         };
         all(ATTEMPTED, &rows, paused)
     }
 
-    /// Those of these batches whose replies are being collected.
+    /// Returns which of these batches are collecting replies.
     pub async fn collecting(self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
         const ATTEMPTED: &str = "reading which batches collect replies";
         if ids.is_empty() {
@@ -240,10 +229,11 @@ impl Batches<'_> {
         ids_of(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Removes a batch of given items that is still `expanding`, whoever makes it, with its items. Its maker's next step finds it gone.
+    /// Deletes a batch of given items that is still `expanding`, with its items, whoever creates it. Its creator's next step
+    /// finds no batch.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; what is left is removed by `Batches::remove_silent`.
+    /// `Unavailable` if the database is unavailable; `Batches::remove_silent` deletes the rest.
     pub async fn remove_expanding(self, id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "update scoring_batches set abandoned = true where batch_id = $1 and state = 'expanding' and origin = 'suite'
@@ -257,7 +247,7 @@ impl Batches<'_> {
         Ok(())
     }
 
-    /// Removes batches of given items whose maker wasn't heard for so long while `expanding`, by the database's clock. Answers their ids.
+    /// Deletes `expanding` batches of given items without a heartbeat for `silent` by the database's clock. Returns their ids.
     pub async fn remove_silent(self, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
         let mut statement = sql!(
             "update scoring_batches set abandoned = true where finished_at is null and state = 'expanding'
@@ -273,16 +263,16 @@ impl Batches<'_> {
         Ok(ids)
     }
 
-    /// The items first: an item without its batch would be claimed.
+    /// Deletes the items first, because an item without its batch would be claimed.
     async fn remove_abandoned(self, id: Uuid) -> Result<(), StoreError> {
         let items = sql!(
             "delete from scoring_jobs where job_id in (
                 select job_id from scoring_jobs where batch_id = $1 limit $2)",
             id,
-            REMOVED
+            ROWS_PER_DELETE
         );
         while self.db.execute_long(REMOVING, &items).await? > 0 {}
-        // A step of its maker that came in between holds the row, and has seen that it is abandoned.
+        // A concurrent step of the creator locks the row and checks `abandoned`.
         let batch = sql!(
             "delete from scoring_batches where batch_id = $1 and abandoned
                and not exists (select 1 from scoring_jobs where batch_id = $1)",
@@ -291,8 +281,8 @@ impl Batches<'_> {
         self.db.execute_long(REMOVING, &batch).await.map(drop)
     }
 
-    /// Runs `steps` in one transaction that holds the batch's row, in the state that `lock` asks for. `None`: it isn't in
-    /// that state.
+    /// Runs `steps` in one transaction, with the batch's row locked by `lock`. `None`: the batch isn't in the state that `lock`
+    /// requires.
     pub(super) async fn holding(
         self,
         attempted: &'static str,
@@ -315,8 +305,8 @@ impl Batches<'_> {
     }
 }
 
-/// A batch that was completed goes on when one of its jobs is queued again, and what was counted doesn't hold any more. Before
-/// the job, in its transaction: whoever completes the batch or keeps its figures holds the batch's row too.
+/// Reopens a completed batch when one of its jobs is queued again, and deletes its stored statistics. Runs before the job's
+/// update in the same transaction, because completing a batch and storing its statistics lock the batch's row too.
 pub(super) fn reopen_statement(job: JobId) -> Sql {
     sql!(
         "update scoring_batches set reopened = reopened + 1, figures = null,
@@ -353,14 +343,14 @@ pub(super) fn batch(row: &DbRow) -> sqlx::Result<BatchRow> {
         created_at: row.get("created_at")?,
         finished_at: row.get("finished_at")?,
         reopened: row.get("reopened")?,
-        // Figures of another version are counted anew.
+        // Statistics in an older format are computed again.
         figures: row
             .json("figures")?
             .and_then(|figures| serde_json::from_value(figures).ok()),
         purpose: row.text_enum("purpose")?,
         criteria_hash: row.get("criteria_hash")?,
         budget_usd: row.get("budget_usd")?,
-        paused_by: row.text_enum_or_null("paused_by")?,
+        paused_by: row.optional_enum("paused_by")?,
         expanded: row.get("expanded")?,
         filter: row.json("filter")?,
         plan: typed(row, "plan")?,
@@ -368,7 +358,7 @@ pub(super) fn batch(row: &DbRow) -> sqlx::Result<BatchRow> {
     })
 }
 
-/// A typed value from a `jsonb` column, or null.
+/// Reads a typed value from a `jsonb` column, or null.
 fn typed<T: serde::de::DeserializeOwned>(row: &DbRow, column: &str) -> sqlx::Result<Option<T>> {
     let value = row.json(column)?;
     value

@@ -1,7 +1,7 @@
-//! How a batch moves: items added, running, paused, resumed, completed, its failures queued again.
+//! State transitions of a batch: add items, start, pause, resume, complete, retry failed items.
 //!
-//! Each move is a compare-and-set on the batch's state. Those that look at the items hold the batch's row meanwhile, so that
-//! a batch isn't completed while some of its items are queued again.
+//! Each transition is a compare-and-set on the batch's state. Transitions that read the items lock the batch's row, so that a
+//! batch isn't completed while items are queued again.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -16,14 +16,14 @@ use crate::store::jobs::row::insert_statement;
 use crate::store::{Batches, DueJob, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
 
-/// Whether a batch may be completed, but for its items.
+/// Condition for completing a batch, except for its items.
 macro_rules! may_complete {
     () => {
         "(state = 'running' or (state = 'paused' and paused_by = 'budget' and expanded))"
     };
 }
 
-/// A batch's failed items ($1) that may be queued again: they failed by $2, and nothing is active for their subject.
+/// Condition for failed items of batch $1 that may be queued again: they failed before $2, and their subject has no active job.
 macro_rules! retriable {
     ($column:literal) => {
         concat!(
@@ -37,36 +37,30 @@ macro_rules! retriable {
     };
 }
 
-/// How many items one statement queues again.
+/// Maximum number of items that a statement queues again.
 const SLICE: i64 = 1_000;
 
-/// What adding items did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Added {
-    /// All of them are stored.
     All,
-    /// The batch isn't `expanding` any more: it was given up for its maker's silence.
+    /// The batch isn't `expanding` any more: it was abandoned because its creator sent no heartbeat.
     Gone,
-    /// Nothing was stored: jobs are active for these subjects.
+    /// Nothing was stored, because jobs are active for these subjects.
     Active(Vec<Uuid>),
 }
 
-/// What a move did.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Moved {
-    /// It is done now.
     Now(BatchRow),
-    /// The batch is where the move leads, or nothing is to be done.
+    /// The batch is in the target state already, or there is nothing to do.
     Already(BatchRow),
-    /// The batch is in a state that the move doesn't begin in.
+    /// The batch is in a state without this transition.
     Refused(BatchRow),
-    /// There is no such batch.
     Unknown,
 }
 
 impl Batches<'_> {
-    /// Adds items to a batch that is `expanding`: all of them or none. At most 1,000 at once. Adding the same ones twice
-    /// stores them once.
+    /// Adds items to an `expanding` batch: all or none, at most 1,000. Idempotent.
     pub async fn add_items(self, batch_id: Uuid, items: &[NewJob]) -> Result<Added, StoreError> {
         const ATTEMPTED: &str = "adding items to a batch";
         let jobs: Vec<&NewJob> = items.iter().collect();
@@ -97,7 +91,7 @@ impl Batches<'_> {
                 return Ok(Added::All);
             }
             drop(tx);
-            // An earlier try was committed, and its answer lost.
+            // An earlier try was committed, and its response was lost.
             let rows = conn.fetch(&there).await?;
             let known: i64 = rows.first().map_or(Ok(0), |row| row.get("there"))?;
             if usize::try_from(known).is_ok_and(|known| known == items.len()) {
@@ -110,7 +104,7 @@ impl Batches<'_> {
         })
     }
 
-    /// Lets a batch run that is `expanding`: from here on it exists.
+    /// Starts an `expanding` batch, which makes it visible.
     pub async fn start(self, id: Uuid) -> Result<Moved, StoreError> {
         const ATTEMPTED: &str = "starting a batch";
         let statement = sql!(
@@ -126,8 +120,8 @@ impl Batches<'_> {
         self.moved(id, moved, BatchState::Running).await
     }
 
-    /// Stops a batch that runs, or expands while it runs: none of its items begins, those that run end. One that its budget has
-    /// stopped stays so whatever becomes of the budget.
+    /// Pauses a batch that runs, or a rescore that expands: no item starts, running items finish. A batch that is paused for
+    /// its budget then stays paused when the budget changes.
     pub async fn pause(self, id: Uuid) -> Result<Moved, StoreError> {
         const ATTEMPTED: &str = "pausing a batch";
         let statement = sql!(
@@ -144,7 +138,7 @@ impl Batches<'_> {
         self.moved(id, moved, BatchState::Paused).await
     }
 
-    /// Lets a paused batch go on, unless its budget is spent. The pause doesn't count as time that its items waited.
+    /// Resumes a paused batch, unless its budget is used up. The wait limit of its items starts again.
     pub async fn resume(self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
         let lock = sql!(
             concat!(
@@ -158,21 +152,21 @@ impl Batches<'_> {
             id
         );
         let resumed = self
-            .holding("resuming a batch", &lock, &[forget_waits(id, now)])
+            .holding("resuming a batch", &lock, &[clear_waits(id, now)])
             .await?;
         let moved = resumed.map(|(batch, _)| batch);
         self.moved(id, moved, BatchState::Running).await
     }
 
-    /// Completes a batch that runs, or is paused for its budget, if each of its items has ended: what was in flight when the
-    /// budget was spent may have been the last. `None`: it doesn't, or some haven't.
+    /// Completes a batch that runs, or is paused for its budget, if all items have ended: the last items may have been in
+    /// flight when the budget was reached. `None`: not completed.
     pub async fn complete(
         self,
         id: Uuid,
         now: DateTime<Utc>,
     ) -> Result<Option<BatchRow>, StoreError> {
         const ATTEMPTED: &str = "completing a batch";
-        // The row is held first: a statement that waited for it would look at the items as they were before.
+        // Locks the row first, because a statement that waits for the lock would see the items as they were before.
         let hold = sql!(
             concat!(
                 "update scoring_batches set halted = halted where batch_id = $1 and ",
@@ -200,7 +194,7 @@ impl Batches<'_> {
         }
     }
 
-    /// Batches that `Batches::complete` would complete; at most 100.
+    /// Returns the batches that `Batches::complete` would complete, at most 100.
     pub async fn without_items_left(self) -> Result<Vec<Uuid>, StoreError> {
         const ATTEMPTED: &str = "looking for batches that are done";
         let statement = sql!(concat!(
@@ -214,9 +208,9 @@ impl Batches<'_> {
         ids_of(ATTEMPTED, &rows)
     }
 
-    /// Queues up to 1,000 failed items of a batch again, as `Jobs::retry` does one, but for their priority; a completed
-    /// batch runs again. Failed ones whose subject has an active job stay as they are. Only items that failed before
-    /// `before`: so that this can be called until it answers none.
+    /// Queues up to 1,000 failed items again, as `Jobs::retry` does, but keeps their priority. A completed batch runs again.
+    /// Items whose subject has an active job stay failed. Only items that failed before `before`, so that callers can repeat
+    /// this until it returns no items.
     pub async fn retry_failed_items(
         self,
         id: Uuid,
@@ -264,7 +258,7 @@ impl Batches<'_> {
         Ok((Moved::Now(batch), due))
     }
 
-    /// The first items of a batch that are queued, to be pushed at once; `rescue` pushes the rest.
+    /// Returns the first queued items, to push them at once. `rescue` pushes the rest.
     pub async fn first_items(self, id: Uuid, limit: u32) -> Result<Vec<DueJob>, StoreError> {
         const ATTEMPTED: &str = "reading a batch's first items";
         let statement = sql!(
@@ -299,7 +293,7 @@ impl Batches<'_> {
 }
 
 impl BatchRow {
-    /// Whether its items run: all of them are there, or it is a rescore, whose items run while it expands.
+    /// Whether its items run: it is running, or a rescore that expands.
     pub fn goes_on(&self) -> bool {
         match self.state {
             BatchState::Running => true,
@@ -308,7 +302,6 @@ impl BatchRow {
         }
     }
 
-    /// Whether failed items may be queued again.
     pub fn takes_retries(&self) -> bool {
         match self.state {
             BatchState::Paused | BatchState::Completed => true,
@@ -318,8 +311,8 @@ impl BatchRow {
     }
 }
 
-/// A pause doesn't count as time that items waited.
-pub(in crate::store) fn forget_waits(id: Uuid, now: DateTime<Utc>) -> Sql {
+/// Restarts the wait limit of items, because a pause doesn't count.
+pub(in crate::store) fn clear_waits(id: Uuid, now: DateTime<Utc>) -> Sql {
     sql!(
         "update scoring_jobs set waiting_since = $2
          where batch_id = $1 and finished_at is null and waiting_since is not null",

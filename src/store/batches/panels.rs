@@ -1,4 +1,4 @@
-//! The items of a batch that ask the same of one session several times: of one judge, or of several.
+//! Items of a batch that score one session several times, by one judge or several.
 
 use uuid::Uuid;
 
@@ -6,28 +6,22 @@ use crate::job::Purpose;
 use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{Batches, StoreError};
 
-/// One item of a panel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedOfPanel {
     pub session_id: Uuid,
-    /// The item's job.
     pub job_id: Uuid,
     /// `repeat` or `jury`.
     pub purpose: Purpose,
-    /// Who was asked, by name.
     pub judge: Option<String>,
-    /// The total, 0-100; `None`: not scored, yet or ever.
+    /// Total, 0-100; `None`: no score.
     pub total: Option<u8>,
-    /// Whether a simulated judge gave it.
     pub simulated: bool,
 }
 
-/// How many items one statement reads.
 const READ: i64 = 5_000;
 
 impl Batches<'_> {
-    /// The next items of a batch that belong to panels, in the order of their sessions and jobs behind `after`; none: there are no
-    /// more.
+    /// Returns the next panel items of a batch, ordered by session and job, after `after`. Empty at the end.
     pub async fn asked_of_panels(
         self,
         batch_id: Uuid,

@@ -1,7 +1,7 @@
-//! What batches spend, and where it stops them.
+//! Usage and budgets of batches.
 //!
-//! Each call is added in the transaction that logs it, whatever becomes of its run, and that pauses whatever batch has come to
-//! its budget. What is in flight by then ends and is paid for: a budget is passed by the cost of so many calls at most.
+//! Each call is added in the transaction that logs it, whatever its run's outcome. The same transaction pauses batches that
+//! reach their budget. Calls in flight finish, so a budget may be exceeded by their cost.
 
 pub(super) mod usage;
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::job::{JobId, Kind};
 use crate::judge::{CallRecord, ErrorClass};
-use crate::store::batches::moves::forget_waits;
+use crate::store::batches::moves::clear_waits;
 use crate::store::batches::{batch, columns};
 use crate::store::calls::CallSender;
 use crate::store::database::db::{Conn, Db, Tx, retry_once};
@@ -21,7 +21,7 @@ use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::{BatchRow, Moved, StoreError};
 use crate::wire::BatchState;
 
-/// What the calls for a batch have cost, USD.
+/// Cost of a batch's calls, USD.
 macro_rules! spent {
     () => {
         "(select coalesce(sum(u.cost_usd), 0.0) from scoring_batch_usage u where u.batch_id = scoring_batches.batch_id)"
@@ -29,34 +29,30 @@ macro_rules! spent {
 }
 pub(super) use spent;
 
-/// How far back the pace of a batch is looked at.
+/// Period of the throughput.
 const MINUTE: TimeDelta = TimeDelta::minutes(1);
-/// The most ends that are looked at for it.
-const ENDS: i64 = 5_000;
-/// How many jobs are looked up at once.
-const JOBS: usize = 1_000;
-/// How many sessions that were being scored are listed.
-const SKIPS: i64 = 100;
+/// Maximum number of ended items that are read for the throughput.
+const MAX_ENDED: i64 = 5_000;
+const JOBS_PER_LOOKUP: usize = 1_000;
+/// Maximum number of skipped sessions in the list.
+const MAX_SKIPS: i64 = 100;
 
-/// What the calls for a batch's items used, whatever became of their runs.
+/// Usage of a batch's calls, whatever the outcome of their runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, sqlx::FromRow)]
 pub struct BatchUsage {
-    /// USD of the calls with a price.
+    /// USD of the calls with a known price.
     pub spent_usd: f64,
-    /// Calls that have none: what was spent is more. A judge that reports no usage leaves its tokens at 0.
+    /// Calls without a known price, so that the total cost is higher. A judge that reports no usage counts 0 tokens.
     pub unpriced: i64,
-    /// Tokens of prompts.
     pub tokens_in: i64,
-    /// Tokens of replies.
     pub tokens_out: i64,
 }
 
 impl BatchUsage {
-    /// Adds what a call used.
     pub(super) fn add_call(&mut self, call: &CallRecord) {
         self.add(&Self {
             spent_usd: call.usage.cost_usd.unwrap_or(0.0),
-            // A call that wasn't answered in time may have cost something. Its price is known, so that the budget holds.
+            // A call that timed out may have cost something. It counts as priced, so that it doesn't end the budget.
             unpriced: i64::from(
                 call.usage.cost_usd.is_none() && call.error != Some(ErrorClass::Transient),
             ),
@@ -73,22 +69,21 @@ impl BatchUsage {
     }
 }
 
-/// How many items of a batch ended lately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchPace {
-    /// Items a second.
+    /// Items per second.
     pub per_s: f64,
 }
 
-/// A session that a rescore skipped because a job was active for it.
+/// A session that a rescore skipped because of an active job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSkip {
     pub session_id: Uuid,
-    /// The job; `None`: it had ended by the time that it was looked for.
+    /// `None`: the job had ended when it was looked up.
     pub job_id: Option<JobId>,
 }
 
-/// Batches that the call log has paused, until somebody tells of them.
+/// Batches that the call log paused, until they are announced.
 #[derive(Clone, Default)]
 pub(super) struct Spent(Arc<Mutex<Vec<(Uuid, Kind)>>>);
 
@@ -106,7 +101,6 @@ impl Spent {
     }
 }
 
-/// What calls cost, and where it stops batches.
 #[derive(Clone, Copy)]
 pub struct Budgets<'a> {
     pub(super) db: &'a Db,
@@ -115,11 +109,11 @@ pub struct Budgets<'a> {
 }
 
 impl Budgets<'_> {
-    /// Batches that were paused for their budget by this process since the last call, to be told of. Pauses also what two
-    /// processes together have brought to its budget, neither of them seeing what the other one added.
+    /// Returns the batches that this process paused for their budget since the last call, to announce them. Also pauses batches
+    /// that reached their budget by concurrent transactions of two processes, which don't see each other's usage.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; what was found is answered by the next call.
+    /// `Unavailable` if the database is unavailable; the next call returns what was found.
     pub async fn spent_batches(self) -> Result<Vec<(Uuid, Kind)>, StoreError> {
         const ATTEMPTED: &str = "looking for batches that have spent their budget";
         let mut statement = pause_statement(Vec::new());
@@ -130,8 +124,8 @@ impl Budgets<'_> {
         Ok(self.spent.take())
     }
 
-    /// Gives a batch another budget, USD, or none. One that was paused for its budget goes on if that is more than it has spent;
-    /// one that has spent it is paused.
+    /// Changes the budget of a batch, USD. A batch that is paused for its budget resumes if the new one is higher than its
+    /// usage. A running batch is paused if its usage has reached it.
     pub async fn set(
         self,
         id: Uuid,
@@ -157,7 +151,7 @@ impl Budgets<'_> {
                 return Ok(None);
             };
             if before.state == BatchState::Paused && after.goes_on() {
-                tx.execute(&forget_waits(id, now)).await?;
+                tx.execute(&clear_waits(id, now)).await?;
             }
             tx.commit().await?;
             Ok(Some((before, after)))
@@ -169,7 +163,7 @@ impl Budgets<'_> {
         })
     }
 
-    /// What the calls for a batch's items used so far. Waits for what this process's call log still holds.
+    /// Returns the usage of a batch. Waits for this process's call log.
     pub async fn batch_usage(self, id: Uuid) -> Result<BatchUsage, StoreError> {
         const ATTEMPTED: &str = "reading what a batch has spent";
         self.call_log.flush().await;
@@ -187,7 +181,7 @@ impl Budgets<'_> {
             .unwrap_or_default())
     }
 
-    /// How fast items of a batch ended within the last minute, or since it is there if that is less.
+    /// Returns the throughput of the last minute, or since the batch was created.
     pub async fn batch_pace(
         self,
         batch: &BatchRow,
@@ -201,7 +195,7 @@ impl Budgets<'_> {
                 order by finished_at desc limit $3) lately",
             batch.batch_id,
             since,
-            ENDS
+            MAX_ENDED
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let per_s = rows.first().map(|row| per_s(row, since, now)).transpose();
@@ -211,13 +205,13 @@ impl Budgets<'_> {
         })
     }
 
-    /// The first 100 sessions that a rescore skipped because a job was active for them.
+    /// Returns the first 100 sessions that a rescore skipped because of an active job.
     pub async fn batch_skips(self, id: Uuid) -> Result<Vec<BatchSkip>, StoreError> {
         const ATTEMPTED: &str = "reading what a rescore skipped";
         let statement = sql!(
             "select session_id, job_id from scoring_batch_skips where batch_id = $1 order by session_id limit $2",
             id,
-            SKIPS
+            MAX_SKIPS
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let skip = |row: &DbRow| {
@@ -230,8 +224,8 @@ impl Budgets<'_> {
     }
 }
 
-/// Adds what the calls of jobs used to what their batches have spent, as the process `counter`; pauses and answers those that have come
-/// to their budget. Calls of jobs without a batch, and such as used nothing, count for none.
+/// Adds the usage of jobs to their batches, in the rows of process `counter`. Pauses batches that reach their budget and
+/// returns them. Jobs without a batch or without usage are skipped.
 pub(super) async fn spend_for_jobs(
     tx: &mut Tx<'_>,
     used: &BTreeMap<Uuid, BatchUsage>,
@@ -243,7 +237,7 @@ pub(super) async fn spend_for_jobs(
         .map(|(job, _)| *job)
         .collect();
     let mut batches: BTreeMap<(Uuid, Uuid), BatchUsage> = BTreeMap::new();
-    for jobs in jobs.chunks(JOBS) {
+    for jobs in jobs.chunks(JOBS_PER_LOOKUP) {
         let mut statement = sql!(
             "select job_id, batch_id from scoring_jobs where batch_id is not null and job_id in "
         );
@@ -261,8 +255,8 @@ pub(super) async fn spend_for_jobs(
     spend(tx, &batches).await
 }
 
-/// Adds what was used, by batch and process, to what the batches have spent; pauses and answers those that have come to their
-/// budget, and those with a budget that nobody can hold any more: what a call without a price cost isn't known.
+/// Adds usage by batch and process. Pauses batches that reach their budget and returns them. Also pauses batches with a budget
+/// and a call without a known price, because their cost is unknown.
 async fn spend(
     tx: &mut Tx<'_>,
     used: &BTreeMap<(Uuid, Uuid), BatchUsage>,
@@ -307,8 +301,8 @@ fn add_statement(used: &BTreeMap<(Uuid, Uuid), BatchUsage>) -> Sql {
     statement
 }
 
-/// Stops batches that have a budget and items that may begin, if they have spent it or are among `unpriced`; to be narrowed. Items
-/// that run end anyway, and may be the last.
+/// Statement that pauses batches with a budget and items that may start, if the budget is used up or the batch is in
+/// `unpriced`. The caller appends conditions. A batch whose last items are running isn't paused.
 fn pause_statement(unpriced: Vec<Uuid>) -> Sql {
     let mut statement = sql!(concat!(
         "update scoring_batches set state = 'paused', halted = true, paused_by = 'budget'
@@ -327,7 +321,8 @@ fn pause_statement(unpriced: Vec<Uuid>) -> Sql {
     statement
 }
 
-/// The budget, and where it leads: one that was paused for its budget goes on, one that runs is paused, the rest stay.
+/// Statement that sets the budget and the state: resumes a batch that is paused for its budget, pauses a running one, or keeps
+/// the state.
 fn budget_statement(id: Uuid, budget_usd: Option<f64>) -> Sql {
     let left = "(cast($2 as double precision) is null or cast($2 as double precision) > ";
     let resumed = "(state = 'paused' and paused_by = 'budget')";
@@ -366,11 +361,11 @@ fn paused(rows: &[DbRow]) -> sqlx::Result<Vec<(Uuid, Kind)>> {
         .collect()
 }
 
-/// Ends a second: over the whole time, or as far back as was looked.
+/// Items per second since `since`, or since the oldest one that was read.
 fn per_s(row: &DbRow, since: DateTime<Utc>, now: DateTime<Utc>) -> sqlx::Result<f64> {
     let ended: i64 = row.get("ended")?;
     let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
-    let since = oldest.filter(|_| ended == ENDS).unwrap_or(since);
+    let since = oldest.filter(|_| ended == MAX_ENDED).unwrap_or(since);
     let seconds = (now - since).as_seconds_f64().max(1.0);
     let ended = u32::try_from(ended).unwrap_or(u32::MAX);
     Ok(f64::from(ended) / seconds)

@@ -1,7 +1,7 @@
-//! `judge_usage_daily`: what judge calls came to, by day of UTC, judge and model. Counted as calls are logged, and never
-//! pruned: a row for each process that counts, and one for all of them when the day is over.
+//! `judge_usage_daily`: usage of judge calls by UTC day, judge and model. Counted when calls are logged, and never pruned. A
+//! day has a row for each process that counts, which are merged when the day is over.
 //!
-//! A call whose row the log couldn't keep is in the sums all the same.
+//! Calls whose row couldn't be stored are included.
 
 use std::collections::BTreeMap;
 
@@ -23,41 +23,38 @@ fn columns(by: UsageBy) -> &'static str {
     }
 }
 
-/// What some calls came to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UsageSum {
-    /// The day, if summed by it.
+    /// Set if grouped by day.
     pub day: Option<NaiveDate>,
-    /// The judge, unless summed by day.
+    /// `None` if grouped by day.
     pub judge: Option<String>,
-    /// The model, if summed by it.
+    /// Set if grouped by model.
     pub model: Option<String>,
     pub calls: i64,
-    /// Those without a good reply.
+    /// Calls without a usable reply.
     pub failed_calls: i64,
-    /// Prompt tokens, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub tokens_in: i64,
-    /// Those of them that a provider read from its prompt cache.
+    /// Prompt tokens that a provider read from its cache.
     pub tokens_in_cached: i64,
-    /// Reply tokens.
     pub tokens_out: i64,
-    /// USD of the calls whose price is known.
+    /// USD of the calls with a known price.
     pub cost_usd: f64,
-    /// Calls whose price is not.
+    /// Calls without a known price.
     pub unpriced_calls: i64,
 }
 
-/// What a judge cost.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct JudgeSpent {
     pub judge: String,
-    /// USD of today's calls, as far as their price is known.
+    /// USD of today's calls with a known price.
     pub today_usd: f64,
-    /// USD of this month's calls, today's included, as far as their price is known.
+    /// USD of this month's calls with a known price, including today's.
     pub month_usd: f64,
-    /// Today's calls whose price is unknown.
+    /// Today's calls without a known price.
     pub today_unpriced_calls: i64,
-    /// This month's calls whose price is unknown, today's included.
+    /// This month's calls without a known price, including today's.
     pub unpriced_calls: i64,
 }
 
@@ -75,7 +72,6 @@ impl UsageSum {
         });
     }
 
-    /// Adds what other calls came to.
     pub fn add(&mut self, other: &Self) {
         self.calls = self.calls.saturating_add(other.calls);
         self.failed_calls = self.failed_calls.saturating_add(other.failed_calls);
@@ -86,20 +82,19 @@ impl UsageSum {
         self.unpriced_calls = self.unpriced_calls.saturating_add(other.unpriced_calls);
     }
 
-    /// USD, as far as it is known; `None` where calls are unpriced and nothing else cost anything: unknown is never 0.
+    /// Returns the known cost in USD; `None` if it is 0 and there are calls without a known price.
     pub fn known_cost_usd(&self) -> Option<f64> {
         known_usd(self.cost_usd, self.unpriced_calls)
     }
 }
 
-/// USD of calls, as far as it is known; `None` where some have no price and the others cost nothing.
+/// Returns the known cost in USD; `None` if it is 0 and there are calls without a known price.
 pub fn known_usd(usd: f64, unpriced_calls: i64) -> Option<f64> {
     (unpriced_calls == 0 || usd > 0.0).then_some(usd)
 }
 
 impl Budgets<'_> {
-    /// What the calls of these days came to, both days included; at most 10,000 sums, in the order of what they are summed
-    /// by. Waits for what this process's call log still holds.
+    /// Returns the usage of these days, both inclusive, at most 10,000 groups in order. Waits for this process's call log.
     pub async fn usage(
         self,
         from: NaiveDate,
@@ -130,7 +125,8 @@ impl Budgets<'_> {
 }
 
 impl Budgets<'_> {
-    /// What each judge cost on `today` and in its month up to then, by name; at most 10,000. Doesn't wait for the call log.
+    /// Returns the cost of each judge on `today` and in its month so far, by name, at most 10,000. Doesn't wait for the call
+    /// log.
     pub async fn spent(self, today: NaiveDate) -> Result<Vec<JudgeSpent>, StoreError> {
         const ATTEMPTED: &str = "summing up what judges cost";
         let statement = sql!(
@@ -147,23 +143,20 @@ impl Budgets<'_> {
     }
 }
 
-/// Whose sums they are: those of a finished day, which no process adds to.
+/// Worker id of the merged rows of finished days.
 const NOBODY: Uuid = Uuid::nil();
-/// Finished days that are rolled up at once.
 const DAYS: u32 = 100;
-/// What a row holds.
 const COLUMNS: &str = "day, judge, model, worker_id, calls, failed_calls, tokens_in, tokens_in_cached, tokens_out, \
                        cost_usd, unpriced_calls";
 
-/// Sums by day, judge and model.
 pub(in crate::store) type Sums = BTreeMap<(String, String, String), UsageSum>;
 
 impl Budgets<'_> {
-    /// Rolls up what each process counted into one row for each judge and model, of the days before yesterday: every start of a
-    /// process would be a row for ever. Any number of processes may do so at once; what is counted late is rolled up the next time.
+    /// Merges the rows of all processes into one row for each judge and model, for the days before yesterday, because each
+    /// process start would add rows forever. Any number of processes may run it. Late counts are merged by the next run.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; a day is rolled up whole or not at all.
+    /// `Unavailable` if the database is unavailable; each day is one transaction.
     pub async fn roll_up_usage(self, today: NaiveDate) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "folding the sums of judge calls";
         let Some(yesterday) = today.pred_opt() else {
@@ -182,7 +175,7 @@ impl Budgets<'_> {
         Ok(())
     }
 
-    /// Takes a day's rows out and puts their sums in, in one transaction: whoever adds up sees the ones or the others.
+    /// Replaces a day's rows by their sums in one transaction, so that readers see one or the other.
     async fn roll_up_day(self, day: &str) -> sqlx::Result<()> {
         let mut conn = self.db.long_writer().await?;
         let mut tx = conn.begin().await?;
@@ -208,7 +201,7 @@ impl Budgets<'_> {
     }
 }
 
-/// Adds calls to the sums of their days, as the process `counter`; `None` for no calls.
+/// Adds calls to the sums of their days, in the rows of process `counter`; `None` if there are no calls.
 pub(in crate::store) fn count_statement<'a>(
     calls: impl Iterator<Item = &'a CallRecord>,
     counter: Uuid,
@@ -230,7 +223,7 @@ pub(in crate::store) fn add_call(sums: &mut Sums, call: &CallRecord) {
     sums.entry(key).or_default().add_call(call);
 }
 
-/// Adds sums to the rows of `counter`; `None` for none.
+/// Adds sums to the rows of `counter`; `None` if there are none.
 pub(in crate::store) fn add_statement(sums: Sums, counter: Uuid) -> Option<Sql> {
     if sums.is_empty() {
         return None;
@@ -295,7 +288,6 @@ fn sum(row: &DbRow, by: UsageBy) -> sqlx::Result<UsageSum> {
     })
 }
 
-/// What calls came to, whatever they are summed by.
 fn figures(row: &DbRow) -> sqlx::Result<UsageSum> {
     Ok(UsageSum {
         calls: row.get("calls")?,
@@ -314,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_cost_is_never_0_and_a_known_part_is_told_beside_it() {
+    fn unknown_cost_is_none_unless_some_cost_is_known() {
         let of = |cost_usd: f64, unpriced_calls: i64| {
             let sum = UsageSum {
                 cost_usd,

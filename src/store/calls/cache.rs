@@ -1,5 +1,4 @@
-//! `judge_calls` as the reply cache: a call that has a key may stand for a later one. A store that fails here is a miss, never
-//! an error.
+//! Reply cache on `judge_calls`: a call with a key can be reused. A database error counts as a miss.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +12,14 @@ use crate::store::database::sql::{Sql, sql};
 use crate::store::{Calls, Dialect, StoreError};
 
 impl Calls<'_> {
-    /// The newest call with a key that was sent after `since`; none if the log can't be read.
+    /// Returns the newest call with a key that was sent after `since`; `None` also if the log can't be read.
     pub(in crate::store) async fn find(
         self,
         key: CacheKey,
         since: DateTime<Utc>,
     ) -> Option<JudgeCallRow> {
         if self.call_log.unwritten.holds(key) {
-            // What this process logged is found, however soon.
+            // Makes calls of this process visible.
             self.call_log.flush().await;
         }
         match self.newest(key).await {
@@ -56,7 +55,7 @@ impl Calls<'_> {
     }
 }
 
-/// The newest calls of keys; for Postgres.
+/// Statement for the newest calls of keys, Postgres only.
 pub(in crate::store) fn statement(keys: Vec<Uuid>) -> Sql {
     let mut statement = sql!(concat!(
         "select distinct on (cache_key) ",
@@ -68,7 +67,7 @@ pub(in crate::store) fn statement(keys: Vec<Uuid>) -> Sql {
     statement
 }
 
-/// Keys of calls that were logged and aren't written yet, each with how often.
+/// Number of logged calls by key that aren't written yet.
 #[derive(Clone, Default)]
 pub(super) struct Unwritten(Arc<Mutex<HashMap<CacheKey, usize>>>);
 
@@ -83,7 +82,7 @@ impl Unwritten {
         }
     }
 
-    /// Written, or lost.
+    /// The call is written or lost.
     pub(super) fn remove(&self, call: &CallRecord) {
         let Some(key) = call.cache_key else { return };
         let mut keys = self.lock();

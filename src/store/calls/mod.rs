@@ -1,8 +1,8 @@
-//! `judge_calls`: every call to a provider, for the bill and the audit. What is logged is counted by day and by batch in the
-//! same transaction, whatever becomes of the run that made it.
+//! `judge_calls`: log of all calls to providers, for costs and audit. Calls are counted by day and by batch in the same
+//! transaction, whatever the outcome of their run.
 //!
-//! Written behind the caller's back, in groups: logging never blocks and never fails anybody. Of what finds no room only the
-//! sums are kept; `gavel_judge_calls_dropped_total` counts such calls.
+//! Calls are written in the background in groups, so that logging doesn't block or fail. If the buffer is full, only totals are
+//! stored; `gavel_judge_calls_dropped_total` counts such calls.
 
 pub(super) mod cache;
 mod summed;
@@ -21,60 +21,56 @@ use crate::store::database::db::Db;
 use crate::store::database::reads::Reader;
 use crate::store::database::sql::{Arg, DbRow, Sql, all, decode, sql};
 use cache::Unwritten;
-use summed::SummedCalls;
+use summed::UnloggedTotals;
 
-/// One call as the job's page shows it.
+/// A call in the API of jobs.
 pub type JudgeCallRow = CallRecord;
 
-/// What may wait to be written, KiB: the calls of 10,000 jobs that end at once have room.
-const ROOM: usize = 64 << 10;
-/// The longest text of a reply that is kept, in bytes.
-const REPLY: usize = 64 * 1024;
+/// Size of the buffer, KiB; enough for the calls of 10,000 jobs that end at once.
+const MAX_BUFFER_KIB: usize = 64 << 10;
+/// Maximum length of a stored reply, bytes.
+const MAX_REPLY_BYTES: usize = 64 * 1024;
 
-/// What goes to the writer.
 pub(super) enum Logged {
     Call(Box<CallRecord>, OwnedSemaphorePermit),
-    /// Answered when everything sent before is written, or lost.
+    /// Answered when everything sent before is written or lost.
     Flush(oneshot::Sender<()>),
 }
 
-/// The call log's end of the channel.
 pub(super) struct CallSender {
     channel: mpsc::Sender<Logged>,
-    /// A permit is a KiB.
+    /// One permit per KiB.
     room: Arc<Semaphore>,
     hurry: Arc<Notify>,
-    summed: SummedCalls,
+    summed: UnloggedTotals,
     unwritten: Unwritten,
     /// Whether the writer waits for the database.
     away: watch::Receiver<bool>,
 }
 
-/// The writer's end of the channel.
 pub(super) struct CallReceiver {
     pub(super) channel: mpsc::Receiver<Logged>,
     pub(super) hurry: Arc<Notify>,
-    summed: SummedCalls,
+    summed: UnloggedTotals,
     unwritten: Unwritten,
     pub(super) away: watch::Sender<bool>,
 }
 
-/// When the next group is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+enum FlushMode {
     Now,
     InTurn,
 }
 
 impl CallSender {
     pub(super) fn new() -> (Self, CallReceiver) {
-        let (sender, receiver) = mpsc::channel(ROOM);
+        let (sender, receiver) = mpsc::channel(MAX_BUFFER_KIB);
         let hurry = Arc::new(Notify::new());
-        let (summed, unwritten) = (SummedCalls::default(), Unwritten::default());
+        let (summed, unwritten) = (UnloggedTotals::default(), Unwritten::default());
         let (away, is_away) = watch::channel(false);
         let sender = Self {
             channel: sender,
-            room: Arc::new(Semaphore::new(ROOM)),
+            room: Arc::new(Semaphore::new(MAX_BUFFER_KIB)),
             hurry: Arc::clone(&hurry),
             summed: summed.clone(),
             unwritten: unwritten.clone(),
@@ -90,13 +86,13 @@ impl CallSender {
         (sender, receiver)
     }
 
-    /// Room for a record with so many bytes of text, until it is written; `None`: there is none.
+    /// Reserves buffer space for a record with this number of bytes, until it is written; `None` if the buffer is full.
     fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(1 + (bytes >> 10)).unwrap_or(u32::MAX);
         Arc::clone(&self.room).try_acquire_many_owned(kib).ok()
     }
 
-    /// Takes a call; of one that finds no room, its sums.
+    /// Logs a call, or only its totals if the buffer is full.
     pub(super) fn log(&self, call: CallRecord) {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let Some(room) = self.room(text(&call.reply) + text(&call.message)) else {
@@ -120,31 +116,31 @@ impl CallSender {
         }
     }
 
-    /// Counts a call that has no room.
+    /// Counts a call that found the buffer full.
     fn sum_up(&self, call: &CallRecord) {
         tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
         self.summed.add(call);
     }
 
-    /// Has what was sent before written now, and waits for that, unless the database is away.
+    /// Flushes the log and waits for it, unless the database is unavailable.
     pub(super) async fn flush(&self) {
-        self.unless_away(self.written(When::Now)).await;
+        self.unless_away(self.written(FlushMode::Now)).await;
     }
 
     async fn unless_away(&self, written: impl Future<Output = ()>) {
         let mut away = self.away.clone();
         tokio::select! {
             () = written => {}
-            // The writer that has ended has nothing to wait for either.
+            // If the writer has ended, there is nothing to wait for.
             _ = away.wait_for(|away| *away) => {}
         }
     }
 
-    /// Waits for what was sent before, however long the database is away.
-    async fn written(&self, when: When) {
+    /// Waits until everything sent before is written, also during an outage.
+    async fn written(&self, mode: FlushMode) {
         let (done, written) = oneshot::channel();
         if self.channel.send(Logged::Flush(done)).await.is_ok() {
-            if when == When::Now {
+            if mode == FlushMode::Now {
                 self.hurry.notify_one();
             }
             // The writer answers, or has ended after writing everything.
@@ -153,7 +149,6 @@ impl CallSender {
     }
 }
 
-/// The log of judge calls.
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
     pub(super) db: &'a Db,
@@ -161,7 +156,6 @@ pub struct Calls<'a> {
     pub(super) reader: &'a Reader,
 }
 
-/// What a call is read with.
 macro_rules! columns {
     () => {
         "call_id, job_id, judge, model, called_at, latency_us, error_class, message, status, tokens_in, tokens_in_cached,
@@ -171,18 +165,18 @@ macro_rules! columns {
 use columns;
 
 impl Calls<'_> {
-    /// Waits until the calls that were logged so far are counted in their turn, unless the database is away.
+    /// Waits until the calls logged so far are written by the next regular flush, unless the database is unavailable.
     pub async fn written(self) {
-        let written = self.call_log.written(When::InTurn);
+        let written = self.call_log.written(FlushMode::InTurn);
         self.call_log.unless_away(written).await;
     }
 
-    /// Has the calls that were logged so far counted now, and waits for that however long the database is away.
+    /// Flushes the calls logged so far and waits for it, also during an outage.
     pub async fn counted(self) {
-        self.call_log.written(When::Now).await;
+        self.call_log.written(FlushMode::Now).await;
     }
 
-    /// The calls made for a job, oldest first; at most 1,000. Waits for what the call log still holds.
+    /// Returns the calls of a job, oldest first; at most 1,000. Waits for the call log.
     pub async fn of_job(self, job_id: JobId) -> Result<Vec<JudgeCallRow>, StoreError> {
         const ATTEMPTED: &str = "reading a job's judge calls";
         self.call_log.flush().await;
@@ -238,9 +232,9 @@ pub(super) fn insert_statement(calls: &[CallRecord]) -> Sql {
     statement
 }
 
-/// At most 64 KiB, cut between characters.
+/// Truncates to 64 KiB at a character boundary.
 fn cut(text: &str) -> &str {
-    let end = text.floor_char_boundary(REPLY.min(text.len()));
+    let end = text.floor_char_boundary(MAX_REPLY_BYTES.min(text.len()));
     text.get(..end).unwrap_or(text)
 }
 
@@ -307,14 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_by_its_bytes_and_the_rest_is_summed_up() {
+    fn buffer_is_bounded_and_further_calls_are_totalled() {
         let (sender, mut receiver) = CallSender::new();
         for _ in 0..20_000 {
             sender.log(call(3_000));
         }
         assert!(sender.summed.take().is_none());
         for _ in 0..100 {
-            sender.log(call(REPLY));
+            sender.log(call(MAX_REPLY_BYTES));
         }
         assert!(sender.summed.take().is_some(), "no room for the last ones");
         let mut written = 0;
@@ -322,7 +316,7 @@ mod tests {
             written += 1;
         }
         assert!((20_000..20_100).contains(&written), "{written}");
-        sender.log(call(REPLY));
+        sender.log(call(MAX_REPLY_BYTES));
         assert!(sender.summed.take().is_none(), "there is room again");
     }
 }

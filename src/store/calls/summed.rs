@@ -1,7 +1,7 @@
-//! Sums of judge calls whose rows could not be stored, kept in memory until they are written.
+//! Totals of judge calls whose rows couldn't be stored, in memory until they are written.
 //!
-//! Calls end here when more of them wait for the database than the log holds, and when it refuses one. Their rows are
-//! missing then, for the audit; of the money nothing is.
+//! Contains calls that found the log's buffer full, and calls that the database rejected. Their rows are missing in the audit,
+//! but their costs are counted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,29 +15,29 @@ use crate::store::budgets::{BatchUsage, spend_for_jobs};
 use crate::store::database::db::Conn;
 use crate::store::database::sql::sql;
 
-/// Sums are kept for so many jobs; those of further ones count for their judge and day, and for no batch.
-const MOST: usize = 65_536;
+/// Maximum number of jobs with separate totals; calls of further jobs count for their judge and day, but not for their batch.
+const MAX_JOBS: usize = 65_536;
 
-/// The sums of this process.
+/// Totals of this process.
 #[derive(Clone, Default)]
-pub(super) struct SummedCalls(Arc<Mutex<Piles>>);
+pub(super) struct UnloggedTotals(Arc<Mutex<PendingTotals>>);
 
 #[derive(Default)]
-struct Piles {
-    /// One whose write failed. It may have been committed all the same, so that nothing more is added to it.
-    tried: Option<Pile>,
-    open: Pile,
+struct PendingTotals {
+    /// Totals whose write failed. They may be committed, so nothing is added to them.
+    tried: Option<TotalsBatch>,
+    open: TotalsBatch,
 }
 
-/// Sums that are written once.
-pub(super) struct Pile {
-    /// Whose they are in the tables: rows of it say that an earlier try was committed.
+/// Totals that are written once.
+pub(super) struct TotalsBatch {
+    /// Worker id of their rows; existing rows show that an earlier try was committed.
     id: Uuid,
     days: Sums,
     jobs: BTreeMap<Uuid, BatchUsage>,
 }
 
-impl Default for Pile {
+impl Default for TotalsBatch {
     fn default() -> Self {
         Self {
             id: Uuid::now_v7(),
@@ -47,23 +47,22 @@ impl Default for Pile {
     }
 }
 
-impl SummedCalls {
-    /// Adds what a call came to, in the place of the call.
+impl UnloggedTotals {
     pub(in crate::store) fn add(&self, call: &CallRecord) {
         metrics::counter!("gavel_judge_calls_dropped_total").increment(1);
         let mut piles = self.lock();
-        let pile = &mut piles.open;
-        usage::add_call(&mut pile.days, call);
-        if pile.jobs.len() < MOST || pile.jobs.contains_key(&call.asked_for) {
-            let used = pile.jobs.entry(call.asked_for).or_default();
+        let totals = &mut piles.open;
+        usage::add_call(&mut totals.days, call);
+        if totals.jobs.len() < MAX_JOBS || totals.jobs.contains_key(&call.asked_for) {
+            let used = totals.jobs.entry(call.asked_for).or_default();
             used.add_call(call);
         } else {
             tracing::error!(job_id = %call.asked_for, cost_usd = ?call.usage.cost_usd, "a judge call is counted for its day and for no batch: too many wait for the database");
         }
     }
 
-    /// The oldest sums; `None`: there are none.
-    pub(in crate::store) fn take(&self) -> Option<Pile> {
+    /// Takes the oldest totals, if there are any.
+    pub(in crate::store) fn take(&self) -> Option<TotalsBatch> {
         let mut piles = self.lock();
         if let Some(tried) = piles.tried.take() {
             return Some(tried);
@@ -71,19 +70,17 @@ impl SummedCalls {
         (!piles.open.days.is_empty()).then(|| std::mem::take(&mut piles.open))
     }
 
-    /// Takes sums back that couldn't be written.
-    pub(super) fn put_back(&self, pile: Pile) {
-        self.lock().tried = Some(pile);
+    pub(super) fn put_back(&self, totals: TotalsBatch) {
+        self.lock().tried = Some(totals);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Piles> {
+    fn lock(&self) -> MutexGuard<'_, PendingTotals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pile {
-    /// Adds the sums to those of their days and batches, once however often it is called. Answers the batches that this
-    /// paused.
+impl TotalsBatch {
+    /// Adds the totals to their days and batches; idempotent. Returns the batches that this paused.
     pub(super) async fn write_on(&self, conn: &mut Conn) -> sqlx::Result<Vec<(Uuid, Kind)>> {
         let (Some((day, judge, model)), Some(days)) = (
             self.days.keys().next(),
@@ -108,7 +105,7 @@ impl Pile {
         Ok(paused)
     }
 
-    /// Says what is in no sum, and never will be.
+    /// Logs the totals that are lost at the end of the process.
     pub(super) fn log_lost(&self) {
         for ((day, judge, model), sum) in &self.days {
             tracing::error!(
@@ -154,23 +151,23 @@ mod tests {
     }
 
     #[test]
-    fn the_days_sum_stays_exact_however_many_jobs_there_are() {
-        let summed = SummedCalls::default();
-        let most = u128::try_from(MOST).unwrap();
+    fn totals_by_day_stay_exact_beyond_the_job_limit() {
+        let summed = UnloggedTotals::default();
+        let most = u128::try_from(MAX_JOBS).unwrap();
         for job in (0..most + 10).chain([0]) {
             summed.add(&call(job));
         }
-        let pile = summed.take().unwrap();
-        assert_eq!(pile.jobs.len(), MOST);
-        assert_eq!(pile.jobs[&Uuid::nil()].spent_usd, 1.0);
-        let sums: Vec<i64> = pile.days.values().map(|sum| sum.calls).collect();
-        assert_eq!(sums, [i64::try_from(MOST).unwrap() + 11]);
+        let totals = summed.take().unwrap();
+        assert_eq!(totals.jobs.len(), MAX_JOBS);
+        assert_eq!(totals.jobs[&Uuid::nil()].spent_usd, 1.0);
+        let sums: Vec<i64> = totals.days.values().map(|sum| sum.calls).collect();
+        assert_eq!(sums, [i64::try_from(MAX_JOBS).unwrap() + 11]);
         assert!(summed.take().is_none());
     }
 
     #[test]
-    fn nothing_is_added_to_sums_that_may_have_been_committed() {
-        let summed = SummedCalls::default();
+    fn tried_totals_are_not_changed() {
+        let summed = UnloggedTotals::default();
         summed.add(&call(1));
         let tried = summed.take().unwrap();
         let id = tried.id;
@@ -178,7 +175,7 @@ mod tests {
         summed.put_back(tried);
         summed.add(&call(1));
         let (tried, open) = (summed.take().unwrap(), summed.take().unwrap());
-        let calls = |pile: &Pile| pile.days.values().map(|sum| sum.calls).sum::<i64>();
+        let calls = |totals: &TotalsBatch| totals.days.values().map(|sum| sum.calls).sum::<i64>();
         assert_eq!((tried.id, calls(&tried)), (id, 1));
         assert_ne!(open.id, id);
         assert_eq!(calls(&open), 2);

@@ -1,8 +1,7 @@
-//! Writes the call log: groups of calls, with what they come to by day and by batch, each group in one
-//! transaction.
+//! Writer of the call log: groups of calls with their totals by day and by batch, each group in one transaction.
 //!
-//! Never gives up a call while the database is away: it tries on until [`Store::close`](crate::store::Store::close). What a call
-//! came to is kept where the call itself can't be.
+//! While the database is unavailable it retries until [`Store::close`](crate::store::Store::close). Calls that can't be stored
+//! are added to the totals.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::cache::Unwritten;
-use super::summed::SummedCalls;
+use super::summed::UnloggedTotals;
 use super::{CallReceiver, Logged, insert_statement};
 use crate::judge::CallRecord;
 use crate::store::StoreError;
@@ -25,19 +24,18 @@ use crate::store::database::group::Spacing;
 use crate::store::database::session::Purpose;
 use crate::store::database::sql::Sql;
 
-/// The least time between two groups: nobody waits for a call to be logged, and whoever wants to read one says so.
-const SPACING: Duration = Duration::from_millis(100);
-/// The pause between two tries while the database is away.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Minimum time between two groups; readers flush the log.
+const GROUP_INTERVAL: Duration = Duration::from_millis(100);
+/// Delay of a retry while the database is unavailable.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// What the writer works with.
 pub(in crate::store) struct CallWriter {
     pub(in crate::store) db: Db,
     pub(in crate::store) closing: CancellationToken,
     pub(in crate::store) spent: Spent,
 }
 
-/// The writer: one task.
+/// Runs the writer, a single task.
 pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
     let CallReceiver {
         mut channel,
@@ -55,7 +53,7 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
         away,
         counter: Uuid::now_v7(),
     };
-    let mut spacing = Spacing::new(SPACING);
+    let mut spacing = Spacing::new(GROUP_INTERVAL);
     loop {
         spacing.keep(&hurry, &writer.closing).await;
         let taken = log.write_group(&mut channel, &writer.closing).await;
@@ -67,20 +65,19 @@ pub(in crate::store) async fn run(writer: CallWriter, receiver: CallReceiver) {
     log.end().await;
 }
 
-/// The database, and what couldn't be written to it.
 struct Log {
     db: Db,
     closing: CancellationToken,
     spent: Spent,
-    summed: SummedCalls,
+    summed: UnloggedTotals,
     unwritten: Unwritten,
     away: watch::Sender<bool>,
-    /// Whose sums the calls are added to: each process has rows of its own.
+    /// Worker id of the totals; each process has its own rows.
     counter: Uuid,
 }
 
 impl Log {
-    /// Writes what has gathered; answers how much that was.
+    /// Writes a group; returns its size.
     async fn write_group(
         &mut self,
         channel: &mut mpsc::Receiver<Logged>,
@@ -102,14 +99,14 @@ impl Log {
         }
         self.write_summed().await;
         for done in flushed {
-            // Whoever waited may be gone.
+            // The caller may have been cancelled.
             let _ = done.send(());
         }
         taken
     }
 
-    /// Writes calls, however long it takes. What the database refuses, or what is left when the store closes without it,
-    /// is only summed up.
+    /// Writes calls, with retries. Calls that the database rejects, or that are left when the store closes, are added to the
+    /// totals.
     async fn write(&mut self, calls: &[CallRecord]) {
         if calls.is_empty() {
             return;
@@ -133,12 +130,12 @@ impl Log {
         }
     }
 
-    /// `Unavailable` once the store closes.
+    /// Retries until success; `Unavailable` once the store closes.
     async fn keep_trying(&mut self, calls: &[CallRecord]) -> Result<(), StoreError> {
         let statement = insert_statement(calls);
         loop {
             if self.closing.is_cancelled() && *self.away.borrow() {
-                // One try after the other, a backlog would hold up the end for minutes.
+                // Without further tries, because a backlog would delay the shutdown by minutes.
                 return Err(StoreError::closed("logging judge calls"));
             }
             match self.insert(&statement, calls).await {
@@ -149,7 +146,7 @@ impl Log {
                         );
                     }
                     tokio::select! {
-                        () = tokio::time::sleep(PAUSE) => {}
+                        () = tokio::time::sleep(RETRY_DELAY) => {}
                         () = self.closing.cancelled() => {}
                     }
                 }
@@ -170,7 +167,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the sums of calls that have no rows of their own. What can't be written now is tried again with the next group.
+    /// Writes the totals of calls without rows. If that fails, the next group retries it.
     async fn write_summed(&mut self) {
         while !*self.away.borrow()
             && let Some(pile) = self.summed.take()
@@ -190,7 +187,7 @@ impl Log {
         }
     }
 
-    /// A last try for the sums, though the calls had none: the database may be back.
+    /// A last try for the totals, because the database may be available again.
     async fn end(&mut self) {
         self.away.send_replace(false);
         self.write_summed().await;
@@ -200,8 +197,8 @@ impl Log {
     }
 }
 
-/// Counts what it inserted and nothing else: a second try whose first one was committed inserts nothing. Answers the batches that
-/// it paused.
+/// Counts only the rows that it inserted, so that a repetition after a commit counts nothing. Returns the batches that it
+/// paused.
 async fn insert_on(
     conn: &mut Conn,
     insert: &Sql,
@@ -215,7 +212,7 @@ async fn insert_on(
         .iter()
         .map(|row| row.get("call_id"))
         .collect::<sqlx::Result<HashSet<Uuid>>>()?;
-    // Taken out: one that stands in the group twice was inserted once.
+    // Removed from the set, because a duplicate in the group is inserted once.
     let new: Vec<&CallRecord> = calls
         .iter()
         .filter(|call| new.remove(&call.call_id))

@@ -1,5 +1,5 @@
-//! `criteria_names` and `criteria_choices`: what people call versions of the criteria, and which they made current. The versions
-//! themselves are never changed.
+//! `criteria_names` and `criteria_choices`: names of criteria versions, and the versions that users made current. Versions are
+//! immutable.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -8,24 +8,21 @@ use crate::job::Kind;
 use crate::store::database::sql::{DbRow, sql};
 use crate::store::{CriteriaVersions, StoreError};
 
-/// A name and a note of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CriteriaName {
     pub name: Option<String>,
     pub note: Option<String>,
-    /// Who gave them.
     pub by: String,
     pub at: DateTime<Utc>,
 }
 
-/// The version of a kind that somebody made current.
+/// The version of a kind that a user made current.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct CriteriaChoice {
     #[sqlx(try_from = "String")]
     pub kind: Kind,
-    /// `None`: that of the servers' files.
+    /// `None`: the version of the servers' files.
     pub criteria_hash: Option<String>,
-    /// Who chose it.
     #[sqlx(rename = "chosen_by")]
     pub by: String,
     #[sqlx(rename = "chosen_at")]
@@ -33,7 +30,7 @@ pub struct CriteriaChoice {
 }
 
 impl CriteriaVersions<'_> {
-    /// Names a stored version; what was said of it before is replaced.
+    /// Names a stored version, replacing an earlier name and note.
     pub async fn name(self, hash: &str, new: &CriteriaName) -> Result<(), StoreError> {
         let statement = sql!(
             "insert into criteria_names (criteria_hash, name, note, named_by, named_at) values ($1, $2, $3, $4, $5)
@@ -49,7 +46,7 @@ impl CriteriaVersions<'_> {
         Ok(())
     }
 
-    /// Makes a stored version current, or those of the files again. What was chosen before stays on record.
+    /// Makes a stored version current, or that of the files. Earlier choices stay stored.
     pub async fn choose(self, new: &CriteriaChoice) -> Result<(), StoreError> {
         let statement = sql!(
             "insert into criteria_choices (choice_id, kind, criteria_hash, chosen_by, chosen_at) values ($1, $2, $3, $4, $5)",
@@ -65,7 +62,7 @@ impl CriteriaVersions<'_> {
         Ok(())
     }
 
-    /// The last choice of each kind of which there was one.
+    /// Returns the last choice of each kind.
     pub async fn chosen(self) -> Result<Vec<CriteriaChoice>, StoreError> {
         let statement = sql!(
             "select c.kind, c.criteria_hash, c.chosen_by, c.chosen_at from criteria_choices c
@@ -82,7 +79,7 @@ impl CriteriaVersions<'_> {
     }
 }
 
-/// The name in a row of definitions, if anybody gave one.
+/// Reads the name from a row of definitions, if there is one.
 pub(super) fn name(row: &DbRow) -> sqlx::Result<Option<CriteriaName>> {
     let Some(by) = row.get("named_by")? else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! `scoring_criteria_definitions`: every criteria version that was ever used or added. None is ever changed.
+//! `scoring_criteria_definitions`: all criteria versions that were used or added. Rows are immutable.
 
 pub(super) mod choices;
 pub(super) mod pairs;
@@ -9,34 +9,28 @@ use serde_json::Value;
 use self::choices::CriteriaName;
 use crate::job::Kind;
 use crate::score::Criteria;
-use crate::store::analytics::days::Parts;
+use crate::store::analytics::days::SplitRange;
 use crate::store::database::db::Db;
 use crate::store::database::sql::{DbRow, Sql, all, decode, first, sql};
 use crate::store::{Analytics, ScoreFilter, StoreError};
 
-/// One stored definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CriteriaDefinition {
-    /// Its identity.
     pub criteria_hash: String,
     pub kind: Kind,
-    /// The resolved content.
     pub content: Value,
-    /// When it was first stored.
     pub created_at: DateTime<Utc>,
-    /// How many scores were made with it (purpose `score`, superseded ones included).
+    /// Number of scores by it (purpose `score`, including superseded ones).
     pub scores: i64,
-    /// How many of them are real, not simulated.
+    /// Number of them that aren't simulated.
     pub real_scores: i64,
-    /// Mean total of those: 0-100 for sessions, 0-1 for other kinds.
+    /// Mean total of real scores: 0-100 for sessions, 0-1 for other kinds.
     pub mean_total: Option<f64>,
-    /// When the first of these scores was made.
     pub first_scored_at: Option<DateTime<Utc>>,
-    /// What people call it.
     pub name: Option<CriteriaName>,
 }
 
-/// What was made with a version, day by day: rolled up, or counted.
+/// Scores of a version by day, from rollups.
 const ROLLED_UP: &str =
     "select d.criteria_hash, d.scores, case when d.simulated then 0 else d.scores end as real,
         case when d.simulated then 0 else d.scores * d.total_score end as points, d.first_scored_at
@@ -45,8 +39,8 @@ const COUNTED: &str = "select s.criteria_hash, count(*) as scores, sum(case when
         sum(case when s.simulated then 0 else s.total_score end) as points, min(s.scored_at) as first_scored_at
      from session_scores s";
 
-/// Definitions with what was made with them; of one alone, if `hash` names it.
-fn select_definitions(hash: Option<&str>, parts: &Parts) -> Sql {
+/// Selects definitions with statistics of their scores; one only, if `hash` is given.
+fn select_definitions(hash: Option<&str>, parts: &SplitRange) -> Sql {
     let only = |statement: &mut Sql, before: &str| {
         if let Some(hash) = hash {
             statement.push(before).push_arg(hash);
@@ -103,7 +97,7 @@ pub struct CriteriaVersions<'a> {
 }
 
 impl CriteriaVersions<'_> {
-    /// Stores a definition; one that is there stays as it is. Answers whether it was new.
+    /// Stores a definition, unless it exists. Returns whether it is new.
     pub async fn put(self, criteria: &Criteria, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let statement = sql!(
             "insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
@@ -120,7 +114,6 @@ impl CriteriaVersions<'_> {
         Ok(inserted > 0)
     }
 
-    /// Reads one definition.
     pub async fn get(self, hash: &str) -> Result<Option<CriteriaDefinition>, StoreError> {
         const ATTEMPTED: &str = "reading a criteria definition";
         let parts = self.analytics.parts_of(&ScoreFilter::default()).await?;
@@ -129,8 +122,7 @@ impl CriteriaVersions<'_> {
         first(ATTEMPTED, &rows, definition)
     }
 
-    /// The resolved content of one definition: what a run needs of it, without the counts, for which every score would be
-    /// looked at.
+    /// Returns the resolved content of a definition, without statistics, which would read all scores.
     pub async fn content(self, hash: &str) -> Result<Option<Value>, StoreError> {
         const ATTEMPTED: &str = "reading a criteria definition";
         let statement = sql!(
@@ -141,7 +133,7 @@ impl CriteriaVersions<'_> {
         first(ATTEMPTED, &rows, content)
     }
 
-    /// Hash and kind of the definitions whose hash begins with `prefix`, which are hex digits in lower case; at most 10.
+    /// Returns hash and kind of the definitions with this prefix of lower-case hex digits; at most 10.
     pub async fn beginning_with(self, prefix: &str) -> Result<Vec<(String, Kind)>, StoreError> {
         const ATTEMPTED: &str = "looking for criteria by their hash";
         let statement = sql!(

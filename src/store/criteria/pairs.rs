@@ -1,25 +1,22 @@
-//! The sessions that two versions of the criteria have scored, and what each gave.
+//! Sessions that two criteria versions have scored, with both totals.
 //!
-//! Of several scores of a session under one version the newest counts, whether it was or is the session's current one or was a
-//! preview. Pairs come counted by their totals, so that a million sessions are no more rows than ten thousand.
+//! The newest score of a session by a version counts: its current or a former one, or a preview. Pairs are grouped by totals,
+//! so that the number of rows doesn't depend on the number of sessions.
 
 use crate::score::trust::PairCount;
 use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{CriteriaVersions, StoreError};
 use crate::wire::Mover;
 
-/// Whose scores are looked at. The two are never mixed.
+/// Kind of the scores in a comparison; they are not mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Basis {
-    /// Those of real judges.
     #[default]
     Real,
-    /// Those of simulated ones.
     Simulated,
 }
 
 impl Basis {
-    /// Whether scores of simulated judges are looked at.
     pub fn is_simulated(self) -> bool {
         match self {
             Self::Real => false,
@@ -28,22 +25,20 @@ impl Basis {
     }
 }
 
-/// What two versions gave to the same sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CriteriaPairs {
-    /// The pairs of totals that there are.
     pub pairs: Vec<PairCount>,
-    /// Sessions with a score under the first alone.
+    /// Sessions with a score by the first version only.
     pub only_a: u64,
-    /// Sessions with a score under the second alone.
+    /// Sessions with a score by the second version only.
     pub only_b: u64,
-    /// Whose scores these are: simulated ones only where there are no others.
+    /// Kind of the scores: simulated only if there is no real one.
     pub basis: Basis,
-    /// Scores of a simulated judge that stand beside real ones, and are left out.
+    /// Number of simulated scores that were excluded because there are real ones.
     pub simulated_left_out: u64,
 }
 
-/// Per session and whether the judge is simulated: its newest total under `$1` and under `$2`, and how many scores there are.
+/// By session and simulated or not: its newest totals by `$1` and `$2`, and the number of scores.
 macro_rules! sided {
     ($which:literal) => {
         concat!(
@@ -65,7 +60,7 @@ macro_rules! sided {
 }
 
 impl CriteriaVersions<'_> {
-    /// The sessions of two versions of the criteria. Simulated scores count only where neither version has a real one.
+    /// Compares two versions. Uses simulated scores only if neither version has a real one.
     pub async fn pairs(self, a: &str, b: &str) -> Result<CriteriaPairs, StoreError> {
         const ATTEMPTED: &str = "comparing criteria";
         let statement = sql!(
@@ -104,7 +99,7 @@ impl CriteriaVersions<'_> {
         })
     }
 
-    /// The sessions whose totals lie furthest apart under two versions, those that don't differ left out. `limit` 0-500.
+    /// Returns the sessions with the largest differences, without those that are equal. `limit` 0-500.
     pub async fn movers(
         self,
         (a, b): (&str, &str),

@@ -1,4 +1,4 @@
-//! Opens connections to Postgres. A connection that the server rejects is told from a server that doesn't answer.
+//! Opens connections to Postgres, and distinguishes a rejected connection from a server that doesn't answer.
 
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -10,8 +10,8 @@ use sqlx::{ConnectOptions as _, PgConnection};
 
 use super::error::{Outage, Rejection};
 
-/// Address and role. The password is read again for each connection where it is in a file: `password_file`, or
-/// `~/.pgpass` if the address has none.
+/// Address and role. A password file (`password_file`, else `~/.pgpass` if the address has no password) is read for each
+/// connection.
 #[derive(Clone)]
 pub(in crate::store) struct PgAddress {
     url: String,
@@ -19,7 +19,7 @@ pub(in crate::store) struct PgAddress {
 }
 
 impl PgAddress {
-    /// Checks that the address can be read.
+    /// Fails if the address is invalid.
     pub(in crate::store) fn new(url: &str, password_file: Option<PathBuf>) -> sqlx::Result<Self> {
         PgConnectOptions::from_str(url)?;
         Ok(Self {
@@ -28,7 +28,8 @@ impl PgAddress {
         })
     }
 
-    /// Opens a connection without bounds or settings. Boxed: it is rare, and every future around it would hold the options.
+    /// Opens a connection without timeouts or settings. Boxed, because otherwise every calling future would contain the
+    /// options.
     pub(in crate::store) fn connect(&self) -> BoxFuture<'_, sqlx::Result<PgConnection>> {
         async {
             let options = self.options().await?;
@@ -41,7 +42,7 @@ impl PgAddress {
     async fn options(&self) -> sqlx::Result<PgConnectOptions> {
         let options = PgConnectOptions::from_str(&self.url)?
             .application_name("gavel")
-            // Poolers refuse it, and floats are read as bytes.
+            // Poolers reject this parameter, and floats are read in binary format.
             .extra_float_digits(None)
             .disable_statement_logging();
         let Some(path) = &self.password_file else {
@@ -54,13 +55,13 @@ impl PgAddress {
     }
 }
 
-/// Sorts the error of a connection that wasn't opened. A proxy without its server breaks the greeting off, which passes
-/// like a lost connection.
+/// Classifies the error of a failed connection. A proxy without its server closes the connection during the handshake, which
+/// counts as a lost connection.
 fn refused(error: sqlx::Error, options: &PgConnectOptions) -> sqlx::Error {
     if let sqlx::Error::Protocol(text) = error {
         return sqlx::Error::Io(std::io::Error::other(text));
     }
-    let passes = Outage::of(&error).is_some_and(Outage::is_passing);
+    let passes = Outage::of(&error).is_some_and(Outage::is_transient);
     match error.as_database_error() {
         Some(said) if !passes => {
             let role = options.get_username();
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_greeting_that_breaks_off_passes_and_other_errors_stay_what_they_are() {
+    fn aborted_handshake_is_transient() {
         let options = PgConnectOptions::new_without_pgpass();
         let broken = refused(sqlx::Error::Protocol("early eof".to_owned()), &options);
         assert_eq!(Outage::of(&broken), Some(Outage::NoAnswer), "{broken}");

@@ -1,6 +1,6 @@
-//! The pools of either kind, and the connections that come from them.
+//! Pools of both databases and their connections.
 //!
-//! A statement that fails for a passing reason is tried once more by [`retry_once`]; nothing here retries longer than that.
+//! [`retry_once`] repeats a statement after a transient error; nothing here retries longer.
 
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -16,41 +16,37 @@ use sqlx::{
 
 use super::connect::PgAddress;
 use super::dialect::Dialect;
-use super::error::{StoreError, has_waited, is_passing, timed_out};
+use super::error::{StoreError, has_waited, is_transient, timed_out};
 use super::last_outage::LastOutage;
 use super::pool::{Pool, Pooled};
 use super::session::{Purpose, State};
 use super::sql::{DbRow, Sql, all};
 
-/// How long a writer waits for SQLite's one writing connection, or for another process's lock.
-const BUSY: Duration = Duration::from_secs(10);
-/// How long one try of whatever is attempted may take before its connection is given up. Each statement has a bound of
-/// its own, see [`Purpose`].
+/// Maximum wait for SQLite's writing connection, or for the lock of another process.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of one try of a whole operation. Each statement has its own timeout, see [`Purpose`].
 pub(in crate::store) const STATEMENT: Duration = Duration::from_secs(60);
-/// The pause before the second try.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// How to open a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// `postgres://…`, `sqlite:///path/file.db` or `sqlite::memory:`.
     pub url: String,
-    /// A file with the password of Postgres' role, read for each connection; in place of the address's.
+    /// File with the password of the Postgres role, read for each connection; overrides the URL's password.
     pub password_file: Option<PathBuf>,
-    /// The most sessions with Postgres at once. On SQLite: connections that read.
+    /// Maximum number of sessions with Postgres; on SQLite, of reading connections.
     pub max_connections: u32,
-    /// How long to keep trying to reach the database at start.
+    /// Duration of retries to connect at start.
     pub connect_timeout: Duration,
 }
 
-/// The pools of one database.
 #[derive(Clone)]
 pub(in crate::store) enum Db {
     Postgres(Pool),
     Sqlite {
-        /// One connection: SQLite has one writer.
+        /// One connection, because SQLite has one writer.
         write: SqlitePool,
-        /// The same pool for a database in memory.
+        /// The same pool as `write` for a database in memory.
         read: SqlitePool,
         options: Box<SqliteConnectOptions>,
         in_memory: bool,
@@ -72,19 +68,19 @@ impl Db {
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY)
+            .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
-            // What is deleted leaves the file, and not its table alone.
+            // Overwrites deleted data in the file.
             .pragma("secure_delete", "on")
             .disable_statement_logging();
         let pool = |connections: u32, options: SqliteConnectOptions| {
             SqlitePoolOptions::new()
                 .max_connections(connections)
-                .acquire_timeout(BUSY * 3)
+                .acquire_timeout(BUSY_TIMEOUT * 3)
                 .idle_timeout(None)
                 .max_lifetime(None)
-                // A full disk ends a transaction by itself, and the driver goes on to think that it is open: nothing could be
-                // begun on that connection any more.
+                // A full disk ends a transaction while the driver considers it open, so that no other could be started on this
+                // connection.
                 .before_acquire(|conn, _| {
                     Box::pin(async { Ok(!sqlx::Connection::is_in_transaction(conn)) })
                 })
@@ -112,7 +108,6 @@ impl Db {
         }
     }
 
-    /// Runs a statement that only reads.
     pub(in crate::store) async fn read(
         &self,
         attempted: &'static str,
@@ -121,7 +116,7 @@ impl Db {
         retry_once!(attempted, async { self.reader().await?.fetch(sql).await })
     }
 
-    /// Runs a statement that only reads, and decodes its rows.
+    /// Runs a reading statement and decodes its rows.
     pub(in crate::store) async fn read_all<T>(
         &self,
         attempted: &'static str,
@@ -131,7 +126,7 @@ impl Db {
         all(attempted, &self.read(attempted, sql).await?, decode)
     }
 
-    /// Runs a statement that only reads, and may read many rows.
+    /// Runs a reading statement that may read many rows.
     pub(in crate::store) async fn read_long(
         &self,
         attempted: &'static str,
@@ -142,7 +137,7 @@ impl Db {
         })
     }
 
-    /// Runs a statement that writes; answers what it returns.
+    /// Runs a writing statement; returns its rows.
     pub(in crate::store) async fn write(
         &self,
         attempted: &'static str,
@@ -151,7 +146,7 @@ impl Db {
         retry_once!(attempted, async { self.writer().await?.fetch(sql).await })
     }
 
-    /// Runs a statement that writes many rows; answers what it returns.
+    /// Runs a statement that writes many rows; returns its rows.
     pub(in crate::store) async fn write_long(
         &self,
         attempted: &'static str,
@@ -162,7 +157,7 @@ impl Db {
         })
     }
 
-    /// Runs a statement that writes; answers how many rows it touched.
+    /// Runs a writing statement; returns the number of rows.
     pub(in crate::store) async fn execute(
         &self,
         attempted: &'static str,
@@ -171,7 +166,7 @@ impl Db {
         retry_once!(attempted, async { self.writer().await?.execute(sql).await })
     }
 
-    /// Runs a statement that writes many rows; answers how many.
+    /// Runs a statement that writes many rows; returns their number.
     pub(in crate::store) async fn execute_long(
         &self,
         attempted: &'static str,
@@ -199,12 +194,12 @@ impl Db {
         self.writer_for(Purpose::Any).await
     }
 
-    /// For statements that may touch many rows.
+    /// For statements that may write many rows.
     pub(in crate::store) async fn long_writer(&self) -> sqlx::Result<Conn> {
         self.writer_for(Purpose::Many).await
     }
 
-    /// Takes a connection. Whoever has one takes no other: a process must work with one session.
+    /// Takes a connection. A caller must not take a second one, because a process must work with one session.
     pub(in crate::store) async fn writer_for(&self, purpose: Purpose) -> sqlx::Result<Conn> {
         Ok(match self {
             Self::Postgres(pool) => Conn::Pooled(pool.take(purpose).await?),
@@ -214,7 +209,6 @@ impl Db {
         })
     }
 
-    /// Why the database can't be used, if that is known.
     pub(in crate::store) fn last_outage(&self) -> &LastOutage {
         match self {
             Self::Postgres(pool) => pool.last_outage(),
@@ -233,7 +227,6 @@ impl Db {
     }
 }
 
-/// One connection, wherever it came from.
 pub(in crate::store) enum Conn {
     Pooled(Pooled),
     Sqlite(PoolConnection<Sqlite>, LastOutage),
@@ -264,14 +257,14 @@ impl Conn {
         self.link()?.execute(sql).await
     }
 
-    /// Begins a transaction, which is rolled back when dropped. On SQLite it takes the write lock at once, since a
-    /// transaction that reads first can't take it later without failing.
+    /// Starts a transaction, which is rolled back when dropped. On SQLite it locks at once, because a transaction that has read
+    /// may fail to get the write lock later.
     pub(in crate::store) async fn begin(&mut self) -> sqlx::Result<Tx<'_>> {
         let session = match self {
             Self::Pooled(pooled) => pooled.session()?,
             Self::Sqlite(conn, outage) => {
                 let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate").await;
-                outage.heard(&begun);
+                outage.record(&begun);
                 return Ok(Tx::Sqlite(begun?, outage));
             }
         };
@@ -280,7 +273,6 @@ impl Conn {
     }
 }
 
-/// A transaction of either kind.
 pub(in crate::store) enum Tx<'c> {
     Postgres(Transaction<'c, Postgres>, &'c mut State),
     Sqlite(Transaction<'c, Sqlite>, &'c LastOutage),
@@ -330,7 +322,7 @@ impl Tx<'_> {
             }
             Self::Sqlite(tx, outage) => {
                 let result = tx.commit().await;
-                outage.heard(&result);
+                outage.record(&result);
                 result
             }
         }
@@ -342,7 +334,7 @@ enum Link<'c> {
     Sqlite(&'c mut SqliteConnection, &'c LastOutage),
 }
 
-// Postgres goes by the connection's own methods: their futures are boxed, so that `timed` holds a pointer and no query.
+// Calls the connection's own methods on Postgres, whose futures are boxed, so that `timed` contains a pointer only.
 impl Link<'_> {
     async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
         Ok(match self {
@@ -354,7 +346,7 @@ impl Link<'_> {
                 .collect(),
             Self::Sqlite(conn, outage) => {
                 let result = sql.sqlite().fetch_all(conn).await;
-                outage.heard(&result);
+                outage.record(&result);
                 result?.into_iter().map(DbRow::Sqlite).collect()
             }
         })
@@ -368,22 +360,20 @@ impl Link<'_> {
                 .rows_affected(),
             Self::Sqlite(conn, outage) => {
                 let result = sql.sqlite().execute(conn).await;
-                outage.heard(&result);
+                outage.record(&result);
                 result?.rows_affected()
             }
         })
     }
 }
 
-/// Does something, and once more if it failed for a passing reason other than a long wait. Each try ends after [`STATEMENT`].
+/// Runs an operation, and once more after a transient error that isn't a timeout. Each try ends after [`STATEMENT`].
 ///
-/// A macro, since a future that borrows can't be both made twice and proved `Send` today.
+/// A macro, because a borrowing future can't be created twice and be `Send` at the same time.
 macro_rules! retry_once {
     ($attempted:expr, $work:expr) => {{
         let result = match $crate::store::database::db::within($work).await {
-            Err(error)
-                if $crate::store::database::db::worth_another_try($attempted, &error).await =>
-            {
+            Err(error) if $crate::store::database::db::retries_after($attempted, &error).await => {
                 $crate::store::database::db::within($work).await
             }
             other => other,
@@ -393,23 +383,20 @@ macro_rules! retry_once {
 }
 pub(in crate::store) use retry_once;
 
-/// Whether an error may pass; if so, after the pause that it takes.
-pub(in crate::store) async fn worth_another_try(
-    attempted: &'static str,
-    error: &sqlx::Error,
-) -> bool {
+/// Returns whether the error is transient, after the retry delay.
+pub(in crate::store) async fn retries_after(attempted: &'static str, error: &sqlx::Error) -> bool {
     let worth =
-        is_passing(error) && !has_waited(error) && !matches!(error, sqlx::Error::PoolClosed);
+        is_transient(error) && !has_waited(error) && !matches!(error, sqlx::Error::PoolClosed);
     if worth {
         tracing::debug!(attempted, %error, "a database statement failed, trying once more");
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
     worth
 }
 
-/// Bounds one try in time; the future that is dropped takes its connection with it.
+/// Limits the duration of one try. Dropping the future drops its connection.
 ///
-/// An `async fn` would hold `work` twice: as its argument, and in what it awaits.
+/// Not an `async fn`, which would contain `work` twice.
 pub(in crate::store) fn within<T>(
     work: impl Future<Output = sqlx::Result<T>>,
 ) -> impl Future<Output = sqlx::Result<T>> {
@@ -430,16 +417,19 @@ mod tests {
     use crate::store::database::sql::sql;
 
     #[tokio::test(start_paused = true)]
-    async fn a_statement_without_an_answer_ends_and_may_be_tried_again() {
+    async fn unanswered_statement_times_out_as_transient() {
         let never = std::future::pending::<sqlx::Result<()>>();
         let error = within(never).await.unwrap_err();
-        assert!(crate::store::database::error::is_passing(&error), "{error}");
+        assert!(
+            crate::store::database::error::is_transient(&error),
+            "{error}"
+        );
         assert!(error.to_string().contains("took too long"), "{error}");
     }
 
     #[test]
-    fn a_statement_has_no_room_for_what_is_seldom_needed() {
-        // Every future that asks the database holds this one.
+    fn statement_futures_stay_small() {
+        // Every future that uses the database contains this one.
         let options = StoreOptions {
             url: "postgres://nobody@127.0.0.1/none".to_owned(),
             password_file: None,
@@ -452,7 +442,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_disk_is_told_and_its_connection_is_of_use_again_when_there_is_room() {
+    async fn connection_recovers_from_a_full_disk() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("full.db");
         let options = StoreOptions {
@@ -470,7 +460,7 @@ mod tests {
         };
         run("create table t (filler blob)").await.unwrap();
         assert_eq!(db.last_outage().current(), None);
-        // As a disk that has room for so many pages.
+        // Simulates a disk with room for this number of pages.
         let mut conn = db.writer().await.unwrap();
         conn.fetch(&sql!("pragma max_page_count = 10"))
             .await
@@ -486,7 +476,7 @@ mod tests {
             "{told}"
         );
         assert_eq!(db.last_outage().current().map(|it| it.outage), Some(outage));
-        // A connection that is opened anew knows no such bound.
+        // A new connection has no such limit.
         run("insert into t values (zeroblob(1000000))")
             .await
             .unwrap();

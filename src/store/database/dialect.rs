@@ -1,20 +1,18 @@
-//! What differs between the databases in a statement's text.
+//! Differences between the databases in SQL.
 
 use std::time::Duration;
 
 use super::sql::Sql;
 
-/// Which database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Postgres 13 or newer.
     Postgres,
-    /// SQLite, embedded.
     Sqlite,
 }
 
 impl Dialect {
-    /// What asks how a statement would be run, and the column of the answer's lines.
+    /// Returns the keyword that explains a statement, and the column with the plan.
     pub(in crate::store) fn explain(self) -> (&'static str, &'static str) {
         match self {
             Self::Postgres => ("explain ", "QUERY PLAN"),
@@ -22,7 +20,7 @@ impl Dialect {
         }
     }
 
-    /// The database's now, as an expression; SQLite's has milliseconds, in the width that times are stored in.
+    /// Expression for the current time of the database; SQLite's has milliseconds, padded to the stored width.
     pub(in crate::store) fn now(self) -> &'static str {
         match self {
             Self::Postgres => "clock_timestamp()",
@@ -30,19 +28,19 @@ impl Dialect {
         }
     }
 
-    /// The time `ago` before the database's now, as an expression.
+    /// Appends an expression for the database's time minus `ago`.
     pub(in crate::store) fn push_ago(self, statement: &mut Sql, ago: Duration) {
         let (begin, end) = self.seconds_ago();
         statement.push(begin).push_arg(ago.as_secs_f64()).push(end);
     }
 
-    /// The same by the seconds in a column.
+    /// Appends an expression for the database's time minus the seconds in a column.
     pub(in crate::store) fn push_column_ago(self, statement: &mut Sql, column: &str) {
         let (begin, end) = self.seconds_ago();
         statement.push(begin).push(column).push(end);
     }
 
-    /// What stands around the seconds.
+    /// The text before and after the seconds.
     fn seconds_ago(self) -> (&'static str, &'static str) {
         match self {
             Self::Postgres => ("clock_timestamp() - ", " * interval '1 second'"),

@@ -1,4 +1,4 @@
-//! What can go wrong in the store, by what the caller does next.
+//! Errors of the store, grouped by the caller's reaction.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,21 +9,19 @@ pub enum StoreError {
     #[error("{} while {attempted}: {reason}", outage.summary())]
     Unavailable {
         attempted: &'static str,
-        /// The driver's words.
         reason: String,
         outage: Outage,
     },
-    /// The schema's versions are not those that this binary needs: `gavel migrate`.
+    /// The schema isn't the one that this binary requires: run `gavel migrate`.
     #[error("database schema: {0}")]
     Schema(String),
-    /// A stored value doesn't read back, or a statement is wrong: a bug, or a hand in the tables.
+    /// A stored value can't be decoded, or a statement is invalid: a bug, or a manual change of a table.
     #[error("database answered unexpectedly while {attempted}: {reason}")]
     Unexpected {
         attempted: &'static str,
-        /// What is wrong.
         reason: String,
     },
-    /// A pooler is in between whose clients share sessions: somebody must set it otherwise.
+    /// A pooler shares sessions between clients and must be reconfigured.
     #[error(
         "the address leads through a pooler that gives each transaction another session (PgBouncer: pool_mode = transaction or \
          statement), but prepared statements, time limits and the lock of `gavel migrate` belong to a session: set \
@@ -31,30 +29,27 @@ pub enum StoreError {
          name the Postgres server itself in DATABASE_URL (database.url)"
     )]
     SharedSessions,
-    /// A cursor that this list didn't give.
     #[error("cursor: {0}")]
     BadCursor(String),
 }
 
-/// Why the database can't be used for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outage {
-    /// It didn't answer, or failed for a passing reason.
+    /// It didn't answer, or failed for a transient reason.
     NoAnswer,
-    /// It has no connection left for this process; those that are open work.
+    /// It has no free connection for this process; open connections work.
     NoFreeConnection,
-    /// It accepts no connection from this process: password, role, `pg_hba.conf` or the database itself.
+    /// It rejects connections of this process: password, role, `pg_hba.conf` or the database itself.
     Rejected,
-    /// Its disk is full: it can be read, and nothing can be written.
+    /// The disk is full: reads work, writes fail.
     StorageFull,
-    /// The role lacks a privilege.
     MissingPrivilege,
     /// A table is missing, or the role can't see its schema.
     MissingTable,
 }
 
 impl Outage {
-    /// Returns why a statement failed for a reason that others share; `None` if the statement or its rows are at fault.
+    /// Returns the outage that caused an error; `None` if the statement or its rows caused it.
     pub(in crate::store) fn of(error: &sqlx::Error) -> Option<Self> {
         let error = cause(error);
         if rejection(error).is_some() {
@@ -72,7 +67,7 @@ impl Outage {
             "13" | "53100" => Some(Self::StorageFull),
             "42501" => Some(Self::MissingPrivilege),
             _ if is_missing_table(error) => Some(Self::MissingTable),
-            code => is_passing_code(code).then_some(Self::NoAnswer),
+            code => is_transient_code(code).then_some(Self::NoAnswer),
         }
     }
 
@@ -87,7 +82,7 @@ impl Outage {
         }
     }
 
-    /// Whether the database does no more for a process that has connections, so that claimed jobs couldn't be recorded.
+    /// Whether claims must stop, because open connections are affected and claimed jobs couldn't be recorded.
     pub fn stops_claims(self) -> bool {
         match self {
             Self::NoAnswer | Self::NoFreeConnection => false,
@@ -97,8 +92,8 @@ impl Outage {
         }
     }
 
-    /// Whether the same statement may work a moment later without an operator.
-    pub(in crate::store) fn is_passing(self) -> bool {
+    /// Whether a retry may succeed without an operator.
+    pub(in crate::store) fn is_transient(self) -> bool {
         match self {
             Self::NoAnswer | Self::NoFreeConnection | Self::StorageFull => true,
             Self::Rejected | Self::MissingPrivilege | Self::MissingTable => false,
@@ -173,7 +168,7 @@ pub(in crate::store) fn remedy(outage: Outage, error: &sqlx::Error) -> String {
     }
 }
 
-/// The server has few slots left, which are for processes without a connection.
+/// The server's last free slots are reserved for processes without a connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the server has few connections left")]
 pub(in crate::store) struct NoneToSpare;
@@ -184,7 +179,7 @@ impl From<NoneToSpare> for sqlx::Error {
     }
 }
 
-/// An error that several callers get.
+/// An error that several callers receive.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(transparent)]
 pub(in crate::store) struct SharedError(Arc<sqlx::Error>);
@@ -201,7 +196,7 @@ impl From<SharedError> for sqlx::Error {
     }
 }
 
-/// Returns what the callers share, or the error itself.
+/// Returns the shared error, or the error itself.
 fn cause(error: &sqlx::Error) -> &sqlx::Error {
     inner::<SharedError>(error).map_or(error, |shared| &shared.0)
 }
@@ -218,8 +213,8 @@ fn rejection(error: &sqlx::Error) -> Option<&Rejection> {
 }
 
 impl StoreError {
-    /// Sorts a driver's error into one of ours. The driver numbers a session's prepared statements itself: one that is
-    /// there already, or isn't there any more, is another session's.
+    /// Classifies an error of the driver. The driver numbers prepared statements per session, so a duplicate or unknown one
+    /// shows that a pooler shares sessions.
     pub(in crate::store) fn of(attempted: &'static str, error: &sqlx::Error) -> Self {
         if let Some(outage) = Outage::of(error) {
             let reason = match outage {
@@ -246,7 +241,7 @@ impl StoreError {
         Self::no_answer(attempted, "the store is closed")
     }
 
-    /// The database may do it a moment later.
+    /// A retry may succeed.
     pub(crate) fn no_answer(attempted: &'static str, reason: impl Into<String>) -> Self {
         Self::Unavailable {
             attempted,
@@ -256,7 +251,7 @@ impl StoreError {
     }
 }
 
-/// The database's own words; the driver adds a line of the server's source to them.
+/// The database's message. The driver would add a line of the server's source.
 fn words(error: &sqlx::Error) -> String {
     let error = cause(error);
     match error.as_database_error() {
@@ -265,17 +260,17 @@ fn words(error: &sqlx::Error) -> String {
     }
 }
 
-/// Whether the same statement may work a moment later: a lost connection, a conflict between transactions, a busy file.
-pub(in crate::store) fn is_passing(error: &sqlx::Error) -> bool {
-    Outage::of(error).is_some_and(Outage::is_passing)
+/// Whether a retry may succeed: a lost connection, a conflict between transactions, a busy file.
+pub(in crate::store) fn is_transient(error: &sqlx::Error) -> bool {
+    Outage::of(error).is_some_and(Outage::is_transient)
 }
 
-/// Whether the statement waited for its whole bound, for a lock or to finish: the next try would wait as long.
+/// Whether the statement reached its timeout for a lock or its execution, so that a retry would wait as long.
 pub(in crate::store) fn has_waited(error: &sqlx::Error) -> bool {
     has_state(error, &["55P03", "57014"])
 }
 
-/// Whether an error that isn't the database's own is a lost connection, or none to be had.
+/// Whether a non-database error is a lost connection or a failure to get one.
 fn is_lost_connection(error: &sqlx::Error) -> bool {
     matches!(
         error,
@@ -288,42 +283,42 @@ fn is_lost_connection(error: &sqlx::Error) -> bool {
     )
 }
 
-/// Whether a code is of those that pass. SQLite's are short numbers: busy, locked, I/O error, full, can't open; the low
-/// byte is the class.
-fn is_passing_code(code: &str) -> bool {
+/// Whether a code is transient. SQLite's codes are short numbers, with the class in the low byte: busy, locked, I/O error,
+/// full, can't open.
+fn is_transient_code(code: &str) -> bool {
     match code.parse::<u32>() {
         Ok(number) if code.len() < 5 => matches!(number & 0xff, 5 | 6 | 10 | 13 | 14),
-        Ok(_) | Err(_) => is_passing_sqlstate(code),
+        Ok(_) | Err(_) => is_transient_sqlstate(code),
     }
 }
 
-/// What a write that failed says of those to come.
+/// Effect of a failed write on later writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Failed {
-    /// The database is away, or rejects all writes: none would work now.
-    Away,
-    /// The server gave these rows up: they met a lock, or took too long. Others may work now, and these later.
-    HeldUp,
-    /// The server refuses these rows for good.
+pub(in crate::store) enum WriteFailure {
+    /// The database is unavailable or rejects all writes.
+    Unavailable,
+    /// The rows met a lock or took too long. Others may succeed now, and these later.
+    Blocked,
+    /// The server rejects these rows permanently.
     Refused,
 }
 
-impl Failed {
+impl WriteFailure {
     pub(in crate::store) fn of(error: &sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(|said| said.code());
-        // Cancelled, also by `statement_timeout`; a lock not to be had; conflicts between transactions.
+        // Cancelled, also by `statement_timeout`; lock not available; conflicts between transactions.
         match code.as_deref() {
-            Some("57014" | "55P03" | "40001" | "40P01") => Self::HeldUp,
+            Some("57014" | "55P03" | "40001" | "40P01") => Self::Blocked,
             Some(_) | None => match Outage::of(error) {
-                Some(_) => Self::Away,
+                Some(_) => Self::Unavailable,
                 None => Self::Refused,
             },
         }
     }
 }
 
-/// Whether the server, or the way to it, is gone: no other connection that was opened before is to be trusted. A server
-/// that has become read-only counts, since its sessions stay so.
+/// Whether the server or the network is gone, so that no open connection can be trusted. Includes a server that has become
+/// read-only, because its sessions stay read-only.
 pub(in crate::store) fn is_lost(error: &sqlx::Error) -> bool {
     match error.as_database_error() {
         Some(error) => {
@@ -345,16 +340,15 @@ pub(in crate::store) fn timed_out(what: &str) -> sqlx::Error {
     ))
 }
 
-/// Whether a unique index refused the row.
 pub(in crate::store) fn is_unique_violation(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
         .is_some_and(sqlx::error::DatabaseError::is_unique_violation)
 }
 
-/// Connection exceptions, rollbacks (serialization, deadlock), resources, operator intervention, a lock not to be had,
-/// and a server that has become read-only (a failover).
-fn is_passing_sqlstate(code: &str) -> bool {
+/// Connection exceptions, rollbacks (serialization, deadlock), resources, operator intervention, lock not available, and a
+/// server that has become read-only (a failover).
+fn is_transient_sqlstate(code: &str) -> bool {
     ["08", "40", "53", "57"]
         .iter()
         .any(|class| code.starts_with(class))

@@ -1,12 +1,12 @@
-//! Privileges that the role must have on Gavel's tables, and locks of others that keep it from them. `gavel migrate` needs to
-//! own the tables; every other process needs these privileges only.
+//! Privileges that the role requires on Gavel's tables, and table locks of other clients. Only `gavel migrate` must own the
+//! tables.
 
 use super::migrations::tables;
 use super::sql::{Sql, sql};
 
 pub(in crate::store) const ATTEMPTED: &str = "reading the role's privileges";
 
-/// One row for each `grant` that is missing. A schema that the role can't use hides its tables, so that it comes first.
+/// Returns one row per missing grant. Schemas come first, because an unusable schema hides its tables.
 pub(in crate::store) fn statement() -> Sql {
     let mut statement = sql!(
         "with place as (
@@ -28,8 +28,8 @@ pub(in crate::store) fn statement() -> Sql {
     statement
 }
 
-/// One row for each session of others that has locked a table of Gavel's against writes for more than a second. How long
-/// isn't visible to every role.
+/// Returns one row per foreign session that has locked one of Gavel's tables against writes for more than a second, or for an
+/// unknown time.
 pub(in crate::store) fn locks() -> Sql {
     let mut statement = sql!(
         "select format('process %s holds %s on table %s; end it: `select pg_terminate_backend(%s)`',

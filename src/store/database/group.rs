@@ -1,7 +1,7 @@
-//! What gathers while a commit runs goes into the next one: a lone caller waits for nobody.
+//! Groups writes: items that arrive during a commit go into the next one, so that a single caller doesn't wait.
 //!
-//! Where nobody waits for the commit, groups may also be spaced: under load a few large ones cost a fraction of many
-//! small ones, for each is some round trips and as many wake-ups on both sides.
+//! Groups without waiting callers may also be spaced, because a few large groups cost a fraction of many small ones in round
+//! trips and wake-ups.
 
 use std::time::Duration;
 
@@ -9,10 +9,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The most that goes into one transaction.
 pub(in crate::store) const GROUP: usize = 256;
 
-/// Waits for something to write and takes what else is there, up to [`GROUP`]. Empty: closed, and nothing is left.
+/// Waits for an item and takes all that have arrived, up to [`GROUP`]. Empty once the channel is closed and drained.
 pub(in crate::store) async fn next<T>(
     receiver: &mut mpsc::Receiver<T>,
     closing: &CancellationToken,
@@ -21,14 +20,14 @@ pub(in crate::store) async fn next<T>(
     loop {
         tokio::select! {
             biased;
-            // What was sent before is still received.
+            // Items sent earlier are still received.
             () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
             _ = receiver.recv_many(&mut group, GROUP) => return group,
         }
     }
 }
 
-/// The least time between the end of a group and the next one.
+/// Minimum time between the end of a group and the next one.
 pub(in crate::store) struct Spacing {
     least: Duration,
     next: Instant,
@@ -42,7 +41,7 @@ impl Spacing {
         }
     }
 
-    /// Waits until the next group may be taken. At once after a rest, when somebody is in a hurry, and while closing.
+    /// Waits until the next group may start: at once after an idle period, on `hurry`, and while closing.
     pub(in crate::store) async fn keep(&self, hurry: &Notify, closing: &CancellationToken) {
         tokio::select! {
             biased;
@@ -52,8 +51,7 @@ impl Spacing {
         }
     }
 
-    /// A group of so many has ended. Behind a full one more may lie, which is taken at once: what is spaced is never the
-    /// work of a backlog.
+    /// Notes a group of this size. After a full group the next one starts at once, so that a backlog isn't slowed down.
     pub(in crate::store) fn ended(&mut self, group: usize) {
         if group < GROUP {
             self.next = Instant::now() + self.least;
@@ -74,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn groups_are_spaced_unless_there_was_a_rest_a_hurry_or_an_end() {
+    async fn groups_are_spaced_unless_idle_hurried_or_closing() {
         let (hurry, closing) = (Notify::new(), CancellationToken::new());
         let mut spacing = Spacing::new(LEAST);
         assert_eq!(waited(&spacing, &hurry, &closing).await, Duration::ZERO);
@@ -91,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_group_is_followed_at_once() {
+    async fn full_group_is_followed_immediately() {
         let (hurry, closing) = (Notify::new(), CancellationToken::new());
         let mut spacing = Spacing::new(LEAST);
         spacing.ended(GROUP);

@@ -1,4 +1,4 @@
-//! Why the database can't be used, as the errors of the last seconds show. Does no I/O.
+//! Outage that the errors of the last seconds show. No I/O.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::error::{Outage, remedy};
 
-/// How long an error counts. While results wait, the recorder retries each second. A process that has connections tries
-/// seldom to open another.
+/// Duration for which an error counts. While records wait, the recorder retries each second. A process with connections rarely
+/// tries to open another.
 fn lifetime(outage: Outage) -> Duration {
     match outage {
         Outage::NoFreeConnection => Duration::from_secs(10),
@@ -20,27 +20,27 @@ fn lifetime(outage: Outage) -> Duration {
     }
 }
 
-/// An outage that needs an operator.
+/// An outage that requires an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownOutage {
     pub outage: Outage,
-    /// Cause and remedy; names the role and tables, and no host.
+    /// Cause and remedy, with role and tables, without hosts.
     pub remedy: String,
 }
 
-/// The last error that says more than that the database didn't answer.
+/// The last error that is more specific than a missing answer.
 #[derive(Clone, Default)]
 pub(in crate::store) struct LastOutage(Arc<Mutex<Option<(Instant, KnownOutage)>>>);
 
 impl LastOutage {
-    /// Notes the result of a statement or of opening a connection.
-    pub(in crate::store) fn heard<T>(&self, result: &sqlx::Result<T>) {
+    /// Stores the result of a statement or of a connection attempt.
+    pub(in crate::store) fn record<T>(&self, result: &sqlx::Result<T>) {
         let Err(error) = result else { return };
         let Some(outage) = Outage::of(error).filter(|it| *it != Outage::NoAnswer) else {
             return;
         };
         let before = self.current();
-        // A connection that isn't to be had must not reopen claims.
+        // A failed connection attempt must not resume claims.
         if !outage.stops_claims() && before.as_ref().is_some_and(|it| it.outage.stops_claims()) {
             return;
         }
@@ -58,7 +58,6 @@ impl LastOutage {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), known));
     }
 
-    /// Returns the outage of the last seconds.
     pub(in crate::store) fn current(&self) -> Option<KnownOutage> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref()

@@ -1,8 +1,8 @@
-//! The schema's versions, embedded in the binary, and the table `schema_versions`, which lists those that are applied.
+//! Schema versions, embedded in the binary, and the table `schema_versions` with the applied ones.
 //!
-//! A version is a file in `migrations/`, in the folder of the database's dialect there, or in both, which then run in one
-//! transaction. Runs only when called, on a connection outside the pools. A migration must not stop the traffic, so it waits two
-//! seconds for a table's lock and lets others through before it retries.
+//! A version has a file in `migrations/`, in the folder of the database, or in both; these run in one transaction. Migrations
+//! run on a connection outside the pools. They must not stop traffic, so each waits two seconds for a table's lock, then lets
+//! others through and retries.
 //!
 //! Versions only add. So old and new processes run side by side, and a binary accepts versions that it doesn't know.
 
@@ -15,7 +15,7 @@ use super::error::{Outage, is_missing_table};
 use crate::store::{Dialect, StoreError};
 
 const TABLE: &str = "schema_versions";
-/// The most tries to get a lock, and the delay in between.
+/// Maximum number of tries to get a lock, and the delay in between.
 const MAX_TRIES: u32 = 30;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -23,9 +23,7 @@ static COMMON: Migrator = sqlx::migrate!("./migrations");
 static POSTGRES: Migrator = sqlx::migrate!("./migrations/postgres");
 static SQLITE: Migrator = sqlx::migrate!("./migrations/sqlite");
 
-/// A connection that can migrate.
 pub(in crate::store) trait Schema: Migrate + Send {
-    /// Sets time limits for migrations.
     fn limit_waits(&mut self) -> impl Future<Output = sqlx::Result<()>> + Send;
 }
 
@@ -42,7 +40,6 @@ impl Schema for SqliteConnection {
     }
 }
 
-/// Applies pending versions; returns them.
 pub(in crate::store) async fn run<C: Schema>(
     dialect: Dialect,
     conn: &mut C,
@@ -164,7 +161,6 @@ pub(in crate::store) async fn version<C: Schema>(conn: &mut C) -> Result<i64, St
     Ok(applied.last().map_or(0, |(version, _)| *version))
 }
 
-/// Names of the tables that the versions create on Postgres.
 pub(in crate::store) fn tables() -> Vec<String> {
     let versions = COMMON.iter().chain(POSTGRES.iter());
     let made = versions.flat_map(|version| version.sql.as_str().split("create table ").skip(1));
@@ -172,7 +168,8 @@ pub(in crate::store) fn tables() -> Vec<String> {
     made.map(name).collect()
 }
 
-/// Every version, oldest first, up and down. What the dialect's folder has comes after the shared text, and is reverted before it.
+/// Returns the up and down texts of all versions, oldest first. The database's own text runs after the shared one, and is
+/// reverted before it.
 fn migrations(dialect: Dialect) -> Vec<Migration> {
     let own = match dialect {
         Dialect::Postgres => &POSTGRES,

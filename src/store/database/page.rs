@@ -1,4 +1,4 @@
-//! Lists by cursor: a page costs the same wherever it lies.
+//! Lists by cursor, so that each page costs the same.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -10,25 +10,21 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub String);
 
-/// One page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
-    /// The items, in the list's order.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` on the last.
+    /// `None` on the last page.
     pub next_cursor: Option<Cursor>,
 }
 
-/// The most items of one page.
-const LONGEST: u32 = 500;
+const MAX_ITEMS: u32 = 500;
 
-/// A limit within 1-500.
 pub(in crate::store) fn bounded(limit: u32) -> u32 {
-    limit.clamp(1, LONGEST)
+    limit.clamp(1, MAX_ITEMS)
 }
 
 impl<T> Page<T> {
-    /// Makes a page of up to `limit` items, of which one more than `limit` was read if there are more.
+    /// Makes a page of up to `limit` items. The caller reads one item more than `limit` to detect a next page.
     pub(in crate::store) fn of(
         mut items: Vec<T>,
         limit: u32,
@@ -42,14 +38,14 @@ impl<T> Page<T> {
 }
 
 impl Cursor {
-    /// A position in a list by id.
+    /// A position by id.
     pub(in crate::store) fn of_id(list: char, id: Uuid) -> Self {
         Self(format!("{list}{}", id.simple()))
     }
 
-    /// A position in a list by time, then id.
+    /// A position by time, then id.
     pub(in crate::store) fn of_time(list: char, at: DateTime<Utc>, id: Uuid) -> Self {
-        // The sign of a time before 1970 is part of the hex digits of its two's complement.
+        // Hex digits of the two's complement include the sign of times before 1970.
         Self(format!(
             "{list}{:016x}{}",
             at.timestamp_micros(),
@@ -57,25 +53,22 @@ impl Cursor {
         ))
     }
 
-    /// A position in a list by a number of at least 0, then id.
+    /// A position by a number of at least 0, then id.
     pub(in crate::store) fn of_number(list: char, number: i64, id: Uuid) -> Self {
         Self(format!("{list}{number:016x}{}", id.simple()))
     }
 
-    /// Reads back [`Cursor::of_number`].
     pub(in crate::store) fn number(&self, list: char) -> Result<(i64, Uuid), StoreError> {
         let (number, id) = self.body(list, 48)?.split_at(16);
         let number = i64::from_str_radix(number, 16).map_err(|_| self.bad())?;
         Ok((number, Uuid::try_parse(id).map_err(|_| self.bad())?))
     }
 
-    /// Reads back [`Cursor::of_id`].
     pub(in crate::store) fn id(&self, list: char) -> Result<Uuid, StoreError> {
         let text = self.body(list, 32)?;
         Uuid::try_parse(text).map_err(|_| self.bad())
     }
 
-    /// Reads back [`Cursor::of_time`].
     pub(in crate::store) fn time(&self, list: char) -> Result<(DateTime<Utc>, Uuid), StoreError> {
         let (time, id) = self.body(list, 48)?.split_at(16);
         let micros = u64::from_str_radix(time, 16).map_err(|_| self.bad())?;
@@ -105,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_in_its_own_list_and_in_no_other() {
+    fn cursor_is_rejected_by_other_lists() {
         let id = Uuid::now_v7();
         let at = DateTime::from_timestamp_micros(-1_234_567).unwrap();
         assert_eq!(Cursor::of_id('j', id).id('j').unwrap(), id);

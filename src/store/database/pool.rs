@@ -1,17 +1,15 @@
-//! The pool of sessions with Postgres: the one way to a session, whatever it is for.
+//! Pool of Postgres sessions for all purposes.
 //!
-//! Sessions are opened on demand. A caller waits for one that comes back before another is opened, unless there are fewer
-//! than [`BASE`]; sessions that were idle for [`REVIEW`] are closed. Where the server has room, each frequent purpose gets a
-//! session, because changing a session's settings costs a round trip. A session that can't be opened is no error while the
-//! process has others: callers wait for those, and opening is tried again later. So a process works with one session, and
-//! since no statement needs a second one while it has one, callers can't wait for each other.
+//! Sessions are opened on demand. With [`MIN_SESSIONS`] sessions open, a caller first waits for a returned one. Sessions that are idle
+//! for [`MAX_IDLE`] are closed. If the server has room, each frequent purpose gets a session, because changing a session's
+//! settings costs a round trip. If a session can't be opened while others exist, callers wait for those, and opening is retried
+//! later. So a process works with one session. Callers can't deadlock, because none takes a second session.
 //!
 //! Callers wait in the order of [`Purpose::rank`], heartbeats first.
 //!
-//! The driver's own pool asks a connection that comes back whether it lives, without a bound, and holds its permit
-//! meanwhile: on a socket that has gone silent that is for good. The driver can't set keepalives or a timeout of TCP
-//! either, nor is its socket within reach, so every bound here is our own. deadpool fails a caller whose session can't be
-//! opened, and knows no order of callers.
+//! Not sqlx's pool, because it pings returned connections without a timeout and holds their permit meanwhile, which is forever
+//! on a silent socket. It also can't set keepalives or TCP timeouts. Not deadpool, because it fails callers if a session can't
+//! be opened, and has no order of callers.
 
 use std::ops::RangeTo;
 use std::pin::pin;
@@ -27,25 +25,24 @@ use super::error::{Outage, SharedError};
 use super::last_outage::LastOutage;
 use super::session::{Purpose, Server, Session};
 
-/// How long a statement waits for a session.
-const ACQUIRE: Duration = Duration::from_secs(3);
-/// Sessions that are opened as soon as they are needed; any more, after a caller waited for [`PATIENCE`].
-const BASE: usize = 2;
-/// Sessions up to which a frequent purpose gets another one: one for each of their settings, and one for all else.
-const SPECIALIZED: usize = 5;
-/// Free slots of the server below which no session is opened only to save a change of settings.
-const ROOM: i64 = 60;
-/// Several times what a short statement takes: one that comes back is sooner there than a new one.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// How often a caller looks again at most.
-const LONGEST_LOOK: Duration = Duration::from_millis(100);
-/// How long a session may be idle, and how often that is checked.
-const REVIEW: Duration = Duration::from_secs(10);
-/// The pauses between two tries to open a session, from the first that failed on.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum wait of a statement for a session.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Number of sessions that are opened immediately; further ones after a caller has waited for [`OPEN_DELAY`].
+const MIN_SESSIONS: usize = 2;
+/// Number of sessions up to which frequent purposes get their own: one per group of settings, and one for the rest.
+const MAX_SPECIALIZED: usize = 5;
+/// With fewer free slots of the server, no session is opened just to avoid a change of settings.
+const MIN_FREE_SLOTS: i64 = 60;
+/// Several times the duration of a short statement, because a returned session is usually available before a new one.
+const OPEN_DELAY: Duration = Duration::from_millis(20);
+/// Maximum interval at which a waiting caller polls.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum idle time of a session, and the interval of the check.
+const MAX_IDLE: Duration = Duration::from_secs(10);
+/// Delays between tries to open a session after a failure, minimum and maximum.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// A pool of sessions.
 #[derive(Clone)]
 pub(in crate::store) struct Pool {
     shared: Arc<Shared>,
@@ -53,88 +50,84 @@ pub(in crate::store) struct Pool {
 
 struct Shared {
     server: Server,
-    places: Mutex<Places>,
-    /// A session is there for the callers of a rank.
+    slots: Mutex<Slots>,
+    /// Notifies callers of a rank that a session is available.
     returned: [Notify; 4],
 }
 
-/// The sessions that there may be.
-struct Places {
-    /// The most sessions.
+struct Slots {
     max: usize,
-    /// Sessions, and the one that is being opened.
+    /// Includes the one that is being opened.
     open: usize,
     is_opening: bool,
-    /// Sessions lent out, by rank.
+    /// Number of sessions in use, by rank.
     lent: [usize; 4],
-    /// Callers that wait, by rank.
     waiting: [usize; 4],
-    /// The most recently used one is the last.
+    /// Ordered by last use, most recent last.
     idle: Vec<Session>,
-    refused: Option<Refused>,
+    failure: Option<OpenFailure>,
     /// Free slots of the server when the last session was opened.
     free_slots: i64,
     review: Instant,
     closed: bool,
 }
 
-/// Why the last session couldn't be opened, and when that may be tried again.
-struct Refused {
+/// The last failure to open a session, and the delay before the next try.
+struct OpenFailure {
     error: SharedError,
     at: Instant,
-    pause: Duration,
+    retry_delay: Duration,
 }
 
 impl Pool {
     pub(in crate::store) fn new(address: PgAddress, max: u32) -> Self {
-        let places = Places {
+        let slots = Slots {
             max: usize::try_from(max.max(1)).unwrap_or(usize::MAX),
             open: 0,
             is_opening: false,
             lent: [0; 4],
             waiting: [0; 4],
             idle: Vec::new(),
-            refused: None,
+            failure: None,
             free_slots: i64::MAX,
-            review: Instant::now() + REVIEW,
+            review: Instant::now() + MAX_IDLE,
             closed: false,
         };
         Self {
             shared: Arc::new(Shared {
                 server: Server::new(address),
-                places: Mutex::new(places),
+                slots: Mutex::new(slots),
                 returned: Default::default(),
             }),
         }
     }
 
-    /// How many sessions are lent out, and how many rest.
+    /// Returns the numbers of sessions in use and idle.
     pub(in crate::store) fn in_use_and_idle(&self) -> (usize, usize) {
-        let places = self.shared.places();
-        (places.lent.iter().sum(), places.idle.len())
+        let slots = self.shared.slots();
+        (slots.lent.iter().sum(), slots.idle.len())
     }
 
     pub(in crate::store) fn max(&self) -> usize {
-        self.shared.places().max
+        self.shared.slots().max
     }
 
     pub(in crate::store) fn address(&self) -> &PgAddress {
         &self.shared.server.address
     }
 
-    /// What its sessions noted.
     pub(in crate::store) fn last_outage(&self) -> &LastOutage {
         &self.shared.server.outage
     }
 
-    /// Takes an idle session, or waits for one that comes back or is opened.
+    /// Takes an idle session, or waits for a returned or new one.
     pub(in crate::store) async fn take(&self, purpose: Purpose) -> sqlx::Result<Pooled> {
-        let deadline = Instant::now() + ACQUIRE;
+        let deadline = Instant::now() + ACQUIRE_TIMEOUT;
         loop {
             let idle = self.shared.lend(purpose, ..purpose.rank() + 1);
             let mut pooled = match idle {
                 Some(pooled) => pooled,
-                // Boxed: waiting is rare, and every future that asks the database would have room for it.
+                // Boxed, because waiting is rare and every future that uses the database would contain it.
                 None => Box::pin(self.shared.wait(purpose, deadline)).await?,
             };
             let session = pooled.session()?;
@@ -144,23 +137,23 @@ impl Pool {
         }
     }
 
-    /// Nothing is taken from now on.
+    /// Later calls of `take` fail.
     pub(in crate::store) async fn close(&self) {
         let idle = {
-            let mut places = self.shared.places();
-            places.closed = true;
-            std::mem::take(&mut places.idle)
+            let mut slots = self.shared.slots();
+            slots.closed = true;
+            std::mem::take(&mut slots.idle)
         };
         futures::future::join_all(idle.into_iter().map(Session::close)).await;
     }
 }
 
-impl Places {
-    /// Takes out the most recently used idle session with the right settings, else another one, unless one may be opened for
-    /// it; none while callers of the ranks `before` wait. Rare purposes share sessions with each other first.
+impl Slots {
+    /// Takes the most recently used idle session with matching settings. Otherwise takes another one, unless a new session may
+    /// be opened. Returns none while callers of the ranks `before` wait. Rare purposes first reuse each other's sessions.
     fn lend(&mut self, purpose: Purpose, before: RangeTo<usize>) -> Option<Session> {
         let rank = purpose.rank();
-        let room = match self.refused {
+        let room = match self.failure {
             Some(_) => self.open,
             None => self.max,
         };
@@ -183,66 +176,66 @@ impl Places {
         let mut idle = self.idle.iter();
         let shared = idle.position(|session| rank > 1 && session.rank() > 1);
         add(&mut self.lent, rank, 1);
-        // With few sessions the others may grow idle and be closed; with one for each purpose, the rarest is changed.
-        let other = match self.open < SPECIALIZED {
+        // With few sessions the rest may become idle and be closed; with one per purpose, the least recently used is changed.
+        let other = match self.open < MAX_SPECIALIZED {
             true => self.idle.len() - 1,
             false => 0,
         };
         Some(self.idle.remove(fitting.or(shared).unwrap_or(other)))
     }
 
-    /// Whether a session is opened for a purpose rather than changed.
+    /// Whether a new session is opened instead of changing another one.
     fn may_specialize(&self, purpose: Purpose) -> bool {
         purpose.rank() <= 1
-            && self.refused.is_none()
-            && self.free_slots >= ROOM
-            && self.open < self.max.min(SPECIALIZED)
+            && self.failure.is_none()
+            && self.free_slots >= MIN_FREE_SLOTS
+            && self.open < self.max.min(MAX_SPECIALIZED)
     }
 
-    /// Takes a place for another session, for a caller that waits since then.
-    fn grow(&mut self, purpose: Purpose, since: Instant) -> bool {
+    /// Reserves a slot for a new session, for a caller that waits since `since`.
+    fn reserve_slot(&mut self, purpose: Purpose, since: Instant) -> bool {
         let specializes = self.may_specialize(purpose);
-        let is_due = self.open < BASE || specializes || since.elapsed() >= PATIENCE;
+        let is_due = self.open < MIN_SESSIONS || specializes || since.elapsed() >= OPEN_DELAY;
         let may_try = self
-            .refused
+            .failure
             .as_ref()
-            .is_none_or(|it| it.at.elapsed() >= it.pause);
+            .is_none_or(|it| it.at.elapsed() >= it.retry_delay);
         let is_needed = self.idle.is_empty() || specializes;
-        let grows = is_due && may_try && is_needed && !self.is_opening && self.open < self.max;
-        if grows {
+        let opens = is_due && may_try && is_needed && !self.is_opening && self.open < self.max;
+        if opens {
             self.open += 1;
             self.is_opening = true;
         }
-        grows
+        opens
     }
 
-    /// Notes whether a session was opened.
+    /// Stores the result of opening a session.
     fn opened(&mut self, opened: sqlx::Result<Session>) {
         self.is_opening = false;
         match opened {
             Ok(_) if self.closed => self.open -= 1,
             Ok(session) => {
-                self.refused = None;
+                self.failure = None;
                 self.free_slots = session.free_slots;
                 self.idle.push(session);
             }
             Err(error) => {
                 self.open -= 1;
-                let before = self.refused.take().map(|before| before.pause * 2);
-                self.refused = Some(Refused {
+                let before = self.failure.take().map(|before| before.retry_delay * 2);
+                self.failure = Some(OpenFailure {
                     error: SharedError::new(error),
                     at: Instant::now(),
-                    pause: before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE),
+                    retry_delay: before.unwrap_or(MIN_RETRY_DELAY).min(MAX_RETRY_DELAY),
                 });
             }
         }
     }
 
-    /// Returns why a caller gets no session: none is open, and since it waits none could be opened. It waits on where the server
-    /// has only none left.
+    /// Returns the error for a caller: no session is open, and opening failed since the caller waits. If the server has no free
+    /// slot, the caller waits until its deadline.
     fn failed(&self, since: Instant, deadline: Instant) -> Option<sqlx::Error> {
-        let refused = self.refused.as_ref().filter(|it| it.at >= since);
-        let error = refused.map(|it| sqlx::Error::from(it.error.clone()));
+        let failure = self.failure.as_ref().filter(|it| it.at >= since);
+        let error = failure.map(|it| sqlx::Error::from(it.error.clone()));
         let is_over = Instant::now() >= deadline;
         match error {
             _ if self.closed => Some(sqlx::Error::PoolClosed),
@@ -254,15 +247,15 @@ impl Places {
         }
     }
 
-    /// Takes out the sessions that were idle for long, except the last session of all.
+    /// Removes the sessions that are idle for too long, except the process's last one.
     fn surplus(&mut self) -> Vec<Session> {
         if Instant::now() < self.review {
             return Vec::new();
         }
-        self.review = Instant::now() + REVIEW;
+        self.review = Instant::now() + MAX_IDLE;
         let idle = self.idle.iter();
         let stale = idle
-            .take_while(|session| session.idle_for() >= REVIEW)
+            .take_while(|session| session.idle_for() >= MAX_IDLE)
             .count();
         let surplus = stale.min(self.open.saturating_sub(1));
         self.open -= surplus;
@@ -277,12 +270,12 @@ fn add(counts: &mut [usize; 4], rank: usize, change: isize) {
 }
 
 impl Shared {
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lend(self: &Arc<Self>, purpose: Purpose, before: RangeTo<usize>) -> Option<Pooled> {
-        let session = self.places().lend(purpose, before)?;
+        let session = self.slots().lend(purpose, before)?;
         Some(Pooled {
             session: Some(session),
             home: Arc::clone(self),
@@ -292,43 +285,46 @@ impl Shared {
 
     async fn wait(self: &Arc<Self>, purpose: Purpose, deadline: Instant) -> sqlx::Result<Pooled> {
         let (rank, since) = (purpose.rank(), Instant::now());
-        let _in_line = InLine::new(self, rank);
+        let _in_line = Waiter::new(self, rank);
         let returned = self.returned.get(rank).ok_or(sqlx::Error::PoolClosed)?;
-        // Kept from look to look, with its place in line.
-        let mut told = pin!(returned.notified());
+        // Created once, because dropping it would lose the caller's place in the queue.
+        let mut notified = pin!(returned.notified());
         loop {
             if let Some(pooled) = self.lend(purpose, ..rank) {
                 return Ok(pooled);
             }
-            let (failed, grows) = {
-                let mut places = self.places();
-                (places.failed(since, deadline), places.grow(purpose, since))
+            let (failed, opens) = {
+                let mut slots = self.slots();
+                (
+                    slots.failed(since, deadline),
+                    slots.reserve_slot(purpose, since),
+                )
             };
-            if grows {
+            if opens {
                 tokio::spawn(Arc::clone(self).open(purpose));
             }
             if let Some(error) = failed {
                 return Err(error);
             }
-            // Callers look again themselves: whoever was told may have gone.
-            let look = since.elapsed().clamp(PATIENCE, LONGEST_LOOK);
-            if timeout(look, told.as_mut()).await.is_ok() {
-                told.set(returned.notified());
+            // Callers also poll, because a notified caller may have been cancelled.
+            let poll = since.elapsed().clamp(OPEN_DELAY, MAX_POLL_INTERVAL);
+            if timeout(poll, notified.as_mut()).await.is_ok() {
+                notified.set(returned.notified());
             }
         }
     }
 
-    /// Opens another session. In a task of its own: its caller takes whichever is there first.
+    /// Opens a session in a task, because its caller takes whichever session is available first.
     async fn open(self: Arc<Self>, purpose: Purpose) {
-        let is_first = self.places().open == 1;
+        let is_first = self.slots().open == 1;
         let opened = self.server.open(purpose, is_first).await;
-        self.places().opened(opened);
-        self.tell();
+        self.slots().opened(opened);
+        self.notify_next();
     }
 
-    /// Tells the next caller that there may be a session.
-    fn tell(&self) {
-        let waiting = self.places().waiting;
+    /// Notifies the next caller that a session may be available.
+    fn notify_next(&self) {
+        let waiting = self.slots().waiting;
         let next = waiting
             .iter()
             .zip(&self.returned)
@@ -339,28 +335,28 @@ impl Shared {
     }
 }
 
-/// A caller that waits.
-struct InLine<'a> {
+/// Registers a waiting caller.
+struct Waiter<'a> {
     shared: &'a Shared,
     rank: usize,
 }
 
-impl<'a> InLine<'a> {
+impl<'a> Waiter<'a> {
     fn new(shared: &'a Shared, rank: usize) -> Self {
-        add(&mut shared.places().waiting, rank, 1);
+        add(&mut shared.slots().waiting, rank, 1);
         Self { shared, rank }
     }
 }
 
-impl Drop for InLine<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        add(&mut self.shared.places().waiting, self.rank, -1);
-        // What it left may serve others.
-        self.shared.tell();
+        add(&mut self.shared.slots().waiting, self.rank, -1);
+        // Its session or notification may serve another caller.
+        self.shared.notify_next();
     }
 }
 
-/// A session on loan: it goes back by itself if it is good.
+/// A borrowed session, which returns to the pool on drop if it is good.
 pub(in crate::store) struct Pooled {
     session: Option<Session>,
     home: Arc<Shared>,
@@ -372,7 +368,7 @@ impl Pooled {
         self.session.as_mut().ok_or(sqlx::Error::PoolClosed)
     }
 
-    /// Returns the connection without bounds; it isn't kept.
+    /// Returns the connection without timeouts; the session isn't reused.
     pub(in crate::store) fn raw(&mut self) -> sqlx::Result<&mut PgConnection> {
         let (conn, state) = self.session()?.parts();
         state.unfinished();
@@ -383,15 +379,15 @@ impl Pooled {
 impl Drop for Pooled {
     fn drop(&mut self) {
         let surplus = {
-            let mut places = self.home.places();
-            add(&mut places.lent, self.rank, -1);
+            let mut slots = self.home.slots();
+            add(&mut slots.lent, self.rank, -1);
             match self.session.take().filter(Session::is_good) {
-                Some(session) if !places.closed => places.idle.push(session),
-                Some(_) | None => places.open -= 1,
+                Some(session) if !slots.closed => slots.idle.push(session),
+                Some(_) | None => slots.open -= 1,
             }
-            places.surplus()
+            slots.surplus()
         };
         drop(surplus);
-        self.home.tell();
+        self.home.notify_next();
     }
 }

@@ -1,32 +1,32 @@
-//! Whether a pooler stands before Postgres that gives each transaction of a session to whichever server session is free.
+//! Detects a pooler that runs each transaction in any free server session.
 //!
-//! A pooler doesn't say so. But a session of one's own is always the same process of the server, and no other session's.
-//! Asks by plain statements and sets nothing, so that nothing is left behind in a session that others use.
+//! Poolers don't announce themselves, but a private session always has the same backend process, and no other session has it.
+//! Uses plain statements and changes no settings, because the sessions may be shared.
 
 use sqlx::{Connection as _, PgConnection, Row as _};
 use tokio::time::timeout;
 
 use super::connect::PgAddress;
-use super::error::{is_passing, timed_out};
-use super::session::CONNECT;
+use super::error::{is_transient, timed_out};
+use super::session::CONNECT_TIMEOUT;
 
-/// One is enough while nobody else uses the pooler. Others may happen to put everything back in its place.
+/// One is enough if the pooler has no other clients. Others may restore the original assignment by chance.
 const ROUNDS: usize = 3;
 
-/// Whether two sessions were seen on one process of the server, or one session on two. Opens two, and closes them. Where the
-/// second isn't to be had, it can't be seen.
+/// Whether two sessions were seen in one backend process, or one session in two. Opens and closes two sessions; `false` if the
+/// second can't be opened.
 pub(in crate::store) async fn shares_sessions(address: &PgAddress) -> sqlx::Result<bool> {
     let mut one = in_time(address.connect()).await?;
     let mut other = match in_time(address.connect()).await {
         Ok(other) => other,
-        Err(error) if is_passing(&error) => {
+        Err(error) if is_transient(&error) => {
             tracing::debug!(%error, "no second connection: can't tell whether a pooler shares sessions");
             one.close().await?;
             return Ok(false);
         }
         Err(error) => return Err(error),
     };
-    // A pool that gives out what came back last, or has only one, answers both from the same.
+    // Run concurrently, because a pool with one session, or in LIFO order, serves sequential requests from the same session.
     let asking = async { Ok((process(&mut one).await?, process(&mut other).await?)) };
     let (first, second) = in_time(asking).await?;
     let mut shares = first == second;
@@ -41,8 +41,8 @@ pub(in crate::store) async fn shares_sessions(address: &PgAddress) -> sqlx::Resu
     Ok(shares)
 }
 
-/// On which processes the first is, the second, and the first again. A pool that gives out what rested longest changes
-/// its order while one is held.
+/// Returns the backend processes of the first session, the second, and the first again. A FIFO pool changes its order while a
+/// session is in use.
 async fn seen(one: &mut PgConnection, other: &mut PgConnection) -> sqlx::Result<[String; 3]> {
     let mut held = one.begin().await?;
     let (first, second) = (process(&mut held).await?, process(other).await?);
@@ -56,7 +56,7 @@ async fn process(conn: &mut PgConnection) -> sqlx::Result<String> {
 }
 
 async fn in_time<T>(work: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
-    timeout(CONNECT, work)
+    timeout(CONNECT_TIMEOUT, work)
         .await
         .unwrap_or_else(|_| Err(timed_out("connecting")))
 }

@@ -1,7 +1,6 @@
-//! What every request and every run reads, grouped: what is known of a session's score, a session, perhaps a cached
-//! reply. What gathers while the readers are busy goes into the next statement: at a thousand jobs a second, statements
-//! of one row would be most of what Postgres does. SQLite reads in this process and gains nothing: its reads don't come here. Rows are decoded by
-//! whoever asked, so that one long conversation holds nobody up.
+//! Grouped reads of requests and runs: facts, sessions and cached replies. Keys that arrive while the readers are busy go into
+//! the next statement, because at a thousand jobs per second single-row statements would be most of Postgres's work. Not used
+//! on SQLite, where they gain nothing. Callers decode the rows, so that a long conversation delays no other caller.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,29 +17,29 @@ use super::session::Purpose;
 use super::sql::{DbRow, Sql};
 
 const READING: &str = "reading what requests and runs need";
-/// Sessions of one statement: each may be some MiB long.
+/// Maximum number of sessions per statement, because each may have some MiB.
 const SESSIONS: usize = 64;
 
-/// What reads what is wanted, by the keys of the rows.
+/// Builders of the statements, by keys.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct Statements {
     pub(in crate::store) sessions: fn(Vec<Uuid>) -> Sql,
-    /// Each row bears its session's id as `viewed_id`.
+    /// Each row has its session's id in `viewed_id`.
     pub(in crate::store) facts: fn(Vec<Uuid>) -> Sql,
     pub(in crate::store) calls: fn(Vec<Uuid>) -> Sql,
 }
 
 type Answer = oneshot::Sender<Result<Vec<DbRow>, StoreError>>;
 
-/// The rows under one key that are wanted.
+/// A request for the rows of one key.
 pub(in crate::store) enum Read {
     Session(Uuid, Answer),
     Facts(Uuid, Answer),
-    /// By its key, however old.
+    /// The newest call with this key, of any age.
     Call(Uuid, Answer),
 }
 
-/// The reader's end of the channel.
+/// Sender of requests to the readers.
 pub(in crate::store) struct Reader(mpsc::Sender<Read>);
 
 impl Reader {
@@ -54,12 +53,12 @@ impl Reader {
         Ok(rows.into_iter().next())
     }
 
-    /// What enqueue must know of a session; a row for each job that matters.
+    /// Rows of a session's facts, one per relevant job.
     pub(in crate::store) async fn scoring_facts(&self, id: Uuid) -> Result<Vec<DbRow>, StoreError> {
         self.ask(|answer| Read::Facts(id, answer)).await
     }
 
-    /// The row of the newest judge call with a key.
+    /// Row of the newest judge call with a key.
     pub(in crate::store) async fn call(&self, key: Uuid) -> Result<Option<DbRow>, StoreError> {
         let rows = self.ask(|answer| Read::Call(key, answer)).await?;
         Ok(rows.into_iter().next())
@@ -75,7 +74,7 @@ impl Reader {
     }
 }
 
-/// A reading task. While one reads, another takes what gathers, so that nobody waits for two statements.
+/// Runs a reader. While one reads, the other collects requests, so that a caller waits for at most one statement.
 pub(in crate::store) async fn run(
     receiver: Arc<Mutex<mpsc::Receiver<Read>>>,
     closing: CancellationToken,
@@ -87,8 +86,8 @@ pub(in crate::store) async fn run(
         if group.is_empty() {
             return;
         }
-        let (mut facts, mut sessions) = (Wanted::default(), Wanted::default());
-        let mut calls = Wanted::default();
+        let (mut facts, mut sessions) = (PendingReads::default(), PendingReads::default());
+        let mut calls = PendingReads::default();
         for read in group {
             match read {
                 Read::Facts(id, answer) => facts.add(id, answer),
@@ -111,21 +110,21 @@ pub(in crate::store) async fn run(
     }
 }
 
-/// Who wants which rows. A row is answered once, so those who want one that is already wanted go into a later statement.
-struct Wanted<K>(Vec<(K, Answer)>);
+/// Pending requests. A row has one receiver, so duplicate keys go into a later statement.
+struct PendingReads<K>(Vec<(K, Answer)>);
 
-impl<K> Default for Wanted<K> {
+impl<K> Default for PendingReads<K> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<K: Eq + Hash + Clone> Wanted<K> {
+impl<K: Eq + Hash + Clone> PendingReads<K> {
     fn add(&mut self, key: K, answer: Answer) {
         self.0.push((key, answer));
     }
 
-    /// Takes up to `most` that want different rows; `None` when nobody is left.
+    /// Takes up to `most` requests with distinct keys; `None` if no caller is left.
     fn take(&mut self, most: usize) -> Option<HashMap<K, Answer>> {
         let mut taken = HashMap::with_capacity(self.0.len().min(most));
         let mut left = Vec::new();
@@ -141,7 +140,7 @@ impl<K: Eq + Hash + Clone> Wanted<K> {
     }
 }
 
-/// Reads the rows and hands each to who wants it; who wants what isn't there gets none.
+/// Reads the rows and sends each to its caller; callers of missing rows get none.
 async fn answer<K>(db: &Db, statement: &Sql, key_column: &'static str, wanted: HashMap<K, Answer>)
 where
     K: Eq + Hash + super::sql::Field,
@@ -149,7 +148,7 @@ where
     let rows = retry_once!(READING, async {
         db.writer_for(Purpose::Read).await?.fetch(statement).await
     });
-    // Whoever asked may be gone; nobody else wants the row.
+    // The caller may have been cancelled.
     match rows {
         Ok(rows) => {
             let mut found: HashMap<K, Vec<DbRow>> = HashMap::with_capacity(wanted.len());

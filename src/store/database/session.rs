@@ -1,11 +1,10 @@
-//! Sessions with Postgres, each statement bounded in time.
+//! Sessions with Postgres, with a timeout for each statement.
 //!
-//! Settings are sent after connecting, because poolers reject them in the startup message, and again when a session
-//! serves another purpose.
+//! Settings are sent after connecting, because poolers reject them in the startup message, and again when the purpose changes.
 //!
-//! A session is kept only if its last statement ended in good order and no transaction is open; any other is dropped,
-//! which closes its socket without a word. All sessions of a process share a generation: one that finds its server gone
-//! raises it, and those opened earlier are dropped when they are next taken. Never retries a statement.
+//! A session is reused only if its last statement completed and no transaction is open; otherwise it is dropped, which closes
+//! its socket. All sessions of a process share a generation. A session that loses its server increases it, and older sessions
+//! are dropped when they are next taken. Statements are not retried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,35 +17,33 @@ use super::connect::PgAddress;
 use super::error::{NoneToSpare, is_lost, timed_out};
 use super::last_outage::LastOutage;
 
-/// How long opening a connection may take.
-pub(in crate::store) const CONNECT: Duration = Duration::from_secs(2);
-/// How long a session that rested may take to say that it lives, or to take leave.
-const PING: Duration = Duration::from_secs(1);
-/// How long a session that was used is believed to be alive.
-const TRUSTED: Duration = Duration::from_millis(500);
-/// Slots of the server that are left to processes without a session.
-const SPARED: i64 = 3;
+pub(in crate::store) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout of pinging or closing an idle session.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+/// A session that was used within this time isn't pinged.
+const PING_INTERVAL: Duration = Duration::from_millis(500);
+/// Free slots of the server that are reserved for processes without a session.
+const RESERVED_SLOTS: i64 = 3;
 
-/// What a session is taken for. On Postgres sequential scans are off for what runs all the time: a plan made while a table was
-/// empty must not outlive its emptiness.
+/// Purpose of a session, which decides its settings. Frequent purposes disable sequential scans on Postgres, because a plan
+/// that was made while a table was empty would use one later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Purpose {
     Heartbeat,
-    /// Grouped reads.
     Read,
-    /// Grouped writes whose callers wait for the commit to be on the disk.
+    /// Grouped writes whose callers wait for a durable commit.
     Write,
-    /// Results of runs, as [`Purpose::Write`], but others wait behind them: a wait for a lock is short.
+    /// Results of runs. Like [`Purpose::Write`] with a short lock timeout, because other results wait behind them.
     Record,
-    /// Claims, whose commit may be lost in a crash of the database, and which wait shortly for locks.
+    /// Claims, which may be lost if the database crashes, and have a short lock timeout.
     Claim,
-    /// The walk over unfinished jobs.
+    /// The scan of unfinished jobs.
     Rescue,
     /// Any other statement.
     Any,
-    /// One that reads or moves many rows.
+    /// Statements that read or change many rows.
     Many,
-    /// Migrations, without bounds. The session isn't kept.
+    /// Migrations, without timeouts. The session isn't reused.
     Migrate,
 }
 
@@ -61,7 +58,7 @@ impl Purpose {
         }
     }
 
-    /// Returns how many of `room` sessions may be lent to a rank and those behind it: slow statements leave some to others.
+    /// Returns how many of `room` sessions this and higher ranks may use, so that slow statements leave some to others.
     pub(super) fn share(rank: usize, room: usize) -> usize {
         match rank {
             0 | 1 => room,
@@ -70,7 +67,7 @@ impl Purpose {
         }
     }
 
-    /// Returns how many milliseconds a statement and a wait for a lock may take, and the session's other settings.
+    /// Returns the statement timeout and lock timeout in milliseconds, and the other settings.
     fn settings(self) -> (u64, u64, &'static str) {
         const LAZY: &str = "set enable_seqscan = off; set synchronous_commit = off";
         const DURABLE: &str = "set enable_seqscan = off; set synchronous_commit = on";
@@ -87,7 +84,7 @@ impl Purpose {
         }
     }
 
-    /// After this the server is taken for gone: later than the server ends a statement by itself.
+    /// Time after which the server counts as lost; longer than the server's own statement timeout.
     fn limit(self) -> Duration {
         Duration::from_millis(self.settings().0 + 1_000)
     }
@@ -98,7 +95,6 @@ impl Purpose {
     }
 }
 
-/// One connection and what is known of it.
 pub(in crate::store) struct Session {
     conn: Box<PgConnection>,
     state: State,
@@ -106,7 +102,7 @@ pub(in crate::store) struct Session {
     pub(super) free_slots: i64,
 }
 
-/// What the sessions of a process share.
+/// State shared by all sessions of a process.
 #[derive(Clone)]
 pub(in crate::store) struct Server {
     pub(super) address: PgAddress,
@@ -114,19 +110,18 @@ pub(in crate::store) struct Server {
     pub(super) outage: LastOutage,
 }
 
-/// What is known of a connection.
 pub(in crate::store) struct State {
     opened: u64,
     server: Server,
     purpose: Purpose,
     used: Instant,
-    /// The last statement ended in good order, and no transaction is open.
+    /// The last statement completed, and no transaction is open.
     good: bool,
 }
 
 impl State {
-    /// Runs a statement within its bound. Whoever drops the future leaves a session that isn't kept, and says nothing
-    /// about the server.
+    /// Runs a statement with its timeout. If the future is dropped, the session isn't reused, but other sessions are
+    /// unaffected.
     pub(in crate::store) async fn timed<T>(
         &mut self,
         work: impl Future<Output = sqlx::Result<T>>,
@@ -143,21 +138,21 @@ impl State {
         let result = tokio::select! {
             biased;
             ended = timeout(limit, work) => ended.ok(),
-            () = self.left_behind() => None,
+            () = self.outdated() => None,
         };
         let result = result.unwrap_or_else(|| Err(timed_out("waiting for the database")));
         self.used = Instant::now();
-        self.server.outage.heard(&result);
+        self.server.outage.record(&result);
         match &result {
             Ok(_) => self.good = true,
-            Err(error) if is_lost(error) => self.raise(),
+            Err(error) if is_lost(error) => self.invalidate(),
             Err(error) => self.good = error.as_database_error().is_some(),
         }
         result
     }
 
-    /// Ends when a long statement waits on a connection that was opened before another one found its server gone.
-    async fn left_behind(&self) {
+    /// Completes when a long statement waits on a connection that is older than the last loss of the server.
+    async fn outdated(&self) {
         loop {
             tokio::time::sleep(Purpose::Any.limit()).await;
             if self.opened != self.server.generation.load(Ordering::Relaxed) {
@@ -166,8 +161,8 @@ impl State {
         }
     }
 
-    /// Says that whatever was opened up to now is not to be trusted. Does nothing if that was said already.
-    fn raise(&self) {
+    /// Invalidates all sessions of this generation, unless that has happened already.
+    fn invalidate(&self) {
         let opened = self.opened;
         let raised = self.server.generation.compare_exchange(
             opened,
@@ -180,7 +175,7 @@ impl State {
         }
     }
 
-    /// A transaction is open, or may be: only its commit ends that in good order.
+    /// A transaction may be open; only its commit makes the session good again.
     pub(in crate::store) fn unfinished(&mut self) {
         self.good = false;
     }
@@ -195,13 +190,17 @@ impl Server {
         }
     }
 
-    /// Opens a session. One that isn't the process's first leaves the server's last slots to others.
+    /// Opens a session. If the process has others, the server's last slots are left to other processes.
     pub(super) async fn open(&self, purpose: Purpose, is_first: bool) -> sqlx::Result<Session> {
-        // Read before: what is raised meanwhile may concern this one.
+        // Read first, because the server may be lost while connecting.
         let opened = self.generation.load(Ordering::Relaxed);
-        let opening = timeout(CONNECT, greeted(&self.address, purpose, is_first)).await;
+        let opening = timeout(
+            CONNECT_TIMEOUT,
+            connect_writable(&self.address, purpose, is_first),
+        )
+        .await;
         let connected = opening.unwrap_or_else(|_| Err(timed_out("connecting")));
-        self.outage.heard(&connected);
+        self.outage.record(&connected);
         let (conn, free_slots) = connected?;
         Ok(Session {
             conn: Box::new(conn),
@@ -218,17 +217,14 @@ impl Server {
 }
 
 impl Session {
-    /// The rank of the purpose that its settings are for.
     pub(super) fn rank(&self) -> usize {
         self.state.purpose.rank()
     }
 
-    /// Returns how long ago it was used.
     pub(super) fn idle_for(&self) -> Duration {
         self.state.used.elapsed()
     }
 
-    /// Whether it has the settings of a purpose.
     pub(super) fn fits(&self, purpose: Purpose) -> bool {
         self.state.purpose.settings() == purpose.settings()
     }
@@ -246,56 +242,55 @@ impl Session {
         Ok((begun, state))
     }
 
-    /// Whether it may be used again.
+    /// Whether it may be reused.
     pub(in crate::store) fn is_good(&self) -> bool {
         self.state.good && self.state.opened == self.state.server.generation.load(Ordering::Relaxed)
     }
 
-    /// Asks a session that rested whether it lives.
+    /// Pings a session that was idle.
     pub(in crate::store) async fn is_alive(&mut self) -> bool {
         if !self.is_good() {
             return false;
         }
-        if self.state.used.elapsed() < TRUSTED {
+        if self.state.used.elapsed() < PING_INTERVAL {
             return true;
         }
-        let answer = timeout(PING, self.conn.ping()).await;
+        let answer = timeout(PING_TIMEOUT, self.conn.ping()).await;
         self.state.used = Instant::now();
         self.state.good = matches!(answer, Ok(Ok(())));
-        // One that was closed while it rested says nothing of the server; one that is silent does.
+        // A connection that was closed while idle shows nothing about the server; a timeout does.
         if answer.is_err() {
-            self.state.raise();
+            self.state.invalidate();
         }
         self.state.good
     }
 
-    /// Makes it ready for another purpose.
+    /// Changes its settings to those of another purpose.
     pub(super) async fn serve(&mut self, purpose: Purpose) -> bool {
         if self.fits(purpose) {
             return true;
         }
         let change = sqlx::raw_sql(AssertSqlSafe(purpose.statement())).execute(&mut *self.conn);
         self.state.purpose = purpose;
-        self.state.within(PING, change).await.is_ok()
+        self.state.within(PING_TIMEOUT, change).await.is_ok()
     }
 
-    /// Takes leave of the server, if that is quick.
     pub(in crate::store) async fn close(self) {
         if self.is_good() {
-            // It is going away: an error in saying so changes nothing.
-            let _ = timeout(PING, self.conn.close()).await;
+            // An error is irrelevant, because the connection is closed anyway.
+            let _ = timeout(PING_TIMEOUT, self.conn.close()).await;
         }
     }
 }
 
-/// Opens a connection to a server that can be written to: a standby, or a primary before it is one, is skipped. So is one
-/// that has few slots left, unless the connection is the process's first.
-async fn greeted(
+/// Opens a connection to a writable server; rejects a standby. Also rejects a server with few free slots, unless this is the
+/// process's first connection.
+async fn connect_writable(
     address: &PgAddress,
     purpose: Purpose,
     is_first: bool,
 ) -> sqlx::Result<(PgConnection, i64)> {
-    // Parallel workers and those of autovacuum count, too: it may be few too soon. -1: no limit.
+    // Counts parallel and autovacuum workers too, so the result may be too low. -1: no limit.
     const LEFT: &str = "select least(
         current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
             - coalesce(current_setting('reserved_connections', true), '0')::bigint
@@ -305,8 +300,7 @@ async fn greeted(
         (select nullif(rolconnlimit, -1) - (select count(*) from pg_stat_activity where usename = rolname)
             from pg_roles where rolname = current_user))";
     let mut conn = address.connect().await?;
-    // A switched-off sequential scan looks so dear that Postgres would compile the plan of a query over three rows, for
-    // 60 ms.
+    // A disabled sequential scan raises a plan's cost so much that Postgres would compile it for 60 ms.
     let settings = purpose.statement();
     let greeting = format!("set jit = off; {settings}; show transaction_read_only; {LEFT}");
     let rows = sqlx::raw_sql(AssertSqlSafe(greeting))
@@ -320,7 +314,7 @@ async fn greeted(
         return Err(sqlx::Error::Io(read_only));
     }
     let left = left.try_get(0)?;
-    if !is_first && left < SPARED {
+    if !is_first && left < RESERVED_SLOTS {
         return Err(NoneToSpare.into());
     }
     Ok((conn, left))

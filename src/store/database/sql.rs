@@ -1,7 +1,7 @@
-//! One SQL text with its arguments, which either database runs, and one row, which either database gives.
+//! SQL statements with arguments, and rows, for both databases.
 //!
-//! Never names a table. Two things are done to every value on its way in, so that both databases hold the same: times
-//! are cut to microseconds, and NUL characters, which Postgres refuses in text and in JSON, become U+FFFD.
+//! Contains no table names. Values are normalised so that both databases store the same: times are truncated to microseconds,
+//! and NUL characters, which Postgres rejects in text and JSON, become U+FFFD.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::error::StoreError;
 use crate::job::Payload;
 
-/// A value bound to a statement; `None` is a NULL that keeps its type. Has no `Debug`: payloads are never logged.
+/// A bound value; `None` is a typed NULL. No `Debug`, because payloads must not be logged.
 #[derive(Clone)]
 pub(in crate::store) enum Arg {
     Text(Option<String>),
@@ -34,7 +34,7 @@ pub(in crate::store) enum Arg {
 }
 
 impl Arg {
-    /// About how many bytes it takes on the wire.
+    /// Approximate size on the wire, bytes.
     fn size(&self) -> usize {
         match self {
             Self::Text(v) => v.as_ref().map_or(0, String::len),
@@ -71,7 +71,7 @@ impl Arg {
         }
     }
 
-    /// The NULL of the same type.
+    /// NULL of the same type.
     pub(super) fn null(&self) -> Self {
         match self {
             Self::Text(_) => Self::Text(None),
@@ -116,14 +116,13 @@ arg_from! {
     f64, v => v, Float;
 }
 
-/// A statement: its text with `$1`, `$2` .. and its arguments.
+/// A statement with placeholders `$1`, `$2` .. and its arguments.
 #[derive(Clone)]
 pub(in crate::store) struct Sql {
     text: Cow<'static, str>,
     args: Vec<Arg>,
 }
 
-/// Makes a statement of a literal text and its arguments.
 macro_rules! sql {
     ($text:expr $(, $arg:expr)* $(,)?) => {
         $crate::store::database::sql::Sql::new($text)$(.bind($arg))*
@@ -139,17 +138,17 @@ impl Sql {
         }
     }
 
-    /// `with v (columns) as (values ..)`, to be followed by the statement that reads `v`.
+    /// `with v (columns) as (values ..)`, to be followed by a statement that reads `v`.
     ///
-    /// Padded with rows of NULLs to a power of two, so that groups of every size share a few prepared statements: the
-    /// statement that follows must skip rows whose first column is null.
+    /// Padded with NULL rows to a power of two, so that all group sizes share a few prepared statements. The statement must
+    /// skip rows whose first column is null.
     pub(in crate::store) fn of_rows(columns: &str, rows: Vec<Vec<Arg>>) -> Self {
         let mut sql = Self::new("");
         sql.push_rows(columns, rows);
         sql
     }
 
-    /// Appends what [`Sql::of_rows`] begins with.
+    /// Appends the text of [`Sql::of_rows`].
     pub(in crate::store) fn push_rows(
         &mut self,
         columns: &str,
@@ -174,8 +173,8 @@ impl Sql {
         self.push(") ")
     }
 
-    /// Appends `with v as (..)` of rows that are one argument: however many there are, it is one prepared statement. For
-    /// Postgres. Each value has the type of its column in the first row.
+    /// Appends `with v as (..)` with all rows in one argument, so that any number of rows uses one prepared statement. Postgres
+    /// only. The types of the columns are those of the first row.
     pub(in crate::store) fn push_json_rows(
         &mut self,
         columns: &[&str],
@@ -197,25 +196,21 @@ impl Sql {
         self.push(") as v (").push(&columns.join(", ")).push(")) ")
     }
 
-    /// Puts text in front.
     pub(in crate::store) fn with_prefix(mut self, prefix: &str) -> Self {
         self.text.to_mut().insert_str(0, prefix);
         self
     }
 
-    /// Binds the next argument of the text.
     pub(in crate::store) fn bind(mut self, arg: impl Into<Arg>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// Appends text.
     pub(in crate::store) fn push(&mut self, text: &str) -> &mut Self {
         self.text.to_mut().push_str(text);
         self
     }
 
-    /// Appends an argument and its placeholder.
     pub(in crate::store) fn push_arg(&mut self, arg: impl Into<Arg>) -> &mut Self {
         self.args.push(arg.into());
         let n = self.args.len();
@@ -224,7 +219,7 @@ impl Sql {
         self
     }
 
-    /// Appends `(a, b, ..)`, padded to a power of two with the last one again; `(null)` for none.
+    /// Appends `(a, b, ..)`, padded to a power of two with the last element; `(null)` if empty.
     pub(in crate::store) fn push_list<A: Into<Arg>>(
         &mut self,
         args: impl IntoIterator<Item = A>,
@@ -245,7 +240,7 @@ impl Sql {
     }
 
     pub(in crate::store) fn postgres(&self) -> Query<'static, Postgres, PgArguments> {
-        // A group has thousands: room for all of them at once, each behind its length.
+        // Reserves the total size, because a group has thousands of arguments.
         let mut room = PgArguments::default();
         let size = self.args.iter().map(|arg| arg.size() + 4).sum();
         room.reserve(self.args.len(), size);
@@ -276,7 +271,7 @@ impl Sql {
             query = match arg {
                 Arg::Text(v) => query.bind(v.clone()),
                 Arg::Uuid(v) => query.bind(*v),
-                // One width for all, so that text sorts as time does.
+                // Fixed width, so that text sorts by time.
                 Arg::Time(v) => {
                     query.bind(v.map(|t| t.to_rfc3339_opts(SecondsFormat::Micros, false)))
                 }
@@ -290,7 +285,7 @@ impl Sql {
     }
 }
 
-/// A type that reads back from both databases.
+/// A type that both databases can decode.
 pub(in crate::store) trait Field:
     for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>
 {
@@ -306,7 +301,7 @@ pub(in crate::store) enum DbRow {
     Sqlite(SqliteRow),
 }
 
-/// A type that is read from a row of either database.
+/// A struct that both databases can decode.
 pub(in crate::store) trait Decoded:
     for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow>
 {
@@ -328,7 +323,7 @@ impl DbRow {
         }
     }
 
-    /// An `integer` or `bigint`, as the type that the code uses.
+    /// Reads an `integer` or `bigint` as the requested type.
     pub(in crate::store) fn int<T: TryFrom<i64>>(&self, column: &str) -> sqlx::Result<T> {
         let value = self
             .get::<i64>(column)
@@ -336,7 +331,6 @@ impl DbRow {
         T::try_from(value).map_err(|_| decode(column, &format!("{value} is out of range")))
     }
 
-    /// A closed enum stored as text.
     pub(in crate::store) fn text_enum<T: FromStr>(&self, column: &str) -> sqlx::Result<T>
     where
         T::Err: std::fmt::Display,
@@ -346,8 +340,8 @@ impl DbRow {
             .map_err(|e: T::Err| decode(column, &e.to_string()))
     }
 
-    /// A closed enum stored as text, or NULL.
-    pub(in crate::store) fn text_enum_or_null<T: FromStr>(
+    /// Reads an enum stored as text, or NULL.
+    pub(in crate::store) fn optional_enum<T: FromStr>(
         &self,
         column: &str,
     ) -> sqlx::Result<Option<T>>
@@ -362,13 +356,12 @@ impl DbRow {
         .transpose()
     }
 
-    /// JSON from a `jsonb` column.
     pub(in crate::store) fn json(&self, column: &str) -> sqlx::Result<Option<Value>> {
         match self {
             Self::Postgres(row) => Ok(row
                 .try_get::<Option<Json<Value>>, _>(column)?
                 .map(|json| json.0)),
-            // Unchecked: SQLite keeps a bare number as a number, and gives it as text when asked to.
+            // Unchecked, because SQLite stores a bare number as a number, but returns it as text on request.
             Self::Sqlite(row) => row
                 .try_get_unchecked::<Option<String>, _>(column)?
                 .map(|text| serde_json::from_str(&text).map_err(|e| decode(column, &e.to_string())))
@@ -376,11 +369,8 @@ impl DbRow {
         }
     }
 
-    /// The text of a `jsonb` column.
-    pub(in crate::store) fn json_unread(
-        &self,
-        column: &str,
-    ) -> sqlx::Result<Option<Box<RawValue>>> {
+    /// Returns the text of a `jsonb` column.
+    pub(in crate::store) fn raw_json(&self, column: &str) -> sqlx::Result<Option<Box<RawValue>>> {
         match self {
             Self::Postgres(row) => Ok(row
                 .try_get::<Option<Json<Box<RawValue>>>, _>(column)?
@@ -392,7 +382,7 @@ impl DbRow {
         }
     }
 
-    /// A typed value from a `jsonb` column that is never null.
+    /// Reads a typed value from a `jsonb` column that isn't null.
     pub(in crate::store) fn json_as<T: serde::de::DeserializeOwned>(
         &self,
         column: &str,
@@ -403,7 +393,7 @@ impl DbRow {
         serde_json::from_value(value).map_err(|e| decode(column, &e.to_string()))
     }
 
-    /// A typed value from a `jsonb` column; null stands for its default.
+    /// Reads a typed value from a `jsonb` column; null is the default.
     pub(in crate::store) fn json_as_or_default<T: serde::de::DeserializeOwned + Default>(
         &self,
         column: &str,
@@ -416,7 +406,7 @@ impl DbRow {
         }
     }
 
-    /// A typed value from a `text` column that holds JSON.
+    /// Reads a typed value from a `text` column with JSON.
     pub(in crate::store) fn json_text<T: serde::de::DeserializeOwned>(
         &self,
         column: &str,
@@ -426,12 +416,11 @@ impl DbRow {
     }
 }
 
-/// A stored value that doesn't read back.
+/// Error of a stored value that can't be decoded.
 pub(in crate::store) fn decode(column: &str, fault: &str) -> sqlx::Error {
     sqlx::Error::Decode(format!("column {column}: {fault}").into())
 }
 
-/// Reads each row.
 pub(in crate::store) fn all<T, C: FromIterator<T>>(
     attempted: &'static str,
     rows: &[DbRow],
@@ -441,7 +430,6 @@ pub(in crate::store) fn all<T, C: FromIterator<T>>(
     read.map_err(|error| StoreError::of(attempted, &error))
 }
 
-/// Reads the first row, if there is one.
 pub(in crate::store) fn first<T>(
     attempted: &'static str,
     rows: &[DbRow],
@@ -451,7 +439,6 @@ pub(in crate::store) fn first<T>(
     read.map_err(|error| StoreError::of(attempted, &error))
 }
 
-/// Replaces NUL characters by U+FFFD.
 pub(in crate::store) fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         Cow::Owned(text.replace('\0', "\u{fffd}"))
@@ -460,10 +447,10 @@ pub(in crate::store) fn without_nul(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A value's text, without NUL characters. The tree is copied only where it may hold one.
+/// Serialises a value without NUL characters. Copies the tree only if it may contain one.
 fn raw_without_nul(value: &Value) -> Box<RawValue> {
     let raw = |value: &Value| {
-        // A value that holds no map with other keys than strings, which JSON can't, is always written.
+        // Serialising fails only for maps with other keys than strings, which JSON doesn't have.
         to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
     };
     let text = raw(value);
@@ -473,7 +460,7 @@ fn raw_without_nul(value: &Value) -> Box<RawValue> {
     text
 }
 
-/// The same of a text that nobody has read.
+/// The same for a payload that isn't parsed.
 fn unread_without_nul(payload: &Payload) -> Box<RawValue> {
     if payload.text().contains("\\u0000") {
         return raw_without_nul(&payload.value());
@@ -481,7 +468,7 @@ fn unread_without_nul(payload: &Payload) -> Box<RawValue> {
     payload.clone().into()
 }
 
-/// Replaces NUL characters by U+FFFD in every string and key.
+/// Replaces NUL characters by U+FFFD in all strings and keys.
 pub(in crate::store) fn json_without_nul(value: Value) -> Value {
     match value {
         Value::String(text) if text.contains('\0') => Value::String(text.replace('\0', "\u{fffd}")),
@@ -500,7 +487,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_padded_with_its_last_and_an_empty_one_matches_nothing() {
+    fn lists_are_padded_and_empty_ones_match_no_row() {
         let mut three = sql!("in ");
         three.push_list([1_i64, 2, 3]);
         assert_eq!(three.text, "in ($1, $2, $3, $4)");
@@ -510,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_copied_only_to_lose_its_nul_characters() {
+    fn json_is_copied_only_if_it_contains_nul() {
         let plain = serde_json::json!({ "a\\u0000": ["b", 1, null] });
         assert_eq!(raw_without_nul(&plain).get(), plain.to_string());
         let with_nul = serde_json::json!({ "a\u{0}": ["b\u{0}", 1] });

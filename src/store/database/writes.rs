@@ -1,21 +1,21 @@
-//! Writes that are committed together: on Postgres one statement, which costs one round trip, on SQLite one after another.
+//! Writes that are committed together: on Postgres as one statement and round trip, on SQLite one after another.
 
 use super::dialect::Dialect;
 use super::sql::{Arg, Sql};
 
-/// Writes behind a first one, which answers the ids of the jobs that it was applied to.
+/// Writes that depend on a first one, which returns the ids of the jobs that it changed.
 ///
-/// On Postgres the first is one of them, named `applied`, and the others hold themselves to its jobs: they all see the moment before
-/// it. On SQLite it is run before, and the others are written for its jobs alone.
+/// On Postgres the first write is the part `applied` of one statement; the others join it, and all see the data before it. On
+/// SQLite it runs first, and the others are built for its jobs only.
 pub(in crate::store) struct Writes {
     pub(in crate::store) dialect: Dialect,
-    /// To so many rows all are padded: a statement for each size of each would be planned anew again and again.
+    /// All lists are padded to this size, so that Postgres plans few different statements.
     size: usize,
     statements: Vec<Sql>,
 }
 
 impl Writes {
-    /// Writes about so many jobs at most.
+    /// `jobs`: maximum number of jobs.
     pub(in crate::store) fn new(dialect: Dialect, jobs: usize) -> Self {
         Self {
             dialect,
@@ -24,7 +24,7 @@ impl Writes {
         }
     }
 
-    /// Adds one; on Postgres those behind it may read what it returns by its name.
+    /// Adds a write; on Postgres later ones can read its `returning` rows by `name`.
     pub(in crate::store) fn add(&mut self, name: &str, write: impl FnOnce(&mut Sql)) {
         if let (Dialect::Postgres, Some(statement)) = (self.dialect, self.statements.first_mut()) {
             statement.push(", ").push(name).push(" as (");
@@ -44,7 +44,7 @@ impl Writes {
         self.statements.push(statement);
     }
 
-    /// Rows for [`Sql::push_rows`], padded.
+    /// Pads rows for [`Sql::push_rows`].
     pub(in crate::store) fn padded(&self, mut rows: Vec<Vec<Arg>>) -> Vec<Vec<Arg>> {
         if let Some(first) = rows.first() {
             let padding = first.iter().map(Arg::null).collect();
@@ -53,7 +53,7 @@ impl Writes {
         rows
     }
 
-    /// Values for [`Sql::push_list`], padded with themselves.
+    /// Pads values for [`Sql::push_list`] with copies.
     pub(in crate::store) fn repeated<T>(
         &self,
         values: impl Iterator<Item = T> + Clone,
@@ -61,7 +61,7 @@ impl Writes {
         values.cycle().take(self.size)
     }
 
-    /// Narrows rows of `v` to those of jobs that the first write was applied to.
+    /// Condition that restricts rows of `v` to jobs that the first write changed.
     pub(in crate::store) fn of_applied(&self) -> &'static str {
         match self.dialect {
             Dialect::Postgres => " and job_id in (select job_id from applied)",
@@ -69,7 +69,7 @@ impl Writes {
         }
     }
 
-    /// What to run, in its order; on Postgres it is one statement.
+    /// Returns the statements in order; on Postgres one.
     pub(in crate::store) fn into_statements(self) -> Vec<Sql> {
         self.statements
     }

@@ -1,7 +1,7 @@
-//! How an import ends, and what is forgotten then.
+//! Ends of imports.
 //!
-//! An import of a million sessions has seen a million ids: they go in slices after its end, so that nobody waits for one long
-//! delete. What a death leaves of them goes when the database is pruned.
+//! An import of a million sessions stores a million ids. They are deleted in slices after its end, so that nobody waits for one
+//! long delete. After a crash, pruning deletes the rest.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -10,20 +10,18 @@ use super::ImportRow;
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Imports, StoreError};
 
-/// How many rows one delete takes.
 const SLICE: u64 = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportEnd {
-    /// Every session was seen.
+    /// All sessions were read.
     Completed,
-    /// It can't go on: why.
     Failed(String),
 }
 
 impl Imports<'_> {
-    /// Ends an import. What it saw is forgotten but for the failures whose reasons are kept. `false`: it is not the
-    /// owner's any more.
+    /// Ends an import and deletes the ids that it has seen, except failures with a reason. `false`: the owner has lost the
+    /// import.
     pub async fn finish(
         self,
         id: Uuid,
@@ -51,7 +49,7 @@ impl Imports<'_> {
         Ok(ended)
     }
 
-    /// Cancels an import that hasn't ended. Answers it, and whether this call ended it; `None`: no such import.
+    /// Cancels a running import. Returns it and whether this call cancelled it; `None`: unknown id.
     pub async fn cancel(
         self,
         id: Uuid,
@@ -74,10 +72,10 @@ impl Imports<'_> {
         Ok(self.get(id).await?.map(|row| (row, ended)))
     }
 
-    /// Deletes what imports that have ended had seen. Answers how many rows went.
+    /// Deletes the ids that ended imports have seen. Returns the number of rows.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; what was deleted before stays deleted.
+    /// `Unavailable` if the database is unavailable; earlier slices stay deleted.
     pub(in crate::store) async fn prune(self) -> Result<u64, StoreError> {
         let seen = sql!(
             "delete from session_import_items where (import_id, item) in (
@@ -89,7 +87,7 @@ impl Imports<'_> {
         self.delete_in_slices(&seen).await
     }
 
-    /// The end stands already: what can't be deleted now is left to [`Imports::prune`].
+    /// Errors are ignored, because the import has ended and [`Imports::prune`] deletes the rest.
     async fn forget_seen(self, id: Uuid) {
         let seen = sql!(
             "delete from session_import_items where import_id = $1 and item in (

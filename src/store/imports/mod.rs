@@ -1,7 +1,7 @@
-//! `session_imports`: what is imported from a TARSy, who runs it, and how far it came.
+//! `session_imports`: imports from a TARSy, their owners and progress.
 //!
-//! An import is `running` until it ends, whether or not a process has it in hand: one whose owner isn't heard any more is
-//! claimed by the next process that asks. Never calls a TARSy.
+//! An import is `running` until it ends, whether or not a process works on it. If its owner sends no heartbeat, the next
+//! process that calls [`Imports::claim`] takes it over. Does not call TARSy.
 
 pub(super) mod ends;
 pub(super) mod steps;
@@ -17,80 +17,70 @@ use crate::store::database::page::{Cursor, Page, bounded};
 use crate::store::database::sql::{DbRow, all, first, sql};
 use crate::wire::{ImportCounts, ImportState, SessionStatus};
 
-/// An import to begin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewImport {
-    /// The import's id, UUID v7.
+    /// UUID v7.
     pub import_id: Uuid,
-    /// What makes two imports the same.
+    /// Deduplication key.
     pub same_as: String,
-    /// The TARSy's address, without credentials.
+    /// Without credentials.
     pub source: String,
-    /// The statuses asked for; empty: all.
+    /// Statuses to import; empty: all.
     pub statuses: Vec<SessionStatus>,
-    /// The beginning of the window as it was given.
+    /// Start of the time range as given.
     pub since_given: Option<String>,
-    /// The end of the window as it was given.
+    /// End of the time range as given.
     pub until_given: Option<String>,
-    /// The beginning of the window.
+    /// Start of the time range.
     pub since: Option<DateTime<Utc>>,
-    /// The end of the window, exclusive.
+    /// End of the time range, exclusive.
     pub until: DateTime<Utc>,
-    /// How fast; 0: as fast as it goes.
+    /// Rate limit; 0: none.
     pub requests_per_second: f64,
-    /// Whether sessions that the list shows unchanged are fetched all the same.
+    /// Whether sessions are fetched although the list shows no change.
     pub refresh: bool,
     pub started_by: String,
     pub now: DateTime<Utc>,
 }
 
-/// Where the walk through a list stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkPlace {
-    /// The end of the window that is listed, exclusive.
+    /// End of the listed time range, exclusive.
     pub until: DateTime<Utc>,
-    /// The page of it, from 1.
+    /// Page, from 1.
     pub page: u32,
-    /// How many sessions it held when its last page was read.
+    /// Number of sessions in the range when the last page was read.
     pub total: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportRow {
-    /// The import's id.
     pub import_id: Uuid,
-    /// The TARSy's address.
     pub source: String,
     /// `python` or `go`, once it is known.
     pub generation: Option<String>,
-    /// The statuses asked for; empty: all.
+    /// Statuses to import; empty: all.
     pub statuses: Vec<SessionStatus>,
-    /// The beginning of the window.
+    /// Start of the time range.
     pub since: Option<DateTime<Utc>>,
-    /// The end of the window, exclusive.
+    /// End of the time range, exclusive.
     pub until: DateTime<Utc>,
-    /// How fast; 0: as fast as it goes.
+    /// Rate limit; 0: none.
     pub requests_per_second: f64,
-    /// Whether everything is fetched.
+    /// Whether unchanged sessions are fetched too.
     pub refresh: bool,
-    /// Where it stands.
     pub state: ImportState,
-    /// Where its walk stands.
     pub place: WalkPlace,
-    /// How many sessions the list held at first.
+    /// Number of sessions in the list at the start.
     pub expected: Option<u64>,
-    /// What became of those seen.
     pub counts: ImportCounts,
-    /// Why it failed.
     pub last_error: Option<String>,
     pub started_by: String,
-    /// Whose run it is; `None`: nobody's at the moment.
+    /// The process that runs it; `None`: no process.
     pub owner: Option<Uuid>,
-    /// When it was asked for.
     pub created_at: DateTime<Utc>,
-    /// When it last came further.
+    /// Time of the last progress.
     pub updated_at: DateTime<Utc>,
-    /// When it ended.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
@@ -102,14 +92,13 @@ macro_rules! columns {
     };
 }
 
-/// Imports of sessions.
 #[derive(Clone, Copy)]
 pub struct Imports<'a> {
     pub(super) db: &'a Db,
 }
 
 impl Imports<'_> {
-    /// Begins an import, unless the same one is running. Answers the import, and whether it is new.
+    /// Starts an import, unless one with the same key is running. Returns the import and whether it is new.
     pub async fn start(self, new: &NewImport) -> Result<(ImportRow, bool), StoreError> {
         let statuses: Vec<&str> = new.statuses.iter().map(|status| status.as_str()).collect();
         let insert = sql!(
@@ -142,7 +131,7 @@ impl Imports<'_> {
             ),
             &new.same_as
         );
-        // The one that was in the way may have ended in between: then there is room for this one.
+        // The conflicting import may have ended in between, so that a second try can insert.
         retry_once!("beginning an import", async {
             let mut conn: Conn = self.db.long_writer().await?;
             for _ in 0..3 {
@@ -151,7 +140,7 @@ impl Imports<'_> {
                 }
                 if let Some(row) = conn.fetch(&running).await?.first() {
                     let row = import(row)?;
-                    // An insert whose answer was lost finds its own row.
+                    // An insert whose response was lost finds its own row.
                     let new = row.import_id == new.import_id;
                     return Ok((row, new));
                 }
@@ -160,7 +149,6 @@ impl Imports<'_> {
         })
     }
 
-    /// Reads an import.
     pub async fn get(self, id: Uuid) -> Result<Option<ImportRow>, StoreError> {
         const ATTEMPTED: &str = "reading an import";
         let statement = sql!(
@@ -178,7 +166,7 @@ impl Imports<'_> {
     /// Lists imports, newest first.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; `BadCursor` for a cursor of another list.
+    /// `BadCursor` for a cursor of another list.
     pub async fn list(
         self,
         cursor: Option<&Cursor>,
@@ -202,7 +190,7 @@ impl Imports<'_> {
         }))
     }
 
-    /// The sessions that an import couldn't store, each id with its reason; at most 1,000.
+    /// Returns the ids that an import couldn't store, with reasons; at most 1,000.
     pub async fn failures(self, id: Uuid) -> Result<Vec<(String, String)>, StoreError> {
         const ATTEMPTED: &str = "reading what an import couldn't store";
         let statement = sql!(
@@ -216,8 +204,8 @@ impl Imports<'_> {
         })
     }
 
-    /// Takes the oldest running import that nobody has in hand, or whose owner wasn't heard for `stale_after`; of these
-    /// only, if any are named.
+    /// Takes over the oldest running import without an owner, or whose owner has sent no heartbeat for `stale_after`. If ids
+    /// are given, only one of these.
     pub async fn claim(
         self,
         owner: Uuid,
@@ -248,8 +236,8 @@ impl Imports<'_> {
         first(ATTEMPTED, &rows, import)
     }
 
-    /// Says that an import's owner lives, and learns how fast it may go on: requests a second. `None`: it is the owner's no
-    /// more (cancelled, ended, or taken over).
+    /// Stores the owner's heartbeat and returns the rate limit, requests per second. `None`: the owner has lost the import
+    /// (cancelled, ended or taken over).
     pub async fn heartbeat(self, id: Uuid, owner: Uuid) -> Result<Option<f64>, StoreError> {
         const ATTEMPTED: &str = "writing an import's heartbeat";
         let mut statement = sql!("update session_imports set heartbeat_at = ");
@@ -263,8 +251,7 @@ impl Imports<'_> {
         first(ATTEMPTED, &rows, |row| row.get("requests_per_second"))
     }
 
-    /// Gives a running import another pace; whoever runs it hears of it with the next heartbeat. Answers the import;
-    /// `None`: it isn't running.
+    /// Changes the rate limit of a running import; its owner reads it with the next heartbeat. `None`: it isn't running.
     pub async fn pace(
         self,
         id: Uuid,
@@ -283,7 +270,7 @@ impl Imports<'_> {
         first(ATTEMPTED, &rows, import)
     }
 
-    /// Gives an import back: any process may go on with it at once.
+    /// Releases an import, so that any process may take it over at once.
     pub async fn release(self, id: Uuid, owner: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "update session_imports set owner = null where import_id = $1 and owner = $2",
@@ -296,7 +283,7 @@ impl Imports<'_> {
             .map(drop)
     }
 
-    /// Embedded set-ups only, where a lock on the data folder proves that no other process lives: gives all imports back.
+    /// Releases all imports. Only for embedded use, where a lock on the data folder excludes other processes.
     pub async fn release_all(self) -> Result<(), StoreError> {
         let statement = sql!(
             "update session_imports set owner = null where finished_at is null and owner is not null"
@@ -335,7 +322,6 @@ fn import(row: &DbRow) -> sqlx::Result<ImportRow> {
     })
 }
 
-/// What became of an import's sessions.
 pub(super) fn counts(row: &DbRow) -> sqlx::Result<ImportCounts> {
     let (new, updated) = (row.int("new_count")?, row.int("updated_count")?);
     let (unchanged, failed) = (row.int("unchanged_count")?, row.int("failed_count")?);

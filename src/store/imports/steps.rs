@@ -1,7 +1,5 @@
-//! How an import comes further: its sessions, what became of each, and the counts are one transaction.
-//!
-//! So a process that dies at any moment has either stored a session and counted it, or neither. Each id is counted once
-//! for an import, however often its list shows it.
+//! Progress of an import. A step stores its sessions, their outcomes and the counts in one transaction, so that a crash leaves
+//! no session uncounted. Each id counts once for an import, even if TARSy's list repeats it.
 
 use std::collections::HashSet;
 
@@ -18,39 +16,36 @@ use crate::store::sessions::readers::TARSY;
 use crate::store::{Imports, SessionRecord, StoreError};
 use crate::wire::{ImportCounts, PutOutcome, Quality};
 
-/// Failures of one import whose reasons are kept; the others are counted.
+/// Maximum number of failures of an import that are stored with a reason; further ones are only counted.
 const REASONS: u64 = 1_000;
 
-/// What an import saw since its last step.
+/// What an import has read since its last step.
 #[derive(Debug, Clone)]
 pub struct ImportStep {
     pub import_id: Uuid,
-    /// Who runs it.
+    /// The process that runs it.
     pub owner: Uuid,
-    /// Sessions to store; in the list's spelling each is its own id.
     pub sessions: Vec<SessionRecord>,
-    /// Ids that need not be stored again.
+    /// Ids of unchanged sessions.
     pub unchanged: Vec<String>,
-    /// Ids that can't be stored, each with its reason.
+    /// Ids that can't be stored, with reasons.
     pub failed: Vec<(String, String)>,
-    /// What reviewers of the source said of sessions; of those that aren't stored it is skipped.
+    /// Ratings by reviewers of the source; those of unknown sessions are skipped.
     pub ratings: Vec<(Uuid, Quality)>,
-    /// Where the walk stands now; `None`: where it stood.
+    /// New position in the list; `None`: unchanged.
     pub place: Option<WalkPlace>,
     pub now: DateTime<Utc>,
 }
 
-/// Whether a step counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
-    /// It is stored.
     On(ImportCounts),
-    /// The import is not the owner's any more: nothing of the step is stored.
+    /// The owner has lost the import; nothing is stored.
     Lost,
 }
 
 impl Imports<'_> {
-    /// Which of these ids an import has seen already.
+    /// Returns which of these ids the import has seen already.
     pub async fn seen(self, id: Uuid, items: &[String]) -> Result<HashSet<String>, StoreError> {
         const ATTEMPTED: &str = "reading what an import has seen";
         let mut statement = sql!(
@@ -62,7 +57,7 @@ impl Imports<'_> {
         all(ATTEMPTED, &rows, |row| row.get("item"))
     }
 
-    /// Notes what the source is and how many sessions its list holds. `false`: the import is not the owner's any more.
+    /// Stores the source's generation and the size of its list. `false`: the owner has lost the import.
     pub async fn note_source(
         self,
         id: Uuid,
@@ -85,7 +80,7 @@ impl Imports<'_> {
         Ok(touched > 0)
     }
 
-    /// Stores what an import saw, and counts it: all of it or nothing.
+    /// Stores a step: all or nothing.
     pub async fn record(self, step: &ImportStep) -> Result<Walked, StoreError> {
         let puts = puts(step)?;
         let ratings = note_statement(TARSY, &step.ratings, step.now);
@@ -129,7 +124,8 @@ impl Imports<'_> {
         })
     }
 
-    /// Holds the import's row until the end of the transaction. Answers how many have failed; `None`: not the owner's.
+    /// Locks the import's row until the end of the transaction. Returns its number of failures; `None`: the owner has lost the
+    /// import.
     async fn lock(self, tx: &mut Tx<'_>, step: &ImportStep) -> sqlx::Result<Option<u64>> {
         let mut lock = sql!("update session_imports set heartbeat_at = ");
         lock.push(self.db.dialect().now())
@@ -142,7 +138,7 @@ impl Imports<'_> {
     }
 }
 
-/// The puts in the order of their ids, so that two imports that meet in the same sessions can't lock each other out.
+/// Ordered by id, so that concurrent imports of the same sessions don't deadlock.
 fn puts(step: &ImportStep) -> Result<Vec<(Uuid, Sql)>, StoreError> {
     let mut puts = step
         .sessions
@@ -153,7 +149,7 @@ fn puts(step: &ImportStep) -> Result<Vec<(Uuid, Sql)>, StoreError> {
     Ok(puts)
 }
 
-/// Notes ids as seen; answers how many of them hadn't been.
+/// Inserts ids as seen; returns the number of new ones.
 async fn add(
     tx: &mut Tx<'_>,
     import_id: Uuid,

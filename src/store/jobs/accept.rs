@@ -1,6 +1,6 @@
-//! Accepting jobs: grouped inserts, and the rule that a subject has one active job.
+//! Accepts jobs: grouped inserts, with one active job per subject.
 //!
-//! Never answers before the commit, and never lets one bad row fail the others of its group.
+//! Callers are answered after the commit. A rejected row doesn't fail the others of its group.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::first::{self, First};
+use super::first::{self, FirstJob};
 use super::row::insert_statement;
 use crate::job::{JobId, Kind, NewJob};
 use crate::store::database::db::{Conn, Db, retry_once};
@@ -18,12 +18,11 @@ use crate::store::database::session::Purpose;
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Jobs, StoreError};
 
-/// How long a request waits for its insert.
+/// Timeout of a request for its insert.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often an accept that met an active job which then ended is tried again.
+/// Number of tries if the conflicting active job ends in between.
 const ROUNDS: usize = 5;
 
-/// What accepting did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Accepted {
     /// The row is committed.
@@ -34,26 +33,25 @@ pub enum Accepted {
 
 pub(super) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// A job on its way into a group.
 pub(in crate::store) enum Accepting {
     Any(Box<NewJob>, Answer<Accepted>),
-    First(Box<First>),
+    First(Box<FirstJob>),
 }
 
 impl Jobs<'_> {
-    /// Inserts a job; returns when the row is committed. Grouped: what gathers while a commit runs goes into the next one.
+    /// Inserts a job; returns after the commit. Grouped: jobs that arrive during a commit go into the next one.
     ///
-    /// Accepting the same `job_id` twice is answered `New` twice, and inserts one row.
+    /// Idempotent by `job_id`: a repetition returns `New` as well.
     ///
     /// # Errors
-    /// `Unavailable` when the row may not have been committed; `Unexpected` for a row that the database refuses.
+    /// `Unavailable` if the row may not be committed; `Unexpected` if the database rejects the row.
     pub async fn accept(self, job: NewJob) -> Result<Accepted, StoreError> {
         let accepting = |done| Accepting::Any(Box::new(job), done);
         self.ask_flusher("accepting a job", accepting).await
     }
 
-    /// Hands a job to the flusher and returns its answer. One bound covers the groups before it and its own: a job that has
-    /// not been reached by then is not inserted.
+    /// Sends a job to the flusher and waits for its answer. The timeout covers waiting and insert; a job that isn't reached in
+    /// time isn't inserted.
     pub(super) async fn ask_flusher<T>(
         self,
         attempted: &'static str,
@@ -75,7 +73,7 @@ impl Jobs<'_> {
     }
 }
 
-/// The flusher: one task.
+/// Runs the flusher, a single task.
 pub(in crate::store) async fn run(
     mut receiver: mpsc::Receiver<Accepting>,
     closing: CancellationToken,
@@ -112,12 +110,12 @@ async fn flush(db: &Db, group: Vec<Accepting>) {
         Err(error) => vec![Err(error); jobs.len()],
     };
     for (answer, outcome) in answers.into_iter().zip(outcomes) {
-        // Whoever asked may be gone; the row is committed all the same.
+        // The caller may have been cancelled; the row is committed anyway.
         let _ = answer.send(outcome);
     }
 }
 
-/// Some row of the group is refused: each for itself, so that only that one fails.
+/// Inserts the jobs of a failed group one by one, so that only the rejected one fails.
 async fn one_by_one(db: &Db, jobs: &[NewJob]) -> Vec<Result<Accepted, StoreError>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -127,7 +125,7 @@ async fn one_by_one(db: &Db, jobs: &[NewJob]) -> Vec<Result<Accepted, StoreError
     outcomes
 }
 
-/// Inserts jobs; answers one outcome for each, in order.
+/// Inserts jobs; returns one outcome per job, in order.
 async fn insert(db: &Db, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
     let mut outcomes: Vec<Option<Accepted>> = vec![None; jobs.len()];
     for _ in 0..ROUNDS {
@@ -158,7 +156,7 @@ async fn insert(db: &Db, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
         .collect()
 }
 
-/// One try. `None`: the active job that was in the way has ended meanwhile.
+/// Tries once. `None`: the conflicting active job has ended.
 async fn insert_once(db: &Db, jobs: &[&NewJob]) -> Result<Vec<Option<Accepted>>, StoreError> {
     let statement = insert_statement(jobs);
     retry_once!("accepting jobs", async {
@@ -181,7 +179,7 @@ async fn insert_on(
         .copied()
         .filter(|job| !there.contains(&job.job_id.0))
         .collect();
-    // A row of ours that was committed before the connection broke is there by now.
+    // Finds own rows that were committed before the connection was lost.
     let mut ours = sql!("select job_id from scoring_jobs where job_id in ");
     ours.push_list(missing.iter().map(|job| job.job_id.0));
     there.extend(ids(conn, &ours).await?);

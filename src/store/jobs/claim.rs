@@ -1,7 +1,6 @@
-//! Claiming: the step that says whose a job is.
+//! Claims of jobs.
 //!
-//! Never claims a row that is running, ended, waiting for a later time, or an item of a batch that is stopped, and never
-//! lowers `claim_no`.
+//! Claims only rows that are queued, or waiting and due, and not items of halted batches. `claim_no` only grows.
 
 use std::time::Duration;
 
@@ -18,40 +17,40 @@ use crate::store::database::session::Purpose;
 use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::{Dialect, DueJob, Jobs, StoreError};
 
-/// A claim that wasn't answered by then won't be committed: its statement has ended on either side. Above what a claim may
-/// take: a connection that is asked whether it lives (1 s), a new one (2 s) and the statement (6 s).
+/// A claim without an answer after this time isn't committed later, because its statement has ended. Longer than a ping (1 s),
+/// a new connection (2 s) and the statement (6 s).
 pub const CLAIM_GIVEN_UP: Duration = Duration::from_secs(10);
 
-/// A claim whose answer didn't arrive: its rows may be ours without anybody working on them.
-struct Unsure {
+/// A claim whose answer was lost: its rows may be running without a worker.
+struct UnconfirmedClaim {
     ids: Vec<JobId>,
     worker_id: Uuid,
     at: DateTime<Utc>,
 }
 
-/// The claims whose answer didn't arrive. One statement claims at a time.
+/// Claims whose answer was lost. One statement claims at a time.
 #[derive(Default)]
 pub(in crate::store) struct Claimer(Mutex<Claiming>);
 
 #[derive(Default)]
 struct Claiming {
-    unsure: Vec<Unsure>,
-    /// Rows that were given back, until somebody pushes their ids.
+    unsure: Vec<UnconfirmedClaim>,
+    /// Returned rows whose ids must be pushed again.
     given_back: Vec<DueJob>,
 }
 
 impl Claimer {
-    /// Gives back the rows of claims whose answer didn't arrive. Until that has worked, nothing else is claimed.
+    /// Returns the rows of claims whose answer was lost. Until this succeeds, nothing else is claimed.
     pub(super) async fn settle(&self, db: &Db) -> Result<(), StoreError> {
         self.0.lock().await.settle(db).await
     }
 }
 
 impl Jobs<'_> {
-    /// Claims what may be claimed of `ids` (queued, or waiting and due) in one statement; the rest is left out.
+    /// Claims the claimable jobs of `ids` in one statement and skips the rest.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away. Rows that were claimed all the same are given back by the next claim.
+    /// `Unavailable` if the database is unavailable. Rows that were claimed anyway are returned by the next claim.
     pub async fn claim(
         self,
         ids: &[JobId],
@@ -63,25 +62,25 @@ impl Jobs<'_> {
         }
         let mut claiming = self.claimer.0.lock().await;
         claiming.settle(self.db).await?;
-        // Noted before the statement goes out: a caller that is cancelled meanwhile leaves the note behind.
-        claiming.unsure.push(Unsure {
+        // Stored before the statement runs, for a caller that is cancelled meanwhile.
+        claiming.unsure.push(UnconfirmedClaim {
             ids: ids.to_vec(),
             worker_id,
             at: now,
         });
-        let claim = statement(ids, worker_id, now, Locked::WaitedFor);
+        let claim = statement(ids, worker_id, now, Locked::Wait);
         let rows = match run(self.db, &claim).await {
             Err(StoreError::Unavailable { .. }) => {
                 claiming.settle(self.db).await?;
-                claiming.unsure.push(Unsure {
+                claiming.unsure.push(UnconfirmedClaim {
                     ids: ids.to_vec(),
                     worker_id,
                     at: now,
                 });
-                // A row that somebody else has locked costs itself only: rescue brings it again.
+                // Locked rows are skipped; rescue pushes them again.
                 let locked = match self.db.dialect() {
-                    Dialect::Postgres => Locked::LeftOut,
-                    Dialect::Sqlite => Locked::WaitedFor,
+                    Dialect::Postgres => Locked::Skip,
+                    Dialect::Sqlite => Locked::Wait,
                 };
                 let claim = statement(ids, worker_id, now, locked);
                 run(self.db, &claim).await
@@ -93,23 +92,23 @@ impl Jobs<'_> {
         }
         let (claimed, unreadable) = sorted(&rows?);
         if !unreadable.is_empty() {
-            let unreadable = Unsure {
+            let unreadable = UnconfirmedClaim {
                 ids: unreadable,
                 worker_id,
                 at: now,
             };
-            claiming.put_off(self.db, unreadable).await?;
+            claiming.defer_unreadable(self.db, unreadable).await?;
         }
         Ok(claimed)
     }
 
-    /// Rows that claims whose answer was lost have given back since this was asked last. Their ids may have left the queue: whoever took
-    /// them meanwhile found the rows running.
+    /// Takes the rows that were returned after a lost claim. Their ids may be missing in the queue, because another worker may
+    /// have popped them while the rows were running.
     pub async fn take_given_back(self) -> Vec<DueJob> {
         std::mem::take(&mut self.claimer.0.lock().await.given_back)
     }
 
-    /// The rows that say that this worker runs them since before `before`, and their claims; at most 20,000.
+    /// Returns the claims that this worker has been running since before `before`; at most 20,000.
     pub async fn running_of(
         self,
         worker_id: Uuid,
@@ -128,7 +127,7 @@ impl Jobs<'_> {
         })
     }
 
-    /// Gives claims back that nobody works on: the rows are queued and due now. Claims that were made anew stay.
+    /// Returns claims that no task works on: the rows are queued and due now. Newer claims of the same jobs stay.
     pub async fn return_claims(
         self,
         worker_id: Uuid,
@@ -156,7 +155,7 @@ impl Jobs<'_> {
         Ok(returned)
     }
 
-    /// How the database would run a claim of `ids`, a line each: for `doctor` and for tests. Claims nothing.
+    /// Returns the plan of a claim of `ids`, for `doctor` and tests. Claims nothing.
     #[doc(hidden)]
     pub async fn explain_claim(
         self,
@@ -165,7 +164,7 @@ impl Jobs<'_> {
         now: DateTime<Utc>,
     ) -> Result<Vec<String>, StoreError> {
         let (prefix, column) = self.db.dialect().explain();
-        let explain = statement(ids, worker_id, now, Locked::WaitedFor).with_prefix(prefix);
+        let explain = statement(ids, worker_id, now, Locked::Wait).with_prefix(prefix);
         let rows = run(self.db, &explain).await?;
         rows.iter()
             .map(|row| row.get(column))
@@ -174,13 +173,13 @@ impl Jobs<'_> {
     }
 }
 
-/// How many claims one statement gives back.
+/// Maximum number of claims that a statement returns.
 const RETURNED_AT_ONCE: usize = 500;
 const CLAIMING: &str = "claiming jobs";
-/// How long a row that this binary can't read is left alone; another one may know what it means.
+/// Delay of a row that this binary can't decode; another version may.
 const UNREADABLE_REST: TimeDelta = TimeDelta::minutes(1);
 
-/// One try; what comes next depends on whether it may have been committed.
+/// Runs one try, without a repetition, because a failed one may be committed.
 async fn run(db: &Db, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
     let claiming = async {
         let mut conn = db.writer_for(Purpose::Claim).await?;
@@ -191,8 +190,12 @@ async fn run(db: &Db, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
 }
 
 impl Claiming {
-    /// Gives back rows that were claimed and can't be read, due again after a rest.
-    async fn put_off(&mut self, db: &Db, unreadable: Unsure) -> Result<(), StoreError> {
+    /// Returns rows that were claimed and can't be decoded, due after a delay.
+    async fn defer_unreadable(
+        &mut self,
+        db: &Db,
+        unreadable: UnconfirmedClaim,
+    ) -> Result<(), StoreError> {
         let mut statement = sql!(
             "update scoring_jobs set state = 'queued', worker_id = null, due_at = $3
              where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
@@ -209,7 +212,7 @@ impl Claiming {
 
     async fn settle(&mut self, db: &Db) -> Result<(), StoreError> {
         while let Some(unsure) = self.unsure.last() {
-            // `started_at` is the claim's own time: a row that was claimed by another call isn't touched.
+            // `started_at` is the time of this claim, so that rows claimed by another call aren't changed.
             let mut statement = sql!(
                 "update scoring_jobs set state = 'queued', worker_id = null
                  where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
@@ -234,7 +237,7 @@ impl Claiming {
     }
 }
 
-/// The jobs, and the ids of rows that don't read back: one of them must not keep the others in nobody's hand.
+/// Returns the jobs and the ids of rows that can't be decoded, so that one of them doesn't block the others.
 fn sorted(rows: &[DbRow]) -> (Vec<Job>, Vec<JobId>) {
     let (mut claimed, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
@@ -258,17 +261,17 @@ fn claimed_job(row: &DbRow) -> sqlx::Result<Job> {
     })
 }
 
-/// What a claim does about rows that others have locked.
+/// Treatment of locked rows in a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Locked {
-    /// Waits, a quarter of a second at most.
-    WaitedFor,
-    /// Leaves them out.
-    LeftOut,
+    /// Waits up to 250 ms.
+    Wait,
+    /// Skips them.
+    Skip,
 }
 
 fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked) -> Sql {
-    // In one order, so that two claims that overlap don't lock each other out.
+    // Sorted, so that concurrent claims don't deadlock.
     let mut sorted: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     sorted.sort_unstable();
     let mut statement = sql!(
@@ -279,10 +282,10 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked)
         now
     );
     match locked {
-        Locked::WaitedFor => {
+        Locked::Wait => {
             statement.push_list(sorted);
         }
-        Locked::LeftOut => {
+        Locked::Skip => {
             statement.push("(select l.job_id from scoring_jobs l where l.job_id in ");
             statement.push_list(sorted);
             statement.push(" order by l.job_id for update skip locked)");

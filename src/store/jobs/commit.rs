@@ -1,6 +1,4 @@
-//! The statements that record how runs ended, in one transaction.
-//!
-//! Never writes anything for a run that lost its claim.
+//! Statements that record how runs ended, in one transaction. A run that has lost its claim changes nothing.
 
 use std::collections::HashSet;
 
@@ -16,7 +14,7 @@ use crate::store::scores::evaluations;
 use crate::store::scores::rows;
 use crate::store::{Dialect, NewEvaluation, NewSessionScore};
 
-/// Writes records in one transaction; one outcome for each, in order. `retried`: an earlier try may have been committed.
+/// Writes records in one transaction; returns one outcome per record, in order. `retried`: an earlier try may be committed.
 pub(super) async fn commit_on(
     conn: &mut Conn,
     records: &[Record],
@@ -41,7 +39,7 @@ pub(super) async fn commit_on(
         .collect())
 }
 
-/// One statement is a transaction of its own.
+/// A single statement is its own transaction.
 async fn commit_in_one(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
     let rows = conn.fetch(&in_one(records)?).await?;
     Ok(ids(&rows)?.into_iter().collect())
@@ -71,7 +69,7 @@ async fn commit_one_by_one(conn: &mut Conn, records: &[Record]) -> sqlx::Result<
     Ok(applied)
 }
 
-/// How Postgres would write a record: for tests.
+/// Returns Postgres's plan of a record, for tests.
 pub(super) async fn explain(conn: &mut Conn, record: Record) -> sqlx::Result<Vec<String>> {
     let (prefix, column) = conn.dialect().explain();
     let rows = conn.fetch(&in_one(&[record])?.with_prefix(prefix)).await?;
@@ -98,7 +96,7 @@ fn add_scores<'a>(
     Ok(())
 }
 
-/// Jobs whose row already says what the record says: an earlier try was committed, and only its answer was lost.
+/// Returns the jobs whose row already has the record's content, because an earlier try was committed and its answer lost.
 async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<Vec<Uuid>> {
     let mut statement = sql!(
         "select j.job_id, j.claim_no, j.state, j.finished_at, s.score_id

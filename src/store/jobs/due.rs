@@ -1,4 +1,4 @@
-//! Which jobs are due, and in which lanes they lie. Claims and refilling go by it.
+//! Due jobs and their lanes, for claims and refills.
 
 use chrono::{DateTime, Utc};
 
@@ -7,7 +7,6 @@ use crate::store::batches::not_halted;
 use crate::store::database::sql::{DbRow, all, sql};
 use crate::store::{Jobs, StoreError};
 
-/// A row that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueJob {
     pub job_id: JobId,
@@ -17,8 +16,8 @@ pub struct DueJob {
 }
 
 impl Jobs<'_> {
-    /// Rows of one lane and set that are queued or waiting and due before `before`, in (due_at, job_id) order after `after`;
-    /// without items of batches that are stopped.
+    /// Returns jobs of one lane and priority that are queued or waiting and due before `before`, ordered by (due_at, job_id),
+    /// after `after`. Excludes items of halted batches.
     pub async fn due(
         self,
         lane: &Lane,
@@ -51,7 +50,7 @@ impl Jobs<'_> {
         all(ATTEMPTED, &rows, due_job)
     }
 
-    /// Of these, the rows that wait for a time after `now`.
+    /// Returns those of `ids` that are due after `now`.
     pub async fn due_later(
         self,
         ids: &[JobId],
@@ -68,10 +67,10 @@ impl Jobs<'_> {
         all(ATTEMPTED, &rows, due_job)
     }
 
-    /// The lanes in which unfinished jobs lie, by name.
+    /// Returns the lanes that have unfinished jobs, by name.
     pub async fn lanes(self) -> Result<Vec<Lane>, StoreError> {
         const ATTEMPTED: &str = "listing lanes";
-        // One probe of the index for each lane, however many jobs lie in it.
+        // A loose index scan: one probe per lane, for any number of jobs.
         let statement = sql!(
             "with recursive lanes (lane) as (
                 select min(lane) from scoring_jobs where finished_at is null

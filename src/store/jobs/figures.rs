@@ -1,7 +1,6 @@
-//! Figures of the whole installation for `/metrics`: jobs by lane, priority and state.
+//! Job gauges of the installation for `/metrics`: jobs by lane, priority and state.
 //!
-//! Only reads, and never counts rows of the table where an index will do: of a million queued jobs, those behind the first
-//! 10,000 of their lane are counted in the index, and not looked at.
+//! Counts by index: only the first 10,000 jobs of a lane are read from the table.
 
 use chrono::{DateTime, Utc};
 
@@ -9,31 +8,29 @@ use crate::job::{JobState, Priority};
 use crate::store::database::sql::{DbRow, sql};
 use crate::store::{Jobs, StoreError};
 
-/// So many jobs of a lane and priority are looked at, in the order in which they become due: those that run lie among them.
-const FRONT: i64 = 10_000;
-/// So many waiting jobs are counted.
-const WAITING: i64 = 100_000;
-/// So many lanes are looked into; of the others the sizes are known.
-const LANES: usize = 100;
+/// Number of jobs per lane and priority that are read in due order; running ones are among them.
+const MAX_JOBS_PER_LANE: i64 = 10_000;
+/// Maximum number of waiting jobs that are counted.
+const MAX_WAITING: i64 = 100_000;
+/// Number of lanes that are read; of others only the size is known.
+const MAX_LANES: usize = 100;
 
-/// Jobs of one lane, priority and state that have not ended.
+/// Number of unfinished jobs of a lane, priority and state.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct JobsFigure {
-    /// The lane: a judge's name, `none` or `suspect`.
+    /// A judge's name, `none` or `suspect`.
     pub lane: String,
-    /// Who waits for them.
     #[sqlx(try_from = "String")]
     pub priority: Priority,
     /// `Queued`, `Running` or `Waiting`.
     #[sqlx(try_from = "String")]
     pub state: JobState,
-    /// How many.
     pub jobs: i64,
-    /// Since when the oldest is due (`Queued`), in hand (`Running`) or waiting (`Waiting`); `None` where it isn't known.
+    /// Time since which the oldest is due (`Queued`), running (`Running`) or waiting (`Waiting`); `None` if unknown.
     pub oldest: Option<DateTime<Utc>>,
 }
 
-/// What a lane and priority holds, as its index says.
+/// Number of jobs of a lane and priority by the index.
 struct Depth {
     lane: String,
     priority: Priority,
@@ -41,7 +38,7 @@ struct Depth {
 }
 
 impl Jobs<'_> {
-    /// Counts jobs that have not ended, the largest lanes first. Of lanes behind the first 100 all count as queued.
+    /// Counts unfinished jobs, largest lanes first. All jobs of lanes after the first 100 count as queued.
     pub async fn figures(self) -> Result<Vec<JobsFigure>, StoreError> {
         let mut depths = self.depths().await?;
         depths.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.lane.cmp(&b.lane)));
@@ -51,12 +48,12 @@ impl Jobs<'_> {
                 figure.lane == depth.lane && figure.priority == depth.priority
             };
             let waiting = figures.iter().find(of_depth).map_or(0, |found| found.jobs);
-            let front = match n < LANES {
-                true => self.front(&depth).await?,
+            let first_due = match n < MAX_LANES {
+                true => self.first_due(&depth).await?,
                 false => Vec::new(),
             };
             let of_state = |state| {
-                front
+                first_due
                     .iter()
                     .find(|figure: &&JobsFigure| figure.state == state)
             };
@@ -74,7 +71,7 @@ impl Jobs<'_> {
         Ok(figures)
     }
 
-    /// One entry of the index for each job.
+    /// Reads one index entry per job.
     async fn depths(self) -> Result<Vec<Depth>, StoreError> {
         let statement = sql!(
             "select lane, priority, count(*) as jobs from scoring_jobs where finished_at is null group by lane, priority"
@@ -96,15 +93,15 @@ impl Jobs<'_> {
                 select lane, priority, state, waiting_since from scoring_jobs
                 where waiting_since is not null and finished_at is null and state = 'waiting' limit $1) w
              group by lane, priority, state",
-            WAITING
+            MAX_WAITING
         );
         self.db
             .read_all("counting waiting jobs", &statement, DbRow::decode)
             .await
     }
 
-    /// The first jobs of a lane in the order in which they become due, by state.
-    async fn front(self, depth: &Depth) -> Result<Vec<JobsFigure>, StoreError> {
+    /// Counts the first jobs of a lane in due order, by state.
+    async fn first_due(self, depth: &Depth) -> Result<Vec<JobsFigure>, StoreError> {
         let statement = sql!(
             "select lane, priority, state, count(*) as jobs,
                 min(case when state = 'running' then started_at else due_at end) as oldest
@@ -114,7 +111,7 @@ impl Jobs<'_> {
              group by lane, priority, state",
             depth.lane.as_str(),
             depth.priority.as_str(),
-            FRONT
+            MAX_JOBS_PER_LANE
         );
         self.db
             .read_all(

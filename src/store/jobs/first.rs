@@ -1,5 +1,5 @@
-//! Accepting the first job of a session: on Postgres one statement looks at the session and inserts the job, so that most
-//! requests cost one round trip.
+//! Accepts the first job of a session: on Postgres one statement reads the session and inserts the job, so that most requests
+//! cost one round trip.
 
 use std::collections::HashMap;
 
@@ -17,50 +17,49 @@ use crate::wire::SessionStatus;
 
 const ATTEMPTED: &str = "accepting a session's first job";
 
-/// What came of a first job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FirstOutcome {
     /// The row is committed.
     New,
-    /// Nothing was inserted: this is known of the session. `None`: it isn't stored.
+    /// Nothing was inserted; these are the session's facts. `None`: unknown session.
     Known(Option<Box<ScoringFacts>>),
 }
 
 /// A session's job that is accepted if it is the first one.
-pub(in crate::store) struct First {
+pub(in crate::store) struct FirstJob {
     job: NewJob,
-    /// The statuses in which sessions are scored.
+    /// Statuses of sessions that may be scored.
     statuses: Vec<SessionStatus>,
     done: Answer<FirstOutcome>,
 }
 
-impl First {
-    /// Whether nobody waits for it any more.
+impl FirstJob {
+    /// Whether its caller has been cancelled.
     pub(super) fn is_abandoned(&self) -> bool {
         self.done.is_closed()
     }
 }
 
 impl Jobs<'_> {
-    /// Inserts the job of a session that is in one of these statuses, has a conversation, and has neither a current score
-    /// nor an active job. Of any other session it answers what is known, on SQLite of each. Grouped, as [`Jobs::accept`] is.
+    /// Inserts the job of a session that has one of these statuses, a conversation, and neither a current score nor an active
+    /// job. Returns the facts of any other session, and on SQLite of all. Grouped like [`Jobs::accept`].
     ///
     /// # Errors
-    /// As those of [`Jobs::accept`].
+    /// As [`Jobs::accept`].
     pub async fn accept_first(
         self,
         job: NewJob,
         statuses: Vec<SessionStatus>,
     ) -> Result<FirstOutcome, StoreError> {
         if self.db.dialect() == Dialect::Sqlite {
-            // It inserts in no statement that reads, and a look in this process costs nothing.
+            // SQLite can't insert and read in one statement, and reads are cheap.
             let statement = statement(job.subject_id.into_iter().collect());
             let rows = self.db.read(ATTEMPTED, &statement).await?;
             let known = facts(&rows).map_err(|error| StoreError::of(ATTEMPTED, &error))?;
             return Ok(FirstOutcome::Known(known.map(Box::new)));
         }
         let first = |done| {
-            Accepting::First(Box::new(First {
+            Accepting::First(Box::new(FirstJob {
                 job,
                 statuses,
                 done,
@@ -70,17 +69,17 @@ impl Jobs<'_> {
     }
 }
 
-/// Looks at the sessions of a group and inserts the jobs of those that nothing is known of.
-pub(super) async fn flush(db: &Db, mut firsts: Vec<First>) {
+/// Reads the sessions of a group and inserts the jobs of those without score and job.
+pub(super) async fn flush(db: &Db, mut firsts: Vec<FirstJob>) {
     while let Some(statuses) = firsts.first().map(|first| first.statuses.clone()) {
-        let alike = |first: &First| first.statuses == statuses;
+        let alike = |first: &FirstJob| first.statuses == statuses;
         let (group, others) = firsts.into_iter().partition(alike);
         firsts = others;
         flush_alike(db, group, &statuses).await;
     }
 }
 
-async fn flush_alike(db: &Db, group: Vec<First>, statuses: &[SessionStatus]) {
+async fn flush_alike(db: &Db, group: Vec<FirstJob>, statuses: &[SessionStatus]) {
     let jobs: Vec<&NewJob> = group.iter().map(|first| &first.job).collect();
     let statement = insert_unscored(&jobs, statuses);
     let rows = retry_once!(ATTEMPTED, async {
@@ -93,13 +92,13 @@ async fn flush_alike(db: &Db, group: Vec<First>, statuses: &[SessionStatus]) {
             for first in group {
                 let rows = first.job.subject_id.and_then(|id| found.get(&id));
                 let outcome = outcome(&first.job, rows.map_or(&[], Vec::as_slice));
-                // Whoever asked may be gone; the row is committed all the same.
+                // The caller may have been cancelled; the row is committed anyway.
                 let _ = first
                     .done
                     .send(outcome.map_err(|e| StoreError::of(ATTEMPTED, &e)));
             }
         }
-        // One of them is refused: each for itself, so that only that one fails.
+        // One row is rejected: insert one by one, so that only that one fails.
         Err(StoreError::Unexpected { .. }) if group.len() > 1 => {
             for first in group {
                 Box::pin(flush_alike(db, vec![first], statuses)).await;
@@ -114,7 +113,7 @@ async fn flush_alike(db: &Db, group: Vec<First>, statuses: &[SessionStatus]) {
 }
 
 fn insert_unscored(jobs: &[&NewJob], statuses: &[SessionStatus]) -> Sql {
-    // Words of a closed enum, which need no escaping.
+    // Names of an enum, which need no escaping.
     let words: Vec<String> = statuses
         .iter()
         .map(|status| format!("'{}'", status.as_str()))
@@ -134,7 +133,7 @@ fn insert_unscored(jobs: &[&NewJob], statuses: &[SessionStatus]) -> Sql {
     })
 }
 
-/// What the rows of its session say of a job.
+/// Returns the outcome of a job by the rows of its session.
 fn outcome(job: &NewJob, rows: &[DbRow]) -> sqlx::Result<FirstOutcome> {
     let Some(known) = facts(rows)? else {
         return Ok(FirstOutcome::Known(None));
@@ -143,7 +142,7 @@ fn outcome(job: &NewJob, rows: &[DbRow]) -> sqlx::Result<FirstOutcome> {
         Some(row) => row.get::<Option<Uuid>>("inserted_id")?,
         None => None,
     };
-    // An earlier try whose answer was lost may have been committed.
+    // An earlier try may have been committed and its answer lost.
     let active = known.active_job.as_ref().map(|job| job.job_id.0);
     Ok(match [inserted, active].contains(&Some(job.job_id.0)) {
         true => FirstOutcome::New,

@@ -1,6 +1,6 @@
-//! Reading jobs, and what people do to them: raise, cancel, retry.
+//! Reads jobs, and changes them for users: raise, cancel, retry.
 //!
-//! The legal moves of a job's state are held by the `where` of each statement, never by a read before it.
+//! Legal transitions are enforced by the `where` clause of each update, not by an earlier read.
 
 pub(super) mod accept;
 pub(super) mod claim;
@@ -20,17 +20,17 @@ use uuid::Uuid;
 use crate::job::{Force, Job, JobId, JobState, Kind, Priority};
 use crate::store::batches::reopen_statement;
 use crate::store::database::db::{Db, within};
-use crate::store::database::error::{is_passing, is_unique_violation};
+use crate::store::database::error::{is_transient, is_unique_violation};
 use crate::store::database::page::bounded;
 use crate::store::database::sql::{DbRow, Sql, all, first, sql};
 use crate::store::{Accepted, Cursor, Page, StoreError};
 use accept::Accepting;
 use claim::Claimer;
 use record::{Record, Recording};
-use rescue::LookedAt;
+use rescue::LastScan;
 use row::{job, job_columns, jobs};
 
-/// Which jobs; every field narrows.
+/// Filter of the list; set fields are combined by AND.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobFilter {
     pub state: Option<JobState>,
@@ -40,36 +40,32 @@ pub struct JobFilter {
     pub batch_id: Option<Uuid>,
 }
 
-/// How many jobs of each state (terminal ones: in the last 24 h). Counts above 10,000 read 10,000.
+/// Number of jobs by state; ended ones of the last 24 h. Counts stop at 10,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JobCounts {
     /// Due or not yet due.
     pub queued: i64,
-    /// In a worker's hand.
     pub running: i64,
-    /// Waiting with a reason.
     pub waiting: i64,
-    /// Ended well in the last 24 h.
+    /// In the last 24 h.
     pub succeeded: i64,
-    /// Failed in the last 24 h.
+    /// In the last 24 h.
     pub failed: i64,
-    /// Cancelled in the last 24 h.
+    /// In the last 24 h.
     pub cancelled: i64,
 }
 
-/// Counts stop here.
-const COUNTED: i64 = 10_000;
-/// The list's name in its cursors.
+const MAX_COUNT: i64 = 10_000;
+/// Prefix of the list's cursors.
 const LIST: char = 'j';
 
-/// Jobs: accepted, claimed, recorded, rescued.
 #[derive(Clone, Copy)]
 pub struct Jobs<'a> {
     pub(super) db: &'a Db,
     pub(super) accepter: &'a mpsc::Sender<Accepting>,
     pub(super) recorder: &'a mpsc::Sender<Recording>,
     pub(super) claimer: &'a Claimer,
-    pub(super) looked_at: &'a LookedAt,
+    pub(super) last_scan: &'a LastScan,
 }
 
 impl Jobs<'_> {
@@ -89,7 +85,7 @@ impl Jobs<'_> {
     /// Lists jobs, newest first. `limit` 1-500.
     ///
     /// # Errors
-    /// `BadCursor` for a position that this list didn't give.
+    /// `BadCursor` for a cursor of another list.
     pub async fn list(
         self,
         filter: &JobFilter,
@@ -108,14 +104,14 @@ impl Jobs<'_> {
         }))
     }
 
-    /// How Postgres would record a run's end, a line each: for tests.
+    /// Returns Postgres's plan of a record, for tests.
     pub async fn explain_record(self, record: Record) -> Result<Vec<String>, StoreError> {
         let explained = async { commit::explain(&mut self.db.writer().await?, record).await };
         let failed = |error| StoreError::of("explaining a record", &error);
         explained.await.map_err(failed)
     }
 
-    /// How the database would run the first page of jobs, a line each: for tests.
+    /// Returns the plan of the first page of jobs, for tests.
     #[doc(hidden)]
     pub async fn explain_list(self, filter: &JobFilter) -> Result<Vec<String>, StoreError> {
         const ATTEMPTED: &str = "explaining a list of jobs";
@@ -125,7 +121,6 @@ impl Jobs<'_> {
         all(ATTEMPTED, &rows, |row| row.get(column))
     }
 
-    /// How many jobs of each state.
     pub async fn counts(self, now: DateTime<Utc>) -> Result<JobCounts, StoreError> {
         const ATTEMPTED: &str = "counting jobs";
         let statement = sql!(
@@ -137,7 +132,7 @@ impl Jobs<'_> {
                (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'succeeded' limit $1) d) as succeeded,
                (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'failed' limit $1) e) as failed,
                (select count(*) from (select 1 from scoring_jobs where finished_at >= $2 and state = 'cancelled' limit $1) f) as cancelled",
-            COUNTED,
+            MAX_COUNT,
             now - TimeDelta::hours(24)
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
@@ -156,14 +151,14 @@ impl Jobs<'_> {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// Where a queued job stands in its lane, 1 = next; counts to 10,000, `None` if it isn't queued. Interactive jobs
-    /// stand before bulk ones.
+    /// Returns the position of a queued job in its lane, 1 = next; stops at 10,000; `None` if it isn't queued. Interactive jobs
+    /// come before bulk ones.
     pub async fn position(self, job: &Job) -> Result<Option<i64>, StoreError> {
         const ATTEMPTED: &str = "finding a job's place in its lane";
         if job.state != JobState::Queued {
             return Ok(None);
         }
-        // In the index's order, so that it is read and not the table.
+        // In the order of the index, so that Postgres reads the index instead of the table.
         let mut statement = sql!(
             "select count(*) as ahead from (
                 select 1 from (
@@ -175,11 +170,11 @@ impl Jobs<'_> {
             job.priority.as_str(),
             job.due_at,
             job.job_id.0,
-            COUNTED - 1
+            MAX_COUNT - 1
         );
         match job.priority {
             Priority::Interactive => {}
-            // Not an `or`: each half is a range of the index.
+            // Two ranges of the index instead of `or`.
             Priority::Bulk => {
                 statement.push(
                     " union all select 1 from (
@@ -198,8 +193,8 @@ impl Jobs<'_> {
         Ok(Some(ahead + 1))
     }
 
-    /// Raises a queued or waiting job to interactive, lets it run though its batch is paused, and sets `force_rescore` if
-    /// `force`. `None`: it is neither now.
+    /// Makes a queued or waiting job interactive, lets it run although its batch is paused, and sets `force_rescore` if
+    /// `force`. `None`: it is in another state.
     pub async fn raise(self, id: JobId, force: Force) -> Result<Option<Job>, StoreError> {
         const ATTEMPTED: &str = "raising a job";
         let force = match force {
@@ -218,9 +213,9 @@ impl Jobs<'_> {
         one(ATTEMPTED, &self.db.write(ATTEMPTED, &statement).await?)
     }
 
-    /// Cancels an active job. `None`: no such job; else the job as it is now (unchanged if it had ended).
+    /// Cancels an active job and returns it; an ended job is returned unchanged. `None`: unknown job.
     ///
-    /// A running job ends at once: what its worker records later is stale.
+    /// A running job ends at once; its worker's record is stale then.
     pub async fn cancel(self, id: JobId, now: DateTime<Utc>) -> Result<Option<Job>, StoreError> {
         const ATTEMPTED: &str = "cancelling a job";
         let statement = sql!(
@@ -239,11 +234,10 @@ impl Jobs<'_> {
         }
     }
 
-    /// failed -> queued with counters reset; its batch goes on, if that was completed. `Active`: another job is active for its subject.
-    /// The outer `None`: no such job, or it isn't `failed`.
+    /// Queues a failed job again with reset counters; a completed batch runs again. `Active`: another job is active for its
+    /// subject. Outer `None`: unknown job, or not `failed`.
     ///
-    /// The job is interactive from then on, and back in its judge's lane. What it has spent stays on the row, and so does
-    /// `claim_no`.
+    /// The job becomes interactive and returns to its judge's lane. Its usage and `claim_no` stay.
     pub async fn retry(
         self,
         id: JobId,
@@ -256,7 +250,7 @@ impl Jobs<'_> {
                 Retried::NotFailed => return Ok(None),
                 Retried::Refused => {}
             }
-            if let Some(active) = self.active_beside(id).await? {
+            if let Some(active) = self.other_active_job(id).await? {
                 return Ok(Some(Accepted::Active(active)));
             }
         }
@@ -293,13 +287,13 @@ impl Jobs<'_> {
             .await;
             match result {
                 Ok(rows) if !rows.is_empty() => return Ok(Retried::Queued),
-                // After a lost answer the row may be queued by our own first try.
+                // After a lost answer our first try may have queued the row.
                 Ok(_) if !first && self.is_queued_since(id, now).await? => {
                     return Ok(Retried::Queued);
                 }
                 Ok(_) => return Ok(Retried::NotFailed),
                 Err(error) if is_unique_violation(&error) => return Ok(Retried::Refused),
-                Err(error) if first && is_passing(&error) => first = false,
+                Err(error) if first && is_transient(&error) => first = false,
                 Err(error) => return Err(StoreError::of(RETRYING, &error)),
             }
         }
@@ -314,8 +308,8 @@ impl Jobs<'_> {
         Ok(!self.db.read(RETRYING, &statement).await?.is_empty())
     }
 
-    /// The job that is active for the subject of job `id`.
-    async fn active_beside(self, id: JobId) -> Result<Option<JobId>, StoreError> {
+    /// Returns the active job of the same subject.
+    async fn other_active_job(self, id: JobId) -> Result<Option<JobId>, StoreError> {
         let statement = sql!(
             "select a.job_id from scoring_jobs j
              join scoring_jobs a on a.kind = j.kind and a.subject_id = j.subject_id
@@ -329,22 +323,21 @@ impl Jobs<'_> {
 
 const RETRYING: &str = "retrying a job";
 
-/// What one try to queue a failed job again did.
 enum Retried {
     Queued,
     NotFailed,
-    /// By the index of active jobs.
+    /// By the unique index of active jobs.
     Refused,
 }
 
-/// A page of jobs, the newest first, and one more to tell whether there is another page.
+/// Query for a page of jobs, newest first, plus one row to detect a next page.
 fn list(filter: &JobFilter, after: Option<&Cursor>, limit: u32) -> Result<Sql, StoreError> {
     let mut statement = sql!(concat!(
         "select ",
         job_columns!(),
         " from scoring_jobs where 1 = 1"
     ));
-    filter.narrow(&mut statement);
+    filter.push_conditions(&mut statement);
     if let Some(cursor) = after {
         statement.push(" and job_id < ").push_arg(cursor.id(LIST)?);
     }
@@ -355,10 +348,10 @@ fn list(filter: &JobFilter, after: Option<&Cursor>, limit: u32) -> Result<Sql, S
 }
 
 impl JobFilter {
-    fn narrow(&self, statement: &mut Sql) {
+    fn push_conditions(&self, statement: &mut Sql) {
         if let Some(state) = self.state {
             statement.push(" and state = ").push_arg(state.as_str());
-            // Implied, and what the indexes are made of: none names the state.
+            // Implied by the state and required for the partial indexes, which don't contain the state.
             statement.push(match state {
                 JobState::Queued | JobState::Running => " and finished_at is null",
                 JobState::Waiting => " and finished_at is null and waiting_since is not null",

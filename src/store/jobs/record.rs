@@ -1,4 +1,4 @@
-//! Recording a run's end: what is said of it, who may say so, and the ticket for the commit.
+//! Records of runs: outcome, fence, and the ticket for the commit.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -10,51 +10,43 @@ use crate::store::{Jobs, NewEvaluation, NewSessionScore, StoreError};
 
 pub(in crate::store) const ATTEMPTED: &str = "recording how runs ended";
 
-/// Who may record a run's end: compare-and-set on (job_id, claim_no, worker_id, state running).
+/// Fence of a run, checked by compare-and-set on (job_id, claim_no, worker_id, state running).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
     pub job_id: JobId,
-    /// The claim that this run holds.
     pub claim_no: i64,
-    /// The worker that runs it.
     pub worker_id: Uuid,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ending {
-    /// With a session's score; `result` is the job's result as the API shows it.
+    /// A session's score. `result` is the job's result in the API.
     Scored {
-        /// The score's rows.
         score: Box<NewSessionScore>,
-        /// The body kept on the job.
+        /// Stored on the job.
         result: Value,
     },
-    /// With what a case came to.
     Evaluated {
-        /// The score's row.
         score: Box<NewEvaluation>,
-        /// The body kept on the job.
+        /// Stored on the job.
         result: Value,
-        /// Why the judge's part has no score: the job fails, and keeps what was computed.
+        /// Reason why the judge's part has no score: the job fails and keeps the computed part.
         failure: Option<Failure>,
     },
-    /// For good. The last good score stays.
+    /// Permanently. The last good score stays.
     Failed(Failure),
-    /// With a wait; due again at `due_at`.
     Waiting {
         wait: Wait,
-        /// When it may be claimed.
+        /// Earliest time of the next claim.
         due_at: DateTime<Utc>,
     },
-    /// Not finished: drained, or its lane was paused. Back to `queued`, due at once.
+    /// Interrupted: the worker drained, or the lane was paused. Queued again, due at once.
     Requeued,
-    /// Claimed, and put back before anything of it ran: lane and losses stay as they were.
+    /// Returned before it started: lane and losses are unchanged.
     NotStarted,
 }
 
 impl Ending {
-    /// The state that it leaves the job in.
     pub(in crate::store) fn state(&self) -> JobState {
         match self {
             Self::Scored { .. } | Self::Evaluated { failure: None, .. } => JobState::Succeeded,
@@ -98,43 +90,37 @@ impl Ending {
     }
 }
 
-/// One run's end, to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Who says so.
     pub fence: Fence,
     pub ending: Ending,
-    /// Judge retries spent over all runs.
+    /// Judge retries over all runs.
     pub retries: i32,
-    /// What this run's calls used; added to the row's. A cost of `None` beside tokens makes the row's cost unknown for good;
-    /// without tokens it leaves the row's as it is.
+    /// Usage of this run's calls, added to the row's. A cost of `None` with tokens makes the row's cost unknown permanently;
+    /// without tokens it changes nothing.
     pub usage: Usage,
-    /// When it ended.
     pub at: DateTime<Utc>,
 }
 
-/// What recording did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
-    /// It is committed.
     Applied,
-    /// The fence didn't hold: another worker has the job, or it was cancelled. Nothing was written.
+    /// The fence failed: another worker has the job, or it was cancelled. Nothing was written.
     Stale,
 }
 
-/// Resolves when the record is committed (or found stale).
+/// Resolves when the record is committed or found stale.
 pub struct RecordTicket {
     answer: oneshot::Receiver<Result<Recorded, StoreError>>,
 }
 
-/// What a ticket waits for.
 pub(in crate::store) type Answer = oneshot::Sender<Result<Recorded, StoreError>>;
 
 impl RecordTicket {
-    /// Waits for the commit. The recorder keeps trying while the database is away; `Unavailable` only after `close`.
+    /// Waits for the commit. The recorder retries while the database is unavailable; returns `Unavailable` only after `close`.
     ///
     /// # Errors
-    /// `Unexpected` for a record that the database refuses; the job is still `running` then.
+    /// `Unexpected` if the database rejects the record; the job is still `running` then.
     pub async fn committed(self) -> Result<Recorded, StoreError> {
         self.answer
             .await
@@ -142,14 +128,13 @@ impl RecordTicket {
     }
 }
 
-/// A record on its way into a group.
 pub(in crate::store) struct Recording {
     pub(in crate::store) record: Record,
     pub(in crate::store) done: Answer,
 }
 
 impl Jobs<'_> {
-    /// Hands a run's end to the recorder (waits for a place in its bounded channel) and answers a ticket for the commit.
+    /// Sends a record to the recorder, waiting for a place in its channel; returns a ticket for the commit.
     ///
     /// # Errors
     /// `Unavailable` after `close`.

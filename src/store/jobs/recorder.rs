@@ -1,10 +1,9 @@
-//! The recorder: grouped commits of how runs ended, and a queue of those that failed.
+//! Recorder: grouped commits of run outcomes, and a queue of failed groups.
 //!
-//! A group that the server doesn't take is halved, whatever it says, until what it doesn't take stands alone. That is tried
-//! by a second task, so that no newer result waits behind it. A lone result that met a lock or took too long stays
-//! in the queue and is tried again; one that is refused for good is answered so.
+//! A rejected group is split in halves until the rejected record is alone. A second task retries it, so that newer results
+//! don't wait. A single record that met a lock or timed out is retried later; one that is permanently rejected gets an error.
 //!
-//! Never gives up while the database is away: it tries on until [`Store::close`](crate::store::Store::close).
+//! While the database is unavailable it retries until [`Store::close`](crate::store::Store::close).
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -17,25 +16,23 @@ use super::commit::commit_on;
 use super::record::{ATTEMPTED, Answer, Record, Recorded, Recording};
 use crate::store::StoreError;
 use crate::store::database::db::{Db, within};
-use crate::store::database::error::Failed;
+use crate::store::database::error::WriteFailure;
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
 use crate::store::database::session::Purpose;
 
-/// The least time between two groups. Only the slots of suspects and of items of a batch with a budget wait for the commit; of
-/// other runs only readers of a row see it. At a thousand ends a second it makes groups of five instead of one.
-const SPACING: Duration = Duration::from_millis(5);
-/// The first pause between two tries.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause while the database is away: short, so that claims stay stopped meanwhile and resume soon after.
-const AWAY_PAUSE: Duration = Duration::from_secs(1);
-/// How many results wait to be tried again; then no more are taken, and new ones wait for a place.
-const MOST_RETRIED: usize = 1024;
-/// How many halves may wait for a place in that queue while one is tried.
+/// Minimum time between two groups. Only slots of suspects and of items of batches with a budget wait for the commit. At a
+/// thousand records per second this makes groups of five instead of one.
+const GROUP_INTERVAL: Duration = Duration::from_millis(5);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Maximum delay while the database is unavailable; short, so that claims stop and resume in time.
+const MAX_OUTAGE_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of records in the retry queue; beyond it new records wait in the channel.
+const MAX_RETRIED: usize = 1024;
 const HALVES: usize = 32;
 
-/// Writes what comes until the store closes.
+/// Writes records until the store closes.
 pub(in crate::store) async fn run(
     receiver: mpsc::Receiver<Recording>,
     closing: CancellationToken,
@@ -54,7 +51,7 @@ async fn write_new(
     db: &Db,
     behind: mpsc::Sender<RecordGroup>,
 ) {
-    let (mut spacing, nobody) = (Spacing::new(SPACING), Notify::new());
+    let (mut spacing, nobody) = (Spacing::new(GROUP_INTERVAL), Notify::new());
     loop {
         spacing.keep(&nobody, closing).await;
         let group = group::next(&mut receiver, closing).await;
@@ -66,7 +63,7 @@ async fn write_new(
         while !rest.is_empty() {
             let group = RecordGroup::new(take_distinct(&mut rest));
             for left in group.write(db, closing).await {
-                // The other end reads until this one is dropped.
+                // The receiver exists until this sender is dropped.
                 let _ = behind.send(left).await;
             }
         }
@@ -74,7 +71,6 @@ async fn write_new(
     }
 }
 
-/// Tries groups that failed.
 async fn write_again(
     mut failed: mpsc::Receiver<RecordGroup>,
     closing: &CancellationToken,
@@ -96,7 +92,7 @@ async fn write_again(
     }
 }
 
-/// Takes records of different jobs and different sessions: a statement touches a row once. The others stay for the next.
+/// Takes records of distinct jobs and sessions, because a statement can change a row once. The others wait for the next group.
 fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
     let mut seen = HashSet::new();
     let mut batch = Vec::with_capacity(rest.len());
@@ -116,15 +112,14 @@ fn take_distinct(rest: &mut VecDeque<Recording>) -> Vec<Recording> {
     batch
 }
 
-/// Results that go into one transaction, and those who wait for it.
+/// Records for one transaction, with their callers.
 struct RecordGroup {
     records: Vec<Record>,
     answers: Vec<Answer>,
-    /// When it is tried.
     due: Instant,
-    /// How long it waits if it fails alone.
+    /// Delay after the next failure of a single record.
     pause: Duration,
-    /// Some of it may be committed: an answer was lost.
+    /// Some records may be committed, because an answer was lost.
     tried: bool,
 }
 
@@ -135,12 +130,12 @@ impl RecordGroup {
             records,
             answers,
             due: Instant::now(),
-            pause: FIRST_PAUSE,
+            pause: MIN_RETRY_DELAY,
             tried: false,
         }
     }
 
-    /// Commits it and answers those who wait; what is to be tried again comes back.
+    /// Commits it and answers the callers; returns the groups to retry.
     async fn write(mut self, db: &Db, closing: &CancellationToken) -> Vec<Self> {
         let error = match self.persist(db, closing).await {
             Ok(outcomes) => {
@@ -149,10 +144,12 @@ impl RecordGroup {
             }
             Err(error) => error,
         };
-        match Failed::of(&error) {
-            Failed::HeldUp | Failed::Refused if self.records.len() > 1 => self.halves().into(),
-            Failed::HeldUp if !closing.is_cancelled() => vec![self.later(&error)],
-            Failed::Away | Failed::HeldUp | Failed::Refused => {
+        match WriteFailure::of(&error) {
+            WriteFailure::Blocked | WriteFailure::Refused if self.records.len() > 1 => {
+                self.halves().into()
+            }
+            WriteFailure::Blocked if !closing.is_cancelled() => vec![self.later(&error)],
+            WriteFailure::Unavailable | WriteFailure::Blocked | WriteFailure::Refused => {
                 let error = StoreError::of(ATTEMPTED, &error);
                 self.answer(std::iter::repeat_with(|| Err(error.clone())));
                 Vec::new()
@@ -160,26 +157,26 @@ impl RecordGroup {
         }
     }
 
-    /// Commits it, trying on while the database is away.
+    /// Commits it, retrying while the database is unavailable.
     async fn persist(
         &mut self,
         db: &Db,
         closing: &CancellationToken,
     ) -> sqlx::Result<Vec<Recorded>> {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MIN_RETRY_DELAY;
         loop {
             let error = match within(self.commit(db)).await {
                 Ok(outcomes) => return Ok(outcomes),
                 Err(error) => error,
             };
             self.tried = true;
-            if Failed::of(&error) != Failed::Away || closing.is_cancelled() {
+            if WriteFailure::of(&error) != WriteFailure::Unavailable || closing.is_cancelled() {
                 return Err(error);
             }
             tracing::warn!(%error, records = self.records.len(), "results wait for the database");
-            // Closing cuts the pause short, for one last try.
+            // Closing ends the delay for one last try.
             let _ = timeout(pause, closing.cancelled()).await;
-            pause = (pause * 2).min(AWAY_PAUSE);
+            pause = (pause * 2).min(MAX_OUTAGE_DELAY);
         }
     }
 
@@ -188,7 +185,7 @@ impl RecordGroup {
         commit_on(&mut conn, &self.records, self.tried).await
     }
 
-    /// Divides it, so that one bad row among many costs few statements.
+    /// Splits it, so that one bad row among many costs few statements.
     fn halves(mut self) -> [Self; 2] {
         let middle = self.records.len() / 2;
         let second = Self {
@@ -199,15 +196,14 @@ impl RecordGroup {
         [self, second]
     }
 
-    /// Puts off one that failed alone.
     fn later(mut self, error: &sqlx::Error) -> Self {
-        if self.pause == FIRST_PAUSE {
+        if self.pause == MIN_RETRY_DELAY {
             for record in &self.records {
                 tracing::warn!(job_id = %record.fence.job_id, %error, "a result is held up; it is tried until it is recorded");
             }
         }
         self.due = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
         self
     }
 
@@ -222,13 +218,13 @@ impl RecordGroup {
                     "dropped the result of a run that lost its claim"
                 );
             }
-            // Whoever waits may be gone; the commit stands.
+            // The caller may have been cancelled; the commit stands.
             let _ = answer.send(outcome);
         }
     }
 }
 
-/// Groups that failed and are tried again.
+/// Failed groups that are retried.
 #[derive(Default)]
 struct RetryQueue {
     groups: Vec<RecordGroup>,
@@ -240,10 +236,10 @@ impl RetryQueue {
             .iter()
             .map(|group| group.records.len())
             .sum::<usize>()
-            < MOST_RETRIED
+            < MAX_RETRIED
     }
 
-    /// Waits until a group is due and takes it: of several the one that failed least often alone. Closing makes all due.
+    /// Waits for a due group and takes the one with the shortest retry delay. Closing makes all due.
     async fn next(&mut self, closing: &CancellationToken) -> RecordGroup {
         match self.groups.iter().map(|group| group.due).min() {
             Some(soonest) => drop(timeout_at(soonest, closing.cancelled()).await),
@@ -271,7 +267,7 @@ mod tests {
 
     type Ticket = oneshot::Receiver<Result<Recorded, StoreError>>;
 
-    /// A group whose jobs' claims are numbered from 0.
+    /// Jobs have the claim numbers 0, 1, ..
     fn group(size: i64) -> (RecordGroup, Vec<Ticket>) {
         let one = |claim_no| {
             let (done, ticket) = oneshot::channel();
@@ -297,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn halves_keep_each_record_with_who_waits_for_it() {
+    async fn halves_keep_records_with_their_callers() {
         let (whole, tickets) = group(5);
         let halves = whole.halves();
         let sizes = halves.each_ref().map(|half| half.records.len());
@@ -326,8 +322,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lone_result_waits_longer_each_time_up_to_a_bound_and_behind_those_that_failed_less()
-    {
+    async fn single_record_backs_off_up_to_a_maximum() {
         let closing = CancellationToken::new();
         let (mut retries, began) = (RetryQueue::default(), Instant::now());
         retries.groups.push(group(1).0);
@@ -339,8 +334,8 @@ mod tests {
             retries.groups.push(lone.later(&held_up()));
         }
         assert_eq!(pauses, [0, 50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        tokio::time::advance(LONGEST_PAUSE).await;
-        // The lone one has been due for longer.
+        tokio::time::advance(MAX_RETRY_DELAY).await;
+        // The single record is due for longer.
         retries.groups.push(group(2).0);
         assert!(
             retries
@@ -350,11 +345,11 @@ mod tests {
         );
         assert_eq!(retries.next(&closing).await.records.len(), 2);
         assert_eq!(retries.next(&closing).await.records.len(), 1);
-        assert!(began.elapsed() > LONGEST_PAUSE);
+        assert!(began.elapsed() > MAX_RETRY_DELAY);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn closing_makes_all_due() {
+    async fn closing_makes_all_groups_due() {
         let closing = CancellationToken::new();
         let mut retries = RetryQueue::default();
         retries.groups.push(group(1).0.later(&held_up()));
@@ -365,9 +360,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_that_is_full_takes_no_more() {
+    async fn full_retry_queue_accepts_no_group() {
         let mut retries = RetryQueue::default();
-        let size = i64::try_from(MOST_RETRIED).unwrap() / 2;
+        let size = i64::try_from(MAX_RETRIED).unwrap() / 2;
         assert!(retries.has_room());
         retries.groups.push(group(size).0);
         assert!(retries.has_room());

@@ -1,6 +1,6 @@
-//! What was lost is found again: jobs of dead workers, jobs that waited too long.
+//! Finds lost jobs: jobs of dead workers, and jobs that waited too long.
 //!
-//! Never decides who is dead: see `Workers::declare_dead`.
+//! Does not decide which worker is dead: see `Workers::declare_dead`.
 
 use std::time::Duration;
 
@@ -17,95 +17,92 @@ use crate::store::database::session::Purpose;
 use crate::store::database::sql::{DbRow, Sql, all, sql};
 use crate::store::{Jobs, StoreError};
 
-/// How many rows one statement takes.
 const SLICE: usize = 500;
-/// How many slices one call takes at most; the next call takes the rest.
+/// Maximum number of slices per call; the next call continues.
 const SLICES: usize = 40;
 
-/// What a look for lost jobs did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rescued {
-    /// Back to `queued`; to be pushed.
+    /// Queued again; to be pushed.
     pub requeued: Vec<DueJob>,
-    /// Failed as `poison`.
     pub poisoned: Vec<JobId>,
 }
 
-/// Whether a worker was declared dead since the last look for lost jobs.
+/// Whether a worker was declared dead since the last scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Died {
     Nobody,
-    /// Somebody, or it is unknown.
+    /// A worker died, or it is unknown.
     Somebody,
 }
 
 const LOOKING: &str = "looking for lost jobs";
-/// Up to this many unfinished jobs, every call looks at them all.
+/// Up to this number of unfinished jobs, each call scans them all.
 const SHORT_BACKLOG: i64 = 10_000;
-/// The longest time between two looks at a longer backlog.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+/// Maximum interval between scans of a longer backlog.
+const SCAN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// When lost jobs were last looked for.
-pub(in crate::store) type LookedAt = Mutex<Option<Instant>>;
+/// Time of the last scan for lost jobs.
+pub(in crate::store) type LastScan = Mutex<Option<Instant>>;
 
 impl Jobs<'_> {
-    /// Takes running jobs of workers that were declared dead, or that are not registered at all, in slices of 500: losses +
-    /// 1; from the second loss in a row on into the lane `suspect`; a job lost in that lane gets attempts + 1, and at
-    /// `max_attempts` fails as `poison`. At most 20,000 jobs a call.
+    /// Takes running jobs of dead or unregistered workers, in slices of 500: losses + 1. From the second loss in a row the job
+    /// moves to the lane `suspect`. A job lost in that lane gets attempts + 1, and fails as `poison` at `max_attempts`. At most
+    /// 20,000 jobs per call.
     ///
-    /// A worker that had a suspect in hand died of it: what else it had in hand is queued again as it was.
+    /// A worker with a suspect in hand is assumed to have died of it, so its other jobs are queued without a loss.
     ///
-    /// Looking costs a walk over all unfinished jobs, since an index of running ones would make every claim dearer. With
-    /// more than 10,000 of them it is done only where `died` says that a worker was declared dead, and once a minute.
+    /// The scan covers all unfinished jobs, because an index of running ones would slow down each claim. With more than 10,000
+    /// unfinished jobs it runs only if `died` says that a worker was declared dead, and once a minute.
     pub async fn rescue_lost(
         self,
         died: Died,
         max_attempts: i32,
         now: DateTime<Utc>,
     ) -> Result<Rescued, StoreError> {
-        let mut looked_at = self.looked_at.lock().await;
+        let mut last_scan = self.last_scan.lock().await;
         self.claimer.settle(self.db).await?;
-        let looked_lately = looked_at.is_some_and(|at| at.elapsed() < BETWEEN_LOOKS);
-        if died == Died::Nobody && looked_lately && self.many_unfinished().await? {
+        let scanned_recently = last_scan.is_some_and(|at| at.elapsed() < SCAN_INTERVAL);
+        if died == Died::Nobody && scanned_recently && self.many_unfinished().await? {
             return Ok(Rescued::default());
         }
         let mut rescued = Rescued::default();
         for _ in 0..SLICES {
-            let rows = self.look(&lost_statement(max_attempts, now)).await?;
+            let rows = self.scan(&lost_statement(max_attempts, now)).await?;
             for row in &rows {
                 classify_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
             }
             if rows.len() < SLICE {
-                *looked_at = Some(Instant::now());
+                *last_scan = Some(Instant::now());
                 break;
             }
         }
         Ok(rescued)
     }
 
-    /// Whether so many jobs are unfinished that a walk over them is work.
+    /// Whether there are too many unfinished jobs for a scan on each call.
     pub async fn many_unfinished(self) -> Result<bool, StoreError> {
-        // In the order of the index of unfinished jobs, so that it is read and not the table.
+        // In the order of the index, so that the database reads the index instead of the table.
         let statement = sql!(
             "select count(*) as jobs from (
                 select 1 from scoring_jobs where finished_at is null
                 order by lane, priority, due_at, job_id limit $1) unfinished",
             SHORT_BACKLOG + 1
         );
-        let rows = self.look(&statement).await?;
+        let rows = self.scan(&statement).await?;
         let counts: Vec<i64> = all(LOOKING, &rows, |row| row.get("jobs"))?;
         Ok(counts.first().is_some_and(|jobs| *jobs > SHORT_BACKLOG))
     }
 
-    async fn look(self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
+    async fn scan(self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
         retry_once!(LOOKING, async {
             let mut conn = self.db.writer_for(Purpose::Rescue).await?;
             conn.fetch(statement).await
         })
     }
 
-    /// Makes rows due that a clock wrote which was ahead and has been set back: queued ones that are due later than now, and
-    /// waits that began later than now.
+    /// Corrects times of a clock that was ahead and was set back: queued jobs that are due later than now, and waits that start
+    /// later than now.
     pub async fn make_due_what_lies_ahead(self, now: DateTime<Utc>) -> Result<u64, StoreError> {
         let statement = sql!(
             "update scoring_jobs set due_at = $1, waiting_since = case when waiting_since is not null then $1 end
@@ -118,9 +115,8 @@ impl Jobs<'_> {
             .await
     }
 
-    /// Fails jobs that have been `waiting` since before `since` as `wait_expired`, but those in lanes `except` and
-    /// items of batches that are stopped. At most
-    /// 20,000 a call.
+    /// Fails jobs that are `waiting` since before `since` as `wait_expired`, except in lanes `except` and items of halted
+    /// batches. At most 20,000 per call.
     pub async fn expire_waits(
         self,
         since: DateTime<Utc>,
@@ -158,14 +154,14 @@ fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
          update scoring_jobs set state = case when ",
         SLICE as i64
     );
-    push_poisonous(&mut statement, max_attempts);
+    push_poison_filter(&mut statement, max_attempts);
     statement.push(" then 'failed' else 'queued' end, finished_at = case when ");
-    push_poisonous(&mut statement, max_attempts);
+    push_poison_filter(&mut statement, max_attempts);
     statement.push(" then ").push_arg(now);
     statement.push(" end, error_class = case when ");
-    push_poisonous(&mut statement, max_attempts);
+    push_poison_filter(&mut statement, max_attempts);
     statement.push(" then 'poison' end, error = case when ");
-    push_poisonous(&mut statement, max_attempts);
+    push_poison_filter(&mut statement, max_attempts);
     statement.push(
         " then 'the last ' || cast(losses + 1 as text) || ' workers that ran this job died with it in hand' end,
         attempts = case when lane = 'suspect' then attempts + 1 else attempts end,
@@ -181,8 +177,8 @@ fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
     statement
 }
 
-/// A job that was lost in the lane `suspect` as often as it may be.
-fn push_poisonous(statement: &mut Sql, max_attempts: i32) {
+/// Condition for jobs with the maximum number of losses in the lane `suspect`.
+fn push_poison_filter(statement: &mut Sql, max_attempts: i32) {
     statement
         .push("lane = 'suspect' and attempts + 1 >= ")
         .push_arg(max_attempts);

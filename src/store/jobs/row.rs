@@ -1,11 +1,10 @@
-//! A row of `scoring_jobs`: how a [`Job`] is read from it, and what a new one begins with.
+//! Decodes and inserts rows of `scoring_jobs`.
 
 use uuid::Uuid;
 
 use crate::job::{BatchPlace, Failure, Job, JobId, JobState, Lane, NewJob, Requester, Usage, Wait};
 use crate::store::database::sql::{Arg, DbRow, Sql, decode};
 
-/// Every column that a [`Job`] is read from.
 macro_rules! job_columns {
     () => {
         "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, claim_no, attempts, losses, retries, \
@@ -15,10 +14,10 @@ macro_rules! job_columns {
 }
 pub(in crate::store) use job_columns;
 
-/// Reads a job from a row that has [`job_columns`].
+/// Decodes a job from a row with [`job_columns`].
 pub(in crate::store) fn job(row: &DbRow) -> sqlx::Result<Job> {
     let wait = row
-        .text_enum_or_null("wait_reason")?
+        .optional_enum("wait_reason")?
         .map(|reason| {
             Ok::<_, sqlx::Error>(Wait {
                 reason,
@@ -27,7 +26,7 @@ pub(in crate::store) fn job(row: &DbRow) -> sqlx::Result<Job> {
         })
         .transpose()?;
     let failure = row
-        .text_enum_or_null("error_class")?
+        .optional_enum("error_class")?
         .map(|class| {
             Ok::<_, sqlx::Error>(Failure {
                 class,
@@ -41,7 +40,7 @@ pub(in crate::store) fn job(row: &DbRow) -> sqlx::Result<Job> {
         subject_id: row.get("subject_id")?,
         purpose: row.text_enum("purpose")?,
         payload: row
-            .json_unread("payload")?
+            .raw_json("payload")?
             .ok_or_else(|| decode("payload", "it is null"))?
             .into(),
         judge: row.get("judge")?,
@@ -87,19 +86,18 @@ pub(in crate::store) fn job(row: &DbRow) -> sqlx::Result<Job> {
     })
 }
 
-/// Reads every row as a job.
 pub(in crate::store) fn jobs(rows: &[DbRow]) -> sqlx::Result<Vec<Job>> {
     rows.iter().map(job).collect()
 }
 
-/// Inserts jobs that nothing is in the way of; answers the ids of those.
+/// Inserts jobs without a conflict; returns their ids.
 pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
     let mut statement = Sql::new("");
     push_insert(&mut statement, jobs, "");
     statement
 }
 
-/// Appends the same; `only` narrows the rows, whose columns are those of the table.
+/// Appends the same; `only` is a condition on the rows, with the columns of the table.
 pub(super) fn push_insert(statement: &mut Sql, jobs: &[&NewJob], only: &str) {
     const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
                            criteria_hash, force_rescore, triggered_by, authenticated_as, batch_id, item_no, \

@@ -1,4 +1,5 @@
-//! The holds (table `holds`): what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
+//! `holds`: judges and queues that are closed until an operator or a worker opens them. Holds survive restarts; workers pass
+//! them to their gates.
 
 use chrono::{DateTime, Utc};
 
@@ -7,10 +8,9 @@ use crate::store::database::db::{Conn, Db, Tx, retry_once};
 use crate::store::database::sql::{DbRow, Sql, decode, sql};
 use crate::store::{Dialect, StoreError};
 
-/// What a hold stops.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HoldTarget {
-    /// Every lane. Stored as `queue`.
+    /// All lanes. Stored as `queue`.
     Queue,
     /// One judge's lane. Stored as `judge:NAME`.
     Judge(String),
@@ -37,25 +37,25 @@ impl TryFrom<String> for HoldTarget {
     }
 }
 
-/// A lane, or all of them, closed until somebody opens it or `until` passes.
+/// Closes a lane or all lanes, until it is released or `until` passes.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct Hold {
-    /// What it stops.
     #[sqlx(try_from = "String")]
     pub target: HoldTarget,
-    /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it), `budget` (a worker that saw a cap reached).
+    /// `paused` (by an operator), `exhausted` or `misconfigured` (by a worker after an error), `budget` (by a worker that found
+    /// a cap reached).
     #[sqlx(try_from = "String")]
     pub reason: WaitReason,
-    /// The operator's or the provider's words.
+    /// Text of the operator or the provider.
     pub message: String,
     pub set_by: String,
     pub since: DateTime<Utc>,
-    /// When it opens by itself, if known.
+    /// Time of the automatic release, if known.
     pub until: Option<DateTime<Utc>>,
 }
 
 impl Hold {
-    /// What is stopped, why, and until when.
+    /// Describes target, reason and end.
     pub fn in_words(&self) -> String {
         let what = match &self.target {
             HoldTarget::Queue => "the queue is stopped".to_owned(),
@@ -72,15 +72,14 @@ impl Hold {
     }
 }
 
-/// Judges and lanes that are closed.
 #[derive(Clone, Copy)]
 pub struct Holds<'a> {
     pub(in crate::store) db: &'a Db,
 }
 
 impl Holds<'_> {
-    /// Sets a hold. An operator's pause is never replaced by a worker's closure, nor one worker's by another's that says
-    /// the same; answers whether this one is set now.
+    /// Sets a hold. A worker's hold doesn't replace an operator's pause, nor a hold with the same reason. Returns whether it
+    /// was set.
     pub async fn set(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
             "insert into holds (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
@@ -105,7 +104,7 @@ impl Holds<'_> {
             .is_empty())
     }
 
-    /// Sets a hold of a cap, where no other stops the judge already; answers whether this one is set now.
+    /// Sets a hold of a cap, unless another one closes the judge. Returns whether it was set.
     pub async fn set_budget(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
             "insert into holds (target, reason, message, set_by, since, until) values ($1, 'budget', $2, $3, $4, $5)
@@ -125,7 +124,7 @@ impl Holds<'_> {
         Ok(!set.is_empty())
     }
 
-    /// Releases the holds of caps of these judges, and no others; answers which there were.
+    /// Releases the holds of caps of these judges only; returns them.
     pub async fn release_budget(
         self,
         judges: &[String],
@@ -134,9 +133,10 @@ impl Holds<'_> {
         self.release_for("budget", judges, now).await
     }
 
-    /// Releases a hold; answers whether there was one. Waiting jobs behind it become due now, their wait starts anew.
+    /// Releases a hold; returns whether there was one. Jobs that waited behind it are due now, and their wait limit starts
+    /// again.
     ///
-    /// A job that waits for its judge's breaker or for a rate limit keeps its own time; only its wait starts anew.
+    /// A job that waits for its judge's breaker or rate limit keeps its due time; only its wait limit starts again.
     pub async fn release(
         self,
         target: &HoldTarget,
@@ -155,7 +155,7 @@ impl Holds<'_> {
         })
     }
 
-    /// Releases a judge's `misconfigured` holds at a worker's start: its key may have been corrected. Answers which.
+    /// Releases a judge's `misconfigured` holds when a worker starts, because its key may have been corrected; returns them.
     pub async fn release_misconfigured(
         self,
         judges: &[String],
@@ -189,8 +189,7 @@ impl Holds<'_> {
         })
     }
 
-    /// Takes away the holds whose `until` has passed, as if they had been released: what waited behind them waits anew.
-    /// Answers which; of many workers that ask, one gets each.
+    /// Releases the holds whose `until` has passed. Returns them; each is returned to one of several concurrent workers.
     pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<HoldTarget>, StoreError> {
         let delete = sql!(
             "delete from holds where until is not null and until <= $1 returning target",
@@ -205,7 +204,7 @@ impl Holds<'_> {
         })
     }
 
-    /// Every hold that is set and hasn't passed its `until`; at most 1,000.
+    /// Lists the holds that haven't expired; at most 1,000.
     pub async fn list(self, now: DateTime<Utc>) -> Result<Vec<Hold>, StoreError> {
         let statement = sql!(
             "select target, reason, message, set_by, since, until from holds
@@ -218,7 +217,7 @@ impl Holds<'_> {
     }
 }
 
-/// Deletes holds and wakes what waited behind them; answers which.
+/// Deletes holds and wakes the jobs behind them; returns the holds.
 async fn take_away(
     tx: &mut Tx<'_>,
     delete: &Sql,
@@ -234,8 +233,8 @@ async fn take_away(
     Ok(gone)
 }
 
-/// Jobs that waited behind a hold are due now; the time they waited there doesn't count. A row that somebody has locked at
-/// this moment keeps its own time, and its wait goes on counting: waiting for it would keep the lane closed for all.
+/// Makes the jobs behind a hold due now and restarts their wait limit. Locked rows keep their due time and wait limit, because
+/// waiting for them would keep the lane closed.
 async fn wake(tx: &mut Tx<'_>, target: &HoldTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
     let mut statement = sql!(
         "update scoring_jobs set waiting_since = $1,

@@ -1,4 +1,4 @@
-//! `judges`: what each process's gate knows, for the page that shows judges. A snapshot, never a command.
+//! `judges`: snapshots of each worker's gates, for the API and pages.
 
 pub(super) mod holds;
 pub(super) mod past_runs;
@@ -17,63 +17,57 @@ use crate::store::StoreError;
 use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 
-/// What one process's gate knows of one judge.
+/// A judge's gate in one worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeRow {
     pub name: String,
-    /// The worker that says so.
     pub worker_id: Uuid,
     /// `closed`, `open` or `half_open`.
     pub breaker: String,
-    /// Why its lane is closed, if it is.
     pub closed: Option<WaitReason>,
-    /// When it opens again, if known.
+    /// Time at which it opens again, if known.
     pub closed_until: Option<DateTime<Utc>>,
-    /// Transient failures in a row.
     pub failures_in_row: i32,
-    /// Calls in flight.
     pub in_flight: i32,
-    /// The last error's text.
     pub last_error: Option<String>,
-    /// When it came; `None` too if it was written by a version that kept no time.
+    /// `None` also if the writing version stored no time.
     pub last_error_at: Option<DateTime<Utc>>,
-    /// The pace; `None` if it was written by a version that had none.
+    /// `None` if the writing version stored none.
     pub pace: Option<PaceRow>,
-    /// When this was written.
     pub updated_at: DateTime<Utc>,
 }
 
-/// A judge's pace as one process keeps it.
+/// A judge's rate limits in one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct PaceRow {
     pub requests: MeterRow,
-    /// Tokens, of prompts and answers together.
+    /// Tokens of prompts and replies.
     pub tokens: MeterRow,
-    /// Tokens of prompts, where the server limits them apart.
+    /// Tokens of prompts, if the provider limits them separately.
     pub input_tokens: MeterRow,
-    /// Tokens of answers, where the server limits them apart.
+    /// Tokens of replies, if the provider limits them separately.
     pub output_tokens: MeterRow,
-    /// Until when something is left of what a 429 took.
+    /// End of the reduction after a 429.
     pub shrunk_until: Option<DateTime<Utc>>,
-    /// Until when nothing goes out because a reply said that nothing is left.
+    /// No call is sent until this time, because a reply reported that nothing is left.
     pub held_until: Option<DateTime<Utc>>,
-    /// Whether the limits hold for all workers together.
+    /// Whether the limits are shared by all workers.
     pub together: bool,
-    /// Redis is away, and the limits are this worker's part, by so many workers.
+    /// Number of workers that split the limits while Redis is unavailable.
     pub part_of: Option<u32>,
 }
 
-/// One quantity that is limited by the minute.
+/// A quantity with a limit per minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct MeterRow {
-    /// What holds now, a minute; `None` for no limit.
+    /// Current limit per minute; `None`: unlimited.
     pub limit: Option<u64>,
     pub configured: Option<u64>,
-    /// As the server's replies say.
+    /// Limit reported by the provider's replies.
     pub learned: Option<u64>,
-    /// What went out within the last minute.
+    /// Usage of the last minute.
     pub used: u64,
 }
 
@@ -128,14 +122,13 @@ impl PaceRow {
     }
 }
 
-/// What is known of judges.
 #[derive(Clone, Copy)]
 pub struct Judges<'a> {
     pub(super) db: &'a Db,
 }
 
 impl Judges<'_> {
-    /// Writes what a process's gate knows, replacing what that worker wrote before.
+    /// Replaces the snapshots of a worker.
     pub async fn put(
         self,
         worker_id: Uuid,
@@ -155,7 +148,7 @@ impl Judges<'_> {
         })
     }
 
-    /// Lists what running workers that wrote within their lease know of judges, by name; at most 1,000.
+    /// Lists the snapshots of live workers, by judge; at most 1,000.
     pub async fn list(self) -> Result<Vec<JudgeRow>, StoreError> {
         const ATTEMPTED: &str = "listing judges";
         let mut statement = sql!(
@@ -216,11 +209,11 @@ fn before(now: DateTime<Utc>, ago: Duration) -> Option<DateTime<Utc>> {
     now.checked_sub_signed(TimeDelta::from_std(ago).ok()?)
 }
 
-/// The word for what holds calls back, as rows and events have it.
+/// Returns the reason for rows and events.
 pub fn wait_reason(why: HeldBack) -> WaitReason {
     match why {
         HeldBack::BreakerOpen => WaitReason::BreakerOpen,
-        // A busy lane is an open one: nobody asks for the reason of that.
+        // A busy lane is open, so its reason isn't shown.
         HeldBack::Throttled | HeldBack::Busy => WaitReason::Throttled,
         HeldBack::Paced => WaitReason::Paced,
         HeldBack::Exhausted => WaitReason::Exhausted,
@@ -235,7 +228,7 @@ fn judge(row: &DbRow) -> sqlx::Result<JudgeRow> {
         name: row.get("name")?,
         worker_id: row.get("worker_id")?,
         breaker: row.get("breaker")?,
-        closed: row.text_enum_or_null("closed")?,
+        closed: row.optional_enum("closed")?,
         closed_until: row.get("closed_until")?,
         failures_in_row: row.int("failures_in_row")?,
         in_flight: row.int("in_flight")?,

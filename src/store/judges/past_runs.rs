@@ -1,41 +1,38 @@
-//! What a judge's last jobs used, and how fast they ended: what estimates are made from.
+//! Reply lengths and throughput of a judge's recent jobs, for estimates.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::store::database::sql::{DbRow, sql};
 use crate::store::{Judges, StoreError};
 
-/// How many of the newest jobs are looked through that ended after a session's judge replied.
+/// Maximum number of recent session jobs with a reply that are scanned.
 const LOOKED_AT: i64 = 20_000;
-/// How many of them are answered.
+/// Maximum number of jobs of the judge that are used.
 const ANSWERED: i64 = 500;
-/// How far back a pace is looked at.
+/// Period of the throughput.
 const LATELY: TimeDelta = TimeDelta::minutes(10);
-/// The most ends that are looked at for it.
+/// Maximum number of ended jobs that are read for the throughput.
 const ENDS: i64 = 2_000;
-/// Less time than this says nothing of a pace, seconds.
+/// Minimum busy time for a throughput, seconds.
 const LEAST_BUSY_S: f64 = 0.05;
 
-/// How long a judge's last replies were.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PastReplies {
-    /// Jobs that were looked at.
     pub jobs: u64,
-    /// Tokens of replies, a job, on the mean; `None`: there is no job.
+    /// Mean reply tokens per job; `None` without jobs.
     pub mean_tokens: Option<f64>,
 }
 
-/// How fast a judge's jobs ended within the last 10 minutes.
+/// Throughput of a judge's jobs in the last 10 minutes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecentPace {
-    /// How many.
     pub jobs: i64,
-    /// Jobs a second of the time in which any of them ran: idle time doesn't count. `None`: there is none.
+    /// Jobs per second of busy time, without idle time; `None` if unknown.
     pub per_s: Option<f64>,
 }
 
 impl Judges<'_> {
-    /// How long the replies in a judge's newest jobs were, of sessions that ended with a score; of at most 500 jobs.
+    /// Returns the reply lengths of the judge's newest scored session jobs, at most 500.
     pub async fn past_replies(self, judge: &str) -> Result<PastReplies, StoreError> {
         const ATTEMPTED: &str = "reading how long a judge's last replies were";
         let statement = sql!(
@@ -66,7 +63,7 @@ impl Judges<'_> {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// How fast a judge's jobs for sessions ended within the last 10 minutes.
+    /// Returns the throughput of a judge's session jobs in the last 10 minutes.
     pub async fn recent_pace(
         self,
         judge: &str,
@@ -90,7 +87,7 @@ impl Judges<'_> {
     }
 }
 
-/// The pace of runs, by when each began and ended.
+/// Computes the throughput from start and end of each run.
 fn pace(mut runs: Vec<(DateTime<Utc>, DateTime<Utc>)>) -> RecentPace {
     runs.sort_unstable();
     let (mut busy, mut behind) = (TimeDelta::zero(), None);

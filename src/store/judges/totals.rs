@@ -1,27 +1,25 @@
-//! What the calls of each judge came to since the installation began, for `/metrics`.
+//! Totals of all calls by judge, for `/metrics`.
 
 use crate::store::database::sql::{DbRow, sql};
 use crate::store::{Judges, StoreError};
 
-/// What all calls of a judge came to since the installation began.
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct JudgeTotal {
     pub judge: String,
     pub calls: i64,
-    /// Those without a good reply.
+    /// Calls without a usable reply.
     pub failed_calls: i64,
-    /// Prompt tokens, cached ones included.
+    /// Prompt tokens, including cached ones.
     pub tokens_in: i64,
-    /// Reply tokens.
     pub tokens_out: i64,
-    /// USD of the calls whose price is known.
+    /// USD of the calls with a known price.
     pub cost_usd: f64,
-    /// Calls whose price is not.
+    /// Calls without a known price.
     pub unpriced_calls: i64,
 }
 
 impl Judges<'_> {
-    /// Sums up the calls of all days, by judge. Doesn't wait for the call log.
+    /// Returns the totals over all days, by judge. Doesn't wait for the call log.
     pub async fn totals(self) -> Result<Vec<JudgeTotal>, StoreError> {
         let statement = sql!(
             "select judge, cast(sum(calls) as bigint) as calls, cast(sum(failed_calls) as bigint) as failed_calls,

@@ -1,7 +1,7 @@
-//! What a provider's batch answered for items, and what that used. The replies are in the call log.
+//! Outcomes and usage of items in a provider's batch API. The replies are in the call log.
 //!
-//! What an item used is added to its job with its outcome, in one transaction, and it has one outcome: answers may be collected
-//! as often as it takes. What the batch spent is the call log's.
+//! An item's usage is added to its job together with its outcome, in one transaction, and an item has one outcome, so that
+//! collecting may be repeated. The batch's usage is counted by the call log.
 
 use std::collections::HashSet;
 
@@ -14,19 +14,16 @@ use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
 use crate::store::jobs::row::{job, job_columns};
 use crate::store::{ChunkRow, ProviderBatches, StoreError};
 
-/// What came of one item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemAnswer {
     pub job_id: JobId,
-    /// Why there is no reply that can be used.
+    /// Reason why there is no usable reply.
     pub error: Option<String>,
-    /// What it used.
     pub usage: Usage,
 }
 
 impl ProviderBatches<'_> {
-    /// Returns those of these jobs that are in the chunk and have no outcome yet, and the keys of their questions as sent;
-    /// `None`: not sent.
+    /// Returns the jobs of the chunk without an outcome, with the keys of their questions as sent; `None`: not sent.
     pub async fn unanswered_of_chunk(
         self,
         chunk_id: Uuid,
@@ -55,8 +52,8 @@ impl ProviderBatches<'_> {
         all(ATTEMPTED, &rows, read)
     }
 
-    /// Keeps what came of items: what they used on the jobs, and the outcomes; all or nothing, and of each item once. Their replies
-    /// are written before: an item with an outcome isn't collected again.
+    /// Stores outcomes and usage, all or nothing, once per item. Replies must be stored before, because an item with an outcome
+    /// isn't collected again.
     pub async fn keep_answers(
         self,
         chunk: &ChunkRow,
@@ -68,7 +65,7 @@ impl ProviderBatches<'_> {
         }
         self.calls.counted().await;
         let outcomes = outcomes_statement(chunk.chunk_id, answers);
-        // Of a batch that was cancelled meanwhile they were counted already.
+        // Items of a cancelled batch have been counted already.
         let forget = sql!(
             "update scoring_batches set figures = null where batch_id = $1 and figures is not null",
             chunk.batch_id
@@ -116,7 +113,7 @@ fn outcomes_statement(chunk_id: Uuid, answers: &[ItemAnswer]) -> Sql {
     statement
 }
 
-/// As the recorder adds what a run used.
+/// Adds usage like the recorder.
 fn usage_statement(answers: &[&ItemAnswer]) -> Sql {
     let rows = answers
         .iter()

@@ -1,6 +1,6 @@
-//! The chunks in which a batch is handed over to a provider, from their making to their end.
+//! Chunks of a batch in a provider's batch API, from creation to end.
 //!
-//! An item is in one chunk. What came of it is in `provider_answers`.
+//! An item is in one chunk. Outcomes are in `answers.rs`.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -13,44 +13,34 @@ use crate::store::jobs::row::{job, job_columns};
 use crate::store::{ProviderBatches, StoreError};
 use crate::wire::ChunkState;
 
-/// A chunk of a batch, as it is handed over to a provider.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct ChunkRow {
-    /// Our name for it.
     pub chunk_id: Uuid,
     pub batch_id: Uuid,
-    /// Whose provider.
     pub judge: String,
-    /// The provider's name for it, once it is known.
+    /// The provider's id, once it is known.
     pub provider_id: Option<String>,
-    /// Where it stands.
     #[sqlx(try_from = "String")]
     pub state: ChunkState,
-    /// How many items it holds.
     pub requests: i64,
-    /// How many of them have ended, as the provider says.
+    /// Number of ended items, as reported by the provider.
     pub done: i64,
-    /// When it was noted, before it was handed over.
+    /// Before it was submitted.
     pub made_at: DateTime<Utc>,
-    /// When it was handed over.
     pub submitted_at: Option<DateTime<Utc>>,
-    /// Why nothing came of it.
     pub error: Option<String>,
 }
 
-/// A chunk to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewChunk {
-    /// Our name for it.
     pub chunk_id: Uuid,
     pub batch_id: Uuid,
-    /// Whose provider.
     pub judge: String,
-    /// The worker that looks after the batch.
+    /// Worker that processes the batch.
     pub owner: Uuid,
-    /// The items in it, and the keys of their questions.
+    /// Items with the keys of their questions.
     pub items: Vec<(JobId, CacheKey)>,
-    /// Items that are not in it, and why: they are asked the ordinary way.
+    /// Items that aren't sent, with reasons; ordinary calls follow.
     pub left_out: Vec<(JobId, String)>,
     pub at: DateTime<Utc>,
 }
@@ -61,7 +51,7 @@ macro_rules! chunk_columns {
     };
 }
 
-/// What a statement says of a batch of which chunks may go out now, by this owner.
+/// Condition for a batch whose chunks may be submitted by this owner.
 macro_rules! handing_over {
     ($owner:literal) => {
         concat!(
@@ -72,7 +62,7 @@ macro_rules! handing_over {
 }
 
 impl ChunkRow {
-    /// Whether something may still come of it.
+    /// Whether results may still follow.
     pub fn is_open(&self) -> bool {
         match self.state {
             ChunkState::Making | ChunkState::Submitted => true,
@@ -80,14 +70,14 @@ impl ChunkRow {
         }
     }
 
-    /// Whether its provider had no room for it, so that its items went into others.
+    /// Whether the provider had no capacity for it, so that its items were moved to other chunks.
     pub fn was_turned_away(&self) -> bool {
         self.state == ChunkState::Failed && self.requests == 0 && self.provider_id.is_some()
     }
 }
 
 impl ProviderBatches<'_> {
-    /// The chunks of a batch, in the order in which they were made.
+    /// Returns the chunks of a batch, oldest first.
     pub async fn chunks(self, id: Uuid) -> Result<Vec<ChunkRow>, StoreError> {
         const ATTEMPTED: &str = "reading the chunks of a batch";
         let statement = sql!(
@@ -102,7 +92,7 @@ impl ProviderBatches<'_> {
         all(ATTEMPTED, &rows, DbRow::decode)
     }
 
-    /// Items of a batch that haven't ended, are in no chunk and wait for one, behind the place `after`, in their order. `limit` 1-500.
+    /// Returns unfinished items of a batch without a chunk, in order after `after`. `limit` 1-500.
     pub async fn items_in_no_chunk(
         self,
         id: Uuid,
@@ -125,8 +115,8 @@ impl ProviderBatches<'_> {
         jobs(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Notes a chunk before it is handed over; false: its batch doesn't run now, or somebody else looks after it, and nothing is
-    /// noted. An item that is in another chunk already makes all of it fail.
+    /// Stores a chunk before it is submitted; `false`: its batch doesn't run, or has another owner, and nothing is stored.
+    /// Fails if an item is in another chunk already.
     pub async fn make_chunk(self, new: &NewChunk) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "noting a chunk of a batch";
         let (state, error) = match new.items.is_empty() {
@@ -148,7 +138,7 @@ impl ProviderBatches<'_> {
             new.at,
             error
         );
-        // Held by this, the batch can't be paused before the chunk is noted.
+        // Locks the batch, so that it can't be paused before the chunk is stored.
         let hold = sql!(
             concat!(
                 "update scoring_batches set halted = halted where batch_id = $1 and ",
@@ -184,7 +174,7 @@ impl ProviderBatches<'_> {
         })
     }
 
-    /// Whether a chunk that is being handed over may go to its provider now: its batch runs, and `owner` looks after it.
+    /// Whether a stored chunk may be submitted: its batch runs and belongs to `owner`.
     pub async fn may_hand_over(self, chunk_id: Uuid, owner: Uuid) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "looking whether a chunk may go";
         let statement = sql!(
@@ -201,7 +191,7 @@ impl ProviderBatches<'_> {
         Ok(!rows.is_empty())
     }
 
-    /// A chunk that `owner` was about to hand over never went out: there is none, and its items are in no chunk.
+    /// Deletes a chunk that `owner` hasn't submitted, so that its items have no chunk.
     pub async fn forget_chunk(self, chunk_id: Uuid, owner: Uuid) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "forgetting a chunk that never went out";
         let chunk = sql!(
@@ -224,7 +214,7 @@ impl ProviderBatches<'_> {
         })
     }
 
-    /// A chunk has arrived under this name; false: it isn't being handed over any more, and has no such name.
+    /// Stores the provider's id of a submitted chunk; `false`: it is no longer being submitted, and has another id.
     pub async fn chunk_submitted(
         self,
         chunk_id: Uuid,
@@ -242,7 +232,7 @@ impl ProviderBatches<'_> {
         if self.db.execute_long(ATTEMPTED, &statement).await? > 0 {
             return Ok(true);
         }
-        // Somebody has found it meanwhile, or an earlier try was committed.
+        // Another worker may have stored it, or an earlier try was committed.
         let known = sql!(
             "select chunk_id from provider_chunks where chunk_id = $1 and provider_id = $2",
             chunk_id,
@@ -251,7 +241,7 @@ impl ProviderBatches<'_> {
         Ok(!self.db.read_long(ATTEMPTED, &known).await?.is_empty())
     }
 
-    /// A chunk never arrived, as far as can be known, or was turned away: its items go into another one.
+    /// Marks a chunk that didn't arrive or was rejected; its items go into another one.
     pub async fn turn_chunk_away(self, chunk_id: Uuid, why: &str) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "taking a chunk back that never arrived";
         let items = sql!(
@@ -274,7 +264,7 @@ impl ProviderBatches<'_> {
         })
     }
 
-    /// How many calls of a chunk have ended, as the provider says.
+    /// Stores the number of ended requests, as reported by the provider.
     pub async fn chunk_progress(self, chunk_id: Uuid, done: u64) -> Result<(), StoreError> {
         let statement = sql!(
             "update provider_chunks set done = $2 where chunk_id = $1 and state = 'submitted'",
@@ -287,7 +277,7 @@ impl ProviderBatches<'_> {
             .map(drop)
     }
 
-    /// Nothing more comes of a chunk. Items that have no outcome by then are asked as ever.
+    /// Ends a chunk. Items without an outcome get ordinary calls.
     pub async fn end_chunk(
         self,
         chunk_id: Uuid,
@@ -320,7 +310,7 @@ impl ProviderBatches<'_> {
     }
 }
 
-/// An item as it is put into a chunk, or left out.
+/// An item of a chunk, or a skipped one.
 struct Placed<'a> {
     id: JobId,
     key: Option<CacheKey>,

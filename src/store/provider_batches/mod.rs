@@ -1,6 +1,6 @@
-//! Batches whose replies are collected by a provider's batches: who looks after them, and how they stand.
+//! Batches whose replies are collected from a provider's batch API: owner and progress.
 //!
-//! While a batch is `asked` none of its items is claimed, whatever else moves it. Its chunks are in `chunks`.
+//! While a batch is `asked`, none of its items is claimed. Its chunks are in `chunks.rs`.
 
 pub(super) mod answers;
 pub(super) mod chunks;
@@ -15,21 +15,19 @@ use crate::store::database::sql::{DbRow, sql};
 use crate::store::{Calls, ChunkRow, StoreError};
 use crate::wire::ProviderBatchState;
 
-/// How a batch's replies are fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderBatchRow {
     pub state: ProviderBatchState,
-    /// What it waits for, in words.
+    /// Reason why it waits, as text for users.
     pub note: Option<String>,
-    /// Items whose replies are here.
+    /// Number of items with a reply.
     pub replied: i64,
-    /// Items that are asked as ever.
+    /// Number of items that get an ordinary call.
     pub failed: i64,
-    /// Its chunks, in the order in which they were made.
+    /// Oldest first.
     pub chunks: Vec<ChunkRow>,
 }
 
-/// Batches that a provider answers.
 #[derive(Clone, Copy)]
 pub struct ProviderBatches<'a> {
     pub(super) db: &'a Db,
@@ -37,7 +35,7 @@ pub struct ProviderBatches<'a> {
 }
 
 impl ProviderBatches<'_> {
-    /// Batches whose replies are being collected, and of which nobody but `owner` was heard for so long; at most 100.
+    /// Returns the batches that collect replies and have no other owner with a heartbeat in the last `silent`; at most 100.
     pub async fn due(self, owner: Uuid, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
         const ATTEMPTED: &str = "looking for batches that collect replies";
         let mut statement = sql!(
@@ -51,7 +49,7 @@ impl ProviderBatches<'_> {
         ids_of(ATTEMPTED, &rows)
     }
 
-    /// Takes a batch to look after, or says that one still does; false: somebody else does, or its replies are here.
+    /// Takes or renews the lease of a batch; `false`: another worker has it, or its replies are collected.
     pub async fn lease(self, id: Uuid, owner: Uuid, silent: Duration) -> Result<bool, StoreError> {
         let mut statement = sql!(
             "update scoring_batches set economy_owner = $2, economy_heard_at = ",
@@ -71,10 +69,10 @@ impl ProviderBatches<'_> {
         Ok(leased > 0)
     }
 
-    /// Leaves a batch to others, with what it waits for.
+    /// Releases a batch, with a note.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; others come to it once this one was silent for long enough.
+    /// `Unavailable` if the database is unavailable; others take over after the lease.
     pub async fn leave(self, id: Uuid, owner: Uuid, note: Option<&str>) -> Result<(), StoreError> {
         let statement = sql!(
             "update scoring_batches set economy_owner = null, economy_note = $3
@@ -89,7 +87,7 @@ impl ProviderBatches<'_> {
             .map(drop)
     }
 
-    /// The replies of a batch are here: its items run.
+    /// Ends the collection, so that its items run.
     pub async fn end(self, id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "update scoring_batches set economy = 'collected', economy_owner = null, economy_note = null
@@ -102,7 +100,7 @@ impl ProviderBatches<'_> {
             .map(drop)
     }
 
-    /// How a batch's replies are collected; `None`: they aren't.
+    /// Returns the progress; `None`: the batch doesn't use the provider's batch API.
     pub async fn get(self, id: Uuid) -> Result<Option<ProviderBatchRow>, StoreError> {
         const ATTEMPTED: &str = "reading how a batch's replies are fetched";
         let statement = sql!(
@@ -116,7 +114,7 @@ impl ProviderBatches<'_> {
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let read = |row: &DbRow| -> sqlx::Result<Option<ProviderBatchRow>> {
-            let Some(state) = row.text_enum_or_null("economy")? else {
+            let Some(state) = row.optional_enum("economy")? else {
                 return Ok(None);
             };
             Ok(Some(ProviderBatchRow {

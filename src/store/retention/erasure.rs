@@ -1,6 +1,6 @@
-//! Sessions go with all that was made of them: jobs, calls, replies, scores, ratings.
+//! Erases sessions with their jobs, calls, replies, scores and ratings.
 //!
-//! A score that is recorded at the same moment either comes before, and goes too, or is refused by its foreign key.
+//! A score that is recorded concurrently is deleted too, or rejected by its foreign key.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use uuid::Uuid;
@@ -12,10 +12,9 @@ use crate::store::database::db::{Conn, Tx, retry_once};
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Dialect, Retention, StoreError};
 
-/// How long an erased job is known: what was under way when it was cancelled has ended by then.
+/// Time for which erased jobs are remembered; calls in flight have ended by then.
 const KNOWN: TimeDelta = TimeDelta::days(1);
 
-/// How many rows went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Erased {
     pub sessions: u64,
@@ -25,24 +24,23 @@ pub struct Erased {
     pub calls: u64,
 }
 
-/// What became of the wish to erase a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Erasure {
     Done(Erased),
-    /// Nothing went: this job of it is active.
+    /// Nothing was deleted, because this job is active.
     Active(JobId),
     Unknown,
 }
 
 impl Retention<'_> {
-    /// Erases a session with all that was made of it, and lets its day be counted anew. Batches that ended keep their figures.
+    /// Erases a session with all dependent rows and marks its day as dirty. Ended batches keep their statistics.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away: all of it is there, or nothing.
+    /// `Unavailable` if the database is unavailable; all or nothing is deleted.
     pub async fn erase(self, session_id: Uuid, now: DateTime<Utc>) -> Result<Erasure, StoreError> {
         const ATTEMPTED: &str = "erasing a session";
         self.batches.keep_ended_figures(Some(session_id)).await?;
-        // Calls that this process still has to write; those of others are found by `erased_jobs`.
+        // Writes this process's calls; later ones of other processes are found by `erased_jobs`.
         self.call_log.flush().await;
         let mut tries = 0;
         let erased = retry_once!(ATTEMPTED, async {
@@ -68,19 +66,19 @@ impl Retention<'_> {
         })?;
         self.empty_log().await;
         Ok(match erased {
-            // After a lost answer it may have been our own first try.
+            // After a lost answer our own first try may have erased it.
             Erasure::Done(erased) if erased == Erased::default() && tries < 2 => Erasure::Unknown,
             Erasure::Done(_) | Erasure::Active(_) | Erasure::Unknown => erased,
         })
     }
 
-    /// Deletes what was written of erased sessions after they were gone.
+    /// Deletes rows that were written after their session was erased.
     pub(in crate::store) async fn forget_erased(
         self,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         const ATTEMPTED: &str = "deleting what was written of erased sessions";
-        // Whoever asked for a score at the moment of the erasure has a job that nobody knew then.
+        // A request concurrent with the erasure may have inserted a job.
         let late = sql!(
             "insert into erased_jobs (job_id, erased_at)
              select j.job_id, $1 from scoring_jobs j
@@ -110,7 +108,8 @@ impl Retention<'_> {
         Ok(gone)
     }
 
-    /// What was deleted is overwritten in SQLite's file, and its log is emptied. Whoever reads at that moment puts it off for an hour.
+    /// Empties SQLite's write-ahead log, after deleted data was overwritten in the file. A concurrent reader delays this by an
+    /// hour.
     async fn empty_log(self) {
         if self.db.dialect() == Dialect::Sqlite {
             let checkpoint = sql!("pragma wal_checkpoint(truncate)");
@@ -122,7 +121,7 @@ impl Retention<'_> {
     }
 }
 
-/// The active job of a session, which is held until the transaction ends.
+/// Returns the active job of a session, locked until the transaction ends.
 async fn active(tx: &mut Tx<'_>, session_id: Uuid) -> sqlx::Result<Option<JobId>> {
     match tx.dialect() {
         Dialect::Postgres => {
@@ -141,7 +140,7 @@ async fn active(tx: &mut Tx<'_>, session_id: Uuid) -> sqlx::Result<Option<JobId>
         .transpose()
 }
 
-/// Deletes sessions that nobody works on, with all that was made of them.
+/// Deletes sessions without active jobs, with all dependent rows.
 pub(super) async fn delete_sessions(tx: &mut Tx<'_>, sessions: &[Uuid]) -> sqlx::Result<Erased> {
     if sessions.is_empty() {
         return Ok(Erased::default());
@@ -158,7 +157,7 @@ pub(super) async fn delete_sessions(tx: &mut Tx<'_>, sessions: &[Uuid]) -> sqlx:
     })
 }
 
-/// Deletes what was made by jobs, but for scores of sessions; answers how many calls.
+/// Deletes rows that jobs made, except scores of sessions; returns the number of calls.
 pub(super) async fn delete_made_by(tx: &mut Tx<'_>, jobs: &[Uuid]) -> sqlx::Result<u64> {
     if jobs.is_empty() {
         return Ok(0);
@@ -195,7 +194,7 @@ fn job_statements(jobs: &[Uuid]) -> [Sql; 3] {
     ]
 }
 
-/// All of them, to be explained.
+/// All statements, for `explain`.
 pub(super) fn statements(ids: &[Uuid]) -> impl Iterator<Item = Sql> {
     session_statements(ids)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Deletes what is kept for a time that its row says or that is fixed.
+//! Deletes rows with a fixed lifetime or an expiry.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -6,16 +6,16 @@ use super::SLICE;
 use crate::store::database::sql::{Sql, sql};
 use crate::store::{Retention, StoreError};
 
-/// How long a worker that isn't heard any more is kept.
+/// Lifetime of workers without a heartbeat.
 const WORKERS_KEPT: TimeDelta = TimeDelta::days(7);
 const PRUNING: &str = "pruning what has expired";
 
 impl Retention<'_> {
-    /// Deletes expired sign-ins and idempotency keys, workers that weren't heard for a week with what they knew of judges, deliveries
-    /// of webhooks that are gone, and what was written of erased sessions; in slices. Answers how many rows went.
+    /// Deletes, in slices: expired sign-ins and idempotency keys, workers without a heartbeat for a week with their snapshots,
+    /// deliveries of deleted webhooks, and late rows of erased sessions. Returns the number of rows.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; what was deleted before stays deleted.
+    /// `Unavailable` if the database is unavailable; earlier slices stay deleted.
     pub async fn prune(self, now: DateTime<Utc>) -> Result<u64, StoreError> {
         let gone = now - WORKERS_KEPT;
         let judges = sql!(

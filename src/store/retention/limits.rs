@@ -10,26 +10,25 @@ use super::{Aged, Retention};
 use crate::store::StoreError;
 use crate::store::database::sql::{all, first, sql};
 
-/// How far a limit may move between two completed runs without a check: workers that were stopped for a day are usual.
+/// Maximum distance between the limits of two completed runs without a check; stopping workers for a day is usual.
 const MAX_ADVANCE: TimeDelta = TimeDelta::days(1);
-/// So few rows are deleted without a check.
+/// Number of rows that are deleted without a check.
 const UNCHECKED_ROWS: u64 = 20;
-/// Later than every row.
 const ALL: TimeDelta = TimeDelta::days(365_000);
 
-/// The rows that a limit would delete.
+/// Rows that a limit would delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired {
     pub aged: Aged,
-    /// The limit: older rows are past their time.
+    /// Older rows are deleted.
     pub before: DateTime<Utc>,
     pub rows: u64,
-    /// How many rows of the kind could be deleted if they were old enough.
+    /// Number of rows that could be deleted at any age.
     pub stored: u64,
 }
 
 impl Expired {
-    /// Whether they are too many to be deleted without an operator.
+    /// Whether an operator must confirm the deletion.
     pub fn is_implausible(&self) -> bool {
         self.rows > UNCHECKED_ROWS && self.rows > self.stored / 2
     }
@@ -53,7 +52,6 @@ impl std::fmt::Display for Expired {
 }
 
 impl Retention<'_> {
-    /// Counts the rows that a limit would delete, and those stored.
     pub async fn expired(self, aged: Aged, before: DateTime<Utc>) -> Result<Expired, StoreError> {
         let rows = self.count(aged, before).await?;
         let stored = match rows > UNCHECKED_ROWS {
@@ -68,7 +66,7 @@ impl Retention<'_> {
         })
     }
 
-    /// Returns why the limit must not be used, and stores that; `None` if it may.
+    /// Checks a limit; stores and returns the reason if it must not be used.
     pub async fn refusal(
         self,
         aged: Aged,
@@ -106,7 +104,7 @@ impl Retention<'_> {
         Ok(Some(expired))
     }
 
-    /// Stores that everything older than the limit is deleted.
+    /// Stores a completed run.
     pub async fn complete(self, aged: Aged, before: DateTime<Utc>) -> Result<(), StoreError> {
         let statement = sql!(
             "insert into retention_limits (kind, completed_before) values ($1, $2)
@@ -120,7 +118,7 @@ impl Retention<'_> {
             .map(drop)
     }
 
-    /// Ends a refusal whose rows an operator has deleted: those older than `before`.
+    /// Ends a refusal after an operator has deleted the rows older than `before`.
     pub async fn approve(self, aged: Aged, before: DateTime<Utc>) -> Result<(), StoreError> {
         let statement = sql!(
             "update retention_limits set completed_before = refused_before, refused_before = null
@@ -134,7 +132,7 @@ impl Retention<'_> {
             .map(drop)
     }
 
-    /// Forgets the limits of a kind that is kept for ever.
+    /// Deletes the limits of a kind that is kept forever.
     pub async fn forget_limits(self, aged: Aged) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from retention_limits where kind = $1",
@@ -146,7 +144,7 @@ impl Retention<'_> {
             .map(drop)
     }
 
-    /// The limits that are refused now.
+    /// Returns the limits that are refused now.
     pub async fn refused(self) -> Result<Vec<Expired>, StoreError> {
         const ATTEMPTED: &str = "reading which limits of retention are refused";
         let statement = sql!(

@@ -1,8 +1,8 @@
-//! What is past its time goes, in steps of bounded size, each in a transaction of its own.
+//! Retention: deletes old rows in bounded steps, each in its own transaction.
 //!
-//! Never deletes an active job, an item of a batch that hasn't ended, or a session that has either. A batch goes whole, once it
-//! ended that long ago. Whoever queues something again meanwhile wins: each statement looks at the row once it holds it. Days stay
-//! as they are rolled up: a dirty one is rolled up before its sessions go.
+//! Active jobs, items of unfinished batches and sessions with either are not deleted. A batch is deleted completely. Each
+//! statement checks its rows after locking them, so that rows which are used again stay. Rollups stay: a dirty day is rolled up
+//! before its sessions are deleted.
 
 pub(super) mod erasure;
 mod expired;
@@ -24,13 +24,13 @@ use crate::job::text_enum;
 
 pub use limits::Expired;
 
-/// How many jobs, or judge calls, one step takes.
+/// Maximum number of jobs or judge calls per step.
 const SLICE: i64 = 1_000;
-/// How many sessions one step looks at: each may have many messages, jobs and scores.
+/// Number of sessions per step; low, because each may have many messages, jobs and scores.
 const SESSIONS: i64 = 100;
 const ATTEMPTED: &str = "deleting what is past its time";
 
-/// A batch `b` that may go: it ended before $1, or its deletion has begun, and none of its items is active.
+/// Condition for a batch `b` that may be deleted: it ended before $1 or its deletion has begun, and no item is active.
 macro_rules! batch_may_go {
     () => {
         "b.finished_at is not null and (b.finished_at < $1 or b.abandoned)
@@ -41,34 +41,32 @@ macro_rules! batch_may_go {
 text_enum! {
 /// Kinds of rows that are deleted by age.
 pub enum Aged {
-    /// Batches with their items, by when they ended.
+    /// Batches with their items, by end.
     Batches = "batch_items",
-    /// Jobs that belong to no batch, by when they ended, with their calls and the scores of cases.
+    /// Jobs without a batch, by end, with their calls and scores of cases.
     Jobs = "jobs",
-    /// Sessions with all that was made of them, by when they completed (else came) and were last put.
+    /// Sessions with all dependent rows, by completion (else creation) and last put.
     Sessions = "sessions",
-    /// Judge calls with their replies, by when they were sent.
+    /// Judge calls with their replies, by time of sending.
     Calls = "judge_calls",
-    /// Deliveries of webhooks, whether they arrived or not, by when the event happened.
+    /// Deliveries of webhooks in any state, by time of the event.
     Deliveries = "webhook_deliveries",
-    /// Imports with the reasons of what failed, by when they ended.
+    /// Imports with reasons of failures, by end.
     Imports = "imports",
 }
 }
 
-/// How far the deletion of one kind is.
 #[derive(Debug)]
 pub struct Pruning {
     aged: Aged,
     before: DateTime<Utc>,
-    /// Up to where it has looked.
+    /// Position of the scan.
     place: Option<(DateTime<Utc>, Uuid)>,
-    /// The batch whose items go.
+    /// The batch whose items are being deleted.
     batch: Option<Uuid>,
 }
 
 impl Pruning {
-    /// Begins with the oldest.
     pub fn new(aged: Aged, before: DateTime<Utc>) -> Self {
         Self {
             aged,
@@ -79,16 +77,14 @@ impl Pruning {
     }
 }
 
-/// What a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PruneStep {
-    /// How many of the kind went; of batches, how many items.
+    /// Number of deleted rows; for batches, of items.
     pub deleted: u64,
-    /// Whether there may be others.
+    /// Whether there may be further rows.
     pub more: bool,
 }
 
-/// What is past its time, and what somebody wants gone.
 #[derive(Clone, Copy)]
 pub struct Retention<'a> {
     pub(super) db: &'a Db,
@@ -98,10 +94,10 @@ pub struct Retention<'a> {
 }
 
 impl Retention<'_> {
-    /// Deletes some more.
+    /// Deletes the next rows.
     ///
     /// # Errors
-    /// `Unavailable` when the database is away; what was deleted before stays deleted, and the next step goes on.
+    /// `Unavailable` if the database is unavailable; deleted rows stay deleted, and the next step continues.
     pub async fn step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
         match pruning.aged {
             Aged::Batches => self.batch_step(pruning).await,
@@ -121,7 +117,7 @@ impl Retention<'_> {
         })
     }
 
-    /// How many of a kind the steps would delete now; of batches, how many items.
+    /// Counts the rows that the steps would delete now; for batches, the items.
     pub async fn count(self, aged: Aged, before: DateTime<Utc>) -> Result<u64, StoreError> {
         const COUNTING: &str = "counting what is past its time";
         let statement = match aged {
@@ -155,7 +151,7 @@ impl Retention<'_> {
     }
 
     async fn job_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
-        // Behind what it has looked at: batch_items stay among them.
+        // Continues after the scan's position, because skipped sessions stay.
         let from = pruning.place.map_or(DateTime::UNIX_EPOCH, |(at, _)| at);
         let slice = jobs_statement(from, pruning.before);
         let rows = self.db.read_long(ATTEMPTED, &slice).await?;
@@ -175,7 +171,7 @@ impl Retention<'_> {
         })
     }
 
-    /// Runs a statement that deletes jobs, and deletes what was made of them.
+    /// Runs a statement that deletes jobs, and deletes their dependent rows.
     async fn delete_jobs(self, jobs: &Sql) -> Result<u64, StoreError> {
         retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
@@ -187,7 +183,7 @@ impl Retention<'_> {
         })
     }
 
-    /// Items first, so that whoever goes on finds what is left by its batch.
+    /// Deletes items first, so that a later run finds the rest by its batch.
     async fn batch_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
         let before = pruning.before;
         let Some(id) = (match pruning.batch {
@@ -217,7 +213,7 @@ impl Retention<'_> {
         })
     }
 
-    /// The oldest batch that may go; from here on it counts as not there.
+    /// Marks the oldest batch that may be deleted as abandoned, and returns it.
     async fn next_batch(self, before: DateTime<Utc>) -> Result<Option<Uuid>, StoreError> {
         let statement = sql!(
             concat!(
@@ -233,7 +229,7 @@ impl Retention<'_> {
         Ok(ids_of(ATTEMPTED, &rows)?.pop())
     }
 
-    /// Deletes a batch without items, with what else is kept of it; `Some`: more of that is left.
+    /// Deletes a batch without items and its dependent rows; `Some` if rows are left.
     async fn remove_emptied(self, id: Uuid) -> Result<Option<Uuid>, StoreError> {
         let skips = sql!(
             "delete from scoring_batch_skips where batch_id = $1 and session_id in (
@@ -244,7 +240,7 @@ impl Retention<'_> {
         if self.db.execute_long(ATTEMPTED, &skips).await? > 0 {
             return Ok(Some(id));
         }
-        // An item that was queued again a moment before stays, and so does its batch.
+        // An item that was queued again concurrently stays, and so does its batch.
         let batch = sql!(
             "delete from scoring_batches where batch_id = $1 and abandoned
                and not exists (select 1 from scoring_jobs where batch_id = $1) returning batch_id",
@@ -299,7 +295,7 @@ impl Retention<'_> {
         Ok(PruneStep { deleted, more })
     }
 
-    /// How the database would run the steps' statements, a line each: for tests.
+    /// Returns the plans of the statements, for tests.
     #[doc(hidden)]
     pub async fn explain(self, before: DateTime<Utc>) -> Result<Vec<String>, StoreError> {
         const EXPLAINING: &str = "explaining how what is past its time goes";
@@ -326,7 +322,8 @@ impl Retention<'_> {
     }
 }
 
-/// A session `a` that may go: not put since $1, none of its jobs is active or an item of a batch that goes on, and its day is rolled up.
+/// Condition for a session `a` that may be deleted: not put since $1, no job that is active or in an unfinished batch, and its
+/// day is rolled up.
 const SESSION_MAY_GO: &str = "a.updated_at < $1
     and not exists (select 1 from scoring_jobs j where j.subject_id = a.session_id
         and (j.finished_at is null
@@ -362,7 +359,7 @@ fn sessions_statement(after: Option<(DateTime<Utc>, Uuid)>, before: DateTime<Utc
     statement
 }
 
-/// Those of these sessions that may go, held until the transaction ends.
+/// Returns those of these sessions that may be deleted, locked until the transaction ends.
 fn chosen_statement(
     dialect: Dialect,
     ids: impl Iterator<Item = Uuid>,
@@ -376,7 +373,7 @@ fn chosen_statement(
         .push(") and a.session_id in ")
         .push_list(ids);
     match dialect {
-        // Somebody who puts one at this moment keeps it.
+        // A session that is being put stays.
         Dialect::Postgres => statement.push(" for update of a skip locked"),
         Dialect::Sqlite => &mut statement,
     };

@@ -1,4 +1,4 @@
-//! What cases came to: rows of `evaluation_scores`, written within the recorder's transaction.
+//! Writes `evaluation_scores` within the recorder's transaction.
 
 use crate::store::NewEvaluation;
 use crate::store::database::sql::Arg;
@@ -8,7 +8,7 @@ use crate::store::jobs::record::Record;
 const COLUMNS: &str = "score_id, job_id, kind, batch_id, item_no, criteria_hash, total, passed, threshold, components, error, \
     simulated, scored_at";
 
-/// Writes the scores of records that were applied. A job that was retried has a row: its new one takes the place.
+/// Writes the scores of applied records; replaces the score of a retried job.
 pub(in crate::store) fn add(writes: &mut Writes, evaluated: &[(&Record, &NewEvaluation)]) {
     if evaluated.is_empty() {
         return;

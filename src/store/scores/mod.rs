@@ -1,4 +1,4 @@
-//! Reading `session_scores` and its three child tables. Scores are written by the recorder alone, and go with their session.
+//! Reads `session_scores` and its detail tables. Only the recorder writes scores; they are deleted with their session.
 
 pub(super) mod evaluations;
 pub(super) mod rows;
@@ -16,77 +16,67 @@ use crate::store::database::db::Db;
 use crate::store::database::sql::{DbRow, Sql, all, sql};
 use crate::store::{Dialect, ScoreFilter, SessionFilter, StoreError};
 
-/// A session's score on its way into the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSessionScore {
     pub score_id: Uuid,
     pub session_id: Uuid,
-    /// The criteria that the job pinned.
     pub criteria_hash: String,
-    /// Why it was judged: only `score` becomes the session's current one.
+    /// Only `score` becomes the session's current score.
     pub purpose: Purpose,
     pub score: SessionScore,
     pub triggered_by: Requester,
 }
 
-/// What a case came to, to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvaluation {
     pub score_id: Uuid,
     pub kind: Kind,
-    /// The batch that the job is an item of.
+    /// Batch and item number of the job.
     pub batch: Option<BatchPlace>,
-    /// The criteria that the job pinned.
     pub criteria_hash: String,
     /// 0-1; `None`: incomplete.
     pub total: Option<f64>,
-    /// Whether it passed; `None`: not known.
+    /// `None`: unknown.
     pub passed: Option<bool>,
-    /// What the total was held against.
     pub threshold: Option<f64>,
-    /// Components by name: a number, or null.
+    /// Components by name: a number or null.
     pub components: Value,
-    /// `{class, message}` where the judge failed.
+    /// `{class, message}` if the judge failed.
     pub error: Option<Value>,
-    /// Whether a simulated judge had a part in it.
+    /// Whether a simulated judge contributed.
     pub simulated: bool,
 }
 
-/// A stored session score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionScoreRow {
     pub score_id: Uuid,
     pub session_id: Uuid,
-    /// The job that made it.
     pub job_id: JobId,
     pub criteria_hash: String,
-    /// Why it was judged; only `score` is ever current.
+    /// Only `score` can be current.
     pub purpose: Purpose,
     pub score: SessionScore,
     pub triggered_by: Requester,
-    /// When it was made.
     pub scored_at: DateTime<Utc>,
-    /// When a newer one took its place; `None` for the current one.
+    /// Time at which a newer score replaced it; `None`: current.
     pub superseded_at: Option<DateTime<Utc>>,
-    /// What the job's calls used.
     pub usage: Usage,
 }
 
-/// Which scores go out: those of real judges that are good enough.
+/// Filter of an export: real scores with a minimum total.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoodScores {
-    /// Narrows further.
     pub filter: ScoreFilter,
-    /// Of sessions that this chooses, as in their list.
+    /// Filter of sessions, as in their list.
     pub sessions: SessionFilter,
-    /// The lowest total, 0-100.
+    /// Minimum total, 0-100.
     pub min_score: u8,
-    /// The moment at which they are or were their sessions' current ones.
+    /// Scores that are or were current at this time.
     pub at: DateTime<Utc>,
 }
 
 impl GoodScores {
-    /// Narrows to scores of the sessions `a` that the list of sessions would show with this score.
+    /// Restricts scores to sessions `a` that the list of sessions would show with this score.
     fn push_sessions(&self, statement: &mut Sql, dialect: Dialect) {
         if self.sessions == SessionFilter::default() {
             return;
@@ -100,7 +90,7 @@ impl GoodScores {
             .push(" and (c.superseded_at is null or c.superseded_at > ")
             .push_arg(self.at)
             .push(")");
-        self.sessions.narrow(statement, dialect);
+        self.sessions.push_conditions(statement, dialect);
         statement.push(")");
     }
 }
@@ -119,7 +109,6 @@ macro_rules! select_scores {
 
 const ATTEMPTED: &str = "reading scores";
 
-/// Scores of sessions.
 #[derive(Clone, Copy)]
 pub struct Scores<'a> {
     pub(super) db: &'a Db,
@@ -137,7 +126,7 @@ impl Scores<'_> {
         Ok(self.scores_by(&statement).await?.pop())
     }
 
-    /// Every score of a session that is or was its current one, newest first; at most 1,000.
+    /// Returns all current and former scores of a session, newest first; at most 1,000.
     pub async fn of_session(self, session_id: Uuid) -> Result<Vec<SessionScoreRow>, StoreError> {
         let statement = sql!(
             concat!(
@@ -157,7 +146,7 @@ impl Scores<'_> {
         Ok(self.scores_by(&statement).await?.pop())
     }
 
-    /// The scores that jobs made, in no order; a job without a score has none.
+    /// Returns the scores that jobs made, unordered.
     pub async fn of_jobs(self, ids: &[JobId]) -> Result<Vec<SessionScoreRow>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -167,10 +156,9 @@ impl Scores<'_> {
         self.scores_by(&statement).await
     }
 
-    /// The good scores that were current at a moment, in the order of their sessions' ids behind `after`; at most `limit`.
+    /// Returns the filtered scores that were current at a time, ordered by session id after `after`; at most `limit`.
     ///
-    /// A session has one score at a moment, and its place among the ids: read page by page, it comes once, however often it is
-    /// scored meanwhile.
+    /// A session has one score at a time, so that it is exported once, even if it is scored while pages are read.
     pub async fn good(
         self,
         good: &GoodScores,
@@ -264,7 +252,7 @@ impl Scores<'_> {
         Ok(of_scores)
     }
 
-    /// Steps by their approach, in order.
+    /// Returns steps by approach, in order.
     async fn steps(self, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<String>>, StoreError> {
         let mut statement = sql!(
             "select s.approach_id, s.step_description from score_alternative_approach_steps s
@@ -278,7 +266,6 @@ impl Scores<'_> {
     }
 }
 
-/// Child rows by the row that they belong to, in the order read.
 fn grouped<T>(
     rows: &[DbRow],
     of: &str,

@@ -1,7 +1,7 @@
-//! A score and its child rows, written within the recorder's transaction.
+//! Writes a score and its detail rows within the recorder's transaction.
 //!
-//! The earlier current score of a session is superseded in the same transaction: a reader sees the one or the other. A score
-//! made for another purpose takes nobody's place.
+//! The same transaction supersedes the session's current score, so that readers see one or the other. Scores for other purposes
+//! supersede nothing.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::store::database::writes::Writes;
 use crate::store::jobs::record::Record;
 use crate::store::{Dialect, NewSessionScore};
 
-/// Writes the scores of records that were applied. Each session occurs once.
+/// Writes the scores of applied records, one per session.
 pub(in crate::store) fn add(
     writes: &mut Writes,
     scored: &[(&Record, &NewSessionScore)],
@@ -34,7 +34,7 @@ pub(in crate::store) fn add(
     }
     let rows: sqlx::Result<Vec<_>> = scored.iter().map(|(at, new)| score_row(at, new)).collect();
     let (rows, of_applied) = (writes.padded(rows?), writes.of_applied());
-    // An index holds a session to one current score: the earlier one must be superseded by then.
+    // The unique index allows one current score, so the earlier one is superseded first.
     let after = match writes.dialect {
         Dialect::Postgres if !current.is_empty() => " and (select count(*) from superseded) >= 0",
         Dialect::Postgres | Dialect::Sqlite => "",
@@ -92,7 +92,7 @@ const APPROACH_COLUMNS: [&str; 6] = [
 ];
 const STEP_COLUMNS: [&str; 4] = ["id", "approach_id", "step_order", "step_description"];
 
-/// The most rows of one statement; SQLite takes 32,766 arguments.
+/// Maximum number of rows per statement; SQLite accepts 32,766 arguments.
 const ROWS: usize = 1024;
 
 fn add_supersession(writes: &mut Writes, current: &[(&Record, &NewSessionScore)]) {
@@ -105,8 +105,7 @@ fn add_supersession(writes: &mut Writes, current: &[(&Record, &NewSessionScore)]
         .repeated(current.iter().map(|(_, score)| score.session_id))
         .collect();
     writes.add("superseded", |statement| {
-        // Not joined to v, nor anything that the planner would make a join: a plan made while the table was empty would join by
-        // reading the whole index of current scores.
+        // Not a join, because a plan that was made while the table was empty would scan the whole index of current scores.
         statement
             .push_rows("job_id, v_session_id, v_at", rows)
             .push(
@@ -120,13 +119,13 @@ fn add_supersession(writes: &mut Writes, current: &[(&Record, &NewSessionScore)]
             .push(" returning score_id");
     });
     let dialect = writes.dialect;
-    // Of a job that it wasn't applied to, too: a day is counted anew in vain.
+    // Also marks days of records that weren't applied, which only causes a needless rollup.
     writes.add("marked", |statement| {
         push_dirty(statement, dialect, sessions.iter().copied());
     });
 }
 
-/// On Postgres `of_applied` is the condition of rows whose record was applied.
+/// On Postgres `of_applied` is the condition for applied records.
 fn add_rows(
     writes: &mut Writes,
     table: &str,
@@ -189,7 +188,7 @@ fn score_row(record: &Record, new: &NewSessionScore) -> sqlx::Result<Vec<Arg>> {
     ])
 }
 
-/// The keys of names, each at its first mention.
+/// Returns the keys of names, at their first occurrence each.
 fn first_mentions<'a>(
     names: impl Iterator<Item = &'a String>,
 ) -> impl Iterator<Item = Option<String>> {

@@ -1,16 +1,16 @@
-//! The list of sessions in the order of their current scores; those without one aren't in it.
+//! Lists sessions by their current score. Sessions without one are not listed.
 
 use uuid::Uuid;
 
 use super::filter::SessionFilter;
-use super::list::{ATTEMPTED, Filling, LINE, SessionOrder, SessionSummary};
+use super::list::{ATTEMPTED, LINE, PageBuilder, SessionOrder, SessionSummary};
 use crate::store::database::sql::{Sql, first, sql};
 use crate::store::{Cursor, Page, Sessions, StoreError};
 
-/// How many scores a page in the order of scores looks at before it ends, filled or not.
-const SCORES_LOOKED: u32 = 4_000;
+/// Maximum number of scores that a page reads before it ends, even if it isn't full.
+const MAX_SCORES: u32 = 4_000;
 
-/// Current scores in their order, behind a place.
+/// A scan of current scores in order, after a position.
 #[derive(Debug, Clone, Copy)]
 struct ScoreWalk {
     after: Option<(i64, Uuid)>,
@@ -19,7 +19,7 @@ struct ScoreWalk {
 
 impl ScoreWalk {
     fn push_to(self, statement: &mut Sql) {
-        // What all totals are; the index by totals is for those who say so.
+        // Always true; required for the partial index by total.
         statement.push(
             " from session_scores i
              where i.superseded_at is null and i.purpose = 'score' and i.total_score >= 0",
@@ -38,43 +38,41 @@ impl ScoreWalk {
 }
 
 impl Sessions<'_> {
-    /// A page behind a place: a total and the session that has it.
+    /// Returns the page after a total and session id.
     pub(super) async fn by_score(
         self,
         filter: &SessionFilter,
         after: Option<(i64, Uuid)>,
-        mut filling: Filling,
+        mut page: PageBuilder,
     ) -> Result<Page<SessionSummary>, StoreError> {
         let walk = ScoreWalk {
             after,
-            lowest_first: filling.order == SessionOrder::LowestScore,
+            lowest_first: page.order == SessionOrder::LowestScore,
         };
         let mut statement = sql!("select ");
         statement.push(LINE).push(" from (select i.score_id, i.session_id, i.total_score, i.criteria_hash, i.simulated, i.scored_at");
         walk.push_to(&mut statement);
-        statement.push(" limit ").push_arg(SCORES_LOOKED);
+        statement.push(" limit ").push_arg(MAX_SCORES);
         statement.push(") c join alert_sessions s on s.session_id = c.session_id where 1 = 1");
-        filter.narrow(&mut statement, self.db.dialect());
+        filter.push_conditions(&mut statement, self.db.dialect());
         statement.push(if walk.lowest_first {
             " order by c.total_score, c.session_id limit "
         } else {
             " order by c.total_score desc, c.session_id desc limit "
         });
-        statement.push_arg(filling.missing());
-        filling.add(&self.db.read_long(ATTEMPTED, &statement).await?)?;
-        if filling.is_full() {
-            return Ok(filling.page(None));
+        statement.push_arg(page.missing());
+        page.add(&self.db.read_long(ATTEMPTED, &statement).await?)?;
+        if page.is_full() {
+            return Ok(page.finish(None));
         }
         let mut statement = sql!("select i.total_score, i.session_id");
         walk.push_to(&mut statement);
-        statement
-            .push(" limit 1 offset ")
-            .push_arg(SCORES_LOOKED - 1);
+        statement.push(" limit 1 offset ").push_arg(MAX_SCORES - 1);
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let behind: Option<(i64, Uuid)> = first(ATTEMPTED, &rows, |row| {
             Ok((row.int("total_score")?, row.get("session_id")?))
         })?;
-        let list = filling.order.list();
-        Ok(filling.page(behind.map(|(total, id)| Cursor::of_number(list, total, id))))
+        let list = page.order.list();
+        Ok(page.finish(behind.map(|(total, id)| Cursor::of_number(list, total, id))))
     }
 }

@@ -1,4 +1,4 @@
-//! On which days a list looks for sessions: those on which, as far as days are rolled up, there are some of what a filter asks for.
+//! Days on which a list searches for sessions: days without rolled-up matches for the filter are skipped.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
@@ -10,83 +10,82 @@ use crate::store::{ScoreFilter, Sessions, StoreError};
 use crate::wire::Scored;
 
 const ATTEMPTED: &str = "looking for days with sessions";
-/// The most days that are looked up at once: those of ten years and more.
-const DAYS: u32 = 4_000;
-/// Sessions of a stretch, about: days next to each other are looked at together.
-const STRETCH: u32 = 4_000;
-/// With more ids than this a beginning of ids says nothing of days.
-const IDS: i64 = 2_000;
+/// Maximum number of days per lookup: more than ten years.
+const MAX_DAYS: u32 = 4_000;
+/// Approximate number of sessions of a range of adjacent days that is searched together.
+const RANGE_SESSIONS: u32 = 4_000;
+/// With more matching ids than this, an id prefix doesn't restrict the days.
+const MAX_PREFIX_IDS: i64 = 2_000;
 
-/// A day that may have sessions that a filter finds.
+/// A day that may have matching sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Day {
     day: NaiveDate,
-    /// All sessions of the day; `None`: it changed since it was rolled up.
+    /// Number of sessions of the day; `None`: it changed since the rollup.
     sessions: Option<u32>,
 }
 
-/// Days next to each other.
+/// Adjacent days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct DayRange {
     pub(in crate::store) from: Option<DateTime<Utc>>,
     pub(in crate::store) before: Option<DateTime<Utc>>,
-    /// All their sessions; `None` where that isn't known.
+    /// Number of their sessions; `None` if unknown.
     pub(in crate::store) sessions: Option<u32>,
 }
 
-/// Days to look at, the newest first.
+/// Days to search, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DaysToLookAt {
+pub(super) struct CandidateDays {
     days: Vec<Day>,
-    /// Where they end, if there may be others before them.
+    /// First day of the search, if there may be earlier ones.
     end: Option<NaiveDate>,
 }
 
-impl DaysToLookAt {
-    /// The days in stretches.
-    pub(in crate::store) fn stretches(&self) -> Vec<Stretch> {
-        let mut stretches: Vec<Stretch> = Vec::new();
+impl CandidateDays {
+    pub(in crate::store) fn ranges(&self) -> Vec<DayRange> {
+        let mut ranges: Vec<DayRange> = Vec::new();
         for day in &self.days {
             let Span(from, before) = Span::of_day(day.day);
-            let last = stretches.last_mut().filter(|last| last.from == before);
+            let last = ranges.last_mut().filter(|last| last.from == before);
             let together = last.as_ref().and_then(|last| {
                 let sessions = last.sessions?.checked_add(day.sessions?)?;
-                (sessions <= STRETCH).then_some(sessions)
+                (sessions <= RANGE_SESSIONS).then_some(sessions)
             });
             match last.zip(together) {
                 Some((last, sessions)) => {
                     last.from = from;
                     last.sessions = Some(sessions);
                 }
-                None => stretches.push(Stretch {
+                None => ranges.push(DayRange {
                     from,
                     before,
                     sessions: day.sessions,
                 }),
             }
         }
-        stretches
+        ranges
     }
 
-    /// Where they begin, if there may be others before.
+    /// Start of the searched days, if there may be earlier ones.
     pub(in crate::store) fn end(&self) -> Option<DateTime<Utc>> {
         Span::of_day(self.end?).0
     }
 }
 
 impl Sessions<'_> {
-    /// The days up to a time that may have sessions that the filter finds.
-    pub(super) async fn days_to_look_at(
+    /// Returns the days before a time that may have matching sessions.
+    pub(super) async fn candidate_days(
         self,
         filter: &SessionFilter,
         until: Option<DateTime<Utc>>,
-    ) -> Result<DaysToLookAt, StoreError> {
+    ) -> Result<CandidateDays, StoreError> {
         let within = ScoreFilter {
             criteria_hash: None,
             from: filter.from,
             to: until.and_then(|until| Span::of_day(until.date_naive()).1),
         };
-        let dirty = self.analytics.dirty_days(&within, DAYS).await?;
+        let dirty = self.analytics.dirty_days(&within, MAX_DAYS).await?;
         let mut statement = sql!("select d.day, d.sessions from session_days d where 1 = 1");
         if let Some(from) = filter.from {
             statement
@@ -99,15 +98,17 @@ impl Sessions<'_> {
                 .push_arg(until.date_naive().to_string());
         }
         self.push_conditions(&mut statement, filter).await?;
-        statement.push(" order by d.day desc limit ").push_arg(DAYS);
+        statement
+            .push(" order by d.day desc limit ")
+            .push_arg(MAX_DAYS);
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let mut days: Vec<Day> = all(ATTEMPTED, &rows, read)?;
-        // Either look may have stopped short: what lies before where it did is for a later page.
+        // Either query may have reached its limit; earlier days are left to a later page.
         let stopped =
-            |found: usize, last: Option<NaiveDate>| last.filter(|_| found == DAYS as usize);
+            |found: usize, last: Option<NaiveDate>| last.filter(|_| found == MAX_DAYS as usize);
         let end = stopped(days.len(), days.last().map(|day| day.day))
             .max(stopped(dirty.len(), dirty.last().copied()));
-        // The day of the filter's beginning may be cut: as a whole it isn't among those that are dirty.
+        // The filter may begin within a day, which isn't among the full dirty days then.
         let first = filter.from.map(|from| from.date_naive());
         let changed = |day: NaiveDate| Day {
             day,
@@ -119,10 +120,10 @@ impl Sessions<'_> {
         days.sort_by_key(|day| std::cmp::Reverse(day.day));
         days.dedup_by_key(|day| day.day);
         days.retain(|day| end.is_none_or(|end| day.day >= end));
-        Ok(DaysToLookAt { days, end })
+        Ok(CandidateDays { days, end })
     }
 
-    /// Narrows days `d` to those that have some of each that the filter asks for.
+    /// Restricts days `d` to those that have some session for each condition of the filter.
     async fn push_conditions(
         self,
         statement: &mut Sql,
@@ -173,9 +174,9 @@ impl Sessions<'_> {
         }
         let mut days = Vec::new();
         for mut listed in by_id {
-            listed.push(" limit ").push_arg(IDS);
+            listed.push(" limit ").push_arg(MAX_PREFIX_IDS);
             let rows = self.db.read_long(ATTEMPTED, &listed).await?;
-            if rows.len() as u64 >= IDS.unsigned_abs() {
+            if rows.len() as u64 >= MAX_PREFIX_IDS.unsigned_abs() {
                 return Ok(());
             }
             for row in &rows {
@@ -208,7 +209,7 @@ fn push_facet(statement: &mut Sql, facet: Facet, value: &str) {
     statement.push(" and f.value = ").push_arg(value).push(")");
 }
 
-/// What the filter asks of a current score.
+/// Appends the filter's conditions on current scores.
 fn push_scores(statement: &mut Sql, filter: &SessionFilter) {
     let (mut least, mut most) = (
         filter.min_score.map(i64::from),
@@ -254,19 +255,19 @@ fn read(row: &DbRow) -> sqlx::Result<Day> {
 mod tests {
     use super::*;
 
-    fn days(of: &[(&str, Option<u32>)]) -> DaysToLookAt {
+    fn days(of: &[(&str, Option<u32>)]) -> CandidateDays {
         let days = of.iter().map(|(day, sessions)| Day {
             day: day.parse().unwrap(),
             sessions: *sessions,
         });
-        DaysToLookAt {
+        CandidateDays {
             days: days.collect(),
             end: None,
         }
     }
 
     #[test]
-    fn days_next_to_each_other_are_looked_at_together_while_they_are_small() {
+    fn small_adjacent_days_form_a_range() {
         let found = days(&[
             ("2026-01-09", Some(3_000)),
             ("2026-01-08", Some(900)),
@@ -275,11 +276,11 @@ mod tests {
             ("2026-01-04", None),
             ("2026-01-03", Some(1)),
         ]);
-        let stretches = found.stretches();
-        let sizes: Vec<Option<u32>> = stretches.iter().map(|s| s.sessions).collect();
+        let ranges = found.ranges();
+        let sizes: Vec<Option<u32>> = ranges.iter().map(|s| s.sessions).collect();
         assert_eq!(sizes, [Some(3_900), Some(900), Some(1), None, Some(1)]);
         let at = |text: &str| Some(text.parse().unwrap());
-        assert_eq!(stretches[0].from, at("2026-01-08T00:00:00Z"));
-        assert_eq!(stretches[0].before, at("2026-01-10T00:00:00Z"));
+        assert_eq!(ranges[0].from, at("2026-01-08T00:00:00Z"));
+        assert_eq!(ranges[0].before, at("2026-01-10T00:00:00Z"));
     }
 }

@@ -1,4 +1,4 @@
-//! What enqueue must know of a session, in one read of one moment.
+//! Reads the facts of a session that enqueueing needs, in one statement.
 
 use std::collections::HashMap;
 
@@ -11,21 +11,19 @@ use crate::store::jobs::row::{job, job_columns};
 use crate::store::{Dialect, Sessions, StoreError};
 use crate::wire::SessionStatus;
 
-/// What enqueue must know of a session, in one read.
+/// Facts of a session that enqueueing needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoringFacts {
-    /// Where the session stands.
     pub status: SessionStatus,
-    /// Whether there is anything to judge: the conversation has at least one message.
+    /// Whether the conversation has a message.
     pub has_conversation: bool,
-    /// The job that is active for it (purpose `score`), if any.
+    /// The active job with purpose `score`.
     pub active_job: Option<Job>,
-    /// The newest job that failed after the current score was made, if any (for GET's `not-scored`).
+    /// The newest job that failed after the current score was made (for GET's `not-scored`).
     pub last_failed_job: Option<Job>,
     pub current_score: Option<KnownScore>,
 }
 
-/// What enqueue must know of a session's current score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownScore {
     pub score_id: Uuid,
@@ -36,7 +34,7 @@ pub struct KnownScore {
 const ATTEMPTED: &str = "reading what is known of a session's score";
 
 impl Sessions<'_> {
-    /// Reads what enqueue must know of several sessions, in one statement; those that aren't stored are left out.
+    /// Reads the facts of several sessions in one statement; unknown sessions are omitted.
     pub async fn scoring_facts_of(
         self,
         ids: &[Uuid],
@@ -58,7 +56,7 @@ impl Sessions<'_> {
         Ok(all)
     }
 
-    /// Reads what enqueue must know. `None`: no such session.
+    /// Reads the facts of a session. `None`: unknown session.
     pub async fn scoring_facts(self, id: Uuid) -> Result<Option<ScoringFacts>, StoreError> {
         let rows = match self.db.dialect() {
             Dialect::Postgres => self.reader.scoring_facts(id).await?,
@@ -74,8 +72,8 @@ macro_rules! current_score {
     };
 }
 
-/// Subqueries instead of joins, so that no plan can read a whole index: one made while the tables were empty would.
-/// Materialized, or Postgres would work out both ids anew for every job of the table.
+/// Subqueries instead of joins, because a plan made while the tables were empty would read a whole index. Materialized, because
+/// otherwise Postgres would compute both ids for every job.
 const KNOWN: &str = concat!(
     "with known as materialized (
         select s.session_id as viewed_id, s.status as session_status, s.message_count,
@@ -103,16 +101,15 @@ const WITH_JOBS: &str = concat!(
     " from known left join scoring_jobs on job_id in (active_id, failed_id)"
 );
 
-/// The sessions of these ids, each beside its current score and the jobs that matter: the active one, and the newest that
-/// failed after the current score. A row for each such job, one without a job where there is none.
+/// The sessions with their current score and relevant jobs: the active one, and the newest that failed after the current score.
+/// One row per job; a session without such jobs has one row.
 pub(in crate::store) fn statement(ids: Vec<Uuid>) -> Sql {
     statement_with(ids, |statement| {
         statement.push(" select ");
     })
 }
 
-/// The same with further parts of its WITH, which read what is `known` and see the same moment, and the beginning of its
-/// `select`.
+/// Adds further parts to the WITH clause, which can read `known`, and the start of their `select`.
 pub(in crate::store) fn statement_with(ids: Vec<Uuid>, push_parts: impl FnOnce(&mut Sql)) -> Sql {
     let mut statement = sql!(KNOWN, DateTime::<Utc>::UNIX_EPOCH);
     statement.push_list(ids).push(")");
@@ -121,7 +118,7 @@ pub(in crate::store) fn statement_with(ids: Vec<Uuid>, push_parts: impl FnOnce(&
     statement
 }
 
-/// Reads the rows of one session; `None`: there are none.
+/// Reads the rows of one session; `None`: no rows.
 pub(in crate::store) fn facts(rows: &[DbRow]) -> sqlx::Result<Option<ScoringFacts>> {
     let Some(first) = rows.first() else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Which sessions: every filter as a condition of a statement.
+//! Filter of sessions as SQL conditions.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -11,62 +11,55 @@ use crate::store::Dialect;
 use crate::store::database::sql::Sql;
 use crate::wire::{Scored, SessionStatus};
 
-/// Which sessions; every field narrows.
+/// Filter of sessions; set fields are combined by AND.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionFilter {
-    /// Part of an alert type, agent or author, or what an id or an `external_id` begins with; case-insensitive but for `external_id`.
+    /// Part of an alert type, agent or author (case-insensitive), or a prefix of an id or `external_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
-    /// Where the session stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<SessionStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scored: Option<Scored>,
-    /// By the current score's rating.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rating: Option<Rating>,
-    /// Current score at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_score: Option<u8>,
-    /// Current score at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_score: Option<u8>,
-    /// The current score's criteria hash.
     #[serde(rename = "criteria", skip_serializing_if = "Option::is_none")]
     pub criteria_hash: Option<String>,
-    /// Only those whose current score has another criteria hash than this (`criteria=not_current`).
+    /// Current score by other criteria than these (`criteria=not_current`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria_not: Option<String>,
-    /// The current score misses this tool, however it is spelled.
+    /// The current score names this missing tool, in any spelling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_tool: Option<String>,
-    /// Has this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// The agent's name, whole.
+    /// Exact match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The alert type, whole.
+    /// Exact match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_type: Option<String>,
-    /// People rated it, or a score of it.
+    /// Has a rating of the session or of one of its scores.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rated: bool,
-    /// Completed (else first seen) at or after.
+    /// Completed (else created) at or after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<DateTime<Utc>>,
-    /// Completed (else first seen) before.
+    /// Completed (else created) before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<DateTime<Utc>>,
-    /// Only these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<Uuid>,
 }
 
 impl SessionFilter {
-    /// Appends the conditions to a statement over sessions `s`, their current scores `c` and their active jobs `a`.
-    pub(in crate::store) fn narrow(&self, statement: &mut Sql, dialect: Dialect) {
+    /// Appends the conditions on sessions `s`, current scores `c` and active jobs `a`.
+    pub(in crate::store) fn push_conditions(&self, statement: &mut Sql, dialect: Dialect) {
         if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
             push_text(statement, q, dialect);
         }
@@ -76,7 +69,7 @@ impl SessionFilter {
         if let Some(scored) = self.scored {
             statement.push(condition(scored));
         }
-        self.narrow_by_score(statement);
+        self.push_score_conditions(statement);
         if let Some(tag) = &self.tag {
             match dialect {
                 Dialect::Postgres => {
@@ -115,10 +108,10 @@ impl SessionFilter {
         }
     }
 
-    /// Conditions on the current score: a session without one meets none of them.
-    fn narrow_by_score(&self, statement: &mut Sql) {
+    /// Appends the conditions on the current score; sessions without one don't match.
+    fn push_score_conditions(&self, statement: &mut Sql) {
         if self.rating.is_some() || self.min_score.is_some() || self.max_score.is_some() {
-            // Which all are: the index by totals is for those who say so.
+            // Always true; required for the partial index by total.
             statement.push(" and c.total_score >= 0");
         }
         if let Some(rating) = self.rating {
@@ -147,7 +140,7 @@ impl SessionFilter {
         if let Some(tool) = &self.missing_tool {
             statement
                 .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")
-                // A name without a key is nobody's, as null is.
+                // A name without a key matches nothing, because null equals nothing.
                 .push_arg(key_of(tool))
                 .push(")");
         }
@@ -170,7 +163,7 @@ fn condition(scored: Scored) -> &'static str {
     }
 }
 
-/// The totals that a rating's word stands for, both ends included.
+/// Returns the totals of a rating, both inclusive.
 pub(in crate::store) fn totals(rating: Rating) -> (i64, i64) {
     let of_rating = |total: &u8| Rating::from_total(*total) == rating;
     let least = (0..=100).find(of_rating).unwrap_or(0);
@@ -178,7 +171,8 @@ pub(in crate::store) fn totals(rating: Rating) -> (i64, i64) {
     (i64::from(least), i64::from(most))
 }
 
-/// What `like .. escape '!'` takes for texts in which `q` occurs, in lower case. No index serves it: whoever uses it bounds how many it reads.
+/// Returns a pattern for `like .. escape '!'` that matches lower-case text that contains `q`. No index supports it, so the
+/// caller bounds the rows.
 pub(super) fn part_pattern(q: &str) -> String {
     let mut pattern = String::with_capacity(q.len() + 2);
     pattern.push('%');
@@ -207,7 +201,7 @@ fn push_text(statement: &mut Sql, q: &str, dialect: Dialect) {
     statement.push(")");
 }
 
-/// The condition that the external id of sessions of this name begins with `q`; an index serves it.
+/// Appends the condition that the external id starts with `q`; uses an index.
 pub(super) fn push_external_id(statement: &mut Sql, name: &str, q: &str, dialect: Dialect) {
     let column = match dialect {
         Dialect::Postgres => ".external_id collate \"C\"",
@@ -221,8 +215,8 @@ pub(super) fn push_external_id(statement: &mut Sql, name: &str, q: &str, dialect
         .push_arg(format!("{q}{}", char::MAX));
 }
 
-/// The first and the last id that begin with `prefix`, given with or without hyphens, or shortened as pages show it (`01983c57…e403`);
-/// `None` if none can.
+/// Returns the first and last id with this prefix, which may have hyphens or be shortened as on pages (`01983c57…e403`); `None`
+/// if there is no such id.
 pub(super) fn id_range(prefix: &str) -> Option<(Uuid, Uuid)> {
     let prefix = prefix.split('…').next().unwrap_or_default();
     let hyphens = [8, 13, 18, 23];
@@ -252,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rating_stands_for_the_totals_that_have_its_word() {
+    fn rating_covers_its_totals() {
         assert_eq!(totals(Rating::Failed), (0, 44));
         assert_eq!(totals(Rating::Weak), (45, 59));
         assert_eq!(totals(Rating::Adequate), (60, 74));
@@ -261,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_of_an_id_is_a_range_of_ids() {
+    fn id_prefix_is_a_range_of_ids() {
         let (first, last) = id_range("0190AB").unwrap();
         assert_eq!(first.to_string(), "0190ab00-0000-0000-0000-000000000000");
         assert_eq!(last.to_string(), "0190abff-ffff-ffff-ffff-ffffffffffff");

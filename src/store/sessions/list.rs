@@ -1,8 +1,8 @@
-//! The list of sessions, with the current score and the active job beside each line.
+//! List of sessions with their current score and active job.
 //!
-//! A page costs the same however many sessions there are and however few of them a filter finds. It looks at the sessions
-//! next to its place first; where these don't fill it, at the days on which there is anything to find; and when it has looked
-//! at so many, it ends, short or empty, with a cursor behind what it has seen.
+//! The cost of a page is bounded, however many sessions there are and however few match. It first reads the sessions next to
+//! its cursor. If these don't fill the page, it searches the days that may have matches. After a fixed number of sessions the
+//! page ends, short or empty, with a cursor.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -15,78 +15,66 @@ use crate::store::database::sql::{DbRow, Sql, first, sql};
 use crate::store::{Cursor, Page, Sessions, StoreError};
 use crate::wire::{Scored, SessionStatus};
 
-/// One line of the list of sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
     pub session_id: Uuid,
-    /// Where it came from.
     pub source: String,
-    /// What it is called there, if that isn't our id.
+    /// Id in the source, if it differs from ours.
     pub external_id: Option<String>,
-    /// Where it stands.
     pub status: SessionStatus,
-    /// What kind of alert it was.
     pub alert_type: Option<String>,
-    /// The agent's name.
     pub agent: Option<String>,
-    /// Who started it.
     pub author: Option<String>,
-    /// Labels.
     pub tags: Vec<String>,
-    /// When it began.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
-    /// When gavel first saw it.
     pub created_at: DateTime<Utc>,
-    /// The current score: id, total, criteria hash, simulated, when, who asked for it.
+    /// The current score: id, total, criteria hash, simulated, time, user.
     pub score: Option<(Uuid, u8, String, bool, DateTime<Utc>, String)>,
-    /// The active job's id and state.
     pub active_job: Option<(JobId, JobState)>,
-    /// Why its newest job failed, if that is how it ended.
+    /// Failure of its newest job, if that failed.
     pub failed: Option<FailureClass>,
 }
 
 text_enum! {
-    /// In which order sessions are listed.
     pub enum SessionOrder {
-        /// Those that completed (else were first seen) last first.
+        /// By completion (else creation), newest first.
         Newest = "newest",
-        /// Those with the lowest current score first; those without one aren't listed.
+        /// By current score, lowest first; sessions without one aren't listed.
         LowestScore = "lowest_score",
-        /// Those with the highest current score first; those without one aren't listed.
+        /// By current score, highest first; sessions without one aren't listed.
         HighestScore = "highest_score",
     }
 }
 
-/// The most ids that a filter takes.
-const IDS: usize = 10_000;
-/// How many sessions next to its place a page looks at first.
-const FIRST_VIEWED: u32 = 2_000;
-/// How many a page looks at before it ends, filled or not.
-const LOOKED: u32 = 12_000;
-/// How many stretches of days a page looks at before it ends.
-const STRETCHES: usize = 64;
-/// Jobs so few that all of them are looked at.
+/// Maximum number of ids in a filter.
+const MAX_IDS: usize = 10_000;
+/// Sessions next to the cursor that a page reads first.
+const FIRST_SCAN: u32 = 2_000;
+/// Maximum number of sessions that a page reads.
+const MAX_SCAN: u32 = 12_000;
+/// Maximum number of day ranges that a page reads.
+const MAX_RANGES: usize = 64;
+/// With fewer matching jobs than this, the query starts from the jobs.
 const FEW: u32 = 500;
 
 pub(in crate::store) const ATTEMPTED: &str = "listing sessions";
 
-/// What a page has so far.
-pub(super) struct Filling {
+/// A page under construction.
+pub(super) struct PageBuilder {
     lines: Vec<Line>,
     limit: u32,
     pub(in crate::store) order: SessionOrder,
 }
 
-/// A line with its place in the list.
+/// A row with its sort key.
 struct Line {
     summary: SessionSummary,
     listed_at: DateTime<Utc>,
 }
 
-impl Filling {
-    /// One more than the page has room for: then there is another page.
+impl PageBuilder {
+    /// Returns the number of rows to read: one more than the page's free rows, to detect a next page.
     pub(in crate::store) fn missing(&self) -> u32 {
         let found = u32::try_from(self.lines.len()).unwrap_or(u32::MAX);
         (self.limit + 1).saturating_sub(found)
@@ -110,8 +98,8 @@ impl Filling {
         Ok(())
     }
 
-    /// The page. One that isn't full goes on behind where the look ended, or is the last.
-    pub(in crate::store) fn page(self, ended: Option<Cursor>) -> Page<SessionSummary> {
+    /// Returns the page. If it isn't full, `ended` is its next cursor.
+    pub(in crate::store) fn finish(self, ended: Option<Cursor>) -> Page<SessionSummary> {
         let (full, order) = (self.is_full(), self.order);
         let page = Page::of(self.lines, self.limit, |line| line.cursor(order));
         Page {
@@ -135,7 +123,7 @@ impl Line {
 }
 
 impl SessionOrder {
-    /// The list's name in its cursors.
+    /// Prefix of the list's cursors.
     pub(in crate::store) fn list(self) -> char {
         match self {
             Self::Newest => 's',
@@ -145,7 +133,7 @@ impl SessionOrder {
     }
 }
 
-/// Where is looked: sessions listed in this time, behind this place.
+/// Sessions to read: listed in this time range, after this position.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     from: Option<DateTime<Utc>>,
@@ -154,8 +142,8 @@ struct Window {
 }
 
 impl Window {
-    /// Narrows sessions of this name. By one of the two upper ends: given both, Postgres would begin at the place and walk
-    /// down to the time.
+    /// Restricts sessions of this alias. Uses only one of the two upper bounds, because with both Postgres would start at the
+    /// position and scan down to the time.
     fn push_to(&self, statement: &mut Sql, name: &str) {
         if let Some(from) = self.from {
             statement.push(" and ").push(name);
@@ -176,11 +164,11 @@ impl Window {
 }
 
 impl Sessions<'_> {
-    /// Lists sessions. `limit` 1-500; at most 10,000 `ids`. A page may be shorter than `limit`, even empty, and have a next
-    /// one: then few of the sessions that it looked at have what the filter asks for.
+    /// Lists sessions. `limit` 1-500; at most 10,000 `ids`. A page with a next one may be shorter than `limit`, even empty, if
+    /// few of the sessions it read match.
     ///
     /// # Errors
-    /// `BadCursor` for a position that this list didn't give.
+    /// `BadCursor` for a cursor of another list.
     pub async fn list(
         self,
         filter: &SessionFilter,
@@ -188,16 +176,16 @@ impl Sessions<'_> {
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<SessionSummary>, StoreError> {
-        if filter.ids.len() > IDS {
+        if filter.ids.len() > MAX_IDS {
             return Err(StoreError::Unexpected {
                 attempted: ATTEMPTED,
                 reason: format!(
-                    "{} ids; at most {IDS} are looked up at once",
+                    "{} ids; at most {MAX_IDS} are looked up at once",
                     filter.ids.len()
                 ),
             });
         }
-        let filling = Filling {
+        let page = PageBuilder {
             lines: Vec::new(),
             limit: bounded(limit),
             order,
@@ -205,11 +193,11 @@ impl Sessions<'_> {
         match order {
             SessionOrder::Newest => {
                 let after = after.map(|c| c.time(order.list())).transpose()?;
-                self.newest(filter, after, filling).await
+                self.newest(filter, after, page).await
             }
             SessionOrder::LowestScore | SessionOrder::HighestScore => {
                 let after = after.map(|c| c.number(order.list())).transpose()?;
-                self.by_score(filter, after, filling).await
+                self.by_score(filter, after, page).await
             }
         }
     }
@@ -218,7 +206,7 @@ impl Sessions<'_> {
         self,
         filter: &SessionFilter,
         after: Option<SessionPlace>,
-        mut filling: Filling,
+        mut page: PageBuilder,
     ) -> Result<Page<SessionSummary>, StoreError> {
         let mut window = Window {
             from: filter.from,
@@ -226,63 +214,62 @@ impl Sessions<'_> {
             after,
         };
         if !filter.ids.is_empty() || self.has_few(filter).await? {
-            self.look_everywhere(filter, window, &mut filling).await?;
-            return Ok(filling.page(None));
+            self.scan_all(filter, window, &mut page).await?;
+            return Ok(page.finish(None));
         }
-        self.look(filter, window, FIRST_VIEWED, &mut filling)
-            .await?;
-        if filling.is_full() {
-            return Ok(filling.page(None));
+        self.scan(filter, window, FIRST_SCAN, &mut page).await?;
+        if page.is_full() {
+            return Ok(page.finish(None));
         }
-        let Some(behind) = self.place_behind(window, FIRST_VIEWED).await? else {
-            return Ok(filling.page(None));
+        let Some(behind) = self.place_behind(window, FIRST_SCAN).await? else {
+            return Ok(page.finish(None));
         };
         window.after = Some(behind);
-        self.look_on_days(filter, window, filling).await
+        self.scan_days(filter, window, page).await
     }
 
-    /// Goes on with the days that may have what the filter asks for.
-    async fn look_on_days(
+    /// Continues with the days that may have matches.
+    async fn scan_days(
         self,
         filter: &SessionFilter,
         mut window: Window,
-        mut filling: Filling,
+        mut page: PageBuilder,
     ) -> Result<Page<SessionSummary>, StoreError> {
-        let list = filling.order.list();
+        let list = page.order.list();
         let ended = |(at, id)| Some(Cursor::of_time(list, at, id));
         let from = window.after.map(|(at, _)| at);
-        let days = self.days_to_look_at(filter, from).await?;
-        let (mut left, mut stretches) = (LOOKED - FIRST_VIEWED, 0);
-        for stretch in days.stretches() {
-            window.from = window.from.max(stretch.from);
-            window.to = stretch.before;
-            self.look(filter, window, left, &mut filling).await?;
-            if filling.is_full() {
-                return Ok(filling.page(None));
+        let days = self.candidate_days(filter, from).await?;
+        let (mut left, mut ranges) = (MAX_SCAN - FIRST_SCAN, 0);
+        for range in days.ranges() {
+            window.from = window.from.max(range.from);
+            window.to = range.before;
+            self.scan(filter, window, left, &mut page).await?;
+            if page.is_full() {
+                return Ok(page.finish(None));
             }
-            if stretch.sessions.is_none_or(|sessions| sessions >= left)
+            if range.sessions.is_none_or(|sessions| sessions >= left)
                 && let Some(behind) = self.place_behind(window, left).await?
             {
-                return Ok(filling.page(ended(behind)));
+                return Ok(page.finish(ended(behind)));
             }
-            left = left.saturating_sub(stretch.sessions.unwrap_or(FIRST_VIEWED));
-            stretches += 1;
-            if let Some(from) = stretch.from.filter(|_| left == 0 || stretches >= STRETCHES) {
-                return Ok(filling.page(ended((from, Uuid::nil()))));
+            left = left.saturating_sub(range.sessions.unwrap_or(FIRST_SCAN));
+            ranges += 1;
+            if let Some(from) = range.from.filter(|_| left == 0 || ranges >= MAX_RANGES) {
+                return Ok(page.finish(ended((from, Uuid::nil()))));
             }
             window.from = filter.from;
         }
         let more = days.end().map(|end| (end, Uuid::nil()));
-        Ok(filling.page(more.and_then(ended)))
+        Ok(page.finish(more.and_then(ended)))
     }
 
-    /// Looks at `most` sessions, and takes those that the filter finds.
-    async fn look(
+    /// Reads `most` sessions and adds those that match.
+    async fn scan(
         self,
         filter: &SessionFilter,
         window: Window,
         most: u32,
-        filling: &mut Filling,
+        page: &mut PageBuilder,
     ) -> Result<(), StoreError> {
         let mut statement = sql!("select ");
         statement.push(LINE).push(" from (select ").push(OF_SESSION);
@@ -296,19 +283,19 @@ impl Sessions<'_> {
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
              where 1 = 1",
         );
-        filter.narrow(&mut statement, self.db.dialect());
+        filter.push_conditions(&mut statement, self.db.dialect());
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
-            .push_arg(filling.missing());
-        filling.add(&self.db.read_long(ATTEMPTED, &statement).await?)
+            .push_arg(page.missing());
+        page.add(&self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Takes those that the filter finds, which are few: the database goes by what they have in common.
-    async fn look_everywhere(
+    /// Adds all matches, which are few, by the indexes of the conditions.
+    async fn scan_all(
         self,
         filter: &SessionFilter,
         window: Window,
-        filling: &mut Filling,
+        page: &mut PageBuilder,
     ) -> Result<(), StoreError> {
         let mut statement = sql!("select ");
         statement.push(LINE).push(
@@ -316,7 +303,7 @@ impl Sessions<'_> {
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
              where 1 = 1",
         );
-        filter.narrow(&mut statement, self.db.dialect());
+        filter.push_conditions(&mut statement, self.db.dialect());
         if let Some(jobs) = filter.scored.and_then(jobs_of) {
             statement.push(" and s.session_id in (select j.subject_id");
             statement.push(jobs).push(")");
@@ -324,11 +311,11 @@ impl Sessions<'_> {
         window.push_to(&mut statement, "s");
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
-            .push_arg(filling.missing());
-        filling.add(&self.db.read_long(ATTEMPTED, &statement).await?)
+            .push_arg(page.missing());
+        page.add(&self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Whether the filter is about jobs of which there are few.
+    /// Whether the filter selects by jobs, and there are few of them.
     async fn has_few(self, filter: &SessionFilter) -> Result<bool, StoreError> {
         let Some(jobs) = filter.scored.and_then(jobs_of) else {
             return Ok(false);
@@ -344,7 +331,7 @@ impl Sessions<'_> {
         Ok(count < i64::from(FEW))
     }
 
-    /// The place of the last of the next `n` sessions; `None` if there are fewer.
+    /// Returns the position of the `n`th next session; `None` if there are fewer.
     async fn place_behind(
         self,
         window: Window,
@@ -363,9 +350,9 @@ impl Sessions<'_> {
     }
 }
 
-/// A line of sessions `s` and current scores `c`. The active job by queries of their own: joined, a planner that knows of few
-/// active jobs would walk through all of them for each session. Who asked for the score by another: walks by score have `c` from an index
-/// that doesn't hold the name. Failed is what its newest job of this purpose says, as the filter `failed` has it.
+/// Columns of sessions `s` and current scores `c`. The active job by subqueries, because a join with poor statistics would scan
+/// all active jobs for each session. The user by a subquery, because scans by score read `c` from an index without this column.
+/// `failed` is the outcome of the newest job, as in the filter `failed`.
 pub(super) const LINE: &str = "s.session_id, s.source, s.external_id, s.status, s.alert_type, s.agent, s.author, s.tags, s.started_at, s.completed_at,
     s.created_at, s.listed_at, c.score_id, c.total_score, c.criteria_hash, c.simulated, c.scored_at,
     (select x.scored_triggered_by from session_scores x where x.score_id = c.score_id) as scored_triggered_by,
@@ -376,12 +363,12 @@ pub(super) const LINE: &str = "s.session_id, s.source, s.external_id, s.status, 
     (select f.error_class from scoring_jobs f where f.kind = 'session' and f.subject_id = s.session_id and f.purpose = 'score'
         order by f.job_id desc limit 1) as failed";
 
-/// What a line and the filters need of a session.
+/// Columns of sessions that the list and the filters need.
 const OF_SESSION: &str =
     "i.session_id, i.source, i.external_id, i.status, i.alert_type, i.agent, i.author, i.tags, i.started_at,
     i.completed_at, i.created_at, i.listed_at, i.alert_type_lower, i.agent_lower, i.author_lower";
 
-/// The jobs `j` that a session has if it is found, where that is about jobs: more than those alone.
+/// Jobs `j` that a matching session has, if the filter is about jobs. May also match other sessions.
 fn jobs_of(scored: Scored) -> Option<&'static str> {
     match scored {
         Scored::Yes | Scored::No => None,
@@ -424,6 +411,6 @@ fn summary(row: &DbRow) -> sqlx::Result<SessionSummary> {
         created_at: row.get("created_at")?,
         score,
         active_job,
-        failed: row.text_enum_or_null("failed")?,
+        failed: row.optional_enum("failed")?,
     })
 }

@@ -1,4 +1,4 @@
-//! `alert_sessions`: what agents did, as it came in. Putting a session never asks for a score.
+//! `alert_sessions`: sessions as imported. Storing a session doesn't request a score.
 
 mod by_score;
 pub(super) mod classify;
@@ -22,40 +22,30 @@ use crate::store::database::sql::{DbRow, Sql, all, first, json_without_nul, sql}
 use crate::store::{Analytics, Dialect, StoreError};
 use crate::wire::{PutOutcome, SessionStatus};
 
-/// One session, whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRecord {
     pub session_id: Uuid,
-    /// Where it came from: `api`, `file`, `demo`, `tarsy`.
+    /// `api`, `file`, `demo` or `tarsy`.
     pub source: String,
-    /// What it is called there, if that isn't our id.
+    /// Id in the source, if it differs from ours.
     pub external_id: Option<String>,
-    /// Where it stands.
     pub status: SessionStatus,
-    /// What kind of alert it was.
     pub alert_type: Option<String>,
-    /// The agent's name.
     pub agent: Option<String>,
-    /// Who started it.
     pub author: Option<String>,
-    /// The alert, an object or a string.
+    /// An object or a string.
     pub alert_data: Value,
-    /// The investigation.
     pub conversation: Vec<Message>,
-    /// What the agent concluded.
     pub final_analysis: Option<String>,
-    /// The tools that were at hand.
+    /// Tools that were available to the agent.
     pub tools: Vec<String>,
-    /// Labels.
     pub tags: Vec<String>,
-    /// When it began.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
 }
 
 impl SessionRecord {
-    /// What its judge is shown.
+    /// Returns the fields that are sent to the judge.
     pub fn into_request(self) -> SessionRequest {
         SessionRequest {
             completed: self.status == SessionStatus::Completed,
@@ -69,21 +59,17 @@ impl SessionRecord {
     }
 }
 
-/// What is known of a stored session without reading it whole.
+/// A stored session without its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSession {
-    /// Where it came from.
     pub source: String,
-    /// Where it stands.
     pub status: SessionStatus,
-    /// When it ended.
     pub completed_at: Option<DateTime<Utc>>,
 }
 
-/// How many ids one statement counts.
 const COUNTED: usize = 1_000;
 
-/// What a put did, by the revision that its statement returned.
+/// Outcome of a put, by the returned revision.
 pub(super) fn outcome_of(revision: Option<i64>) -> PutOutcome {
     match revision {
         None => PutOutcome::Unchanged,
@@ -92,7 +78,6 @@ pub(super) fn outcome_of(revision: Option<i64>) -> PutOutcome {
     }
 }
 
-/// What agents did.
 #[derive(Clone, Copy)]
 pub struct Sessions<'a> {
     pub(super) db: &'a Db,
@@ -101,7 +86,7 @@ pub struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    /// Inserts or replaces a session; scores and jobs stay.
+    /// Inserts or replaces a session; its scores and jobs stay.
     pub async fn put(
         self,
         session: &SessionRecord,
@@ -110,7 +95,7 @@ impl Sessions<'_> {
         self.put_row(&put_statement(session, now)?).await
     }
 
-    /// Puts many sessions: all of them or none. In the order of their ids, so that two that meet can't lock each other out.
+    /// Puts sessions, all or none, ordered by id so that concurrent calls don't deadlock.
     pub async fn put_all(
         self,
         sessions: &mut [SessionRecord],
@@ -133,7 +118,7 @@ impl Sessions<'_> {
         })
     }
 
-    /// `Sessions::put`, but a session that came in another way stays as it is: that is `Unchanged`.
+    /// Like `Sessions::put`, but a session from another source stays unchanged (`Unchanged`).
     pub async fn put_of_its_source(
         self,
         session: &SessionRecord,
@@ -151,7 +136,6 @@ impl Sessions<'_> {
         Ok(outcome_of(revision))
     }
 
-    /// Reads a session, whole.
     pub async fn get(self, id: Uuid) -> Result<Option<SessionRecord>, StoreError> {
         const ATTEMPTED: &str = "reading a session";
         let row = match self.db.dialect() {
@@ -167,7 +151,7 @@ impl Sessions<'_> {
             .map_err(|e| StoreError::of(ATTEMPTED, &e))
     }
 
-    /// What is known of these sessions; those that aren't stored are left out.
+    /// Returns these sessions without texts; unknown ones are omitted.
     pub async fn stored(self, ids: &[Uuid]) -> Result<HashMap<Uuid, StoredSession>, StoreError> {
         const ATTEMPTED: &str = "looking for stored sessions";
         let mut statement = sql!(
@@ -185,7 +169,7 @@ impl Sessions<'_> {
         })
     }
 
-    /// How many of these sessions were stored up to `before`. Each counts once.
+    /// Counts the distinct sessions of these ids that were stored before `before`.
     pub async fn count_stored(
         self,
         ids: &[Uuid],
@@ -217,7 +201,7 @@ pub(super) fn statement(ids: Vec<Uuid>) -> Sql {
     statement
 }
 
-/// The statement of a put; returns the row's new revision, or nothing if the content is the same.
+/// Statement of a put. Returns the row's new revision, or no row if the content is unchanged.
 pub(super) fn put_statement(
     session: &SessionRecord,
     now: DateTime<Utc>,
@@ -227,7 +211,7 @@ pub(super) fn put_statement(
     Ok(put)
 }
 
-/// Inserts, or replaces what has another content; further conditions of replacing, and what is returned, may follow.
+/// Inserts a session, or replaces one with other content. The caller may append conditions and a `returning` clause.
 fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError> {
     let conversation = json_text(&session.conversation)?;
     let alert_data = json_text(&session.alert_data)?;
@@ -275,7 +259,7 @@ fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError
     ))
 }
 
-/// SHA-256 over everything that a put may change. Each part goes in with its length, so that none can pass for another.
+/// SHA-256 of everything that a put may change. Each part is hashed with its length, so that parts can't run into each other.
 fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -> String {
     let mut hash = Sha256::new();
     let mut part = |text: Option<&str>| {
@@ -301,7 +285,7 @@ fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -
             part(Some(text));
         }
     }
-    // Read anew, a session is another one, though it may say the same.
+    // A session that was converted by another reader counts as changed, even if its content is equal.
     if let Some(reader) = readers::reader_of(&session.source) {
         part(Some(&reader.to_string()));
     }
@@ -311,7 +295,7 @@ fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -
     hex::encode(hash.finalize())
 }
 
-/// JSON for a text column, NUL characters replaced as in every other value.
+/// JSON for a text column, with NUL characters replaced as in all values.
 fn json_text(value: &impl serde::Serialize) -> Result<String, StoreError> {
     const ATTEMPTED: &str = "writing a session as JSON";
     serde_json::to_value(value)

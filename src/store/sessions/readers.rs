@@ -1,14 +1,14 @@
-//! Which reading of a TARSy's events wrote a session. What an older one wrote should be fetched again.
+//! Version of the reader that converted a session from TARSy's events. Sessions of older readers should be imported again.
 
 use crate::store::database::sql::{all, first, sql};
 use crate::store::{Sessions, StoreError};
 use crate::wire::Outdated;
 
-/// The source of sessions from a TARSy.
 pub(in crate::store) const TARSY: &str = "tarsy";
-/// Raised when the same events give another session. Without a number: events in the order of their numbers alone.
+/// Increased when the same events give a different session. Sessions without a version: events were ordered by their numbers
+/// only.
 const READER: i64 = 2;
-/// Ids that are named.
+/// Maximum number of ids that are returned.
 const NAMED: i64 = 20;
 
 pub(super) fn reader_of(source: &str) -> Option<i64> {
@@ -16,7 +16,8 @@ pub(super) fn reader_of(source: &str) -> Option<i64> {
 }
 
 impl Sessions<'_> {
-    /// The sessions from a TARSy that an older reader wrote, and the current scores that rest on them. Reads all sessions.
+    /// Returns the sessions from a TARSy that an older reader converted, and the current scores based on them. Scans all
+    /// sessions.
     pub async fn outdated(self) -> Result<Outdated, StoreError> {
         const ATTEMPTED: &str = "looking for sessions of an older reader";
         let counts = sql!(

@@ -1,4 +1,4 @@
-//! `webhook_endpoints`: who is told of what.
+//! `webhook_endpoints`: receivers of events.
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -9,21 +9,19 @@ use crate::store::database::sql::{DbRow, Sql, first, sql};
 use crate::store::{StoreError, Webhooks};
 use crate::wire::{NewWebhook, WebhookEvent, WebhookFormat};
 
-/// Where events are sent.
 #[derive(Clone, sqlx::FromRow)]
 pub struct WebhookEndpoint {
     pub endpoint_id: Uuid,
     pub name: String,
     pub url: String,
-    /// What it is signed with; `None`: nothing is.
+    /// Signing secret; `None`: unsigned.
     pub secret: Option<String>,
     #[sqlx(json)]
     pub events: Vec<WebhookEvent>,
     #[sqlx(try_from = "String")]
     pub format: WebhookFormat,
-    /// Whether it is one of the workers' settings.
+    /// Whether it is from the workers' settings.
     pub from_settings: bool,
-    /// Who made it.
     pub created_by: String,
     pub created_at: DateTime<Utc>,
 }
@@ -33,7 +31,7 @@ const ENDPOINT: &str = "select e.endpoint_id, e.name, e.url, e.secret, e.events,
 const ADDING: &str = "adding a webhook";
 
 impl Webhooks<'_> {
-    /// The endpoints, by name; at most 1,000.
+    /// Lists the endpoints by name; at most 1,000.
     pub async fn endpoints(self) -> Result<Vec<WebhookEndpoint>, StoreError> {
         let mut statement = sql!("");
         statement.push(ENDPOINT).push(" order by e.name limit 1000");
@@ -42,7 +40,6 @@ impl Webhooks<'_> {
             .await
     }
 
-    /// Those of them that something is due for.
     pub async fn due_endpoints(
         self,
         now: DateTime<Utc>,
@@ -65,7 +62,7 @@ impl Webhooks<'_> {
             .await
     }
 
-    /// Adds an endpoint. `None`: another one has its name.
+    /// Adds an endpoint. `None`: the name exists.
     pub async fn add(
         self,
         new: &NewWebhook,
@@ -81,7 +78,8 @@ impl Webhooks<'_> {
         )
     }
 
-    /// Stores those of the settings, in the place of others of their names. None is deleted: a worker with other settings has others.
+    /// Stores the endpoints of the settings, replacing those with the same names. Deletes none, because another worker may have
+    /// other settings.
     pub async fn keep_settings(
         self,
         settings: &[NewWebhook],
@@ -108,7 +106,8 @@ impl Webhooks<'_> {
         })
     }
 
-    /// Deletes an endpoint; one of the settings comes back with the next worker that has it. Its deliveries go when the database is pruned. Whether there was one.
+    /// Deletes an endpoint and returns whether it existed. An endpoint of the settings returns with the next worker that has
+    /// it. Pruning deletes its deliveries.
     pub async fn remove(self, id: Uuid) -> Result<bool, StoreError> {
         let statement = sql!("delete from webhook_endpoints where endpoint_id = $1", id);
         Ok(self.db.execute("deleting a webhook", &statement).await? > 0)

@@ -1,5 +1,5 @@
-//! `webhook_deliveries`: what endpoints are told, and what became of it. Triggers write what ended jobs and batches tell, in the transaction
-//! that ends them. Never sends anything.
+//! `webhook_deliveries`: events to send and their state. Triggers insert the events of ended jobs and batches in the same
+//! transaction. Does not send.
 
 mod endpoints;
 
@@ -16,51 +16,46 @@ use crate::wire::{DeliveryState, WebhookEvent};
 
 pub use endpoints::WebhookEndpoint;
 
-/// One event on its way to one endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeliveryRow {
-    /// Its place in the order of all.
+    /// Order of all deliveries.
     pub delivery_no: i64,
-    /// The same at each try.
+    /// Same for all tries.
     pub delivery_id: Uuid,
     pub endpoint_id: Uuid,
-    /// What the endpoint is called.
     pub endpoint: String,
     pub event: WebhookEvent,
-    /// What is told of it, without what is null.
+    /// Payload without null fields.
     pub data: Value,
     pub happened_at: DateTime<Utc>,
     pub state: DeliveryState,
-    /// How often it was tried.
     pub attempts: i32,
-    /// When it is tried next, while it is pending.
+    /// Time of the next try, while it is pending.
     pub due_at: DateTime<Utc>,
     pub ended_at: Option<DateTime<Utc>>,
-    /// The last answer's status.
     pub status: Option<i32>,
-    /// Why the last try failed.
+    /// Error of the last try.
     pub error: Option<String>,
 }
 
-/// What one try came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeliveryTry {
     pub state: DeliveryState,
     pub status: Option<u16>,
     pub error: Option<String>,
     pub at: DateTime<Utc>,
-    /// When it is tried again, if it is pending.
+    /// Time of the next try, if it is pending.
     pub due_at: DateTime<Utc>,
 }
 
-/// Which deliveries; every field narrows.
+/// Filter of the list; set fields are combined by AND.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeliveryFilter {
     pub endpoint_id: Option<Uuid>,
     pub state: Option<DeliveryState>,
 }
 
-/// How the mean of a batch is lower than that of the one before.
+/// Means of a batch and of the one before, if the mean dropped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeanDrop {
     /// 0-1, of the batch and of the one before.
@@ -72,10 +67,9 @@ pub struct MeanDrop {
 const DELIVERY: &str = "select d.delivery_no, d.delivery_id, d.endpoint_id, e.name as endpoint, d.event, d.data, d.happened_at, d.state,
         d.attempts, d.due_at, d.ended_at, d.status, d.error
      from webhook_deliveries d join webhook_endpoints e on e.endpoint_id = d.endpoint_id";
-/// The list's name in its cursors.
+/// Prefix of the list's cursors.
 const LIST: char = 'w';
 
-/// Who is told of what.
 #[derive(Clone, Copy)]
 pub struct Webhooks<'a> {
     pub(super) db: &'a Db,
@@ -83,7 +77,7 @@ pub struct Webhooks<'a> {
 }
 
 impl Webhooks<'_> {
-    /// What is due for an endpoint: of each subject the first alone, so that what happened to one job arrives in that order.
+    /// Returns the due deliveries of an endpoint: the first of each subject, so that events of one job arrive in order.
     pub async fn due(
         self,
         endpoint_id: Uuid,
@@ -113,7 +107,7 @@ impl Webhooks<'_> {
         )
     }
 
-    /// Writes down a try. A delivery that has ended meanwhile, by another worker's try, stays as it is.
+    /// Stores the result of a try, unless another worker's try has ended the delivery.
     pub async fn tried(self, delivery_id: Uuid, tried: &DeliveryTry) -> Result<(), StoreError> {
         let ended_at = match tried.state {
             DeliveryState::Pending => None,
@@ -135,7 +129,7 @@ impl Webhooks<'_> {
             .map(drop)
     }
 
-    /// Sends a delivery again, now and as if for the first time. Whether there is one.
+    /// Sends a delivery again, now and with a new try count; returns whether it exists.
     pub async fn resend(self, delivery_id: Uuid, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let statement = sql!(
             "update webhook_deliveries set state = 'pending', ended_at = null, attempts = 0, due_at = $2
@@ -150,7 +144,6 @@ impl Webhooks<'_> {
             > 0)
     }
 
-    /// One delivery.
     pub async fn delivery(self, delivery_id: Uuid) -> Result<Option<DeliveryRow>, StoreError> {
         const ATTEMPTED: &str = "reading a delivery";
         let mut statement = sql!("");
@@ -168,7 +161,7 @@ impl Webhooks<'_> {
     /// Lists deliveries, newest first. `limit` 1-500.
     ///
     /// # Errors
-    /// `BadCursor` for a position that this list didn't give.
+    /// `BadCursor` for a cursor of another list.
     pub async fn deliveries(
         self,
         filter: DeliveryFilter,
@@ -203,7 +196,7 @@ impl Webhooks<'_> {
         }))
     }
 
-    /// Tells those who want it that a judge is closed, or open again, if they weren't told so before.
+    /// Inserts deliveries about a judge that closed or opened, if its endpoints haven't been notified of that state.
     pub async fn judge_is(
         self,
         judge: &str,
@@ -251,9 +244,9 @@ impl Webhooks<'_> {
         })
     }
 
-    /// Whether the mean of a completed batch is lower by `least` (0-1) or more than that of the newest one of its kind and name that was
-    /// completed before. The commit that `gavel evaluate` writes behind the name, from the last `@` on, is no part of it. Simulated
-    /// scores and items without one are in no mean.
+    /// Returns the means if the mean of a completed batch is lower by `least` (0-1) or more than that of the previously
+    /// completed batch with the same kind and name. Ignores the commit after the last `@`, which `gavel evaluate` appends to
+    /// the name. Excludes simulated scores and items without a score.
     pub async fn mean_drop(
         self,
         batch_id: Uuid,
@@ -287,7 +280,7 @@ impl Webhooks<'_> {
         let (mean, mean_before) = (self.mean(batch_id).await?, self.mean(before).await?);
         Ok(mean
             .zip(mean_before)
-            // Five points are told as five, however the difference is rounded.
+            // Tolerates rounding, so that a drop of exactly five points is reported.
             .filter(|(now, then)| then - now >= least - 1e-9)
             .map(|(mean, mean_before)| MeanDrop {
                 mean,
@@ -310,7 +303,7 @@ impl Webhooks<'_> {
         Ok(first(ATTEMPTED, &rows, |row| row.get::<Option<f64>>("mean"))?.flatten())
     }
 
-    /// Adds to what a delivery tells.
+    /// Adds fields to a payload.
     pub async fn tell(self, delivery_id: Uuid, data: &Value) -> Result<(), StoreError> {
         let statement = sql!(
             "update webhook_deliveries set data = $2 where delivery_id = $1",
@@ -323,7 +316,7 @@ impl Webhooks<'_> {
             .map(drop)
     }
 
-    /// Forgets a delivery that turned out to tell nothing.
+    /// Deletes a delivery whose event turned out to be irrelevant.
     pub async fn forget(self, delivery_id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from webhook_deliveries where delivery_id = $1",
@@ -341,7 +334,7 @@ fn delivery(row: &DbRow) -> sqlx::Result<DeliveryRow> {
         return Err(decode("data", "it is no object"));
     };
     data.retain(|_, value| !value.is_null());
-    // SQLite's trigger writes ids as their digits.
+    // SQLite's trigger stores ids as hex digits.
     for (name, value) in &mut data {
         let id = value.as_str().filter(|_| name.ends_with("_id"));
         if let Some(Ok(id)) = id.map(Uuid::try_parse) {
