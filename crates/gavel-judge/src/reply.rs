@@ -1,8 +1,7 @@
-//! From a reply's text to a checked value, and the words that ask for a repair. It never calls and never retries.
+//! Parses a reply's text into a checked value, and builds the prompt for its repair.
 //!
-//! Many servers don't hold a model to the schema, so its text may be anything. The answer is the one object outside the thoughts.
-//! One beside prose may be quoted from the work that is judged, so it counts only if the model repeats it whole at the end of its
-//! reply.
+//! Many servers don't enforce the schema, so the text may be anything. The answer is the only object outside thinking. An object next to prose
+//! may be quoted from the evidence, so it is accepted only if the model repeats it completely at the end of its next reply.
 
 mod scan;
 
@@ -10,23 +9,23 @@ use serde_json::Value;
 
 use super::question::{Fault, Question};
 
-/// Faults shown to the model at most; a wholly wrong reply needs no list of a thousand.
-const MOST_FAULTS: usize = 20;
+/// Limit of the errors in a repair prompt.
+const MAX_FAULTS: usize = 20;
 const BESIDE: &str = "the reply holds text beside its JSON object: send the object alone";
 
-/// An answer that passed its check.
+/// An answer that passed the check.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) value: Value,
-    /// Whether it has every field of the schema, and no prose stands beside it: then nothing is missing.
+    /// Whether it has every field of the schema and no prose next to it.
     pub(super) is_complete: bool,
 }
 
-/// Why a text holds no answer.
+/// Reason why a text has no answer.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Unusable {
     pub(super) faults: Vec<Fault>,
-    /// The one object of the text, if it has one.
+    /// The only object of the text.
     pub(super) object: Option<Value>,
 }
 
@@ -40,8 +39,8 @@ impl From<String> for Unusable {
     }
 }
 
-/// Returns the JSON object of a text, checked. One beside prose counts only if it ends the reply on lines of its own, has every field
-/// of the schema and equals `first`, the object of the model's reply before.
+/// Returns the checked JSON object of a text. An object next to prose must be at the end on separate lines, have every field of the schema, and
+/// equal `first`, the object of the previous reply.
 pub(super) fn parse(
     text: &str,
     question: &Question,
@@ -60,7 +59,7 @@ pub(super) fn parse(
             is_complete: is_whole && !scanned.has_words,
             value: found.clone(),
         }),
-        // An object found within one that can't be read is a part of the answer.
+        // The object is a part of an invalid one.
         Some(broken) => Err(broken.into()),
         None => Err(Unusable {
             faults,
@@ -69,27 +68,25 @@ pub(super) fn parse(
     }
 }
 
-/// Returns the one object of a text, unchecked.
+/// Returns the only object of a text, unchecked.
 pub(super) fn object(text: &str) -> Option<Value> {
     scan::scan(text).one().ok().cloned()
 }
 
-/// What the model is told on its repair turn.
+/// Returns the prompt for a repair.
 pub(super) fn repair_prompt(faults: &[Fault]) -> String {
-    let mut prompt = String::from("Your reply above can't be used, for these reasons:\n");
-    for fault in faults.iter().take(MOST_FAULTS) {
-        prompt.push_str(&format!("- {fault}\n"));
+    let listed = faults.iter().take(MAX_FAULTS);
+    let mut listed: String = listed.map(|fault| format!("- {fault}\n")).collect();
+    if faults.len() > MAX_FAULTS {
+        listed.push_str(&format!("- and {} more\n", faults.len() - MAX_FAULTS));
     }
-    if faults.len() > MOST_FAULTS {
-        prompt.push_str(&format!("- and {} more\n", faults.len() - MOST_FAULTS));
-    }
-    prompt.push_str(
-        "Keep your judgement as it is. Answer again with the whole corrected JSON object that matches the schema, and nothing else.",
-    );
-    prompt
+    format!(
+        "Your reply above can't be used, for these reasons:\n{listed}\
+         Keep your judgement as it is. Answer again with the whole corrected JSON object that matches the schema, and nothing else.",
+    )
 }
 
-/// One line on what is wrong, for the error's message: pointers and rules, none of the reply's own text beyond them.
+/// Returns one line for an error message, which quotes no more of the reply than its errors do.
 pub(super) fn summary(faults: &[Fault]) -> String {
     match faults {
         [] => "unknown fault".to_owned(),

@@ -1,4 +1,4 @@
-//! One session as it is put: the body's type, and its checks.
+//! One session as a client sends it: the body's type and its checks.
 
 use std::fmt;
 
@@ -14,59 +14,55 @@ use crate::score::{JsonError, hint, parse_json};
 use crate::store::SessionRecord;
 use crate::wire::{SessionStatus, UnknownText, words};
 
-/// Text of all messages together, in bytes.
 const MAX_CONVERSATION_BYTES: usize = 4 * 1024 * 1024;
-/// Messages, so that empty ones can't come without end.
 const MAX_MESSAGES: usize = 20_000;
 const MAX_ANALYSIS_BYTES: usize = 1024 * 1024;
-/// Characters of a role.
 const MAX_ROLE: usize = 64;
-/// Characters of a name: alert type, agent, author, tool.
+/// Characters of an alert type, agent, author, tool, stage or external id.
 const MAX_NAME: usize = 255;
 /// Characters of a tag.
 const MAX_TAG: usize = 64;
 const MAX_TAGS: usize = 100;
 const MAX_TOOLS: usize = 1_000;
-/// Levels of JSON; the session itself is the first.
+/// Levels of JSON, with the session as the first.
 const MAX_DEPTH: usize = 64;
-/// Faults that are told of one session or one file.
+/// Errors reported of one session or one file.
 pub(super) const MAX_FAULTS: usize = 20;
 
-/// The body of `PUT /api/v1/sessions/{id}`, and one entry of a session file. Lists that are left out or null are empty.
+/// The body of `PUT /api/v1/sessions/{id}`, and one entry of a session file. Missing lists and null are empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionInput {
-    /// The session's id: needed in a file; in a request it may be left out, else it is the path's.
+    /// The session's id. Required in a file, unless there is an `external_id`. In a request it must be the id of the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<Uuid>,
-    /// What the session is called where it comes from; at most 255 characters. In a file it may stand in place of `session_id`, which
-    /// is then made of it.
+    /// Id in the source system; at most 255 characters. In a file it may replace `session_id`, which is derived from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// Where the session stands: pending, in_progress, paused, canceling, cancelling, completed, failed, cancelled, timed_out.
+    /// Status: pending, in_progress, paused, canceling, cancelling, completed, failed, cancelled, timed_out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = SessionStatus, required = true)]
     pub status: Option<String>,
-    /// What kind of alert it was; at most 255 characters.
+    /// Kind of alert; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert_type: Option<String>,
-    /// The agent's name; at most 255 characters.
+    /// Name of the agent; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Who started it; at most 255 characters.
+    /// User who started the session; at most 255 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// The alert or the task: an object or a string. Left out: the first message of the role `user`.
+    /// The alert or the task: an object or a string. Default: the first message of the role `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert_data: Option<Value>,
-    /// The investigation, oldest message first; at most 4 MiB of text. May be empty, but then it can't be scored.
+    /// The investigation, oldest message first; at most 4 MiB of text. An empty one can't be scored.
     #[serde(default, deserialize_with = "null_is_default")]
     #[schema(value_type = Option<Vec<Message>>)]
     pub conversation: Vec<Message>,
-    /// What the agent concluded; at most 1 MiB.
+    /// Conclusion of the agent; at most 1 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_analysis: Option<String>,
-    /// The tools that were at hand: at most 1,000 of at most 255 characters.
+    /// Tools available to the agent: at most 1,000 of at most 255 characters.
     #[serde(default, deserialize_with = "null_is_default")]
     #[schema(value_type = Option<Vec<String>>)]
     pub tools: Vec<String>,
@@ -74,35 +70,36 @@ pub struct SessionInput {
     #[serde(default, deserialize_with = "null_is_default")]
     #[schema(value_type = Option<Vec<String>>)]
     pub tags: Vec<String>,
-    /// When it began, RFC 3339.
+    /// Start, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<DateTime<Utc>>)]
     pub started_at: Option<String>,
-    /// When it ended, RFC 3339; not before it began.
+    /// End, RFC 3339; not before the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<DateTime<Utc>>)]
     pub completed_at: Option<String>,
 }
 
-/// A fault of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFault {
     /// File and place in it: `line 3` of JSONL, `item 2` of an array (from 0, as in a JSON pointer); empty for a file of one object.
     pub place: String,
-    /// JSON pointer into the session; empty for the whole.
+    /// JSON pointer into the session; empty for the session itself.
     pub pointer: String,
-    /// What is wrong, and what is expected.
+    /// The error and the expected value.
     pub message: String,
 }
 
-impl SessionFault {
-    pub(super) fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            place: String::new(),
-            pointer: pointer.into(),
-            message: message.into(),
-        }
-    }
+pub(super) type Faults = Vec<SessionFault>;
+
+pub(super) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> Faults {
+    let (pointer, message) = (pointer.into(), message.into());
+    let place = String::new();
+    vec![SessionFault {
+        place,
+        pointer,
+        message,
+    }]
 }
 
 impl fmt::Display for SessionFault {
@@ -116,21 +113,15 @@ impl fmt::Display for SessionFault {
     }
 }
 
-/// A session that can't be stored, or a file with one.
+/// A session that can't be stored, or a file with such a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSession {
-    /// All faults, in the order of the fields; at least one, at most 20.
-    pub faults: Vec<SessionFault>,
+    /// All errors in the order of the fields: 1 to 20.
+    pub faults: Faults,
 }
 
-impl From<SessionFault> for InvalidSession {
-    fn from(fault: SessionFault) -> Self {
-        vec![fault].into()
-    }
-}
-
-impl From<Vec<SessionFault>> for InvalidSession {
-    fn from(faults: Vec<SessionFault>) -> Self {
+impl From<Faults> for InvalidSession {
+    fn from(faults: Faults) -> Self {
         Self { faults }
     }
 }
@@ -145,10 +136,10 @@ impl fmt::Display for InvalidSession {
 
 impl std::error::Error for InvalidSession {}
 
-/// Returns all values, or all faults.
+/// Returns all values, or all errors.
 pub(super) fn all<T>(
-    results: impl Iterator<Item = Result<T, Vec<SessionFault>>>,
-) -> Result<Vec<T>, Vec<SessionFault>> {
+    results: impl IntoIterator<Item = Result<T, Faults>>,
+) -> Result<Vec<T>, Faults> {
     let (mut values, mut faults) = (Vec::new(), Vec::new());
     for result in results {
         match result {
@@ -162,65 +153,64 @@ pub(super) fn all<T>(
     }
 }
 
-/// Puts a place before those of faults.
-pub(super) fn placed(place: &str, mut faults: Vec<SessionFault>) -> Vec<SessionFault> {
+/// Puts a place before the places of errors.
+pub(super) fn placed(place: &str, mut faults: Faults) -> Faults {
     for fault in &mut faults {
         fault.place = within(place, &fault.place);
     }
     faults
 }
 
-/// A place within another one; each may be empty.
+/// Returns a place within another one; each may be empty.
 pub(super) fn within(outer: &str, inner: &str) -> String {
     let parts = [outer, inner].into_iter();
     let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
     parts.join(": ")
 }
 
-/// The error for an unknown key, with the nearest known one.
+/// Returns the error for an unknown key, with the nearest known one.
 pub(super) fn unknown_key<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     format!("unknown key {key}; {}", hint(key, known))
 }
 
-/// Reads one JSON value.
-pub(super) fn read_json(text: &str) -> Result<Value, SessionFault> {
+pub(super) fn read_json(text: &str) -> Result<Value, Faults> {
     parse_json(text.as_bytes()).map_err(|error| match error {
         JsonError::RepeatedField { pointer, name } => {
             let message = format!("has the field {name} twice in one object: keep one");
-            SessionFault::new(pointer, message)
+            fault(pointer, message)
         }
         JsonError::Syntax(error) => no_json(&error),
     })
 }
 
-pub(super) fn no_json(error: &serde_json::Error) -> SessionFault {
+pub(super) fn no_json(error: &serde_json::Error) -> Faults {
     let message = words::json_fault(&error.to_string());
-    SessionFault::new("", format!("is not JSON: {message}"))
+    fault("", format!("is not JSON: {message}"))
 }
 
 impl SessionInput {
-    /// Reads one session from JSON text. A wrong type, an unknown key (with "did you mean") and text that isn't JSON are
-    /// told with their pointer; the rest is left to [`Self::into_record`].
+    /// Reads one session from JSON text. Reports invalid JSON, wrong types and unknown keys with their pointer; [`Self::into_record`]
+    /// checks the rest.
     pub fn from_json(text: &str) -> Result<Self, InvalidSession> {
         Ok(Self::from_value(read_json(text)?)?)
     }
 
-    pub(super) fn from_value(value: Value) -> Result<Self, SessionFault> {
-        // The derived reader would take an array for the fields in order.
+    pub(super) fn from_value(value: Value) -> Result<Self, Faults> {
+        // The derived reader also accepts an array with the fields in order.
         if !value.is_object() {
             let message = "is not JSON of a session; an object is expected";
-            return Err(SessionFault::new("", message));
+            return Err(fault("", message));
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
             let message = explain(&error.inner().to_string());
-            SessionFault::new(pointer(error.path()), shortened(&message))
+            fault(pointer(error.path()), shortened(&message))
         })
     }
 
-    /// Checks the session and makes it a record under `session_id`; `source` says where it came from (`api`, `file`, `demo`).
+    /// Checks the session and converts it into a record under `session_id`; `source` is `api`, `file` or `demo`.
     ///
-    /// Names are trimmed and a blank one is none; tags and tools are told once each. NUL characters become U+FFFD, since
-    /// Postgres keeps none, and times are cut to microseconds, so that the same session is the same record.
+    /// Trims names and drops blank ones and repeated tags and tools. So that equal sessions are equal records, NUL becomes U+FFFD, because
+    /// Postgres rejects it, and times are truncated to microseconds.
     pub fn into_record(
         self,
         session_id: Uuid,
@@ -261,7 +251,7 @@ impl SessionInput {
     }
 }
 
-/// Brings fields into their stored form, and collects their faults.
+/// Converts fields into their stored form and collects their errors.
 #[derive(Default)]
 struct Checks {
     faults: Vec<SessionFault>,
@@ -269,12 +259,11 @@ struct Checks {
 
 impl Checks {
     fn fault(&mut self, pointer: &str, message: impl Into<String>) {
-        if self.faults.len() < MAX_FAULTS {
-            self.faults.push(SessionFault::new(pointer, message));
-        }
+        self.faults.extend(fault(pointer, message));
+        self.faults.truncate(MAX_FAULTS);
     }
 
-    /// Returns whether something isn't too much or too long.
+    /// Returns whether a count is within its limit.
     fn at_most(&mut self, pointer: &str, count: usize, most: usize, unit: &str) -> bool {
         if count > most {
             let message = format!("holds {count} {unit}; at most {most} are allowed");
@@ -286,11 +275,11 @@ impl Checks {
     fn status(&mut self, status: Option<&str>) -> SessionStatus {
         let given = status.unwrap_or_default();
         given.parse().unwrap_or_else(|UnknownText { known, .. }| {
-            let fault = match given {
+            let problem = match given {
                 "" => "is missing",
                 _ => "is not a status",
             };
-            self.fault("/status", format!("{fault}; known: {known}"));
+            self.fault("/status", format!("{problem}; known: {known}"));
             SessionStatus::Pending
         })
     }
@@ -309,7 +298,7 @@ impl Checks {
     fn alert(&mut self, alert: Option<Value>) -> Value {
         const EXPECTED: &str = "an object or a string is expected";
         let problem = match alert.unwrap_or_default() {
-            // The session that holds the alert is the first level.
+            // The session that contains the alert is the first level.
             alert @ (Value::Object(_) | Value::String(_)) if depth(&alert) < MAX_DEPTH => {
                 return storable_json(alert);
             }
@@ -335,8 +324,7 @@ impl Checks {
             return Vec::new();
         }
         let messages = messages.into_iter().enumerate();
-        let messages =
-            messages.map(|(n, message)| self.message(&format!("{POINTER}/{n}"), message));
+        let messages = messages.map(|(n, it)| self.message(&format!("{POINTER}/{n}"), it));
         messages.collect()
     }
 
@@ -363,20 +351,14 @@ impl Checks {
         Some(text).filter(|text| !text.trim().is_empty())
     }
 
-    fn labels(
-        &mut self,
-        pointer: &str,
-        labels: &[String],
-        most: usize,
-        longest: usize,
-    ) -> Vec<String> {
+    fn labels(&mut self, pointer: &str, labels: &[String], most: usize, max: usize) -> Vec<String> {
         let mut kept: Vec<String> = Vec::new();
         if !self.at_most(pointer, labels.len(), most, "entries") {
             return kept;
         }
         for (index, label) in labels.iter().enumerate() {
             let pointer = format!("{pointer}/{index}");
-            let label = self.text(&pointer, label, longest);
+            let label = self.text(&pointer, label, max);
             if label.is_empty() {
                 self.fault(&pointer, "is blank; remove it");
             } else if !kept.contains(&label) {
@@ -408,7 +390,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// The parser quotes what it met, which may be a whole conversation: its head names it, and its tail the place.
+/// Keeps start and end of a parser's message, which may quote a complete conversation between them.
 pub(crate) fn shortened(message: &str) -> String {
     const HALF: usize = 200;
     if message.len() <= 2 * HALF {
@@ -426,18 +408,18 @@ fn storable(text: &str) -> String {
 
 fn storable_json(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(storable(&text)),
+        Value::String(text) => storable(&text).into(),
         Value::Array(items) => items.into_iter().map(storable_json).collect(),
-        Value::Object(map) => Value::Object(
-            map.into_iter()
-                .map(|(key, value)| (storable(&key), storable_json(value)))
-                .collect(),
-        ),
+        Value::Object(map) => {
+            let map = map.into_iter();
+            let map = map.map(|(key, value)| (storable(&key), storable_json(value)));
+            map.collect()
+        }
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
     }
 }
 
-/// A path as a JSON pointer (RFC 6901).
+/// Returns a path as a JSON pointer (RFC 6901).
 pub(crate) fn pointer(path: &Path) -> String {
     let segment = |segment: &Segment| match segment {
         Segment::Seq { index } => format!("/{index}"),
@@ -447,7 +429,7 @@ pub(crate) fn pointer(path: &Path) -> String {
     path.iter().map(segment).collect()
 }
 
-/// Explains the parser's words on an unknown key, which list the known ones in backticks, and on an id.
+/// Adds the remedy to the parser's message on an unknown key, which lists the known ones in backticks, and on an id.
 fn explain(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {

@@ -1,12 +1,10 @@
-//! Sessions as they are put or read from files, and the way from there to a stored record.
+//! Reads sessions from requests and files and converts them into records. No I/O.
 //!
-//! Types are checked while reading, everything else by [`SessionInput::into_record`], which lists every fault with a JSON
-//! pointer. Nothing here opens a file, and nothing here scores.
+//! Types are checked on reading, everything else by [`SessionInput::into_record`]. Errors are listed completely, with JSON pointers.
 
 mod file;
 mod format;
 mod input;
-mod text;
 
 pub use file::{parse_session, parse_session_file};
 pub(in crate::history) use format::{THINKING, tool_text};

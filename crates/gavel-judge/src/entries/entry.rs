@@ -233,8 +233,9 @@ fn batch_price_factor(
 }
 
 fn structured(fields: &Fields<'_>, format: &WireFormat) -> Result<Option<Rung>, ProvidersError> {
-    let rungs = format.ladder.iter().filter(|rung| **rung != Rung::Prompt);
-    let rungs = rungs.map(|rung| (rung.as_str(), Some(*rung)));
+    let rungs = format.ladder.iter().map(|(rung, _)| *rung);
+    let rungs = rungs.filter(|rung| *rung != Rung::Prompt);
+    let rungs = rungs.map(|rung| (rung.as_str(), Some(rung)));
     let words: Vec<_> = std::iter::once(("auto", None)).chain(rungs).collect();
     Ok(fields.choice("structured", &words)?.flatten())
 }

@@ -1,9 +1,8 @@
 //! Anthropic messages.
 //!
-//! Nothing is assumed of a server beyond the wire format, and unknown fields are ignored. It never requests a prompt
-//! cache, because only the framework, about 3,000 tokens, is the same for every session: Opus and Haiku cache no prefix
-//! under 4,096 tokens, and with Sonnet the gain is under a tenth of the cost of an average session. A cache that is
-//! requested by `extra_body: {cache_control: ..}` is counted and priced.
+//! Assumes only the wire format and ignores unknown fields. Requests no prompt cache, because only the framework, about 3,000 tokens, is
+//! the same for every session: Opus and Haiku cache no prefix under 4,096 tokens, and with Sonnet the gain is under a tenth of the cost of an
+//! average session. A cache requested by `extra_body: {cache_control: ..}` is counted and priced.
 
 use serde_json::{Value, json};
 
@@ -13,7 +12,7 @@ use super::call::{CallRequest, Tokens};
 use super::format::WireFormat;
 use super::headers::RateHeaders;
 use super::reply::{self, RawReply, Read, count, given, optional_count, text_at, without_answer};
-use super::shape::{Field, Rung, Shape};
+use super::shape::{Rung, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::gate::Span;
 
@@ -23,12 +22,18 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     auth_header: "x-api-key",
     auth_prefix: "",
     headers: &[("anthropic-version", "2023-06-01")],
-    ladder: &[Rung::JsonSchema, Rung::Tool, Rung::Prompt],
+    ladder: &[
+        (
+            Rung::JsonSchema,
+            "output_config|output_format|json_schema|schema",
+        ),
+        (Rung::Tool, "tool_choice|tools|tool|input_schema"),
+        (Rung::Prompt, ""),
+    ],
     has_new_cap: false,
     body,
     read,
     no_reply: "answered 200 with a body that is no message; check base_url",
-    names,
     rate_headers: Some(RateHeaders {
         name: |what, part| format!("anthropic-ratelimit-{what}-{part}"),
         quantities: &["requests", "tokens", "input-tokens", "output-tokens"],
@@ -36,16 +41,6 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     }),
     batches: Some(BatchForm::Requests),
 };
-
-fn names(field: Field, rung: Rung) -> &'static str {
-    match (field, rung) {
-        (Field::Temperature, _) => "temperature",
-        (Field::Format, Rung::JsonSchema) => "output_config|output_format|json_schema|schema",
-        (Field::Format, Rung::Tool) => "tool_choice|tools|tool|input_schema",
-        (Field::Format, Rung::JsonObject | Rung::Prompt)
-        | (Field::MaxCompletionTokens | Field::Seed, _) => "",
-    }
-}
 
 fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
     let entry = spec.entry();
@@ -58,12 +53,11 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
             body.set("output_config", json!({ "format": format }));
         }
         Rung::Tool => {
-            let what = "Takes the whole answer.";
-            let tool = json!({ "name": name, "description": what, "input_schema": schema });
+            let description = "Takes the whole answer.";
+            let tool = json!({ "name": name, "description": description, "input_schema": schema });
             body.set("tools", json!([tool]));
             body.set("tool_choice", json!({ "type": "tool", "name": name }));
         }
-        // There is no such rung on this ladder.
         Rung::JsonObject | Rung::Prompt => {}
     }
     body.extend(&entry.extra_body, shape);
@@ -75,9 +69,8 @@ fn read(message: &Value) -> Read {
         return Err(without_answer(message, "answered 200 with no content"));
     };
     let text = text(content);
-    let stop = reply::stop(message.get("stop_reason"), |_| {
-        words(given(message, "/stop_details"))
-    });
+    let words = |_: &str| explanation(given(message, "/stop_details"));
+    let stop = reply::stop(message.get("stop_reason"), words);
     let usage = given(message, "/usage").and_then(tokens);
     let mut blocks = content.iter();
     let has_thoughts = blocks.any(|block| text_at(block, "/thinking").is_some());
@@ -87,36 +80,33 @@ fn read(message: &Value) -> Read {
     })
 }
 
-/// The tool's input where one was called, else the texts: thoughts and what a model says before it calls are no reply.
+/// Returns the tool's input if the model called one, otherwise the texts. Thinking, and text before a call, are no reply.
 fn text(content: &[Value]) -> String {
     let of_kind = |kind| content.iter().filter(move |block| block["type"] == kind);
     match of_kind("tool_use").find_map(|block| given(block, "/input")) {
         Some(input) => input.to_string(),
         None => of_kind("text")
-            .filter_map(|block| block["text"].as_str())
+            .filter_map(|it| it["text"].as_str())
             .collect(),
     }
 }
 
-/// Whatever words there are beside a refusal.
-fn words(details: Option<&Value>) -> String {
-    let said = |at| details?.pointer(at)?.as_str();
-    let mut words = ["/category", "/explanation", ""].map(said).to_vec();
-    words.retain(Option::is_some);
-    match words.is_empty() {
-        true => "it gave no reason".to_owned(),
-        false => words.into_iter().flatten().collect::<Vec<_>>().join(": "),
+/// Returns the explanation in `stop_details`.
+fn explanation(details: Option<&Value>) -> String {
+    let found = ["/category", "/explanation", ""].map(|at| details?.pointer(at)?.as_str());
+    match found.into_iter().flatten().collect::<Vec<_>>().join(": ") {
+        none if none.is_empty() => "it gave no reason".to_owned(),
+        words => words,
     }
 }
 
-/// What was read from the cache, and what was written to it, stands beside the other tokens here, and is part of the input
-/// for us.
+/// Adds the tokens read from the cache and written to it to the input, because the provider counts them separately.
 fn tokens(usage: &Value) -> Option<Tokens> {
     let cached = optional_count(usage, "/cache_read_input_tokens")?;
     let cache_written = optional_count(usage, "/cache_creation_input_tokens")?;
     let input = count(usage, &["/input_tokens"])? + cached + cache_written;
     let output = count(usage, &["/output_tokens"])?;
-    Tokens::believed(input, cached, cache_written, output)
+    Tokens::limited(input, cached, cache_written, output)
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The nouns of a provider's batch endpoint: many calls handed over in one chunk, answered within a day, at a fraction of the
-//! price.
+//! Types of batch endpoints, which accept many calls in one chunk and answer within a day at a reduced price.
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -7,17 +6,14 @@ use uuid::Uuid;
 use super::call::ProviderReply;
 use crate::JudgeError;
 
-/// How a kind of provider takes batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchForm {
-    /// OpenAI: a file of calls, a batch of the file, files of answers and of errors.
+    /// OpenAI: a file of calls, a batch of the file, and files of replies and of errors.
     Files,
-    /// Anthropic: calls in one request, answers in one file. A batch has no name but the provider's: whether one that was handed
-    /// over arrived can't be asked.
+    /// Anthropic: calls in one request, replies in one file. A batch has only the provider's id, so a lost response can't be recovered.
     Requests,
 }
 
-/// How large a chunk may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkSize {
     pub calls: usize,
@@ -25,32 +21,31 @@ pub struct ChunkSize {
     pub bytes: usize,
 }
 
-/// Whether a call found room in a chunk.
+/// Whether a chunk had room for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     In,
-    /// It goes into the next one.
+    /// The caller adds it to the next chunk.
     Full,
 }
 
-/// Calls on their way into a provider's batch: their text as it is sent, held once.
+/// Calls of a chunk, as the text of its request.
 pub struct Chunk {
     tag: Uuid,
     body: Vec<u8>,
     calls: usize,
     most: ChunkSize,
-    /// What stands between two calls, between a call's id and its body, and behind the last call.
     separator: &'static str,
+    /// Text between a call's id and its body.
     before_body: &'static str,
     end: String,
-    /// The type of the text.
-    kind: String,
+    content_type: String,
 }
 
 impl Chunk {
-    /// An empty one, no larger than `most` and than the provider takes. `tag` is its name among ours.
+    /// Returns an empty chunk. Its limits are the smaller ones of `most` and the provider. `tag` is our id of it.
     pub(crate) fn new(form: BatchForm, tag: Uuid, most: ChunkSize) -> Self {
-        // No prompt holds it: the tag is random, and made when the chunk is begun.
+        // No prompt contains it, because the tag is random and new.
         let boundary = format!("gavel-{}", tag.simple());
         let at_most = |calls: usize, bytes: usize| ChunkSize {
             calls: most.calls.min(calls),
@@ -70,7 +65,7 @@ impl Chunk {
                 separator: "\n",
                 before_body: r#""method":"POST","url":"/v1/chat/completions","body":"#,
                 end: format!("\n\r\n--{boundary}--\r\n"),
-                kind: format!("multipart/form-data; boundary={boundary}"),
+                content_type: format!("multipart/form-data; boundary={boundary}"),
             },
             BatchForm::Requests => Self {
                 tag,
@@ -80,12 +75,11 @@ impl Chunk {
                 separator: ",",
                 before_body: r#""params":"#,
                 end: "]}".to_owned(),
-                kind: "application/json".to_owned(),
+                content_type: "application/json".to_owned(),
             },
         }
     }
 
-    /// Its name among ours.
     pub fn tag(&self) -> Uuid {
         self.tag
     }
@@ -94,12 +88,12 @@ impl Chunk {
         self.calls
     }
 
-    /// Adds one call, whose body is JSON without line breaks. A chunk that is full stays as it is.
+    /// Adds a call; its body must be JSON without line breaks.
     pub(super) fn add(&mut self, id: Uuid, body: &[u8]) -> Added {
         let separator = if self.calls == 0 { "" } else { self.separator };
         let head = format!("{separator}{{\"custom_id\":\"{id}\",{}", self.before_body);
         let bytes = self.body.len() + head.len() + body.len() + 1;
-        // One that is too large by itself goes alone: the provider says what it thinks of it.
+        // A call that is too large gets a separate chunk, so that the provider rejects it.
         if self.calls > 0 && (self.calls >= self.most.calls || bytes > self.most.bytes) {
             return Added::Full;
         }
@@ -110,50 +104,44 @@ impl Chunk {
         Added::In
     }
 
-    /// Its whole text, and the type of that.
     pub(super) fn ended(mut self) -> (Vec<u8>, String) {
         self.body.extend_from_slice(self.end.as_bytes());
-        (self.body, self.kind)
+        (self.body, self.content_type)
     }
 }
 
-/// A chunk that only needs to be handed over: the body of the request that does so.
+/// A chunk that is ready to submit: the body of that request.
 pub struct Uploaded(pub(super) Vec<u8>);
 
-/// What a provider knows of a chunk that may have been handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChunkLookup {
-    /// It has it, under this name.
+    /// The provider's id of it.
     As(String),
-    /// It never got it.
     Nowhere,
-    /// It can't be asked by our name.
+    /// The provider can't search by our id.
     CantTell,
 }
 
-/// How far a chunk is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// So many of its calls have ended.
+    /// Number of its calls that have ended.
     Running {
-        /// Those that have.
         done: u64,
     },
-    /// Whatever was answered can be collected.
+    /// The replies can be read.
     Ended,
-    /// The provider finds fault with it: what.
     Refused(String),
-    /// The provider holds as much of ours as it takes: its words. Later, or smaller, it may take it.
+    /// The provider's error. The account has a limit of waiting tokens, so a later or smaller chunk may be accepted.
     NoRoom(String),
 }
 
-/// What a line of a chunk's answers says of one call: a status with a body, or why there is none.
+/// One line of a chunk's replies: a status with a body, or the reason for their absence.
 pub(super) type LineSays = Result<(u16, Box<RawValue>), String>;
 
-/// One question's answer as it came, not checked yet.
+/// The reply to one call of a chunk, unchecked.
 #[derive(Debug)]
 pub struct CollectedAnswer {
-    /// Who asked: the id under which the question was added.
+    /// The id passed when the call was added.
     pub asked_for: Uuid,
     pub(crate) ended: Result<ProviderReply, JudgeError>,
 }

@@ -1,4 +1,4 @@
-//! What the requests of all formats have in common: how a body is written, and the schema in words.
+//! Common parts of the requests of all formats.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use super::call::{CallRequest, Role};
 use super::shape::{Rung, Shape};
 use crate::PromptText;
 
-/// A request's body in the making.
 pub(super) struct Body<'a> {
     fields: BTreeMap<&'a str, Field<'a>>,
 }
@@ -19,27 +18,14 @@ pub(super) struct Body<'a> {
 #[serde(untagged)]
 enum Field<'a> {
     Value(Value),
-    /// Most of the body: written with it, and not before.
-    Turns(Vec<Turn<'a>>),
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Turn<'a> {
-    /// As chat completions and Anthropic have it.
-    Message {
-        content: Cow<'a, PromptText>,
-        role: &'static str,
-    },
-    /// As Gemini has it.
-    Content {
-        parts: [BTreeMap<&'static str, Cow<'a, PromptText>>; 1],
-        role: &'static str,
-    },
+    /// Most of the body, borrowed until it is written.
+    Text(Cow<'a, PromptText>),
+    Fields(BTreeMap<&'static str, Field<'a>>),
+    List(Vec<Field<'a>>),
 }
 
 impl<'a> Body<'a> {
-    /// What bodies of chat completions and of Anthropic have in common.
+    /// Returns the common part of chat completions and Anthropic's messages.
     pub(super) fn chat(
         model: &str,
         temperature: Option<f64>,
@@ -51,22 +37,18 @@ impl<'a> Body<'a> {
             body.set("temperature", json!(temperature));
         }
         body.set("model", json!(model));
-        // Some gateways stream unless they are told not to.
+        // Some gateways stream by default.
         body.set("stream", json!(false));
         body
     }
 
-    /// A body with a conversation, with the schema behind its first message where the server isn't given it.
+    /// Returns a body with the messages. The first message ends with the schema, unless the server enforces it.
     pub(super) fn new(request: &'a CallRequest, rung: Rung, is_gemini: bool) -> Self {
-        let in_words = match rung {
-            Rung::JsonSchema | Rung::Tool => false,
-            Rung::JsonObject | Rung::Prompt => true,
-        };
+        let is_enforced = matches!(rung, Rung::JsonSchema | Rung::Tool);
         let schema = request.schema.json().get();
-        let turns = request.messages.iter().enumerate().map(|(at, message)| {
+        let messages = request.messages.iter().enumerate().map(|(at, message)| {
             let mut text = Cow::Borrowed(&message.content);
-            if in_words && at == 0 {
-                // The server won't hold the model to the schema, so the model must be told it.
+            if !is_enforced && at == 0 {
                 text = Cow::Owned(text.followed_by(format!(
                     "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
                 )));
@@ -76,19 +58,20 @@ impl<'a> Body<'a> {
                 (Role::Assistant, false) => "assistant",
                 (Role::Assistant, true) => "model",
             };
-            match is_gemini {
-                true => Turn::Content { parts: [BTreeMap::from([("text", text)])], role },
-                false => Turn::Message { content: text, role },
-            }
+            let text = Field::Text(text);
+            let fields = |name, field| Field::Fields(BTreeMap::from([(name, field)]));
+            let content = match is_gemini {
+                true => ("parts", Field::List(vec![fields("text", text)])),
+                false => ("content", text),
+            };
+            Field::Fields(BTreeMap::from([content, ("role", Field::Value(role.into()))]))
         });
-        let turns = Field::Turns(turns.collect());
         let key = if is_gemini { "contents" } else { "messages" };
-        Self {
-            fields: BTreeMap::from([(key, turns)]),
-        }
+        let fields = BTreeMap::from([(key, Field::List(messages.collect()))]);
+        Self { fields }
     }
 
-    /// Adds the entry's own fields, but for a seed that the server refuses.
+    /// Adds the entry's own fields, without a seed that the server rejects.
     pub(super) fn extend(&mut self, own: &'a Map<String, Value>, shape: Shape) {
         for (key, value) in own {
             if key != "seed" || shape.seed {
@@ -101,7 +84,7 @@ impl<'a> Body<'a> {
         self.fields.insert(key, Field::Value(value));
     }
 
-    /// Writes it, not larger than it is: it is held as long as the call lasts.
+    /// Serializes the body without spare capacity, because it stays in memory during the call.
     pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
         let mut bytes = serde_json::to_vec(&self.fields)?;
         bytes.shrink_to_fit();

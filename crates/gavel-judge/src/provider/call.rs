@@ -1,4 +1,4 @@
-//! The nouns of a call: what is asked, and how that ended.
+//! Types of a call: request and result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::gate::RateReport;
 use crate::{JudgeError, PromptText, ReplySchema};
 
-/// A call's end, and what the server said of its limits on the way.
+/// Result of a call, and the limits that the server reported.
 pub(crate) struct Called {
     pub(crate) ended: Result<ProviderReply, JudgeError>,
     pub(crate) rates: RateReport,
-    /// Whether the answer didn't come in time: what the call cost isn't known, and the server may have too much to do.
+    /// Whether the response timed out: the cost is unknown, and the server may be overloaded.
     pub(crate) late: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct CallRequest {
 }
 
 impl CallRequest {
-    /// A request of a dozen tokens for an answer of one, to which nobody can object.
+    /// Returns a request of a dozen tokens that passes every filter.
     pub(crate) fn harmless() -> Self {
         Self {
             messages: vec![Message {
@@ -59,41 +59,38 @@ pub(crate) enum Role {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProviderReply {
     pub(crate) text: String,
-    /// The field that held text while there was no answer: thoughts are none.
+    /// Field with text if the answer is empty, such as that of thinking.
     pub(crate) text_in: Option<&'static str>,
     pub(crate) stop: Stop,
-    /// An error that stood beside the text; where the text is no whole answer, it is the call's end.
+    /// An error next to the text. Without a complete answer the call fails with it.
     pub(crate) error: Option<JudgeError>,
-    /// The model as reported, else as asked.
+    /// The model as reported, by default as requested.
     pub(crate) model: String,
-    /// `None` if the provider reported none that can be read: then nobody knows what it cost.
+    /// `None` if the provider reported no valid usage; the cost is unknown then.
     pub(crate) usage: Option<Tokens>,
     pub(crate) simulated: bool,
     pub(crate) status: u16,
 }
 
-/// Why a text ends where it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The model was done.
     Complete,
-    /// For a reason without a known meaning, in the server's word for it.
+    /// Unknown reason as reported.
     Other(String),
-    /// The output cap cut it off.
     Truncated,
-    /// The model declined, or a filter did, in words.
+    /// The model or a filter rejected the request, with an explanation.
     Refused(String),
-    /// The server gave up, in words that follow the judge's name.
+    /// The server failed, with a message that follows the judge's name.
     Failed(String),
 }
 
-/// Tokens as reported; `cached` and `cache_written` are parts of `input`, hidden reasoning is part of `output`.
+/// Tokens as reported. `cached` and `cache_written` are parts of `input`, hidden reasoning is part of `output`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tokens {
     pub(crate) input: i64,
     /// Read from the provider's prompt cache.
     pub(crate) cached: i64,
-    /// Written to it, where that has a price of its own.
+    /// Written to the cache, if the provider has a price for that.
     pub(crate) cache_written: i64,
     pub(crate) output: i64,
 }

@@ -1,5 +1,5 @@
-//! One entry and model over HTTP: where and how a call goes out, what its end means, and that neither reply nor error shows a secret. A
-//! [`WireFormat`] says the rest.
+//! One entry and model over HTTP: addresses, requests, and the result of each call. Redacts secrets in replies and errors. The rest is in a
+//! [`WireFormat`].
 
 pub(super) mod answers;
 pub(super) mod batch;
@@ -23,12 +23,10 @@ use crate::error::ErrorClass;
 use gavel_clock::Clock;
 use gavel_outbound::percent_encoded;
 
-/// A server's own words are kept up to this many characters.
-const LONGEST_WORDS: usize = 500;
+/// Limit of a server's message, in characters.
+const MAX_MESSAGE: usize = 500;
 const JSON: &str = "application/json";
-/// Stands for the model in an entry's path.
 const MODEL: &str = "{model}";
-/// Model ids that begin so are simulated, whoever serves them.
 const SIMULATED_PREFIX: &str = "simulated-";
 
 pub(crate) struct Endpoint {
@@ -40,8 +38,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Calls once, and once more with a harmless request where the error doesn't tell whether every request is refused. An error
-    /// of class capability means that the next call leaves out what was refused.
+    /// Calls once. If an error doesn't show whether the server rejects every request, a harmless request follows. After an error of class
+    /// capability the next call omits the rejected field.
     pub(crate) async fn call(&self, request: &CallRequest) -> Called {
         let shape = self.shape();
         let exchange = self.send(request, shape).await;
@@ -62,21 +60,21 @@ impl Endpoint {
             }
         });
         if let (true, Err(error)) = (is_unclear, &mut ended) {
-            // Boxed, because few calls need the room.
-            Box::pin(self.tell_scope(error)).await;
+            // Boxed, because few calls need the memory.
+            Box::pin(self.check_scope(error)).await;
         }
         let rates = rates.unwrap_or_default();
         Called { ended, rates, late }
     }
 
-    /// What a call of a batch came to, of the status and the body that its line holds.
+    /// Returns the reply of a call in a batch from the status and the body in its line.
     fn reply(&self, status: u16, body: &[u8]) -> Result<ProviderReply, JudgeError> {
         let exchange = Exchange {
             status,
             headers: HeaderMap::new(),
             body: body.to_vec(),
         };
-        // Other lines of the chunk have answers: a refusal is one of this line.
+        // Other lines of the chunk have replies, so an unclear error concerns this line.
         self.ended(Ok(exchange), self.shape(), unlearned(ErrorClass::Rejected))
     }
 
@@ -91,9 +89,9 @@ impl Endpoint {
         body.written().map_err(|error| unusable(&error.to_string()))
     }
 
-    /// Makes a refusal one of the judge if a harmless request is refused, too; else it is one of its own request alone: a firewall
-    /// in front of the server may object to a prompt.
-    async fn tell_scope(&self, error: &mut JudgeError) {
+    /// Changes the class of an error to misconfigured if the server rejects a harmless request as well. Otherwise the error concerns this
+    /// request: a firewall in front of the server may reject a prompt.
+    async fn check_scope(&self, error: &mut JudgeError) {
         let shape = self.shape();
         let exchange = self.send(&CallRequest::harmless(), shape).await;
         let ended = self.ended(exchange, shape, unlearned(ErrorClass::Misconfigured));
@@ -112,19 +110,18 @@ impl Endpoint {
         self.learned.shape(&self.spec, self.clock.now())
     }
 
-    /// The address of a path below the entry's.
     fn below(&self, path: &str) -> String {
         let path = path.trim_start_matches('/');
         format!("{}/{path}", self.spec.entry().base_url)
     }
 
-    /// Where calls go. A model's name may come from outside: it stays one part of the path, whatever it holds.
+    /// Returns the address of calls. The model is escaped, because users may choose its name.
     fn address(&self) -> String {
         let model = percent_encoded(self.spec.model());
         self.below(&self.spec.entry().path.replace(MODEL, &model))
     }
 
-    /// A request for what is at an address, or with content of a type, with the headers of format and entry, and the key.
+    /// Builds a GET request, or a POST request with content and its type, with the headers of format and entry, and the key.
     fn request(
         &self,
         address: &str,
@@ -136,7 +133,7 @@ impl Endpoint {
         let client = self.client.inner()?;
         let request = match content {
             None => client.get(url),
-            // Wrapped, a body is gone once it is sent. Else a copy is kept for redirects, which aren't followed.
+            // A wrapped body is freed once it is sent. Otherwise a copy is stored for redirects, which aren't followed.
             Some((kind, body)) => client
                 .post(url)
                 .header("content-type", kind)
@@ -159,29 +156,26 @@ impl Endpoint {
             value.set_sensitive(true);
             request = request.header(entry.auth_header.as_str(), value);
         }
-        request
-            .build()
-            .map_err(|error| unusable(&error.without_url().to_string()))
+        let request = request.build();
+        request.map_err(|error| unusable(&error.without_url().to_string()))
     }
 
-    /// Makes a class and a server's words into an error that names the judge and shows no secret.
-    fn error(&self, class: ErrorClass, status: Option<u16>, words: &str) -> JudgeError {
-        let words = self.spec.entry().redact(words.to_owned());
-        // They end up in logs and on terminals, where control characters do things.
+    /// Returns an error with a server's message, without secrets and without control characters, because logs and terminals show it.
+    fn error(&self, class: ErrorClass, status: Option<u16>, message: &str) -> JudgeError {
+        let message = self.spec.entry().redact(message.to_owned());
         let plain = |c: char| if c.is_control() { ' ' } else { c };
-        let words: String = words.chars().map(plain).take(LONGEST_WORDS).collect();
+        let message: String = message.chars().map(plain).take(MAX_MESSAGE).collect();
         JudgeError {
             status,
-            ..JudgeError::new(class, format!("judge {:?} {words}", self.spec.name()))
+            ..JudgeError::new(class, format!("judge {:?} {message}", self.spec.name()))
         }
     }
 
-    fn told<T>(&self, result: Result<T, HttpFailure>) -> Result<T, JudgeError> {
+    fn named<T>(&self, result: Result<T, HttpFailure>) -> Result<T, JudgeError> {
         result.map_err(|broken| self.error(broken.class, broken.status, &broken.message))
     }
-
-    /// Returns the error of a refused request of shape `sent`; `decide` makes its meaning a class.
-    fn refusal(
+    /// Returns the error of a rejected request of shape `sent`; `decide` chooses the class of its meaning.
+    fn rejection(
         &self,
         exchange: &Exchange,
         body: ErrorBody,
@@ -191,68 +185,63 @@ impl Endpoint {
         let class = decide(meaning(self.format, exchange.status, &body, sent));
         let now = self.clock.now();
         let retry_after = self.format.wait(class, &exchange.headers, &body, now);
-        // Where the key comes from, as far as its entry says so.
+        // The entry's hint names the source of the key.
         let remedy = match (exchange.status, &self.spec.entry().hint) {
             (401, Some(hint)) => format!("; its key is refused: {hint}"),
             (_, _) => String::new(),
         };
         let words = match exchange.status {
-            // An error in a body of status 200.
-            200..=299 => format!("answered with an error: {}", body.words()),
+            200..=299 => format!("answered with an error: {}", body.summary()),
             status @ 300..=399 => format!(
                 "answered {status}, a redirect{}, which is not followed, so that the key goes to no other server; set base_url to \
                  the address that answers",
                 self.target(&exchange.headers).unwrap_or_default()
             ),
-            status => format!("answered {status}: {}{remedy}", body.words()),
+            status => format!("answered {status}: {}{remedy}", body.summary()),
         };
+        let generated = body.failed_generation;
         JudgeError {
-            raw_reply: body
-                .failed_generation
-                .map(|text| self.spec.entry().redact_reply(text)),
+            raw_reply: generated.map(|text| self.spec.entry().redact_reply(text)),
             retry_after,
             ..self.error(class, Some(exchange.status), &words)
         }
     }
 
-    /// The host to which a redirect leads, with the word before it. The rest of the address may hold a secret.
+    /// Returns the host of a redirect. The rest of its address may contain a secret.
     fn target(&self, headers: &HeaderMap) -> Option<String> {
         let location = headers.get(LOCATION)?.to_str().ok()?;
         let target = reqwest::Url::parse(&self.address()).ok()?.join(location);
         Some(format!(" to {}", target.ok()?.host_str()?))
     }
 
-    /// A reply, or the error in its place; `decide` makes the meaning of a refusal a class.
+    /// Returns the reply or the error of a request of shape `sent`; `decide` chooses the class of a rejection's meaning.
     fn ended(
         &self,
         exchange: Result<Exchange, HttpFailure>,
         sent: Shape,
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> Result<ProviderReply, JudgeError> {
-        let exchange = self.told(exchange)?;
+        let exchange = self.named(exchange)?;
         if !exchange.is_success() {
             let body = ErrorBody::read(&exchange.body);
-            return Err(self.refusal(&exchange, body, sent, decide));
+            return Err(self.rejection(&exchange, body, sent, decide));
         }
         let status = Some(exchange.status);
         let raw = match reply::read(&exchange.body, self.format.read, self.format.no_reply) {
             Ok(raw) => raw,
             Err(Unreadable::ErrorInside(error)) => {
-                return Err(self.refusal(&exchange, ErrorBody::of(&error), sent, decide));
+                return Err(self.rejection(&exchange, ErrorBody::of(&error), sent, decide));
             }
-            Err(Unreadable::Failed(class, what)) => {
-                return Err(self.error(class, status, what));
-            }
+            Err(Unreadable::Failed(class, what)) => return Err(self.error(class, status, what)),
         };
         let error = match (&raw.error, &raw.stop) {
-            (Some(error), _) => Some(self.refusal(&exchange, ErrorBody::of(error), sent, decide)),
+            (Some(error), _) => Some(self.rejection(&exchange, ErrorBody::of(error), sent, decide)),
             (None, Stop::Failed(what)) => Some(self.error(ErrorClass::Transient, status, what)),
             (None, _) => None,
         };
         let model = raw.model.unwrap_or_else(|| self.spec.model().to_owned());
         let is_marked = raw.simulated || model.starts_with(SIMULATED_PREFIX);
-        let entry = self.spec.entry();
-        let mut stop = raw.stop;
+        let (entry, mut stop) = (self.spec.entry(), raw.stop);
         if let Stop::Refused(words) | Stop::Other(words) = &mut stop {
             *words = entry.redact_reply(std::mem::take(words));
         }
@@ -268,9 +257,9 @@ impl Endpoint {
         })
     }
 
-    /// Remembers that a field is refused; a field that can't be spared, or not any further, is a rejection.
+    /// Stores that a field is rejected, so that the next call omits it. Without it or a replacement there would be no valid request left.
     fn narrow(&self, sent: Shape, field: Field) -> ErrorClass {
-        // An entry that fixes how the reply is asked for has said that it wants no other way.
+        // An entry that sets the format allows no other.
         let fixed = field == Field::Format && self.spec.entry().structured.is_some();
         match sent.without(field, self.format.ladder) {
             Some(narrower) if !fixed => {
@@ -282,8 +271,8 @@ impl Endpoint {
     }
 }
 
-/// The class of a refusal from which nothing is learned: a chunk of thousands of calls would narrow the requests of each of them.
-/// `unclear`: the class where it may be meant for every request.
+/// Returns the class of a rejection without storing the field, because otherwise the thousands of calls of a chunk would each narrow the
+/// requests. `unclear` is the class of an error that may concern every request.
 fn unlearned(unclear: ErrorClass) -> impl FnOnce(Meaning) -> ErrorClass {
     move |meaning| match meaning {
         Meaning::Class(class) => class,

@@ -1,5 +1,4 @@
-//! The body of an error, read by its structure: one form for all servers, and for gateways that wrap another server's error.
-//! It decides nothing.
+//! Reads the body of an error by its structure: the same way for all servers, and for gateways that wrap another server's error.
 
 use std::time::Duration;
 
@@ -10,47 +9,39 @@ use super::headers::duration;
 use crate::json;
 use gavel_outbound::seconds;
 
-/// Errors inside errors are followed this deep.
 const MAX_DEPTH: usize = 8;
-/// Entries of a list that are read; a validator may list an error for each message of a prompt.
+/// Limit of the entries read in a list; a validator may list an error for each message of a prompt.
 const MAX_ENTRIES: usize = 20;
 const MAX_MESSAGE_BYTES: usize = 4_000;
-/// What a `*` in a pattern stands for is no longer.
+/// Limit of the text matched by `*`.
 const MAX_GAP_BYTES: usize = 60;
-/// What ends a sentence.
 const ENDS: [&str; 5] = [". ", "! ", "? ", "; ", "\n"];
-/// What stands before a delay.
 const BEFORE_DELAYS: &str =
     "try again in |try again after |retry in |retry after |replenished in |please wait ";
 
-/// What an error's body holds.
 #[derive(Debug, Default)]
 pub(super) struct ErrorBody {
-    /// Texts for people, the outermost first.
+    /// Messages, the outermost first.
     messages: Vec<String>,
-    /// All of `messages`, in lower case.
     text: String,
-    /// Codes, types, statuses and reasons, in lower case. Also facts without a code: `#quota` (Google names one), `#quota-spent`
-    /// (one per day, or of 0), `#beyond-limit` (the request alone is larger than a limit, so that no wait helps), `#model` (the
-    /// field is named), `#flagged-input` (OpenRouter repeats the part of the prompt that a filter objects to).
+    /// Codes, types, statuses and reasons in lower case, and facts without a code: `#quota` (Google names one), `#quota-spent` (per day, or of
+    /// 0), `#beyond-limit` (the request exceeds a limit, so that waiting doesn't help), `#model` (named as the field), `#flagged-input`
+    /// (OpenRouter quotes the part of the prompt that a filter rejects).
     codes: Vec<String>,
-    /// Paths of request fields that the server names.
+    /// Paths of request fields named by the server.
     pub(super) fields: Vec<Vec<String>>,
-    /// The delay that the server asks for in a field.
     delay: Option<Duration>,
-    /// The headers of an upstream's answer, where a gateway repeats them.
+    /// The upstream's headers, if a gateway repeats them.
     pub(super) headers: HeaderMap,
-    /// The text of the model that the server found fault with.
+    /// The model's text that the server rejected.
     pub(super) failed_generation: Option<String>,
 }
 
 impl ErrorBody {
     /// Reads a body, or the text of a proxy's page.
     pub(super) fn read(body: &[u8]) -> Self {
-        serde_json::from_slice(body).map_or_else(
-            |_| Self::of(&without_markup(&String::from_utf8_lossy(body)).into()),
-            |value| Self::of(&value),
-        )
+        let page = || without_markup(&String::from_utf8_lossy(body)).into();
+        Self::of(&serde_json::from_slice(body).unwrap_or_else(|_| page()))
     }
 
     pub(super) fn of(value: &Value) -> Self {
@@ -68,14 +59,13 @@ impl ErrorBody {
         read
     }
 
-    /// The HTTP status that it names.
     pub(super) fn status(&self) -> Option<u16> {
         let mut numbers = self.codes.iter().filter_map(|code| code.parse().ok());
         numbers.find(|status| (400..=599).contains(status))
     }
 
-    /// The server's words, for people.
-    pub(super) fn words(&self) -> String {
+    /// Returns the messages, otherwise the first code.
+    pub(super) fn summary(&self) -> String {
         match (self.messages.as_slice(), self.codes.first()) {
             ([], None) => "no reason given".to_owned(),
             ([], Some(code)) => code.clone(),
@@ -83,12 +73,12 @@ impl ErrorBody {
         }
     }
 
-    /// Whether it holds this code, which is in lower case.
+    /// Whether it contains a code, which must be in lower case.
     pub(super) fn has_code(&self, code: &str) -> bool {
         self.codes.iter().any(|said| said == code)
     }
 
-    /// Whether its words hold this, which is in lower case; a `*` stands for a few words of the same sentence.
+    /// Whether its messages contain a pattern, which must be in lower case; `*` matches a part of a sentence.
     pub(super) fn mentions(&self, pattern: &str) -> bool {
         let (first, second) = pattern.split_once('*').unwrap_or((pattern, ""));
         self.text.match_indices(first).any(|(at, first)| {
@@ -99,7 +89,7 @@ impl ErrorBody {
         })
     }
 
-    /// Where in its words a name first stands as a whole word.
+    /// Returns the place of a name in its messages, unless it is part of a longer name.
     pub(super) fn position_of(&self, name: &str) -> Option<usize> {
         let name = name.to_ascii_lowercase();
         let in_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -110,7 +100,7 @@ impl ErrorBody {
         })
     }
 
-    /// The delay that it asks for: in a field, else in words.
+    /// Returns the delay in a field, otherwise in a message.
     pub(super) fn delay(&self) -> Option<Duration> {
         let named = |before| self.text.split(before).skip(1).find_map(duration);
         let mut places = BEFORE_DELAYS.split('|');
@@ -125,19 +115,17 @@ impl ErrorBody {
         if depth > MAX_DEPTH {
             return;
         }
-        match value {
-            Value::Object(map) => self.object(map, depth),
-            Value::Array(list) => {
-                for value in list.iter().take(MAX_ENTRIES) {
-                    self.walk(value, depth + 1);
-                }
-            }
-            Value::String(text) => self.string(text, depth),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        let list = value.as_array().into_iter().flatten();
+        list.take(MAX_ENTRIES)
+            .for_each(|value| self.walk(value, depth + 1));
+        if let Some(map) = value.as_object() {
+            self.object(map, depth);
+        } else if let Some(text) = value.as_str() {
+            self.string(text, depth);
         }
     }
 
-    /// Reads the keys that hold an error. Others may echo the prompt.
+    /// Reads the fields of an error. Others may quote the prompt.
     fn object(&mut self, map: &Map<String, Value>, depth: usize) {
         const ERRORS: &str = "message msg detail details description error_description error errors innererror inner_error metadata raw \
             provider_specific_fields violations fieldViolations choices";
@@ -145,12 +133,11 @@ impl ErrorBody {
             let text = value.as_str();
             match key.as_str() {
                 "code" | "type" | "status" | "reason" | "error_type" | "error_code" | "__type" => {
-                    match value {
-                        // AWS puts a namespace before it.
-                        Value::String(code) => self.mark(code.rsplit('#').next().unwrap_or(code)),
-                        Value::Number(code) => self.mark(&code.to_string()),
-                        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {}
-                    }
+                    let number = value.as_number().map(|code| code.to_string());
+                    // AWS puts a namespace before the code.
+                    let code = text.and_then(|code| code.rsplit('#').next());
+                    let code = code.map(str::to_owned).or(number);
+                    code.into_iter().for_each(|code| self.mark(&code));
                 }
                 "param" | "parameter" | "field" | "loc" => self.field(value),
                 "quotaId" => {
@@ -173,25 +160,23 @@ impl ErrorBody {
         }
     }
 
-    /// `"response_format.json_schema"`, `["body", "max_tokens"]`, `"generation_config.response_schema"`.
+    /// Reads `"response_format.json_schema"`, `["body", "max_tokens"]` or `"generation_config.response_schema"`.
     fn field(&mut self, value: &Value) {
         const CONTAINERS: [&str; 4] = ["body", "generation_config", "generationConfig", "None"];
-        let mut path: Vec<&str> = match value {
-            Value::String(path) => path.split(['.', '[']).collect(),
-            Value::Array(path) => path.iter().filter_map(Value::as_str).collect(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
-        };
+        let listed = value.as_array().into_iter().flatten();
+        let text = value.as_str().into_iter();
+        let mut path: Vec<&str> = text.flat_map(|path| path.split(['.', '['])).collect();
+        path.extend(listed.filter_map(Value::as_str));
         path.retain(|name| !CONTAINERS.contains(name));
+        let fields = path.iter().map(|name| (*name).to_owned()).collect();
         match path.first() {
             None | Some(&"") => {}
             Some(&"model") => self.mark("#model"),
-            Some(_) => self
-                .fields
-                .push(path.into_iter().map(str::to_owned).collect()),
+            Some(_) => self.fields.push(fields),
         }
     }
 
-    /// A text, which may hold an upstream's error as JSON: then that is read, and what stands around it is the text.
+    /// Reads a text. If it contains an upstream's error as JSON, that is read, and the text around it as messages.
     fn string(&mut self, text: &str, depth: usize) {
         let mut opens = text.match_indices(['{', '[']).take(4);
         let upstream = opens.find_map(|(at, _)| {
@@ -199,18 +184,14 @@ impl ErrorBody {
             let read = json::leading(rest.as_bytes()).ok()?;
             is_error(&read.value).then_some((before, read.value, rest.get(read.length..)?))
         });
-        match upstream {
-            None => self.message(text),
-            Some((before, upstream, after)) => {
-                self.message(before);
-                self.walk(&upstream, depth + 1);
-                self.message(after);
-            }
-        }
+        let (before, upstream, after) = upstream.unwrap_or((text, Value::Null, ""));
+        self.message(before);
+        self.walk(&upstream, depth + 1);
+        self.message(after);
     }
 
     fn message(&mut self, text: &str) {
-        // A validator's list in Python's words echoes the input, which is the prompt.
+        // Pydantic's errors quote the input, which is the prompt.
         let text = text.split("'input':").next().unwrap_or_default();
         let text = text.trim_start_matches(['.', ' ']);
         let text = text.trim_end_matches([' ', '-', ':']).trim();
@@ -221,14 +202,13 @@ impl ErrorBody {
     }
 }
 
-/// Whether a JSON value is worded as an error.
 fn is_error(value: &Value) -> bool {
     let first = value.get(0).unwrap_or(value);
     let mut keys = ["error", "errors", "message", "msg", "detail"].into_iter();
     keys.any(|key| first.get(key).is_some())
 }
 
-/// The numbers that stand right behind a word: `30,000`, `0.5`.
+/// Returns the numbers directly after a text: `30,000`, `0.5`.
 fn numbers_after(text: &str, word: &str) -> impl Iterator<Item = f64> {
     text.split(word).skip(1).filter_map(|after| {
         let end = after.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.');
@@ -241,16 +221,14 @@ fn numbers_after(text: &str, word: &str) -> impl Iterator<Item = f64> {
 fn headers_of(value: &Value) -> HeaderMap {
     let pairs = value.as_object().into_iter().flatten();
     let pairs = pairs.filter_map(|(name, value)| {
-        let text = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
+        let text = value.as_str().map(str::to_owned);
+        let text = text.unwrap_or_else(|| value.to_string());
         let name = HeaderName::try_from(name).ok()?;
         Some((name, HeaderValue::try_from(text).ok()?))
     });
     pairs.collect()
 }
 
-/// A proxy's error page, read without its tags.
 fn without_markup(body: &str) -> String {
     let mut pieces = body.split('<');
     let first = pieces.next();

@@ -1,37 +1,33 @@
-//! A stream of events (SSE) that came in the place of one body, though `stream: false` was sent.
+//! Streams of events (SSE), which some servers send in place of one body despite `stream: false`.
 
 use serde_json::{Value, json};
 
 use super::reply::given;
 use crate::json as lenient;
 
-/// What ends a stream.
 const DONE: &str = "[DONE]";
 
-/// Whether what follows a whole body is nothing, or the mark of a stream's end.
+/// Whether the rest after a complete body is empty or the end of a stream.
 pub(super) fn is_end(rest: &[u8]) -> bool {
     let rest = rest.trim_ascii();
     let data = rest.strip_prefix(b"data:").map(<[u8]>::trim_ascii);
     rest.is_empty() || data == Some(DONE.as_bytes())
 }
 
-/// Whether a body holds events.
 pub(super) fn are_in(body: &[u8]) -> bool {
     let mut lines = body.split(|byte| *byte == b'\n');
     lines.any(|line| line.starts_with(b"data:"))
 }
 
-/// One body of the events of a stream: chunks of chat completions are joined, of other events one must be the whole body. `None`
-/// where it broke off.
+/// Merges the events of a stream into one body: chunks of chat completions are joined; of other events one must be a complete body. `None` if
+/// the stream broke.
 pub(super) fn joined(body: &[u8]) -> Option<Value> {
-    const WHOLE: [&str; 3] = ["/content", "/candidates", "/error"];
+    const COMPLETE: [&str; 3] = ["/content", "/candidates", "/error"];
     const ENDS: [&str; 3] = ["/choices/0/finish_reason", "/choices/0/message", "/error"];
     let has = |event: &Value, any: [&str; 3]| any.iter().any(|at| given(event, at).is_some());
     let (events, is_done) = read(body)?;
-    if events
-        .iter()
-        .any(|event| given(event, "/choices").is_some())
-    {
+    let is_chunk = |event: &Value| given(event, "/choices").is_some();
+    if events.iter().any(is_chunk) {
         let mut completion = json!({});
         for event in events {
             merge(&mut completion, event);
@@ -40,17 +36,15 @@ pub(super) fn joined(body: &[u8]) -> Option<Value> {
     }
     let is_alone = events.len() == 1;
     let events = events.into_iter();
-    let mut whole = events.filter(|event| is_alone || has(event, WHOLE));
-    let first = whole.next()?;
-    whole.next().is_none().then_some(first)
+    let mut complete = events.filter(|event| is_alone || has(event, COMPLETE));
+    let first = complete.next()?;
+    complete.next().is_none().then_some(first)
 }
 
-/// The JSON of the events, and whether they were ended as streams are; `None` where one can't be read. A whole body that stands
-/// before the first event is one as well.
-///
-/// What ends an event is its JSON, because some servers leave the empty lines out.
+/// Returns the JSON of the events, and whether the stream has an end; `None` if an event is invalid. A complete body before the first event
+/// counts as one. JSON separates the events, because some servers omit the empty lines.
 fn read(body: &[u8]) -> Option<(Vec<Value>, bool)> {
-    // A comment, and fields that hold no data.
+    /// Comments and fields without data.
     const OTHERS: [&str; 4] = [":", "event:", "id:", "retry:"];
     let text = String::from_utf8_lossy(body);
     let (mut data, mut is_done) = (String::new(), false);
@@ -72,8 +66,7 @@ fn read(body: &[u8]) -> Option<(Vec<Value>, bool)> {
     Some((events, is_done))
 }
 
-/// Adds a part of a message to what is there: texts that come in pieces are joined, entries of lists by their `index`, and
-/// everything else is replaced unless the part says nothing.
+/// Adds a part of a message: appends text, merges entries of lists with the same `index`, and replaces other values unless the part has none.
 fn merge(whole: &mut Value, part: Value) {
     const IN_PIECES: &str = "content reasoning_content reasoning refusal text arguments";
     match (whole, part) {
@@ -81,14 +74,11 @@ fn merge(whole: &mut Value, part: Value) {
         (Value::Object(whole), Value::Object(part)) => {
             for (key, value) in part {
                 let is_in_pieces = IN_PIECES.split(' ').any(|known| known == key);
-                match (whole.get_mut(&key), value) {
-                    (Some(Value::String(text)), Value::String(more)) if is_in_pieces => {
+                match (whole.entry(key).or_insert(Value::Null), value) {
+                    (Value::String(text), Value::String(more)) if is_in_pieces => {
                         text.push_str(&more);
                     }
-                    (Some(known), value) => merge(known, value),
-                    (None, value) => {
-                        whole.insert(key, value);
-                    }
+                    (known, value) => merge(known, value),
                 }
             }
         }
@@ -131,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_text_are_joined_and_entries_are_told_apart_by_their_index() {
+    fn joins_text_and_merges_entries_by_index() {
         let mut whole = json!({});
         for part in [
             json!({ "model": "m", "choices": [{ "index": 0, "delta": { "role": "assistant", "content": "a" } }], "usage": null }),

@@ -1,6 +1,6 @@
 //! Gemini, by generateContent.
 //!
-//! Nothing is assumed of a server beyond the wire format, and unknown fields are ignored. The model stands in the path.
+//! Assumes only the wire format and ignores unknown fields. The model is part of the path.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,13 @@ use super::body::Body;
 use super::call::{CallRequest, Stop, Tokens};
 use super::format::WireFormat;
 use super::reply::{self, RawReply, Read, count, given, optional_count, text_at, without_answer};
-use super::shape::{Field, Rung, Shape};
+use super::shape::{Rung, Shape};
 use crate::entries::spec::JudgeSpec;
 
 const CONFIG: &str = "generationConfig";
+/// Names of the fields of the output modes, which errors spell in either way.
+const SCHEMA: &str = "responseJsonSchema|response_json_schema|responseSchema|response_schema|responseMimeType|response_mime_type|schema";
+const OBJECT: &str = "responseMimeType|response_mime_type|JSON mode";
 
 pub(super) static FORMAT: WireFormat = WireFormat {
     name: "gemini",
@@ -19,28 +22,18 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     auth_header: "x-goog-api-key",
     auth_prefix: "",
     headers: &[],
-    ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
+    ladder: &[
+        (Rung::JsonSchema, SCHEMA),
+        (Rung::JsonObject, OBJECT),
+        (Rung::Prompt, ""),
+    ],
     has_new_cap: false,
     body,
     read,
     no_reply: "answered 200 with a body that generateContent doesn't give; check base_url",
-    names,
     rate_headers: None,
     batches: None,
 };
-
-/// Errors name fields in either spelling.
-fn names(field: Field, rung: Rung) -> &'static str {
-    match (field, rung) {
-        (Field::Temperature, _) => "temperature",
-        (Field::Format, Rung::JsonSchema) => {
-            "responseJsonSchema|response_json_schema|responseSchema|response_schema|responseMimeType|response_mime_type|schema"
-        }
-        (Field::Format, Rung::JsonObject) => "responseMimeType|response_mime_type|JSON mode",
-        (Field::Format, Rung::Tool | Rung::Prompt)
-        | (Field::MaxCompletionTokens | Field::Seed, _) => "",
-    }
-}
 
 fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
     let entry = spec.entry();
@@ -54,7 +47,7 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
     if shape.rung == Rung::JsonSchema {
         config["responseJsonSchema"] = request.schema.value().clone();
     }
-    // What the entry says of how to generate goes on top.
+    // The entry's own values have priority.
     if let Some(Value::Object(more)) = entry.extra_body.get(CONFIG) {
         for (key, value) in more {
             config[key] = value.clone();
@@ -91,7 +84,6 @@ fn read(generated: &Value) -> Read {
     Ok(RawReply::new(generated, text, stop, usage))
 }
 
-/// The parts' texts without the thoughts.
 fn text(candidate: &Value) -> String {
     let parts = given(candidate, "/content/parts").and_then(Value::as_array);
     let parts = parts.into_iter().flatten();
@@ -99,15 +91,14 @@ fn text(candidate: &Value) -> String {
     spoken.filter_map(|part| part["text"].as_str()).collect()
 }
 
-/// Cached tokens are part of the prompt's; thoughts are paid for as output, and counted beside the answer. An answer without
-/// tokens has no count.
+/// Adds thinking to the output, because it is billed as such but counted separately. An answer without tokens has no count.
 fn tokens(usage: &Value) -> Option<Tokens> {
     let answer = optional_count(usage, "/candidatesTokenCount")?;
     let thoughts = optional_count(usage, "/thoughtsTokenCount")?;
     let input = count(usage, &["/promptTokenCount"])?;
     let cached = optional_count(usage, "/cachedContentTokenCount")?;
-    // Caches that are made by hand are paid for by the hour, and none is made here.
-    Tokens::believed(input, cached, 0, answer + thoughts)
+    // The judge creates no caches.
+    Tokens::limited(input, cached, 0, answer + thoughts)
 }
 
 #[cfg(test)]

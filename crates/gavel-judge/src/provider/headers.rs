@@ -1,4 +1,4 @@
-//! How long a server asks to wait, and what it says of its limits, by its headers and in words.
+//! Delays and rate limits in the headers of servers, and durations in text.
 
 use std::time::Duration;
 
@@ -8,28 +8,27 @@ use reqwest::header::HeaderMap;
 use crate::gate::{LimitReport, RateReport, Span};
 use gavel_outbound::seconds;
 
-/// The headers by which a kind of provider tells its limits.
 pub(super) struct RateHeaders {
-    /// The header of a quantity's `limit`, `remaining` or `reset`.
+    /// Returns the header of a quantity's `limit`, `remaining` or `reset`.
     pub(super) name: fn(&str, &str) -> String,
-    /// Requests, tokens, and tokens of prompts and of answers where these have limits of their own.
+    /// Requests, tokens, and tokens of prompts and of answers if these have separate limits.
     pub(super) quantities: &'static [&'static str],
     pub(super) span: Span,
 }
 
 impl RateHeaders {
-    /// The limits. What makes no sense (a negative count, a word) is as if it weren't there.
+    /// Reads the limits; skips invalid values such as a negative count.
     pub(super) fn read(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
         let limit = |at: usize| {
             let Some(what) = self.quantities.get(at) else {
                 return LimitReport::default();
             };
-            let said = |part| text(headers, &(self.name)(what, part));
-            let count = |part| said(part).and_then(|text| text.parse().ok());
+            let header = |part| text(headers, &(self.name)(what, part));
+            let count = |part| header(part).and_then(|text| text.parse().ok());
             LimitReport {
                 limit: count("limit"),
                 remaining: count("remaining"),
-                resets_in: said("reset").and_then(|text| reset(text, now)),
+                resets_in: header("reset").and_then(|text| reset(text, now)),
                 span: self.span,
             }
         };
@@ -41,8 +40,7 @@ impl RateHeaders {
         }
     }
 
-    /// The longest reset of those limits that have nothing left.
-    pub(super) fn reset_of_spent(
+    pub(super) fn reset_of_used_up(
         &self,
         headers: &HeaderMap,
         now: DateTime<Utc>,
@@ -54,16 +52,15 @@ impl RateHeaders {
     }
 }
 
-/// The time until the reset of a limit that the headers don't name.
+/// Returns the time until the reset of an unnamed limit.
 pub(super) fn unnamed_reset(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let mut names = ["ratelimit-reset", "x-ratelimit-reset"].into_iter();
     names.find_map(|name| reset(text(headers, name)?, now))
 }
 
-/// A reset as a wait from `now`: a duration (`6m0s`), seconds, or a point in time by RFC 3339 or as seconds or milliseconds of
-/// the epoch.
+/// Returns the time from `now` to a reset: a duration (`6m0s`), seconds, or a time in RFC 3339 or in seconds or milliseconds since 1970.
 fn reset(text: &str, now: DateTime<Utc>) -> Option<Duration> {
-    /// A larger number of seconds is a point in time (2001), and one as large in milliseconds.
+    /// Larger numbers are times: this is 2001 in seconds.
     const EPOCH: f64 = 1e9;
     if let Some(wait) = duration(text) {
         return Some(wait);
@@ -81,7 +78,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// The duration that a text begins with: `12ms`, `6m0s`, `1h2m3.5s`, `41 seconds`, `02:10:30`.
+/// Returns the duration at the start of a text: `12ms`, `6m0s`, `1h2m3.5s`, `41 seconds`, `02:10:30`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let (mut total, mut rest) = (None, text);
     while let Some((part, behind)) = leading_part(rest) {
@@ -90,7 +87,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     total.or_else(|| clock(text)).map(seconds)
 }
 
-/// A number and its unit, in seconds, and the rest of the text.
+/// Returns a number with its unit, in seconds, and the rest of the text.
 fn leading_part(text: &str) -> Option<(f64, &str)> {
     let text = text.trim_start_matches([' ', ',']);
     let (amount, after) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
@@ -108,7 +105,7 @@ fn leading_part(text: &str) -> Option<(f64, &str)> {
     Some((amount.parse::<f64>().ok()? * factor, rest))
 }
 
-/// Hours, minutes and seconds: `02:10:30`.
+/// Returns hours, minutes and seconds (`02:10:30`) in seconds.
 fn clock(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != ':');
     let (time, _) = text.split_at(end.unwrap_or(text.len()));

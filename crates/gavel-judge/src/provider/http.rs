@@ -1,4 +1,4 @@
-//! One HTTP exchange: no redirects, a capped body, one deadline for the whole of it.
+//! One HTTP exchange: no redirects, a limited body, one timeout for all of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,17 @@ use tokio::time::timeout;
 use crate::error::ErrorClass;
 use gavel_outbound::{Route, Unread};
 
-/// A reply larger than this isn't one.
-const LARGEST_BODY: usize = 4 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a call waits before it tries again to get a descriptor.
-const DESCRIPTOR_PAUSE: Duration = Duration::from_secs(1);
-/// Enough for a worker of 1,000 slots to find its connections again.
+/// Delay before a call without a file descriptor is retried.
+const DESCRIPTOR_DELAY: Duration = Duration::from_secs(1);
+/// Enough for a worker of 1,000 slots to reuse its connections.
 const IDLE_CONNECTIONS: usize = 1024;
 
-/// A client, or why there is none: told at the first call, since a judge that nobody asks needs none.
+/// A client, or the error of its construction, which the first call reports, because a judge without calls needs no client.
 #[derive(Clone)]
 pub(super) struct Client(Result<reqwest::Client, Arc<str>>);
 
-/// A whole answer.
 pub(super) struct Exchange {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -35,14 +33,12 @@ impl Exchange {
     }
 }
 
-/// Why there is no whole answer.
 pub(super) struct HttpFailure {
     pub(super) class: ErrorClass,
     pub(super) status: Option<u16>,
     pub(super) message: String,
-    /// Whether it didn't come in time.
     pub(super) late: bool,
-    /// Whether this process had no descriptor for a connection, so that nothing was sent.
+    /// Whether the process had no file descriptor for a connection. The request wasn't sent then.
     pub(super) unsent: bool,
 }
 
@@ -65,7 +61,7 @@ impl Client {
                 .connect_timeout(CONNECT_TIMEOUT)
                 .pool_max_idle_per_host(IDLE_CONNECTIONS)
                 .tcp_keepalive(Duration::from_secs(30))
-                // One HTTP/2 connection would hold 1,000 calls to the server's limit of streams, and lose them all at once.
+                // An HTTP/2 connection would limit 1,000 calls to the server's number of streams, and lose them together.
                 .http1_only()
         });
         Self(client.map_err(Arc::from))
@@ -78,20 +74,29 @@ impl Client {
         })
     }
 
-    /// Sends a request and reads the whole answer within `limit`.
-    pub(super) fn exchange(
+    /// Sends a request and reads the response within `limit`. Retries while the process has no file descriptor, because that is no error of
+    /// the judge.
+    pub(super) async fn exchange(
         &self,
-        request: reqwest::Request,
+        mut request: reqwest::Request,
         limit: Duration,
-    ) -> impl Future<Output = Result<Exchange, HttpFailure>> {
-        once_sent(request, move |request| {
-            within(limit, async {
-                read_whole(self.execute(request).await?).await
-            })
-        })
+    ) -> Result<Exchange, HttpFailure> {
+        loop {
+            let again = request.try_clone();
+            let response = async { read_body(self.execute(request).await?).await };
+            match (within(limit, response).await, again) {
+                (Err(failure), Some(again)) if failure.unsent => {
+                    let error = failure.message;
+                    tracing::warn!(error, "a judge call waits for a descriptor");
+                    tokio::time::sleep(DESCRIPTOR_DELAY).await;
+                    request = again;
+                }
+                (result, _) => return result,
+            }
+        }
     }
 
-    /// Sends a request and reads the head of its answer; the body is left to be read.
+    /// Sends a request and reads the head of the response; the caller reads the body.
     pub(super) async fn execute(
         &self,
         request: reqwest::Request,
@@ -101,31 +106,7 @@ impl Client {
     }
 }
 
-/// Sends a request, as soon as the process has a descriptor for it: the lack of one is no fault of the judge's.
-async fn once_sent<T, F>(
-    mut request: reqwest::Request,
-    send: impl Fn(reqwest::Request) -> F,
-) -> Result<T, HttpFailure>
-where
-    F: Future<Output = Result<T, HttpFailure>>,
-{
-    loop {
-        let again = request.try_clone();
-        match (send(request).await, again) {
-            (Err(failure), Some(again)) if failure.unsent => {
-                tracing::warn!(
-                    error = failure.message,
-                    "a judge call waits for a descriptor"
-                );
-                tokio::time::sleep(DESCRIPTOR_PAUSE).await;
-                request = again;
-            }
-            (result, _) => return result,
-        }
-    }
-}
-
-/// Gives an answer up after `limit`. An `async fn` would hold `answer` twice: as its argument, and in what it awaits.
+/// Adds a timeout. An `async fn` would store `answer` both as its argument and as the future that it awaits.
 pub(super) fn within<T>(
     limit: Duration,
     answer: impl Future<Output = Result<T, HttpFailure>>,
@@ -141,18 +122,17 @@ pub(super) fn within<T>(
     })
 }
 
-/// The rest of an answer: a whole one, but for its size.
-pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, HttpFailure> {
+pub(super) async fn read_body(response: reqwest::Response) -> Result<Exchange, HttpFailure> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
-    match gavel_outbound::read_whole(response, LARGEST_BODY).await {
+    match gavel_outbound::read_whole(response, MAX_BODY_BYTES).await {
         Ok(body) => Ok(Exchange {
             status,
             headers,
             body,
         }),
         Err(Unread::Broken(error)) => Err(broken(Some(status), "broke off its answer", &error)),
-        // No model writes so much: it is something in between that answers.
+        // No model writes that much, so the response is from something in between.
         Err(Unread::TooLarge) => {
             let (class, message) = (ErrorClass::Transient, "answered with more than 4 MiB");
             Err(HttpFailure::new(class, Some(status), message.to_owned()))
@@ -162,7 +142,7 @@ pub(super) async fn read_whole(response: reqwest::Response) -> Result<Exchange, 
 
 pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) -> HttpFailure {
     let distrust = gavel_outbound::distrust(error);
-    // Neither a certificate nor a request that can't even be built is a fault of the network.
+    // A certificate or an invalid request isn't an error of the network.
     let class = match &distrust {
         None if !error.is_builder() => ErrorClass::Transient,
         None | Some(_) => ErrorClass::Misconfigured,

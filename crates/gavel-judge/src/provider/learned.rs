@@ -1,4 +1,4 @@
-//! With which fields the requests of a judge begin, and what its server turned out to refuse. It never calls.
+//! Fields of a judge's first request, and the fields that servers rejected.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,23 @@ impl Shape {
             rung: entry.structured.unwrap_or(Rung::JsonSchema),
             new_cap: entry.format.has_new_cap,
             temperature: entry.temperature.is_some(),
-            // There is one only where the entry's extra_body says so.
             seed: entry.extra_body.contains_key("seed"),
         }
     }
 }
 
-/// Request fields that servers turned out to refuse, by (base_url, model); kept for an hour after the last refusal.
-///
-/// One odd refusal (a schema of certain criteria, a gateway in the middle of an update) must not cost every later question
-/// its schema. Trying again costs a refused call an hour, which no provider charges for.
+/// Request fields that servers rejected, by (base_url, model). Entries expire an hour after the last rejection, so that one odd rejection (a
+/// schema of certain criteria, a gateway during an update) doesn't remove the schema forever. The retry costs one rejected call an hour.
 #[derive(Default)]
 pub(super) struct Learned {
-    /// What is left of a request, and until when that is believed.
+    /// Remaining fields of a request and the time of expiry.
     shapes: Mutex<BTreeMap<String, (Shape, DateTime<Utc>)>>,
 }
 
 impl Learned {
-    /// Models of an entry that takes any are named by whoever asks: what is learned of them is bounded.
-    const MOST: usize = 1024;
-    const BELIEVED: TimeDelta = TimeDelta::hours(1);
+    /// Users may choose the models of an entry, so the number of entries is limited.
+    const MAX_SHAPES: usize = 1024;
+    const EXPIRY: TimeDelta = TimeDelta::hours(1);
 
     pub(super) fn shape(&self, spec: &JudgeSpec, now: DateTime<Utc>) -> Shape {
         let start = Shape::start(spec.entry());
@@ -43,17 +40,16 @@ impl Learned {
         }
     }
 
-    /// Remembers what can be done without.
     pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: Shape, now: DateTime<Utc>) {
         let shape = self.shape(spec, now).and(narrower);
         let mut shapes = self.shapes.lock();
-        if shapes.len() >= Self::MOST {
+        if shapes.len() >= Self::MAX_SHAPES {
             shapes.clear();
         }
-        shapes.insert(Self::key(spec), (shape, now + Self::BELIEVED));
+        shapes.insert(Self::key(spec), (shape, now + Self::EXPIRY));
     }
 
-    /// Two formats at one address are told apart: what one refuses says nothing of the other.
+    /// Returns the key of a server, with the format, because two formats at one address reject different fields.
     fn key(spec: &JudgeSpec) -> String {
         let entry = spec.entry();
         format!("{} {} {}", entry.format.name, entry.base_url, spec.model())
@@ -78,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_request_gets_narrower_a_few_times_and_then_no_more() {
-        // Temperature, the cap's other name where it has one, and two rungs of the format.
+        // Temperature, the cap's new name if the format has one, and two output modes.
         for (family, most) in [("openai", 4), ("anthropic", 3), ("gemini", 3)] {
             let spec = spec(family, "auto");
             let ladder = spec.entry().format.ladder;
@@ -98,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_calls_learned_adds_up() {
+    fn rejections_of_two_calls_add_up() {
         let start = Shape::start(spec("openai", "auto").entry());
         let cool = start.without(Field::Temperature, &[]).unwrap();
         let old = start.without(Field::MaxCompletionTokens, &[]).unwrap();
@@ -108,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_may_begin_further_down() {
+    fn entry_may_set_the_first_output_mode() {
         let object = Shape::start(spec("gemini", "json_object").entry());
         assert_eq!(object.rung, Rung::JsonObject);
         let tool = Shape::start(spec("anthropic", "tool").entry());
@@ -117,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_holds_for_one_family_address_and_model() {
+    fn rejected_field_is_stored_per_format_address_and_model() {
         let learned = Learned::default();
         let (one, other) = (spec("anthropic", "auto"), spec("gemini", "auto"));
         let cool = learned.shape(&one, at(0)).without(Field::Temperature, &[]);
@@ -127,19 +123,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_is_tried_again_after_an_hour_without_a_refusal() {
+    fn rejected_field_is_retried_after_an_hour() {
         let learned = Learned::default();
         let spec = spec("openai", "auto");
         let ladder = spec.entry().format.ladder;
         let start = learned.shape(&spec, at(0));
         let object = start.without(Field::Format, ladder).unwrap();
         learned.narrow(&spec, object, at(0));
-        // Another refusal half an hour later adds to it, and begins the hour anew.
+        // Another rejection after half an hour restarts the hour.
         let cool = object.without(Field::Temperature, ladder).unwrap();
         learned.narrow(&spec, cool, at(30));
         assert_eq!(learned.shape(&spec, at(89)), cool);
         assert_eq!(learned.shape(&spec, at(90)), start);
-        // What is refused then is all that is known.
+        // The earlier rejections have expired.
         let cool = start.without(Field::Temperature, ladder).unwrap();
         learned.narrow(&spec, cool, at(90));
         assert_eq!(learned.shape(&spec, at(91)), cool);

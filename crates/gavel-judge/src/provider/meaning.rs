@@ -1,7 +1,4 @@
-//! The meaning of errors: one table for all servers and families, by structure first.
-//!
-//! A row applies to its statuses (none: to all), where the body holds one of its patterns (if the row has any). The first row
-//! that applies decides. Words count up to status 500, because behind others a proxy speaks.
+//! The meaning of errors: one table for all servers and formats. The first matching row decides.
 
 use super::error_body::ErrorBody;
 use super::format::WireFormat;
@@ -11,135 +8,92 @@ use crate::error::ErrorClass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Class(ErrorClass),
-    /// The server doesn't accept this field of the request.
     Field(Field),
-    /// Either this request is refused or every request; the error doesn't tell which.
+    /// The server rejects this request or all requests.
     Unclear,
 }
 
-/// A meaning, or none where it is the field that the error names; its statuses; its patterns between bars: a code behind `=`, a fact of
-/// [`ErrorBody`] with its `#`, or words as [`ErrorBody::mentions`] takes them.
+/// A meaning (`None`: the field named by the error), its statuses (empty: all) and its patterns, separated by `|` (empty: none needed). A pattern is `=` and a code, a `#` fact of [`ErrorBody`], or text for [`ErrorBody::mentions`]. Text counts up to status
+/// 500, because other statuses come from proxies.
 struct Row(Option<Meaning>, &'static [u16], &'static str);
 
-/// A row of a class.
 const fn on(class: ErrorClass, statuses: &'static [u16], patterns: &'static str) -> Row {
     Row(Some(Meaning::Class(class)), statuses, patterns)
 }
 
-/// The statuses of a request that the server finds fault with. 200: an error inside a good answer.
+/// Statuses of an invalid request. 200: the error is in the body.
 const BAD_REQUEST: &[u16] = &[200, 400, 422];
+
+const CUT_OFF: &str = "max completion tokens reached|model output limit was reached";
+const TOO_LONG: &str = "=context_length_exceeded|=exceed_context_size_error|=model_max_prompt_tokens_exceeded|=request_too_large|\
+    =string_above_max_length|=tokens_limit_reached|contextwindowexceeded|context length|context limit|context size|context window|\
+    current length is*while limit is|exceeded model token limit|exceeds the maximum allowed length|exceeds the maximum number of tokens|\
+    expected maxlength|input is too long|input token count|input tokens exceed|inputs` must have less than|\
+    inputs` tokens + `max_new_tokens` must be|longer than the maximum model length|maximum context of|maximum input length|\
+    maximum prompt length|payload size exceeds|prompt is too long|prompt*is too long to fit|prompt token count|range of input length|\
+    reduce the length of the|request body too large|too many input tokens";
+const FILTERED: &str = "=content_filter|=content_policy_violation|=data_inspection_failed|=invalid_prompt|=responsibleaipolicyviolation|\
+    #flagged-input|content exists risk|content filter|content management policy|content policy|contentpolicyviolation|considered high risk|\
+    flagged as potentially violating|input was flagged|safety system|usage guidelines|usage policies|usage policy|guardrail";
+const QUOTAS_SPENT: &str = "=1113|=arrearage|=billing_error|=billing_hard_limit_reached|=billing_not_active|=budget_exceeded|\
+    =exceeded_current_quota_error|=insufficient_quota|=insufficient_user_quota|=pre_consume_token_quota_failed|=token_quota_reached";
+const ACCOUNTS_EMPTY: &str = "credit balance is too low|insufficient balance|insufficient credits|reached your specified api usage limits";
+const BUDGETS_SPENT: &str = "#quota-spent|any credits|available credits|budget has been exceeded|check your billing|credit balance|\
+    credits are depleted|credits left|insufficient balance|insufficient credits|key limit exceeded|out of call volume quota|out of credits|\
+    requires more credits|spend limit|spending limit|余额不足";
+const PERIODS: &str =
+    "(rpd)|(tpd)|daily limit|monthly|/ month|per day|per-day|perday|per month|usage limits";
+const RATE_LIMITS: &str = "=engine_overloaded_error|=rate_limit_error|=rate_limit_exceeded|=rate_limit_reached_error|=ratelimitexceeded|\
+    =resource_exhausted|=throttlingexception|#quota";
+const RATE_WORDS: &str = "rate limit exceeded|rate limit reached|too many requests";
+const WRONG_SETUP: &str = "=account_deactivated|=api_key_invalid|=auth_error|=authentication_error|=invalid_api_key|=invalid_model|\
+    =key_model_access_denied|=model_decommissioned|=model_deprecated|=model_not_available|=model_not_found|=model_not_supported|\
+    =no_db_connection|=organization_restricted|=unsupported_country_region_territory";
+const NOT_FOUND: &str = "=failed_precondition|=not_found_error|=notfounderror|=permission_error|=resource_not_found_error|api key expired|\
+    api key not valid|failed to load model|incorrect api key|invalid model name|invalid model:|model identifier is invalid|model not exist|\
+    model*does not exist|model*has been decommissioned|model*has been deprecated|model*has been retired|model*not found|no connected db.|\
+    no models loaded|not a valid model|on-demand throughput";
+const SERVER_ERRORS: &str = "=internal_server_error|=modelnotreadyexception|=overloaded_error|=server_error|=serviceunavailableexception|\
+    =timeout_error|=unavailable_error";
+const OVERLOADED: &str = "model has crashed|model is unloaded|model unloaded|overloaded|temporarily unavailable|upstream connect error|\
+    upstream error";
 
 const MEANINGS: &[Row] = {
     use ErrorClass::{
         Exhausted, Misconfigured, Refused, Throttled, TooLarge, Transient, Truncated, Unparsable,
     };
     &[
-        // A reasoning model that spent the whole cap before its first word: no field is at fault, though one is named.
-        on(
-            Truncated,
-            &[],
-            "max completion tokens reached|model output limit was reached",
-        ),
-        // The model wrote something that isn't JSON, and the server noticed: another turn.
+        // A reasoning model used all output tokens before its answer. The error names a field, but changing it doesn't help.
+        on(Truncated, &[], CUT_OFF),
+        // The server noticed that the model's text isn't JSON.
         on(Unparsable, &[], "=json_validate_failed"),
         on(TooLarge, &[413, 429], "#beyond-limit|request too large"),
-        on(
-            TooLarge,
-            &[],
-            "=context_length_exceeded|=exceed_context_size_error|=model_max_prompt_tokens_exceeded|=request_too_large|\
-             =string_above_max_length|=tokens_limit_reached|contextwindowexceeded|context length|context limit|context size|\
-             context window|current length is*while limit is|exceeded model token limit|exceeds the maximum allowed length|\
-             exceeds the maximum number of tokens|expected maxlength|input is too long|input token count|input tokens exceed|\
-             inputs` must have less than|inputs` tokens + `max_new_tokens` must be|longer than the maximum model length|\
-             maximum context of|maximum input length|maximum prompt length|payload size exceeds|prompt is too long|\
-             prompt*is too long to fit|prompt token count|range of input length|reduce the length of the|request body too large|\
-             too many input tokens",
-        ),
-        on(
-            Refused,
-            &[],
-            "=content_filter|=content_policy_violation|=data_inspection_failed|=invalid_prompt|=responsibleaipolicyviolation|\
-             #flagged-input|content exists risk|content filter|content management policy|content policy|contentpolicyviolation|\
-             considered high risk|flagged as potentially violating|input was flagged|safety system|usage guidelines|usage policies|\
-             usage policy|guardrail",
-        ),
-        on(
-            Exhausted,
-            &[],
-            "=1113|=arrearage|=billing_error|=billing_hard_limit_reached|=billing_not_active|=budget_exceeded|\
-             =exceeded_current_quota_error|=insufficient_quota|=insufficient_user_quota|=pre_consume_token_quota_failed|\
-             =token_quota_reached",
-        ),
-        // An account's fault, as vendors word it with 400. A prompt is refused with this status, too, and its words are repeated.
-        on(
-            Exhausted,
-            &[400],
-            "credit balance is too low|insufficient balance|insufficient credits|reached your specified api usage limits",
-        ),
-        on(
-            Exhausted,
-            &[402, 403, 429],
-            "#quota-spent|any credits|available credits|budget has been exceeded|check your billing|credit balance|\
-             credits are depleted|credits left|insufficient balance|insufficient credits|key limit exceeded|\
-             out of call volume quota|out of credits|requires more credits|spend limit|spending limit|余额不足",
-        ),
-        // A firewall's 403 may name a period that the prompt speaks of.
-        on(
-            Exhausted,
-            &[402, 429],
-            "(rpd)|(tpd)|daily limit|monthly|/ month|per day|per-day|perday|per month|usage limits",
-        ),
-        on(
-            Throttled,
-            &[],
-            "=engine_overloaded_error|=rate_limit_error|=rate_limit_exceeded|=rate_limit_reached_error|=ratelimitexceeded|\
-             =resource_exhausted|=throttlingexception|#quota",
-        ),
-        on(
-            Throttled,
-            &[200, 403],
-            "rate limit exceeded|rate limit reached|too many requests",
-        ),
-        // Google says this of limits per minute, too, with a code that the row above knows.
+        on(TooLarge, &[], TOO_LONG),
+        on(Refused, &[], FILTERED),
+        on(Exhausted, &[], QUOTAS_SPENT),
+        // Only messages that can't quote a prompt, because prompts are rejected with 400 as well.
+        on(Exhausted, &[400], ACCOUNTS_EMPTY),
+        on(Exhausted, &[402, 403, 429], BUDGETS_SPENT),
+        // Not 403, because a firewall may quote a period from the prompt.
+        on(Exhausted, &[402, 429], PERIODS),
+        on(Throttled, &[], RATE_LIMITS),
+        on(Throttled, &[200, 403], RATE_WORDS),
+        // Google also sends this for limits per minute, with a code of RATE_LIMITS.
         on(Exhausted, &[403, 429], "exceeded your current quota"),
-        on(
-            Misconfigured,
-            &[],
-            "=account_deactivated|=api_key_invalid|=auth_error|=authentication_error|=invalid_api_key|=invalid_model|\
-             =key_model_access_denied|=model_decommissioned|=model_deprecated|=model_not_available|=model_not_found|\
-             =model_not_supported|=no_db_connection|=organization_restricted|=unsupported_country_region_territory",
-        ),
+        on(Misconfigured, &[], WRONG_SETUP),
         on(Misconfigured, &[200, 400, 404, 422], "#model"),
-        // Of the key, the account or the model, or else of a file, a tool or a part of the prompt.
-        Row(
-            Some(Meaning::Unclear),
-            BAD_REQUEST,
-            "=failed_precondition|=not_found_error|=notfounderror|=permission_error|=resource_not_found_error|api key expired|\
-             api key not valid|failed to load model|incorrect api key|invalid model name|invalid model:|\
-             model identifier is invalid|model not exist|model*does not exist|model*has been decommissioned|\
-             model*has been deprecated|model*has been retired|model*not found|no connected db.|no models loaded|not a valid model|\
-             on-demand throughput",
-        ),
-        on(
-            Transient,
-            &[],
-            "=internal_server_error|=modelnotreadyexception|=overloaded_error|=server_error|=serviceunavailableexception|\
-             =timeout_error|=unavailable_error",
-        ),
-        on(
-            Transient,
-            &[200, 400, 404],
-            "model has crashed|model is unloaded|model unloaded|overloaded|temporarily unavailable|upstream connect error|\
-             upstream error",
-        ),
-        // Anthropic's word for a fault of its own; Ollama's for any error.
+        // About the key, the account or the model, or about a file, a tool or a part of the prompt.
+        Row(Some(Meaning::Unclear), BAD_REQUEST, NOT_FOUND),
+        on(Transient, &[], SERVER_ERRORS),
+        on(Transient, &[200, 400, 404], OVERLOADED),
+        // In Anthropic's API a server error, in Ollama's any error.
         on(Transient, &[200], "=api_error"),
         Row(None, BAD_REQUEST, ""),
         on(Misconfigured, &[401], ""),
         on(Exhausted, &[402], ""),
         Row(Some(Meaning::Unclear), &[403, 404, 405, 407, 410], ""),
         on(TooLarge, &[413], ""),
-        // 498: Groq has no room for the flex tier.
+        // 498: Groq's flex tier is full.
         on(Throttled, &[429, 498], ""),
         on(Transient, &[408, 409, 424, 425, 500, 502, 503, 504], ""),
     ]
@@ -158,15 +112,14 @@ impl Row {
     }
 }
 
-/// Returns the meaning of an error that a request of shape `sent` met.
 pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: Shape) -> Meaning {
     let status = match status {
-        // A gateway's good answer with an error inside may name the upstream's status.
+        // A gateway's body may contain the upstream's status.
         200..=299 => body.status().unwrap_or(200),
         status => status,
     };
     let status = match status {
-        // A proxy says that the server behind it is down.
+        // A proxy reports that its upstream is unavailable.
         520..=599 => 503,
         status => status,
     };
@@ -176,19 +129,16 @@ pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: 
     decided.unwrap_or(Meaning::Class(ErrorClass::Rejected))
 }
 
-/// The field that the server names, if it was sent: by structure, else the first in its words.
+/// Returns the field named by the server if it was sent: from a JSON field, otherwise the first in its message.
 fn named_field(format: &WireFormat, body: &ErrorBody, sent: Shape) -> Option<Field> {
     const TOO_HIGH: &str = "too large|too high|at most|less than or equal|above maximum";
-    // A cap that is known and too high keeps its name, because a new name would be remembered and help nobody.
+    // A cap that is too high isn't renamed, because the server accepts its name.
     let too_high = TOO_HIGH.split('|').any(|words| body.mentions(words));
     let mut ours = Field::ALL.into_iter().filter(|field| match field {
         Field::MaxCompletionTokens => sent.has(*field) && !too_high,
         Field::Temperature | Field::Format | Field::Seed => sent.has(*field),
     });
-    let names = |field| {
-        let names = (format.names)(field, sent.rung).split('|');
-        names.filter(|name| !name.is_empty())
-    };
+    let names = |field: Field| field.names(format.ladder, sent.rung).split('|');
     if body.fields.is_empty() {
         let places = ours.filter_map(|field| {
             let place = names(field).filter_map(|name| body.position_of(name)).min();
@@ -200,9 +150,8 @@ fn named_field(format: &WireFormat, body: &ErrorBody, sent: Shape) -> Option<Fie
     ours.find(|field| {
         let mut paths = body.fields.iter();
         paths.any(|path| {
-            // A part of a message is no field of ours, whatever its name.
-            let in_message = path.first().is_some_and(|first| first == "messages");
-            !in_message && names(*field).any(|name| path.iter().any(|at| at == name))
+            // Parts of messages may have the same names.
+            path[0] != "messages" && names(*field).any(|name| path.iter().any(|at| at == name))
         })
     })
 }

@@ -1,8 +1,7 @@
-//! Providers and their wire formats: one file each.
+//! Providers and their wire formats, one file each.
 //!
-//! A provider makes one HTTP call and says how it ended, in terms that don't name the provider. It never retries, never waits for
-//! a gate and never keeps a reply. A second call with a harmless request tells whether a refusal is one of the judge. What
-//! providers have in common is `endpoint`; a file holds one `WireFormat`, and nothing that another one needs.
+//! A provider makes one HTTP call and returns a result that doesn't depend on the provider. It doesn't retry, wait for a gate or store a reply.
+//! A second call with a harmless request shows whether a server rejects all requests. The common part is `endpoint`.
 
 mod anthropic;
 mod batch;
@@ -35,10 +34,9 @@ use std::sync::Arc;
 use super::entries::spec::JudgeSpec;
 use gavel_outbound::Route;
 
-/// Every kind of provider. One more is a file, and its lines here.
 pub(crate) const FORMATS: [&WireFormat; 3] = [&openai::FORMAT, &anthropic::FORMAT, &gemini::FORMAT];
 
-/// Builds providers; those of one process share HTTP clients and what was learned about servers.
+/// Builds providers, which share HTTP clients and the rejected fields of servers.
 #[derive(Default)]
 pub(crate) struct ProviderMaker {
     clients: BTreeMap<Route, http::Client>,

@@ -1,6 +1,6 @@
 //! Chat completions: OpenAI and every compatible server (Azure, vLLM, Ollama, llama.cpp, LiteLLM).
 //!
-//! The address is used as given; nothing is assumed of a server beyond the wire format, and unknown fields are ignored.
+//! Assumes only the wire format, uses the address as given and ignores unknown fields.
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,16 @@ use super::call::{CallRequest, Stop, Tokens};
 use super::format::WireFormat;
 use super::headers::RateHeaders;
 use super::reply::{self, RawReply, Read, count, error_at, given, text_at, without_answer};
-use super::shape::{Field, Rung, Shape};
+use super::shape::{Rung, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::gate::Span;
 
-/// Where servers put thoughts that are no part of the content.
+/// Fields of a message with thinking outside the content.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
-/// Where servers put usage.
 const USAGE: [&str; 3] = ["/usage", "/choices/0/usage", "/x_groq/usage"];
+/// Names of the fields of the output mode. Servers that compile the schema use the last ones.
+const FORMATS: &str = "response_format|json_schema|json_object|response_json_schema|response_schema|responseSchema|schema|grammar|\
+    structured output|structured outputs";
 
 pub(super) static FORMAT: WireFormat = WireFormat {
     name: "openai",
@@ -25,33 +27,23 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     auth_header: "Authorization",
     auth_prefix: "Bearer ",
     headers: &[],
-    ladder: &[Rung::JsonSchema, Rung::JsonObject, Rung::Prompt],
+    ladder: &[
+        (Rung::JsonSchema, FORMATS),
+        (Rung::JsonObject, FORMATS),
+        (Rung::Prompt, ""),
+    ],
     has_new_cap: true,
     body,
     read,
     no_reply: "answered 200 with a body that is no chat completion; check base_url",
-    names,
     rate_headers: Some(RateHeaders {
         name: |what, part| format!("x-ratelimit-{part}-{what}"),
         quantities: &["requests", "tokens"],
-        // The names don't say of what span: minutes for most servers and models, days for some.
+        // For most servers and models the span is a minute, for some a day; the headers don't report it.
         span: Span::Unsaid,
     }),
     batches: Some(BatchForm::Files),
 };
-
-fn names(field: Field, _: Rung) -> &'static str {
-    match field {
-        Field::Temperature => "temperature",
-        Field::MaxCompletionTokens => "max_completion_tokens",
-        // The last ones: servers that compile the schema find fault with it in words of their own.
-        Field::Format => {
-            "response_format|json_schema|json_object|response_json_schema|response_schema|responseSchema|schema|grammar|\
-             structured output|structured outputs"
-        }
-        Field::Seed => "seed",
-    }
-}
 
 fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
     let entry = spec.entry();
@@ -64,7 +56,6 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
             body.set("response_format", format);
         }
         Rung::JsonObject => body.set("response_format", json!({ "type": "json_object" })),
-        // There is no tool on this ladder.
         Rung::Tool | Rung::Prompt => {}
     }
     let cap = match shape.new_cap {
@@ -109,13 +100,12 @@ fn read(completion: &Value) -> Read {
     })
 }
 
-/// The content's text, else the arguments of the one call by which the model answered; `None` for neither.
+/// Returns the content's text, otherwise the arguments of the only tool call.
 fn answer(message: &Value) -> Option<String> {
     let text = match message.get("content") {
         Some(Value::String(text)) => text.clone(),
-        // Some servers answer with parts instead of a text.
+        // Some servers answer with parts or with parsed JSON.
         Some(Value::Array(parts)) => parts.iter().filter_map(part).collect(),
-        // Some read the JSON that they asked the model for.
         Some(content @ Value::Object(_)) => {
             part(content).map_or_else(|| content.to_string(), str::to_owned)
         }
@@ -133,7 +123,7 @@ fn answer(message: &Value) -> Option<String> {
     Some(text.unwrap_or_else(|| arguments.to_string()))
 }
 
-/// A part's text; thoughts are none.
+/// Returns the text of a part, unless it is thinking.
 fn part(part: &Value) -> Option<&str> {
     let kind = part.get("type").and_then(Value::as_str);
     let is_thought = matches!(kind, Some("thinking" | "reasoning"));
@@ -147,7 +137,7 @@ fn refusal(message: &Value) -> Option<&str> {
     text_at(message, "/refusal").or_else(|| parts.find_map(|part| text_at(part, "/refusal")))
 }
 
-/// The total tells what the parts leave out: xAI and Gemini count hidden reasoning there alone, and bill it as output.
+/// Derives the output from the total if that is larger, because xAI and Gemini count (and bill) hidden reasoning only in the total.
 fn tokens(usage: &Value) -> Option<Tokens> {
     let total = count(usage, &["/total_tokens"]);
     let input = count(usage, &["/prompt_tokens", "/input_tokens"])?;
@@ -159,8 +149,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
         "/cached_tokens",
     ];
     let cached = count(usage, &cached).unwrap_or(0);
-    // Writing to the cache costs nothing here.
-    Tokens::believed(input, cached, 0, output.max(others)?)
+    Tokens::limited(input, cached, 0, output.max(others)?)
 }
 
 #[cfg(test)]

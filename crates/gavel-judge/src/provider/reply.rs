@@ -1,4 +1,4 @@
-//! What the replies of all families have in common: how a body is read, what its fields mean, and what is believed of it.
+//! Common parts of the replies of all formats: reads bodies and interprets and limits their fields.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use super::events;
 use crate::error::ErrorClass;
 use crate::json as lenient;
 
-/// A model's reported name is kept up to this many characters.
-const LONGEST_MODEL: usize = 255;
-/// The same of a reason for a text's end.
-const LONGEST_REASON: usize = 64;
-/// No call uses more; a count beyond it is a server's mistake, and sums of such would overflow.
-const MOST_TOKENS: i64 = 1_000_000_000;
+/// Limit of a model's name, in characters.
+const MAX_MODEL: usize = 255;
+/// Limit of the reason for a text's end, in characters.
+const MAX_REASON: usize = 64;
+/// Larger counts are errors of a server; their sums would overflow.
+const MAX_TOKENS: i64 = 1_000_000_000;
 
-/// Reasons for a text's end in lower case, as servers of any family word them.
+/// Reasons for a text's end, in lower case.
 const COMPLETE: &str = "stop end_turn tool_use tool_calls function_call";
 const TRUNCATED: &str =
     "length max_tokens max_output_tokens model_length model_context_window_exceeded token_limit";
@@ -22,32 +22,30 @@ const REFUSED: &str = "content_filter content_filtered guardrail_intervened refu
     blocklist spii language error_toxic data_inspection_failed";
 const FAILED: &str = "abort aborted cancelled error insufficient_system_resource network_error not_finished time_limit timeout";
 
-/// Why a body of status 200 isn't a reply.
+/// Reason why a body of status 200 isn't a reply.
 #[derive(Debug, PartialEq)]
 pub(super) enum Unreadable {
-    /// Some gateways answer 200 and put the error inside: a body that says the same as an error's own.
+    /// An error in the body, as some gateways send it.
     ErrorInside(Value),
-    /// Something else, in words that follow the judge's name. It passes where the JSON ends too soon or there is none, such as
-    /// in the page of a proxy before a server that is down.
+    /// A message that follows the judge's name. The class is transient if the JSON is cut off or missing, such as in the page of a proxy.
     Failed(ErrorClass, &'static str),
 }
 
-/// What a body of status 2xx says.
 #[derive(Debug, PartialEq)]
 pub(super) struct RawReply {
     pub(super) text: String,
     pub(super) text_in: Option<&'static str>,
     pub(super) stop: Stop,
-    /// An error beside the text, as a body of its own.
+    /// An error next to the text, as a separate body.
     pub(super) error: Option<Value>,
     pub(super) model: Option<String>,
     pub(super) usage: Option<Tokens>,
-    /// The mark of a simulated reply.
+    /// Whether the reply is marked as simulated.
     pub(super) simulated: bool,
 }
 
 impl RawReply {
-    /// A reply of this text and end, with what bodies of all families say alike.
+    /// Returns a reply with the fields that the bodies of all formats have.
     pub(super) fn new(body: &Value, text: String, stop: Stop, usage: Option<Tokens>) -> Self {
         let model = text_at(body, "/model").or_else(|| text_at(body, "/modelVersion"));
         Self {
@@ -55,7 +53,7 @@ impl RawReply {
             text_in: None,
             stop,
             error: error_at(body),
-            model: model.map(|model| model.chars().take(LONGEST_MODEL).collect()),
+            model: model.map(|model| model.chars().take(MAX_MODEL).collect()),
             usage,
             simulated: body["simulated"] == json!(true),
         }
@@ -63,70 +61,60 @@ impl RawReply {
 }
 
 pub(super) type Read = Result<RawReply, Unreadable>;
-/// How a kind of provider reads the JSON of a body of status 200.
+/// Reads the JSON of a body of status 200.
 pub(super) type Reader = fn(&Value) -> Read;
 
-/// Reads a body of status 200, or the one body that the events of a stream make; `no_reply`: what is said of another body.
+/// Reads a body of status 200 or a stream of events; `no_reply` is the error message for other bodies.
 pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
-    const BROKEN_OFF: Unreadable = Unreadable::Failed(
-        ErrorClass::Transient,
-        "broke off its answer in the middle of the JSON",
-    );
+    const BROKEN: &str = "broke off its answer in the middle of the JSON";
+    let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii();
+    let rest = |length: usize| body.get(length..).unwrap_or_default();
     let value = match lenient::leading(body) {
-        Ok(leading) if events::is_end(body.get(leading.length..).unwrap_or_default()) => {
-            leading.value
-        }
-        Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(BROKEN_OFF)?,
-        Err(error) if error.is_cut_off && !body.is_empty() => return Err(BROKEN_OFF),
-        Ok(_) | Err(_) => {
-            return Err(Unreadable::Failed(ErrorClass::Transient, no_reply));
-        }
+        Ok(leading) if events::is_end(rest(leading.length)) => leading.value,
+        Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
+        Err(error) if error.is_cut_off && !body.is_empty() => return Err(failed(BROKEN)),
+        Ok(_) | Err(_) => return Err(failed(no_reply)),
     };
-    match value {
-        Value::Object(_) => reader(&value),
-        // Google puts an error into a list.
-        Value::Array(_) if given(&value, "/0/error").is_some() => {
-            Err(Unreadable::ErrorInside(value))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(Unreadable::Failed(ErrorClass::Rejected, no_reply))
-        }
+    // Google puts an error into a list.
+    if value.is_object() {
+        reader(&value)
+    } else if given(&value, "/0/error").is_some() {
+        Err(Unreadable::ErrorInside(value))
+    } else {
+        Err(Unreadable::Failed(ErrorClass::Rejected, no_reply))
     }
 }
 
-/// What stands at a JSON pointer; null is as good as nothing.
+/// Returns the value at a JSON pointer unless it is null.
 pub(super) fn given<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     value.pointer(pointer).filter(|found| !found.is_null())
 }
 
-/// The text at a JSON pointer, unless it is blank.
+/// Returns the text at a JSON pointer unless it is blank.
 pub(super) fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     let text = given(value, pointer)?.as_str()?;
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// The error beside other fields as a body of its own; `None` where there is none.
+/// Returns the error in a body as a separate body.
 pub(super) fn error_at(value: &Value) -> Option<Value> {
     given(value, "/error").map(|error| json!({ "error": error }))
 }
 
-/// What a reply without an answer is: an error inside, or `otherwise`. Some gateways put their words straight into the body.
+/// Returns the error of a reply without an answer: an error in the body or `otherwise`. Some gateways put only a message into the body.
 pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadable {
-    const WORDS: &str =
+    const MESSAGES: &str =
         "/message /msg /errorMessage /error_msg /detail /errors/0/message /base_resp/status_msg";
-    let said = || WORDS.split(' ').find_map(|at| text_at(reply, at));
-    let error =
-        error_at(reply).or_else(|| said().map(|said| json!({ "error": { "message": said } })));
-    error.map_or(
-        Unreadable::Failed(ErrorClass::Rejected, otherwise),
-        Unreadable::ErrorInside,
-    )
+    let message = MESSAGES.split(' ').find_map(|at| text_at(reply, at));
+    let message = message.map(|message| json!({ "error": { "message": message } }));
+    let failed = Unreadable::Failed(ErrorClass::Rejected, otherwise);
+    let error = error_at(reply).or(message);
+    error.map_or(failed, Unreadable::ErrorInside)
 }
 
-/// What a server's reason for a text's end means; `words`: what it says of a refusal. A server that gives no reason had said all
-/// that it had to say.
+/// Interprets a server's reason for a text's end; `words` explains the rejection of a filter. Without a reason the text is complete.
 pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -> Stop {
     let reason = match reason {
         None | Some(Value::Null) => return Stop::Complete,
@@ -134,56 +122,51 @@ pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -
         Some(Value::String(reason)) => reason.clone(),
         Some(other) => other.to_string(),
     };
-    let reason: String = reason.chars().take(LONGEST_REASON).collect();
-    // Gemini's compatible endpoint writes `content_filter: PROHIBITED_CONTENT`, its own one `IMAGE_SAFETY` too.
+    let reason: String = reason.chars().take(MAX_REASON).collect();
+    // Gemini sends `content_filter: PROHIBITED_CONTENT` and `IMAGE_SAFETY`.
     let known = reason.split(':').next().unwrap_or_default();
     let known = known.trim().to_ascii_lowercase();
     let known = known.trim_start_matches("image_");
     let is = |reasons: &str| reasons.split(' ').any(|reason| reason == known);
-    if is(COMPLETE) {
-        Stop::Complete
-    } else if is(TRUNCATED) {
-        Stop::Truncated
-    } else if is(REFUSED) {
-        Stop::Refused(words(&reason))
-    } else if is(FAILED) {
-        Stop::Failed(format!("gave up before its answer was whole ({reason:?})"))
-    } else {
-        Stop::Other(reason)
+    match reason {
+        _ if is(COMPLETE) => Stop::Complete,
+        _ if is(TRUNCATED) => Stop::Truncated,
+        reason if is(REFUSED) => Stop::Refused(words(&reason)),
+        reason if is(FAILED) => {
+            Stop::Failed(format!("gave up before its answer was whole ({reason:?})"))
+        }
+        reason => Stop::Other(reason),
     }
 }
 
-/// The first count of tokens under these names, however it is written; a part of one counts as one.
+/// Returns the first count of tokens at these pointers, as a number or a text; fractions are rounded up.
 pub(super) fn count(usage: &Value, pointers: &[&str]) -> Option<i64> {
     pointers.iter().find_map(|pointer| {
-        let tokens = match usage.pointer(pointer)? {
-            Value::Number(number) => number.as_f64()?,
-            Value::String(text) => text.trim().parse().ok()?,
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
-        };
-        (tokens >= 0.0).then_some(tokens.ceil().min(MOST_TOKENS as f64) as i64)
+        let value = usage.pointer(pointer)?;
+        let text = || value.as_str()?.trim().parse().ok();
+        let tokens = value.as_f64().or_else(text)?;
+        (tokens >= 0.0).then_some(tokens.ceil().min(MAX_TOKENS as f64) as i64)
     })
 }
 
-/// The count of tokens at a pointer, 0 where nothing is there; `None` where it can't be read.
+/// Returns the count of tokens at a pointer, 0 if it is missing, `None` if it is invalid.
 pub(super) fn optional_count(usage: &Value, pointer: &str) -> Option<i64> {
     given(usage, pointer).map_or(Some(0), |_| count(usage, &[pointer]))
 }
 
 impl Tokens {
-    /// Counts within bounds; `None` where no prompt is counted, since there is none without tokens. What the cache took part in is a
-    /// part of `input`.
-    pub(super) fn believed(
+    /// Limits the counts. `None` without input tokens, because every prompt has some. `input` includes the cached tokens.
+    pub(super) fn limited(
         input: i64,
         cached: i64,
         cache_written: i64,
         output: i64,
     ) -> Option<Self> {
         (input > 0).then_some(Self {
-            input: input.min(MOST_TOKENS),
+            input: input.min(MAX_TOKENS),
             cached,
             cache_written,
-            output: output.min(MOST_TOKENS),
+            output: output.min(MAX_TOKENS),
         })
     }
 }

@@ -1,20 +1,20 @@
-//! Which fields a request has.
+//! Optional fields of requests.
 
-/// How the reply's shape is asked for, the strictest way first.
+/// Output mode of a request, strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rung {
-    /// The server holds the model to the schema.
+    /// The server enforces the schema.
     JsonSchema,
-    /// The model must call one tool, whose input has the schema.
+    /// The model must call a tool with the schema as its input.
     Tool,
-    /// The server holds the model to JSON; the schema stands in the prompt.
+    /// The server enforces JSON; the schema is in the prompt.
     JsonObject,
-    /// The schema stands in the prompt.
+    /// The schema is in the prompt.
     Prompt,
 }
 
 impl Rung {
-    /// Its name in `structured:`.
+    /// Returns its value in `structured:`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::JsonSchema => "json_schema",
@@ -25,13 +25,16 @@ impl Rung {
     }
 }
 
-/// Fields that some servers or models refuse.
+/// The output modes of a format, strictest first, each with the names of its fields in errors, separated by `|`.
+pub(crate) type Ladder = [(Rung, &'static str)];
+
+/// Fields that some servers or models reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Temperature,
-    /// The output cap under its new name, where it has two. The old one is no such field: every request has it.
+    /// The output cap under its new name. Every request may have the old one.
     MaxCompletionTokens,
-    /// Whatever asks for the reply's shape.
+    /// Fields of the output mode.
     Format,
     Seed,
 }
@@ -43,9 +46,19 @@ impl Field {
         Self::Format,
         Self::Seed,
     ];
+
+    /// Returns its names in errors about a request in output mode `rung`, separated by `|`.
+    pub(super) fn names(self, ladder: &Ladder, rung: Rung) -> &'static str {
+        match self {
+            Self::Temperature => "temperature",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+            Self::Format => ladder.iter().find(|it| it.0 == rung).map_or("", |it| it.1),
+            Self::Seed => "seed",
+        }
+    }
 }
 
-/// Which fields a request has besides those that every request has.
+/// Optional fields of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) rung: Rung,
@@ -56,7 +69,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// What both can do without.
+    /// Returns the fields that both shapes have.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             rung: self.rung.max(other.rung),
@@ -75,16 +88,14 @@ impl Shape {
         }
     }
 
-    /// The next shape, with the field dropped, renamed or one rung down `ladder`; `None` if nothing is left to try.
-    pub(super) fn without(mut self, field: Field, ladder: &[Rung]) -> Option<Self> {
-        if !self.has(field) {
-            return None;
-        }
+    /// Returns the shape with the field removed, renamed or in the next output mode; `None` if that is impossible.
+    pub(super) fn without(mut self, field: Field, ladder: &Ladder) -> Option<Self> {
         match field {
+            _ if !self.has(field) => return None,
             Field::Temperature => self.temperature = false,
             Field::Seed => self.seed = false,
             Field::MaxCompletionTokens => self.new_cap = false,
-            Field::Format => self.rung = *ladder.iter().find(|rung| **rung > self.rung)?,
+            Field::Format => self.rung = ladder.iter().find(|it| it.0 > self.rung)?.0,
         }
         Some(self)
     }

@@ -1,23 +1,22 @@
-//! Tells a reply's objects, prose and thoughts apart, in one pass over the text.
+//! Separates a reply's objects, prose and thinking in one pass over the text.
 //!
-//! A closing tag of thoughts makes everything before it thoughts, because servers often put the opening one into the prompt.
-//! One that was never opened and ends the reply closes nothing. Tags within an object's strings are text of the object.
+//! All text before a closing tag is thinking, because servers often put the opening tag into the prompt. A closing tag at the end of the reply
+//! without an opening one is ignored. Tags in an object's strings belong to the object.
 
 use serde_json::Value;
 
 use crate::json;
 
-/// So many times its length may be read in vain: prose full of braces must not cost the square of its length.
-const MOST_WORK: usize = 8;
-/// The longest tag, in bytes.
-const LONGEST_TAG: usize = 100;
+/// Limit of the bytes read without result, as a multiple of the text's length, so that many braces don't take quadratic time.
+const MAX_WORK: usize = 8;
+const MAX_TAG_BYTES: usize = 100;
 const NO_JSON: &str = "the reply is not JSON; expected one JSON object and nothing else";
 const EMPTY: &str = "the reply is empty; expected one JSON object";
 const UNCLOSED: &str =
     "the reply holds nothing but thoughts, which never end; expected one JSON object behind them";
 const SEVERAL: &str = "the reply holds more than one JSON object that could be the answer; expected one and nothing else";
 
-/// The tags of thoughts, in lower case. Gemma writes `<|channel>thought` .. `<channel|>`.
+/// Tags of thinking, in lower case. Gemma writes `<|channel>thought` .. `<channel|>`.
 const OPENS: &str = "<think> <thinking> <thought> <thoughts> <reasoning> <reflection> <seed:think> <mm:think> [think] ◁think▷ \
     <|start_thinking|> <|begin_of_thought|> <|inner_prefix|> <|channel>";
 const CLOSES: &str = "</think> </thinking> </thought> </thoughts> </reasoning> </reflection> </seed:think> </mm:think> [/think] \
@@ -25,28 +24,26 @@ const CLOSES: &str = "</think> </thinking> </thought> </thoughts> </reasoning> <
 
 #[derive(Default)]
 pub(super) struct Scanned {
-    /// The last object outside the thoughts that is none within another.
+    /// The last object outside thinking and other objects.
     object: Option<Value>,
-    /// Whether there are, or may be, others that differ from it.
+    /// Whether there are, or may be, objects that differ from it.
     has_others: bool,
-    /// Whether there is any text beside objects, thoughts, tags and fences.
+    /// Whether there is text outside objects, thinking, tags and fences.
     has_text: bool,
-    /// Whether there are words among it.
+    /// Whether that text contains letters or digits.
     pub(super) has_words: bool,
-    /// Whether words are on the line before the last object, or behind it: then it may be quoted.
+    /// Whether letters or digits are before the last object on its line, or after it.
     pub(super) may_be_quoted: bool,
-    /// Whether there are words on the current line.
     line_has_words: bool,
-    /// What is wrong with the longest text that begins like an object and can't be read.
+    /// Error in the longest invalid object.
     pub(super) broken: Option<String>,
-    /// Whether thoughts were opened and never closed.
+    /// Whether thinking was opened and not closed.
     is_thinking: bool,
-    /// Where the longest such text begins, where it can't be read, and why.
+    /// Start of the longest invalid object, the place of the error, and the error.
     longest: Option<(usize, usize, json::NotJson)>,
 }
 
 impl Scanned {
-    /// The one object, or why there is none.
     pub(super) fn one(&self) -> Result<&Value, String> {
         let why = match &self.object {
             Some(object) if !self.has_others => return Ok(object),
@@ -76,12 +73,11 @@ impl Scanned {
     }
 }
 
-/// Returns the parts of a text.
 pub(super) fn scan(text: &str) -> Scanned {
     let mut scanned = Scanned::default();
-    // The text before a closing tag that closes nothing: the answer, if nothing stands behind.
+    // The text before a closing tag without an opening one: the answer if the rest is empty.
     let mut before_stray = None;
-    let mut work_left = text.len().saturating_mul(MOST_WORK);
+    let mut work_left = text.len().saturating_mul(MAX_WORK);
     let mut rest = final_channel(text);
     while let Some(next) = rest.find(['{', '<', '[', '`', '~', '◁']) {
         let (before, here) = rest.split_at(next);
@@ -91,7 +87,7 @@ pub(super) fn scan(text: &str) -> Scanned {
         }
         match Mark::read(here) {
             Some((Mark::ThoughtsClose, tag)) => {
-                // A broken draft is no fault of the answer.
+                // Errors in a draft are ignored.
                 let closed = std::mem::take(&mut scanned);
                 before_stray = (!closed.is_thinking).then_some(closed);
                 length = tag;
@@ -111,7 +107,7 @@ pub(super) fn scan(text: &str) -> Scanned {
                         let at = text.len() - here.len();
                         let longest = scanned.longest.as_ref();
                         let longest = longest.map_or(0, |(begin, end, _)| end - begin);
-                        // `{"` and `{ "`, which prose in braces doesn't begin with.
+                        // `{"` and `{ "`, because prose in braces doesn't start like that.
                         let is_meant = here.split_at(1).1.trim_start().starts_with('"');
                         if is_meant && read > longest {
                             scanned.longest = Some((at, at + read, error));
@@ -139,7 +135,7 @@ pub(super) fn scan(text: &str) -> Scanned {
     scanned
 }
 
-/// The answer of gpt-oss where its special tokens are lost, so that the names of its channels run into the text.
+/// Returns the answer of gpt-oss if its special tokens are missing, so that the names of its channels are part of the text.
 fn final_channel(text: &str) -> &str {
     match text.trim_start().starts_with("analysis") {
         true => text.rsplit("assistantfinal").next().unwrap_or(text),
@@ -147,31 +143,28 @@ fn final_channel(text: &str) -> &str {
     }
 }
 
-/// What a tag or a fence is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     ThoughtsOpen,
     ThoughtsClose,
-    /// Nothing of the text: a fence with its language, a tag around the answer, a special token.
+    /// A fence with its language, a tag around the answer, or a special token.
     Markup,
 }
 
 impl Mark {
-    /// The mark that a text begins with, and its length.
+    /// Returns the mark at the start of a text and its length.
     fn read(text: &str) -> Option<(Self, usize)> {
         if let Some(fenced) = text.strip_prefix("```").or(text.strip_prefix("~~~")) {
             let language = fenced.find(|c: char| !c.is_ascii_alphanumeric());
             return Some((Self::Markup, 3 + language.unwrap_or(fenced.len())));
         }
-        let text = text.split_at(text.floor_char_boundary(LONGEST_TAG)).0;
+        let text = text.split_at(text.floor_char_boundary(MAX_TAG_BYTES)).0;
         // gpt-oss: `<|channel|>analysis<|message|>` and `<|channel|>final<|message|>`.
         if let Some(channel) = text.strip_prefix("<|channel|>") {
             let (name, rest) = channel.split_once("<|message|>")?;
-            let is_final = name.trim_start().starts_with("final");
-            let mark = if is_final {
-                Self::ThoughtsClose
-            } else {
-                Self::ThoughtsOpen
+            let mark = match name.trim_start().starts_with("final") {
+                true => Self::ThoughtsClose,
+                false => Self::ThoughtsOpen,
             };
             return Some((mark, text.len() - rest.len()));
         }
@@ -188,15 +181,14 @@ impl Mark {
     }
 }
 
-/// How far a text was read before the error, in bytes.
+/// Returns the number of bytes read before the error.
 fn offset(text: &str, error: &json::NotJson) -> usize {
-    let lines = text
-        .split_inclusive('\n')
-        .take(error.line.saturating_sub(1));
+    let lines_before = error.line.saturating_sub(1);
+    let lines = text.split_inclusive('\n').take(lines_before);
     lines.map(str::len).sum::<usize>() + error.column
 }
 
-/// An error in the object that begins at `begin`, met at `end`, with its place in the whole text.
+/// Returns the error at `end` in the object that starts at `begin`, with its place in the reply.
 fn fault(text: &str, begin: usize, end: usize, error: &json::NotJson) -> String {
     let at = if error.is_cut_off { begin + 1 } else { end };
     let read = text.split_at(text.floor_char_boundary(at)).0;

@@ -1,4 +1,4 @@
-//! Replies as models write them, and what is read of each. It calls nobody.
+//! Parsing of replies as models write them. No network.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::ReplySchema;
 
-/// A question whose answers have `why` and a `total` of 0-100, which alone is required by the check.
+/// A question with answers of `why` and a `total` of 0-100. The check requires only the total.
 fn question() -> Question {
     let fault = |message: &str| {
         Err(vec![Fault {
@@ -54,7 +54,7 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
-fn an_object_alone_is_the_answer_however_it_is_wrapped() {
+fn single_object_is_the_answer_in_any_wrapper() {
     let table = [
         "{}",
         "  \n{}\n",
@@ -82,7 +82,7 @@ fn an_object_alone_is_the_answer_however_it_is_wrapped() {
 }
 
 #[test]
-fn only_what_stands_behind_the_last_thoughts_counts() {
+fn reads_only_text_after_last_thinking() {
     let table = [
         "<think>{d}</think>{}",
         "<think>\nFirst {d}, no.\n</think>\n\n{}",
@@ -115,7 +115,7 @@ fn only_what_stands_behind_the_last_thoughts_counts() {
 }
 
 #[test]
-fn thoughts_that_never_close_hold_no_answer() {
+fn unclosed_thinking_has_no_answer() {
     let table = [
         "<think>A draft: {d}. No, that is",
         "<thinking>\n{d}",
@@ -147,7 +147,7 @@ fn tags_within_the_answer_are_its_text() {
     }
 }
 
-/// Replies of one object each, with prose beside it.
+/// Replies of one object with prose next to it.
 const BESIDE_PROSE: [&str; 20] = [
     "Here you are:\n```json\n{}\n```\nGood luck!",
     "```json\n{}\n```\nI hope that this helps.",
@@ -172,7 +172,7 @@ const BESIDE_PROSE: [&str; 20] = [
 ];
 
 #[test]
-fn an_object_beside_prose_counts_only_if_it_is_repeated_whole_at_the_end() {
+fn object_next_to_prose_must_be_repeated_at_the_end() {
     let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     for text in BESIDE_PROSE {
         for object in [GOOD, r#"{"total": 7}"#] {
@@ -183,7 +183,7 @@ fn an_object_beside_prose_counts_only_if_it_is_repeated_whole_at_the_end() {
             let other = parse(&text, &question(), Some(&value(DRAFT)));
             assert_eq!(other, Err(unusable), "{text}");
             let same = parse(&text, &question(), Some(&value(object)));
-            // Only a whole one at the end, on lines of its own, can't be quoted.
+            // Only a complete object at the end on separate lines is accepted.
             let ends = text.trim_end_matches(['`', '~', '\n']);
             let ends = ends.ends_with(&format!("\n{object}")) && !text.contains("ignore");
             match ends && object == GOOD {
@@ -228,7 +228,7 @@ fn json_that_is_plainly_meant_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_have_their_place() {
     let table = [
         ("", "is empty; expected one"),
         ("I can't say.", "not JSON; expected one"),
@@ -265,7 +265,7 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn a_faulty_object_beside_prose_has_both_faults_and_is_kept() {
+fn invalid_object_next_to_prose_has_both_errors() {
     let unusable = parse("Sure: {\"total\": 101}", &question(), None).unwrap_err();
     let faults = summary(&unusable.faults);
     assert_eq!(faults, "/total: must be at most 100 (and 1 more)");
@@ -288,7 +288,7 @@ fn an_answer_is_complete_with_every_field() {
 }
 
 #[test]
-fn the_repair_prompt_stays_short_for_a_reply_full_of_faults() {
+fn repair_prompt_lists_at_most_twenty_errors() {
     let faults: Vec<Fault> = (0..1_000)
         .map(|at| Fault {
             pointer: format!("/items/{at}"),
@@ -303,7 +303,7 @@ fn the_repair_prompt_stays_short_for_a_reply_full_of_faults() {
 }
 
 #[test]
-fn a_reply_of_a_million_openings_holds_no_answer() {
+fn a_million_openings_have_no_answer() {
     for piece in ["{", "{\"", "<think>", "</think>{\"", "[", "```"] {
         let text = piece.repeat(1_000_000 / piece.len());
         assert_eq!(total(&text), None);

@@ -36,7 +36,7 @@ fn an_object_an_array_and_lines_are_read() {
 }
 
 #[test]
-fn a_fault_names_file_place_and_pointer() {
+fn error_names_file_place_and_pointer() {
     let bad = session(2).replace("completed", "done");
     assert!(error(&bad).starts_with("f.json: /status: is not a status"));
     assert!(
@@ -72,7 +72,7 @@ fn a_file_without_a_session_is_an_error() {
 }
 
 #[test]
-fn no_more_than_twenty_faults_are_told() {
+fn reports_at_most_twenty_errors() {
     let text = format!(
         "[{}]",
         vec![r#"{"status":"x","session_id":1}"#; 50].join(",")
@@ -136,7 +136,7 @@ mod examples {
     }
 
     #[test]
-    fn every_example_is_a_session_of_2k_to_25k_tokens_with_an_id_of_its_own() {
+    fn examples_have_2k_to_25k_tokens_and_unique_ids() {
         let sessions = all();
         assert_eq!(sessions.len(), 7);
         let mut ids: Vec<Uuid> = sessions.iter().map(|s| s.session_id).collect();
@@ -192,4 +192,16 @@ mod examples {
         );
         assert!(prompt.contains("{{ALERT_DATA}}"));
     }
+}
+
+#[test]
+fn rejects_bytes_that_are_no_utf8_with_line_and_remedy() {
+    for (bytes, message) in [
+        (&b"PK\x03\x04.."[..], "inspect log convert"),
+        (&b"\xff\xfe{\0"[..], "is UTF-16; save it as UTF-8"),
+        (&b"{}\n{\"a\":\"\xe9\"}"[..], "is not UTF-8 at line 2"),
+    ] {
+        assert!(json_text(bytes).unwrap_err().contains(message));
+    }
+    assert_eq!(json_text("\u{feff}{}".as_bytes()).unwrap(), "{}");
 }

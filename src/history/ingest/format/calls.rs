@@ -1,4 +1,4 @@
-//! Tool calls and their results, as every dialect spells them.
+//! Tool calls and their results in every dialect.
 
 use serde_json::{Map, Value};
 
@@ -10,22 +10,20 @@ use super::transcript::{Item, ItemKind};
 const NAMES: &str = "name toolName tool_name function tool";
 const ARGUMENTS: &str = "arguments args input tool_kwargs tool_input rawInput parameters";
 const RETURNED: &str = "output outputs content result results response value return_value";
-/// Fields of a call with its own result.
+/// Fields of a call that contains its result.
 const OWN_RESULT: &str = "output outputs result results errorText error";
-/// Statuses and outcomes of a call that failed.
+/// Statuses and outcomes of a failed call.
 const FAILED: &str = "error failed failure denied retried output-error output-denied OUTCOME_FAILED OUTCOME_DEADLINE_EXCEEDED";
 const CALL_TYPES: &str = "tool_call tool_use function_call dynamic_tool";
 
-/// Returns a call, as its result where the same part holds that.
+/// Returns a call, or its result if the part contains that.
 pub(super) fn call(part: &Value, kind: &str) -> Item {
     let part = inner(part, "tool_call");
     let function = &part["function"];
-    // A type that names its tool: `shell_call`, `tool-diskUsage`.
-    let by_type = || {
-        let named = part["type"].as_str()?.strip_prefix("tool-");
-        Some(named?.to_owned())
-    };
-    let by_kind = || by_type().unwrap_or_else(|| kind.trim_end_matches("_call").to_owned());
+    // The type may name the tool: `shell_call`, `tool-diskUsage`.
+    let named = part["type"].as_str();
+    let named = named.and_then(|name| name.strip_prefix("tool-"));
+    let by_kind = || named.unwrap_or(kind.trim_end_matches("_call")).to_owned();
     let name = text(function, "name").or_else(|| text(part, NAMES));
     let arguments = given(function, "arguments").or_else(|| given(part, ARGUMENTS));
     let call = Item {
@@ -47,19 +45,18 @@ pub(super) fn call(part: &Value, kind: &str) -> Item {
     }
 }
 
-/// Returns the first of these fields that isn't null: a result may be empty.
+/// Returns the first of these fields that isn't null. It may be empty, because a result may be.
 fn given<'a>(part: &'a Value, names: &str) -> Option<&'a Value> {
     let mut fields = names.split(' ').filter_map(|name| part.get(name));
     fields.find(|value| !value.is_null())
 }
 
-/// Returns the fields of a part except bookkeeping and results: the arguments of a call without a field for them.
+/// Returns the fields of a part except metadata and results: the arguments of a call without a field for them.
 fn other_fields(part: &Value) -> Option<Value> {
     let known = [BOOKKEEPING, OWN_RESULT, CALL_IDS, NAMES, "state"];
     let mut fields: Map<String, Value> = part.as_object()?.clone();
-    fields.retain(|name, value| {
-        !is_blank(value) && !known.iter().any(|names| is_one_of(name, names))
-    });
+    let is_known = |name: &str| known.iter().any(|names| is_one_of(name, names));
+    fields.retain(|name, value| !is_blank(value) && !is_known(name));
     match fields.len() {
         0 => None,
         1 => fields.into_iter().next().map(|(_, only)| only),
@@ -67,21 +64,21 @@ fn other_fields(part: &Value) -> Option<Value> {
     }
 }
 
-/// Returns the result of a call: the `own` text of a message, or what a part of type `kind` holds.
+/// Returns the result of a call: `own`, the text of a message, or the content of a part of type `kind`.
 pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> Item {
     let returned = given(part, RETURNED);
     let text_of = || match (returned, Kind::of(kind, part)) {
-        // Pictures that a call made.
+        // Images that a call made.
         (Some(returned), Kind::Call) => shown(&without_base64(returned)),
         (Some(returned), _) => shown(returned),
         (None, Kind::Result) => shown(&other_fields(part).unwrap_or_default()),
         (None, _) => shown(&part["approval"]["reason"]),
     };
-    // Gemini puts pictures next to the response.
+    // Gemini sends images next to the response.
     let media = first(part, "parts").map(shown).unwrap_or_default();
     let error = first(part, "error errorText exception").filter(|error| **error != false);
-    let told = error.filter(|error| !error.is_boolean());
-    let told = told.map(|error| shown(first(error, "message content").unwrap_or(error)));
+    let message = error.filter(|error| !error.is_boolean());
+    let message = message.map(|error| shown(first(error, "message content").unwrap_or(error)));
     let is_true = |value: &Value| *value == true || *value == "true";
     let flagged = |value: &Value| {
         first(value, "is_error isError").is_some_and(is_true) || value["success"] == false
@@ -99,12 +96,13 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> Item {
         || typed == "execution-denied"
         || is_one_of(kind, "tool_error retry_prompt")
         || kind == "function_response" && first(part, "/response/error").is_some();
-    // The id of a message and of an item beside messages is its own, not that of the call.
+    // Messages and items next to messages have their own id, which isn't that of the call.
     let names_call = part["role"].is_null() && !kind.ends_with("_output");
     let own_id = || text(part, "id").filter(|_| names_call);
     let origin = first(part, "origin").map(|origin| call(origin, "tool_call"));
     let origin = origin.unwrap_or_default();
-    let texts = [own.unwrap_or_else(text_of), media, told.unwrap_or_default()];
+    let message = message.unwrap_or_default();
+    let texts = [own.unwrap_or_else(text_of), media, message];
     Item {
         kind: ItemKind::Result,
         id: text(part, CALL_IDS).or(origin.id).or_else(own_id),
@@ -116,22 +114,19 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> Item {
     }
 }
 
-/// Whether the result of a command, perhaps as JSON text, has an exit code other than 0 or a timeout.
+/// Whether a command's result, which may be JSON text, has a timeout or an exit code other than 0.
 fn has_failed(result: &Value) -> bool {
-    match result {
-        Value::Array(results) => results.iter().any(has_failed),
-        Value::String(text) if text.starts_with('{') => serde_json::from_str(text)
-            .is_ok_and(|result: Value| result.is_object() && has_failed(&result)),
-        Value::Object(_) => {
-            let code = "exit_code return_code /outcome/exit_code /metadata/exit_code";
-            let code = first(result, code).and_then(Value::as_i64);
-            code.is_some_and(|code| code != 0) || result["outcome"]["type"] == "timeout"
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    if let Some(text) = result.as_str().filter(|text| text.starts_with('{')) {
+        let result: Value = serde_json::from_str(text).unwrap_or_default();
+        return result.is_object() && has_failed(&result);
     }
+    let code = "exit_code return_code /outcome/exit_code /metadata/exit_code";
+    let code = first(result, code).and_then(Value::as_i64);
+    let mut results = result.as_array().into_iter().flatten();
+    let is_timeout = result["outcome"]["type"] == "timeout";
+    code.is_some_and(|code| code != 0) || is_timeout || results.any(has_failed)
 }
 
-/// Returns the names in a list of tool definitions.
 pub(super) fn tool_names(definitions: &Value) -> Vec<String> {
     const PLACES: &str = "name /function/name /toolSpec/name /tool/name";
     let named = |definition: &Value| {

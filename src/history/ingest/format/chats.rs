@@ -1,5 +1,5 @@
-//! Objects with one conversation each, and lists of messages: requests and answers of model APIs, stored conversations of agent
-//! frameworks, lines of files for fine-tuning, samples of Inspect. Fields of Gavel's own form are read, too.
+//! Objects with one conversation each, and lists of messages: requests and answers of model APIs, conversations stored by agent frameworks,
+//! lines of files for fine-tuning, samples of Inspect. Fields of Gavel's own form are read as well.
 
 use serde_json::{Value, json};
 
@@ -9,46 +9,35 @@ use super::parts::{NO_MESSAGE, is_answers, located, read_any, read_list, read_me
 use super::shown::shown;
 use super::transcript::Item;
 use super::{Document, Found, all, failure};
-use crate::history::ingest::input::{SessionFault, SessionInput, unknown_key};
+use crate::history::ingest::input::{Faults, SessionInput, fault, unknown_key};
 
-/// Fields of Gavel's own form that are read next to messages.
+/// Fields of Gavel's own form that may be next to messages.
 const OURS: &str = "alert_type agent author alert_data final_analysis tags started_at completed_at";
-/// Fields of Gavel's own form that no other tool writes: beside them a field that isn't known is an error.
+/// Fields of Gavel's own form that no other tool writes. In an object with one of them an unknown field is an error.
 const OURS_ALONE: &str = "alert_type alert_data final_analysis external_id";
-/// Further fields that may stand beside [`OURS_ALONE`].
+/// Other known fields of such an object.
 const BESIDE: &str = "format status external_id session_id id thread_id chat_id error tools messages contents chat_history prompt \
     prompts input system instructions output choices candidates message response model temperature usage metadata";
 
-/// Whether an object holds a conversation: messages, a question with its answer, or events with their authors.
+/// Whether an object contains a conversation: messages, a question with its answer, or events with their authors.
 pub(super) fn is_conversation(value: &Value) -> bool {
     let lists = "messages contents chat_history choices candidates /values/messages";
-    let mut lists = lists.split(' ');
-    let mut has_list = || {
-        lists.any(|list| {
-            first(value, list)
-                .or(value.get(list))
-                .is_some_and(Value::is_array)
-        })
-    };
+    let field = |name| first(value, name).or(value.get(name));
+    let kind = value["object"].as_str().unwrap_or_default();
     match value.as_array() {
         Some(messages) => messages.first().is_some_and(is_message),
-        None if value["object"]
-            .as_str()
-            .is_some_and(|it| it.ends_with(".chunk")) =>
-        {
-            false
-        }
+        None if kind.ends_with(".chunk") => false,
         None => {
-            has_list()
+            lists.split(' ').filter_map(field).any(Value::is_array)
                 || first(value, "input").and(first(value, "output")).is_some()
-                || value["object"] == "response"
+                || kind == "response"
                 || is_adk(value)
                 || exchange(value).is_some()
         }
     }
 }
 
-/// Whether a value is a message by itself: a file of such is one conversation.
+/// Whether a value is a message. A file of messages is one conversation.
 pub(super) fn is_message(value: &Value) -> bool {
     let names = "content contents tool_calls parts blocks items data kwargs";
     let has_content = names.split(' ').any(|name| value.get(name).is_some());
@@ -59,27 +48,25 @@ pub(super) fn is_message(value: &Value) -> bool {
         && !value["sessionId"].is_string()
 }
 
-/// Returns a request and its response, as proxies log them.
+/// Returns a request and its response as proxies log them.
 fn exchange(value: &Value) -> Option<[&Value; 2]> {
     let sides = [&value["request"], &value["response"]];
     let is_side = |side: &&Value| !located(side).is_empty() || side.is_object() && is_message(side);
     sides.iter().all(is_side).then_some(sides)
 }
 
-/// Whether a value is a session of Google's ADK.
 fn is_adk(value: &Value) -> bool {
     text(value, "appName app_name").is_some() && value["events"].is_array()
 }
 
-/// Returns the conversations of a file with a message per entry: one, or one for each id that the messages name.
+/// Returns the conversations of a file with one message per entry: one for each id in the messages, or a single one.
 pub(super) fn of_messages(messages: Vec<Document>) -> Vec<Document> {
     const IDS: &str = "session_id sessionId thread_id threadId conversation_id conversationId";
     let named = messages.into_iter().map(|it| (text(&it.value, IDS), it));
     let conversations = grouped(named).into_iter().map(|(id, messages)| {
         let first = messages.first().filter(|_| id.is_some());
-        let place = first
-            .map(|message| message.place.clone())
-            .unwrap_or_default();
+        let place = first.map(|first| first.place.clone());
+        let place = place.unwrap_or_default();
         let messages: Value = messages.into_iter().map(|message| message.value).collect();
         let value = match id {
             Some(id) => json!({ "session_id": id, "messages": messages }),
@@ -90,15 +77,15 @@ pub(super) fn of_messages(messages: Vec<Document>) -> Vec<Document> {
     conversations.collect()
 }
 
-pub(super) fn read(document: &Value) -> Result<Vec<Found>, Vec<SessionFault>> {
-    let items = items(document).map_err(|fault| vec![fault])?;
+pub(super) fn read(document: &Value) -> Result<Vec<Found>, Faults> {
+    let items = items(document)?;
     let mut own = document.as_object().cloned().unwrap_or_default();
     let is_known = |name: &&String| is_one_of(name, OURS) || is_one_of(name, BESIDE);
     let unknown = own.keys().find(|name| !is_known(name));
     let is_ours = own.keys().any(|name| is_one_of(name, OURS_ALONE));
     if let Some(name) = unknown.filter(|_| is_ours) {
         let known = OURS.split(' ').chain(BESIDE.split(' '));
-        return Err(vec![SessionFault::new("", unknown_key(name, known))]);
+        return Err(fault("", unknown_key(name, known)));
     }
     own.retain(|name, _| is_one_of(name, OURS));
     for name in ["started_at", "completed_at"] {
@@ -106,20 +93,20 @@ pub(super) fn read(document: &Value) -> Result<Vec<Found>, Vec<SessionFault>> {
             *time = moment(time).map(rfc3339).into();
         }
     }
-    let mut session = SessionInput::from_value(own.into()).map_err(|fault| vec![fault])?;
+    let mut session = SessionInput::from_value(own.into())?;
     let mut agents = items.iter().filter_map(|item| item.agent.clone());
     session.agent = session.agent.or_else(|| agents.next());
     let output = document["output"].as_array().into_iter().flatten();
     let listed = output.filter(|item| item["type"] == "mcp_list_tools");
     let listed = listed.flat_map(|item| tool_names(&item["tools"]));
     session.tools = once(tool_names(&document["tools"]).into_iter().chain(listed));
-    let status = &document["status"];
-    session.status = match status.as_str() {
+    let status = Some(shown(&document["status"])).filter(|_| !document["status"].is_null());
+    session.status = status.map(|status| match status.as_str() {
         // Statuses of OpenAI's responses.
-        Some("queued") => Some("pending".to_owned()),
-        Some("incomplete") => Some("failed".to_owned()),
-        Some(_) | None => (!status.is_null()).then(|| shown(status)),
-    };
+        "queued" => "pending".to_owned(),
+        "incomplete" => "failed".to_owned(),
+        _ => status,
+    });
     Ok(vec![Found {
         id: text(document, "external_id session_id id thread_id chat_id"),
         items,
@@ -128,7 +115,7 @@ pub(super) fn read(document: &Value) -> Result<Vec<Found>, Vec<SessionFault>> {
     }])
 }
 
-fn items(document: &Value) -> Result<Vec<Item>, SessionFault> {
+fn items(document: &Value) -> Result<Vec<Item>, Faults> {
     if let Some([request, response]) = exchange(document) {
         return Ok([items(request)?, items(response)?].concat());
     }
@@ -147,7 +134,7 @@ fn items(document: &Value) -> Result<Vec<Item>, SessionFault> {
             None if one.is_string() && pointer == "/messages" => &[],
             None => std::slice::from_ref(one),
         };
-        // What a user sent must be messages, or plain text where the API takes that.
+        // The user's list must consist of messages; elsewhere plain text is accepted.
         let is_strict = value.is_array() && role == "user";
         let place = if is_strict { "assistant" } else { role };
         let is_text = |value: &Value| value.is_string() || value.is_array();
@@ -159,32 +146,25 @@ fn items(document: &Value) -> Result<Vec<Item>, SessionFault> {
             false => (!is_strict).then(Vec::new),
         };
         let read = read_list(values, is_answers(pointer), read);
-        items.extend(read.map_err(|n| SessionFault::new(format!("{pointer}/{n}"), NO_MESSAGE))?);
+        items.extend(read.map_err(|n| fault(format!("{pointer}/{n}"), NO_MESSAGE))?);
     }
-    items.extend(error(document));
+    let error = text(document, "/error/message");
+    let error = error.or_else(|| document["error"].as_str().map(str::to_owned));
+    items.extend(error.map(|error| failure(&error)));
     match items.iter().any(|item| item.role != "system") {
         true => Ok(items),
         false => {
             let message = "holds no message; a list of messages with role and content is expected";
-            Err(SessionFault::new("/messages", message))
+            Err(fault("/messages", message))
         }
     }
 }
 
-/// Returns the error that ended a conversation.
-fn error(document: &Value) -> Option<Item> {
-    let error = &document["error"];
-    text(error, "message")
-        .or_else(|| error.as_str().map(str::to_owned))
-        .map(|it| failure(&it))
-}
-
-/// Returns a chat history of AutoGen 0.2 with the agents' roles: its first message is the user's, under the role `assistant` and the
-/// user's name, because it is recorded from the view of the agent that sent it.
+/// Returns a chat history of AutoGen 0.2 with the agents' roles. Its first message is the user's, with the role `assistant` and the user's
+/// name, because it is recorded from the view of the agent that sent it.
 fn by_name(history: &Value) -> Option<Value> {
-    let user = history[0]["name"]
-        .as_str()
-        .filter(|_| history[0]["role"] == "assistant")?;
+    let user = history[0]["name"].as_str();
+    let user = user.filter(|_| history[0]["role"] == "assistant")?;
     let mut named = history.clone();
     for message in named.as_array_mut().into_iter().flatten() {
         if message["name"].is_string() && message["role"] != "tool" {
@@ -195,22 +175,23 @@ fn by_name(history: &Value) -> Option<Value> {
     Some(named)
 }
 
-/// Reads a log of Inspect in JSON: each sample of each epoch is a session. What Inspect's own scorers said, and the target, are left
-/// out: they would sway the judge.
-pub(super) fn read_inspect(log: &Value) -> Result<Vec<Found>, Vec<SessionFault>> {
+/// Reads a log of Inspect in JSON: each sample of each epoch is a session. Skips the target and the scores, because they would bias the judge.
+pub(super) fn read_inspect(log: &Value) -> Result<Vec<Found>, Faults> {
     let samples = log["samples"].as_array().into_iter().flatten();
     let read = samples.enumerate().map(|(n, sample)| {
         let conversation = json!({ "messages": sample["messages"], "error": sample["error"] });
-        let items = items(&conversation).map_err(|fault| {
-            let pointer = format!("/samples/{n}{}", fault.pointer);
-            vec![SessionFault { pointer, ..fault }]
+        let items = items(&conversation).map_err(|mut faults| {
+            for fault in &mut faults {
+                fault.pointer.insert_str(0, &format!("/samples/{n}"));
+            }
+            faults
         });
         Ok(sample_session(&log["eval"], n, sample, items?))
     });
     match all(read)? {
         none if none.is_empty() => {
             let message = "holds no sample; write the log whole and as JSON: inspect log convert LOG --to json --output-dir DIR";
-            Err(vec![SessionFault::new("/samples", message)])
+            Err(fault("/samples", message))
         }
         sessions => Ok(sessions),
     }

@@ -1,11 +1,10 @@
-//! Fields of JSON with different names in different tools. Lists of names are separated by spaces; a name that starts with `/` is a
-//! pointer.
+//! JSON fields with different names in different tools. Lists of names are separated by spaces; a name that starts with `/` is a pointer.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Returns the first of these fields that isn't null or empty.
 pub(super) fn first<'a>(value: &'a Value, names: &str) -> Option<&'a Value> {
@@ -18,21 +17,14 @@ pub(super) fn first<'a>(value: &'a Value, names: &str) -> Option<&'a Value> {
 }
 
 pub(super) fn is_blank(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Bool(_) | Value::Number(_) => false,
-    }
+    [json!(null), json!(""), json!([]), json!({})].contains(value)
 }
 
-/// Whether a name is one of these.
 pub(super) fn is_one_of(name: &str, names: &str) -> bool {
     names.split(' ').any(|known| known == name)
 }
 
-/// Returns the first of these fields with a text, trimmed, or a number.
+/// Returns the first of these fields with a number or a text, which is trimmed.
 pub(super) fn text(value: &Value, names: &str) -> Option<String> {
     names.split(' ').find_map(|name| match first(value, name)? {
         Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
@@ -41,20 +33,18 @@ pub(super) fn text(value: &Value, names: &str) -> Option<String> {
     })
 }
 
-/// Returns the values of a list, of a text with a JSON list, or an object as the only value.
+/// Returns the values of a list, of a JSON list in a text, or an object as the only value.
 pub(super) fn list(value: &Value) -> Vec<Value> {
-    match value {
-        Value::Array(items) => items.clone(),
-        Value::Object(_) => vec![value.clone()],
-        Value::String(text) => match serde_json::from_str(text) {
-            Ok(Value::Array(items)) => items,
-            Ok(_) | Err(_) => Vec::new(),
-        },
-        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    let json = value.as_str();
+    let json: Option<Value> = json.and_then(|text| serde_json::from_str(text).ok());
+    match json.as_ref().unwrap_or(value).as_array() {
+        Some(items) => items.clone(),
+        None if value.is_object() => vec![value.clone()],
+        None => Vec::new(),
     }
 }
 
-/// Values by their keys, in the order of the first value of each.
+/// Groups values by their keys, in the order of the first value of each key.
 pub(super) fn grouped<K: Hash + Eq + Clone, V>(
     values: impl IntoIterator<Item = (K, V)>,
 ) -> Vec<(K, Vec<V>)> {
@@ -70,19 +60,18 @@ pub(super) fn grouped<K: Hash + Eq + Clone, V>(
     groups
 }
 
-/// Each name once, in the order of their first places.
+/// Returns each name once, in order.
 pub(super) fn once(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut known = HashSet::new();
     names.filter(|name| known.insert(name.clone())).collect()
 }
 
-/// Returns a time from RFC 3339, with or without an offset (UTC), or from a count since 1970 in seconds, milliseconds, microseconds or
-/// nanoseconds, by its size.
+/// Returns a time from RFC 3339, with or without an offset (default: UTC), or from a count since 1970 in seconds, milliseconds, microseconds
+/// or nanoseconds, depending on its size.
 pub(super) fn moment(value: &Value) -> Option<DateTime<Utc>> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
+    let text = match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.as_number()?.to_string(),
     };
     if let Ok(count) = text.parse::<i64>() {
         return match count {
@@ -100,7 +89,6 @@ pub(super) fn moment(value: &Value) -> Option<DateTime<Utc>> {
     with_offset.or_else(|_| local().map(|at| at.and_utc())).ok()
 }
 
-/// A time as RFC 3339.
 pub(super) fn rfc3339(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }

@@ -7,7 +7,7 @@ use super::field::{first, is_blank, is_one_of, text};
 pub(super) const CALL_IDS: &str =
     "tool_call_id toolCallId tool_use_id toolUseId call_id callId /additional_kwargs/tool_call_id";
 
-/// Fields of a part of text without a type that may stand next to the text.
+/// Fields that may be next to the text of a part without a type.
 const EXTRAS: &str =
     "text thought thoughtSignature thought_signature annotations citations cache_control";
 const TEXTS: &str = "text input_text output_text summary_text user_prompt system_prompt refusal";
@@ -16,7 +16,7 @@ const CALLS: &str = "tool_use dynamic_tool executable_code tool_invocation";
 const RESULTS: &str = "tool_result tool_call_result tool_call_response tool_return tool_error tool_response function_response \
     function_result code_execution_result retry_prompt";
 
-/// A part of a message, or an item beside messages.
+/// Kind of a part of a message or of an item next to messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -27,8 +27,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a part whose type is `name`: `*_call` and `*_use` are calls, `*_output` and `*_result` with the id of a
-    /// call are results.
+    /// Returns the kind of a part of type `name`. `*_call` and `*_use` are calls; `*_output` and `*_result` with a call's id are results.
     pub(super) fn of(name: &str, part: &Value) -> Self {
         let ends = |endings: &str| endings.split(' ').any(|ending| name.ends_with(ending));
         let refers = first(part, CALL_IDS).is_some();
@@ -45,35 +44,34 @@ impl Kind {
     }
 }
 
-/// Returns the type of a part in snake case. Without a type field it follows from the other fields: the only field with an object is the
-/// type.
+/// Returns the type of a part in snake case. Without a type field it follows from the other fields, such as the only field with an object.
 pub(super) fn type_of(part: &Value) -> Option<String> {
     let has = |name: &str| part.get(name).is_some();
-    let fields = || part.as_object().into_iter().flatten();
-    named_type(part).or_else(|| match () {
-        () if has("call_id") => Some("tool_result".to_owned()),
-        () if part["name"].is_string() && has("arguments") => Some("tool_call".to_owned()),
-        () if part["text"].is_string() => fields()
-            .all(|(name, value)| is_one_of(name, EXTRAS) || is_blank(value))
-            .then(|| "text".to_owned()),
-        () => wrapped(part).map(|(name, _)| snake(name)),
+    let is_extra = |name: &String, value: &Value| is_one_of(name, EXTRAS) || is_blank(value);
+    named_type(part).or_else(|| match part.as_object()? {
+        _ if has("call_id") => Some("tool_result".to_owned()),
+        _ if part["name"].is_string() && has("arguments") => Some("tool_call".to_owned()),
+        fields if part["text"].is_string() => {
+            let is_text = fields.iter().all(|(name, value)| is_extra(name, value));
+            is_text.then(|| "text".to_owned())
+        }
+        _ => wrapped(part).map(|(name, _)| snake(name)),
     })
 }
 
-/// Returns the type that a part names, in snake case.
+/// Returns the type named by a part, in snake case.
 pub(super) fn named_type(part: &Value) -> Option<String> {
     let mut names = "type block_type part_kind content_type kind".split(' ');
     names.find_map(|name| part[name].as_str()).map(snake)
 }
 
-/// Returns the object that a part wraps under the name of its type or of a call, else the part.
+/// Returns the object that a part contains under the name of its type or of a call, otherwise the part.
 pub(super) fn inner<'a>(part: &'a Value, name: &str) -> &'a Value {
     let called = first(part, "tool_call toolInvocation custom").filter(|it| it.is_object());
     let wrapped = || wrapped(part).filter(|(field, _)| snake(field) == name);
     called.or_else(|| Some(wrapped()?.1)).unwrap_or(part)
 }
 
-/// Returns the only field of a part, if it is an object.
 fn wrapped(part: &Value) -> Option<(&str, &Value)> {
     let fields = part.as_object()?.iter();
     let mut fields = fields.filter(|(name, value)| *name != "thoughtSignature" && !is_blank(value));
@@ -94,7 +92,7 @@ fn snake(name: &str) -> String {
     snake.replace('-', "_")
 }
 
-/// Returns a message without what frameworks wrap around it, with the class that LangChain names beside it.
+/// Returns a message without the wrappers of frameworks, with the class that LangChain names next to it.
 pub(super) fn unwrapped(value: &Value) -> (Option<&str>, &Value) {
     let object = |name: &str| value.get(name).filter(|inner| inner.is_object());
     let class = value["type"].as_str();
@@ -109,7 +107,7 @@ pub(super) fn unwrapped(value: &Value) -> (Option<&str>, &Value) {
     }
 }
 
-/// Returns who speaks in AutoGen's messages and in events of Google's ADK, which have no role.
+/// Returns the speaker of a message of AutoGen or an event of Google's ADK; these have no role.
 pub(super) fn speaker(message: &Value) -> Option<String> {
     let is_event = first(message, "invocationId invocation_id").is_some();
     let author = || text(message, "author").filter(|_| is_event);
@@ -117,10 +115,10 @@ pub(super) fn speaker(message: &Value) -> Option<String> {
     speaker.filter(|_| message["role"].is_null())
 }
 
-/// Returns the role of a message; `None`: it has none, so that it isn't one.
+/// Returns the role of a message; `None` if the value is no message.
 pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     let own = text(message, "role").map(|role| role.to_lowercase());
-    // Pydantic AI names whether a message is a request.
+    // In Pydantic AI the kind is `request` or `response`.
     let kind = message["kind"].as_str();
     let kind = kind.filter(|_| message["parts"].is_array());
     let speaker = speaker(message).map(|speaker| match speaker.as_str() {

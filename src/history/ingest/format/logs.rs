@@ -1,4 +1,4 @@
-//! Session files of coding agents, a record a line: Claude Code and Codex.
+//! Session files of coding agents with one record per line: Claude Code and Codex.
 
 use std::collections::HashSet;
 
@@ -8,21 +8,19 @@ use super::field::{first, grouped, is_one_of, moment, text};
 use super::parts::read_message;
 use super::shown::shown;
 use super::transcript::{Item, ItemKind};
-use super::{Document, Faults, Found};
-use crate::history::ingest::input::{SessionFault, SessionInput};
+use super::{Document, Found};
+use crate::history::ingest::input::{Faults, SessionInput, fault, placed};
 use crate::wire::SessionFormat;
 
-/// Types of records about the program, and of records that repeat others.
+/// Types of records about the program, and of records that repeat other records.
 const BOOKKEEPING: &str = "queue-operation file-history-snapshot summary progress last-prompt custom-title ai-title agent-name \
     permission-mode mode pr-link turn_context token_count task_started task_complete turn_started turn_complete user_message \
     agent_message agent_reasoning agent_reasoning_raw_content agent_reasoning_section_break thread_settings_applied world_state \
     token_usage_record item_started item_updated item_completed";
 
-/// Types of records of Codex.
 const CODEX: &str =
     "session_meta response_item event_msg turn_context compacted world_state token_usage_record";
 
-/// Returns the format of a record of such a file.
 pub(super) fn format_of(record: &Value) -> Option<SessionFormat> {
     let kind = record["type"].as_str()?;
     let is_entry = record["message"].is_object() || record.get("parentUuid").is_some();
@@ -35,14 +33,13 @@ pub(super) fn format_of(record: &Value) -> Option<SessionFormat> {
     }
 }
 
-/// Reads the records of one file: a session of Codex, or each `sessionId` of Claude Code.
+/// Reads the records of one file: one session of Codex, or a session for each `sessionId` of Claude Code.
 pub(super) fn read(format: SessionFormat, documents: Vec<Document>) -> Result<Vec<Found>, Faults> {
     let (mut id, mut named) = (None, Vec::new());
     for Document { place, value } in documents {
         if !value["type"].is_string() {
             let message = format!("is missing; a record of {format} is expected");
-            let fault = SessionFault::new("/type", message);
-            return Err(vec![SessionFault { place, ..fault }]);
+            return Err(placed(&place, fault("/type", message)));
         }
         // Some records have no id.
         id = text(&value, "sessionId").or(id);
@@ -68,14 +65,9 @@ fn session(format: SessionFormat, id: Option<String>, records: Vec<(String, Valu
             items.extend(text(meta, instructions).map(|text| Item::text("system", text)));
             continue;
         }
-        question = question.or_else(|| asked(record));
+        question = question.or_else(|| question_of(record));
         items.extend(record_items(record));
     }
-    let session = SessionInput {
-        agent: text(meta, "originator").or_else(|| Some(format.to_string())),
-        alert_data: question.map(Value::from),
-        ..SessionInput::default()
-    };
     let place = records.first().map(|(place, _)| place.clone());
     Found {
         place: place.unwrap_or_default(),
@@ -83,21 +75,24 @@ fn session(format: SessionFormat, id: Option<String>, records: Vec<(String, Valu
         items,
         started_at: times.iter().min().copied(),
         completed_at: times.iter().max().copied(),
-        session,
+        session: SessionInput {
+            agent: text(meta, "originator").or_else(|| Some(format.to_string())),
+            alert_data: question.map(Value::from),
+            ..SessionInput::default()
+        },
         ..Found::default()
     }
 }
 
-/// Returns the user's question, where the log separates it from instructions that the program sends in the user's name.
-fn asked(record: &Value) -> Option<String> {
+/// Returns the user's question if the record separates it from the instructions that the program sends as the user.
+fn question_of(record: &Value) -> Option<String> {
     let payload = &record["payload"];
-    let item = Some(&payload["item"]).filter(|item| item["type"] == "UserMessage");
-    let message = || Some(&payload["message"]).filter(|_| payload["type"] == "user_message");
-    let said = item
-        .map(|item| &item["content"])
-        .or_else(message)
-        .map(shown);
-    said.filter(|said| !said.is_empty())
+    let question = match payload["type"].as_str() {
+        _ if payload["item"]["type"] == "UserMessage" => shown(&payload["item"]["content"]),
+        Some("user_message") => shown(&payload["message"]),
+        _ => String::new(),
+    };
+    Some(question).filter(|question| !question.is_empty())
 }
 
 fn record_items(record: &Value) -> Vec<Item> {

@@ -1,7 +1,7 @@
-//! Sessions as other tools record them, each format in our one form of a session. Pure: JSON in, sessions or faults out.
+//! Formats of other tools, each converted into sessions. No I/O.
 //!
-//! A format unwraps messages and steps; `parts` reads them in every dialect and `transcript` makes a conversation of them. A fault
-//! names its place, and then no session of the file is returned.
+//! A format finds the messages and steps; `parts` reads them in every dialect and `transcript` makes the conversation. An error names its
+//! place and rejects the file.
 
 mod calls;
 mod chats;
@@ -23,17 +23,15 @@ use uuid::Uuid;
 use self::field::{first, rfc3339};
 use self::transcript::{Item, conversation};
 pub(in crate::history) use self::transcript::{THINKING, tool_text};
-use super::input::{SessionFault, SessionInput, all, placed, within};
+use super::input::{Faults, SessionInput, all, placed, within};
 use crate::score::session::Message;
 use crate::wire::{SessionFormat, SessionStatus};
 
-/// One JSON value of a file, with its place there.
 pub(super) struct Document {
     pub(super) place: String,
     pub(super) value: Value,
 }
 
-/// A session as a format records it.
 #[derive(Clone, Default)]
 struct Found {
     /// Place in the document, or in the file.
@@ -43,13 +41,9 @@ struct Found {
     failed: bool,
     started_at: Option<DateTime<Utc>>,
     completed_at: Option<DateTime<Utc>>,
-    /// Its fields, as far as they don't follow from the items.
+    /// Fields that don't follow from the items.
     session: SessionInput,
 }
-
-type Faults = Vec<SessionFault>;
-
-/// The form of a session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// The body of `PUT /api/v1/sessions/{id}`.
@@ -57,29 +51,23 @@ pub(super) enum Form {
     Other(SessionFormat),
 }
 
-/// Returns the form that a value's fields show, by fields that no other form has; `None` for an unknown one.
+/// Returns the form by fields that only one form has.
 pub(super) fn detect(value: &Value) -> Option<Form> {
     let has = |name: &str| value.get(name).is_some_and(|value| !value.is_null());
     if has("conversation") || has("alert_data") && !has("messages") {
         return Some(Form::Own);
     }
     let is_log = has("eval") && has("plan") || value["samples"][0]["messages"].is_array();
-    let format = match steps::format_of(value) {
-        None if is_log => Some(SessionFormat::Inspect),
-        None => logs::format_of(value),
-        tracing => tracing,
-    };
-    if let Some(format) = format {
-        return Some(Form::Other(format));
-    }
-    if chats::is_conversation(value) || chats::is_message(value) {
-        return Some(Form::Other(SessionFormat::Messages));
-    }
+    let is_messages = || chats::is_conversation(value) || chats::is_message(value);
+    let format = steps::format_of(value)
+        .or(is_log.then_some(SessionFormat::Inspect))
+        .or_else(|| logs::format_of(value))
+        .or_else(|| is_messages().then_some(SessionFormat::Messages));
     let is_own = first(value, "session_id external_id final_analysis").is_some();
-    (is_own && has("status") && !has("type")).then_some(Form::Own)
+    let own = || (is_own && has("status") && !has("type")).then_some(Form::Own);
+    format.map(Form::Other).or_else(own)
 }
 
-/// The error for a value of an unknown form.
 pub(super) fn unknown_form() -> String {
     let formats = SessionFormat::ALL.iter().map(|format| format.as_str());
     format!(
@@ -88,7 +76,7 @@ pub(super) fn unknown_form() -> String {
     )
 }
 
-/// Reads the documents of one file: its sessions, with their places.
+/// Reads the sessions of one file, with their places.
 pub(super) fn read(
     format: SessionFormat,
     mut documents: Vec<Document>,
@@ -108,13 +96,10 @@ pub(super) fn read(
         | SessionFormat::Langfuse
         | SessionFormat::Braintrust => trace::sessions(steps::read(format, &documents)?),
     }?;
-    Ok(found
-        .into_iter()
-        .map(|found| finish(format, found))
-        .collect())
+    let found = found.into_iter();
+    Ok(found.map(|found| finish(format, found)).collect())
 }
 
-/// Reads documents independently of each other.
 fn each(
     documents: Vec<Document>,
     read: impl Fn(&Value) -> Result<Vec<Found>, Faults>,
@@ -129,8 +114,8 @@ fn each(
     Ok(all(read)?.concat())
 }
 
-/// Makes the messages, the conclusion and the ids of a session. A UUID stays unchanged, and of another text an id is derived, always the
-/// same one. Without an id it is derived from the content, so that the same file is the same session.
+/// Builds the messages, the conclusion and the ids of a session. A UUID stays unchanged; a session id is derived from any other id. Without
+/// an id it is derived from the content, so that the same file is the same session.
 fn finish(format: SessionFormat, found: Found) -> (String, SessionInput) {
     let mut session = found.session;
     let (messages, conclusion) = conversation(&found.items);
@@ -144,7 +129,7 @@ fn finish(format: SessionFormat, found: Found) -> (String, SessionInput) {
     session.completed_at = session.completed_at.or(end.map(rfc3339));
     session.conversation = messages;
     session.final_analysis = match (session.final_analysis.take(), conclusion) {
-        // The agent's last text stays a message beside a conclusion that was given.
+        // The agent's last text stays a message if another conclusion is given.
         (Some(given), Some(last)) if given.trim() != last.trim() => {
             session.conversation.push(Message {
                 role: "assistant".to_owned(),
@@ -166,7 +151,7 @@ fn finish(format: SessionFormat, found: Found) -> (String, SessionInput) {
     (found.place, session)
 }
 
-/// Our id of a session that its source calls otherwise.
+/// Derives the session id of an id that is no UUID.
 pub(super) fn derived_id(source: &str, external_id: &str) -> Uuid {
     let digest = Sha256::new()
         .chain_update(source)
@@ -178,7 +163,6 @@ pub(super) fn derived_id(source: &str, external_id: &str) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// An error that ended a conversation, or a step of it.
 fn failure(error: &str) -> Item {
     Item::text("system", format!("Error: {error}"))
 }

@@ -1,6 +1,6 @@
-//! Messages and their parts, as every dialect spells them, in the form of [`super::transcript`].
+//! Messages and their parts in every dialect, converted into the items of [`super::transcript`].
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::calls::{call, result};
 use super::field::{first, is_blank, is_one_of, list, moment, text};
@@ -8,23 +8,22 @@ use super::kind::{Kind, inner, is_message, named_type, role, speaker, type_of, u
 use super::shown::{BOOKKEEPING, joined, part_text, shown, unknown, without_base64};
 use super::transcript::{ALTERNATIVE, Item, ItemKind, Known, THINKING, tool_text};
 
-/// The error for a value that is no message.
 pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a content is expected, such as {\"role\": \"user\", \"content\": \"..\"}";
 
-/// Fields of a message with its thinking. The first with a value counts, because others repeat it.
+/// Fields of a message with its thinking. The first with a value is used, because others repeat it.
 const THOUGHTS: &str =
     "reasoning_content reasoning thinking reasoning_text thinking_blocks reasoning_details";
-/// Fields of a part of thinking, which all count.
+/// Fields of a thinking part, which are all used.
 const THOUGHT_FIELDS: &str = "thinking reasoning reasoningText reasoning_text text summary content";
-/// Fields of a message without content for a judge.
+/// Fields of a message that a judge doesn't need.
 const KNOWN: &str = "role content parts refusal tool_calls additional_kwargs response_metadata usage usage_metadata \
     metadata stop_reason stop_sequence model finish_reason timestamp created_at createdAt source weight session_id thread_id \
     conversation_id uuid meta";
-/// Names of fields that add no meaning to the only value of an object.
-pub(super) const TEXTS: &str =
+/// Fields that add no meaning if they are the only field of an object.
+const TEXTS: &str =
     "input inputs output outputs question query answer response text content prompt";
 
-/// Fields of an object with messages, a row each with the role of plain text there. The first field of a row counts.
+/// Fields of an object with messages: in each row the first field with a value is used. Plain text in it has the role.
 const PLACES: [(&str, &str); 4] = [
     (INSTRUCTIONS, "system"),
     (REQUESTS, "user"),
@@ -35,24 +34,24 @@ const INSTRUCTIONS: &str = "/system /instructions /system_instruction /systemIns
 const REQUESTS: &str = "/messages /values/messages /chat_history /contents /prompts /prompt /input";
 const ANSWERS: &str = "/output /completion /choices /generations /candidates /message /response";
 
-/// Returns the messages of an object, a request, its answer or both: pointer, role of plain text, value.
+/// Returns the messages of a request, a response, or an object with both: pointer, role of plain text, value.
 pub(super) fn located(document: &Value) -> Vec<(&'static str, &'static str, &Value)> {
     let find = |(names, role): &(&'static str, &'static str)| {
         let mut names = names.split(' ');
         names.find_map(|name| Some((name, *role, first(document, name)?)))
     };
     let located: Vec<_> = PLACES.iter().filter_map(find).collect();
-    // Instructions without messages are no conversation.
+    // Instructions without messages aren't a conversation.
     match located.iter().any(|(_, role, _)| *role != "system") {
         true => located,
         false => Vec::new(),
     }
 }
 
-/// Returns the items of a message or of an item, which has the role of its place; `None` for other values.
+/// Returns the items of a message, or of an item with the role of its place; `None` for other values.
 pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Item>> {
     let (class, message) = unwrapped(value);
-    // Gemini's user and instructions need no role.
+    // In Gemini's format the user's messages and the instructions may have no role.
     let of_place = || if place == "system" { "system" } else { "user" }.to_owned();
     let role = role(class, message).or_else(|| message["parts"].is_array().then(of_place));
     if role.is_none() && named_type(message).is_none() {
@@ -75,8 +74,8 @@ fn time(message: &Value) -> Option<chrono::DateTime<chrono::Utc>> {
     first(message, "timestamp created_at createdAt").and_then(moment)
 }
 
-/// Reads a list in the order of time. Of several answers to one request the first is the conversation's, the others are alternatives.
-/// The error is the index of a value that isn't read.
+/// Reads a list in the order of time. Of several answers to one request the first is read as such, the others as alternatives. The error is
+/// the index of a value that isn't read.
 pub(super) fn read_list(
     values: &[Value],
     is_answers: bool,
@@ -88,9 +87,9 @@ pub(super) fn read_list(
     if times.is_some_and(|times| times.is_sorted_by(|later, sooner| later > sooner)) {
         values.reverse();
     }
-    let is_answer =
-        |value: &Value| first(value, "finish_reason finishReason generation_info").is_some();
-    let is_answers = is_answers || values.iter().all(|(_, value)| is_answer(value));
+    let fields = "finish_reason finishReason generation_info";
+    let is_answer = |(_, value): &(usize, &Value)| first(value, fields).is_some();
+    let is_answers = is_answers || values.iter().all(is_answer);
     let mut items = Vec::new();
     for (n, value) in values {
         let read = read(value).ok_or(n)?.into_iter();
@@ -102,68 +101,65 @@ pub(super) fn read_list(
     Ok(items)
 }
 
-/// An item of an answer that the agent didn't go on with; its calls weren't made.
+/// Converts an item of an answer that the agent didn't use; its calls weren't made.
 fn alternative(item: Item) -> Item {
+    let call = tool_text(item.arguments.as_ref(), None);
     let text = match item.kind {
         ItemKind::Text => item.text,
-        ItemKind::Call | ItemKind::Result => {
-            let call = tool_text(item.arguments.as_ref(), None);
-            format!("{}: {call}", item.name.unwrap_or_default())
-        }
+        ItemKind::Call | ItemKind::Result => format!("{}: {call}", item.name.unwrap_or_default()),
     };
     Item::text(ALTERNATIVE, text)
 }
 
-/// Returns the items of any input or output of a model: messages, lists of them, text, or other JSON as its text.
+/// Returns the items of any input or output of a model: messages, lists of them, text, or the text of other JSON.
 pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     let each = |values: &[Value], is_answers| {
         let read = |value: &Value| Some(read_any(value, role));
         read_list(values, is_answers, read).unwrap_or_default()
     };
-    match value {
-        Value::String(said) if said.trim_start().starts_with(['[', '{', '"']) => {
-            match serde_json::from_str(said) {
-                Ok(Value::String(inner)) => text_item(role, &inner),
-                Ok(value) if is_conversation(&value) => read_any(&value, role),
-                Ok(_) | Err(_) => text_item(role, said),
-            }
+    if let Some(text) = value.as_str() {
+        let is_json = text.trim_start().starts_with(['[', '{', '"']);
+        return match serde_json::from_str(text).ok().filter(|_| is_json) {
+            Some(Value::String(inner)) => text_item(role, &inner),
+            Some(value) if is_conversation(&value) => read_any(&value, role),
+            Some(_) | None => text_item(role, text),
+        };
+    }
+    if let Some(values) = value.as_array() {
+        if values.is_empty() || values.iter().any(is_conversation) {
+            return each(values, false);
         }
-        Value::Array(values) if values.is_empty() || values.iter().any(is_conversation) => {
-            each(values, false)
-        }
-        Value::Object(fields) => {
-            let located = located(value);
-            if !is_message(value) && is_conversation(value) {
-                let items = located
-                    .iter()
-                    .flat_map(|(name, role, value)| match value.as_array() {
-                        Some(values) if is_answers(name) => each(values, true),
-                        Some(_) | None => read_any(value, role),
-                    });
-                return items.collect();
-            }
-            if let Some(items) = read_message(value, role) {
-                return items;
-            }
-            let mut only = fields.iter();
-            match (only.next(), only.next()) {
-                (None, _) => Vec::new(),
-                (Some((name, inner)), None) if is_one_of(name, TEXTS) => read_any(inner, role),
-                _ => text_item(role, &shown(value)),
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::String(_) => {
-            text_item(role, &shown(value))
-        }
+    } else if !is_message(value) && is_conversation(value) {
+        let located = located(value).into_iter();
+        let items = located.flat_map(|(name, role, value)| match value.as_array() {
+            Some(values) if is_answers(name) => each(values, true),
+            Some(_) | None => read_any(value, role),
+        });
+        return items.collect();
+    } else if let Some(items) = read_message(value, role) {
+        return items;
+    }
+    match only_value(value) {
+        inner if !std::ptr::eq(inner, value) => read_any(inner, role),
+        _ if *value == json!({}) => Vec::new(),
+        _ => text_item(role, &shown(value)),
     }
 }
 
-/// Whether the elements of a field's list are answers to one request.
+/// Returns the value of the only field if its name is in [`TEXTS`], otherwise the value.
+pub(super) fn only_value(value: &Value) -> &Value {
+    let mut fields = value.as_object().into_iter().flatten();
+    match (fields.next(), fields.next()) {
+        (Some((name, only)), None) if is_one_of(name, TEXTS) => only,
+        _ => value,
+    }
+}
+
+/// Whether the entries of a field's list are answers to one request.
 pub(super) fn is_answers(field: &str) -> bool {
     field == "/choices" || field == "/candidates"
 }
 
-/// Whether a value is a message, a list of messages, or an object with messages.
 fn is_conversation(value: &Value) -> bool {
     match value.as_array() {
         Some(values) => !values.is_empty() && values.iter().all(is_conversation),
@@ -177,7 +173,6 @@ fn text_item(role: &str, said: &str) -> Vec<Item> {
     reader.items
 }
 
-/// Reads one message.
 #[derive(Default)]
 struct Reader {
     items: Vec<Item>,
@@ -200,7 +195,7 @@ impl Reader {
         let part_role = if is_thought { THINKING } else { role };
         let before = self.items.len();
         for name in ["parts", "content", "blocks", "contents", "items"] {
-            // Of several contents the first that isn't empty counts.
+            // The first content that isn't empty is used.
             if self.items.len() == before {
                 self.content(part_role, &message[name]);
             }
@@ -222,17 +217,15 @@ impl Reader {
         let is_text = |item: &Item| item.kind == ItemKind::Text;
         if role == "tool" && self.items.iter().all(is_text) {
             let content = joined(self.items.drain(..).map(|item| item.text));
-            self.items
-                .push(result(message, "tool_result", Some(content)));
+            let result = result(message, "tool_result", Some(content));
+            self.items.push(result);
         }
     }
 
     fn content(&mut self, role: &str, content: &Value) {
-        // An event of Google's ADK holds a message of Gemini.
-        let content = match content["parts"].is_array() {
-            true => &content["parts"],
-            false => content,
-        };
+        // An event of Google's ADK contains a message of Gemini.
+        let parts_of = Some(&content["parts"]).filter(|parts| parts.is_array());
+        let content = parts_of.unwrap_or(content);
         let is_part = |part: &Value| part.is_string() || part.is_object();
         match content.as_array() {
             Some(list) if !list.iter().all(is_part) => self.text(role, &shown(content)),
@@ -240,7 +233,7 @@ impl Reader {
         }
     }
 
-    /// Reads the calls outside the content. Frameworks record a call both as a part and in a list; one of the two counts.
+    /// Reads the calls outside the content, unless a part repeats them.
     fn calls(&mut self, message: &Value, extra: &Value) {
         let is_call = |item: &Item| item.kind == ItemKind::Call || item.arguments.is_some();
         let mut known = Known::default();
@@ -255,8 +248,8 @@ impl Reader {
             let own = Some(&message[name]).filter(|calls| !calls.is_null());
             let calls = list(own.unwrap_or(&extra[name]));
             let calls = calls.iter().map(|part| call(part, "tool_call"));
-            self.items
-                .extend(calls.filter(|call| known.is_new(call.call_key())));
+            let new = calls.filter(|call| known.is_new(call.call_key()));
+            self.items.extend(new);
         }
     }
 
@@ -285,10 +278,9 @@ impl Reader {
             Kind::Thinking => {
                 let thoughts = THOUGHT_FIELDS.split(' ');
                 let thoughts = thoughts.filter_map(|name| first(inner, name));
-                match joined(thoughts.map(part_text)) {
-                    none if none.is_empty() => self.text(THINKING, &unknown(&name, inner)),
-                    thoughts => self.text(THINKING, &thoughts),
-                }
+                let thoughts = Some(joined(thoughts.map(part_text)));
+                let thoughts = thoughts.filter(|thoughts| !thoughts.is_empty());
+                self.text(THINKING, &thoughts.unwrap_or_else(|| unknown(&name, inner)));
             }
             Kind::Call => self.items.push(call(inner, &name)),
             Kind::Result => self.items.push(result(inner, &name, None)),
@@ -297,7 +289,7 @@ impl Reader {
     }
 
     fn text(&mut self, role: &str, said: &str) {
-        // Open models write their thoughts into the text.
+        // Open models write their thinking into the text.
         let inline = said.trim_start().strip_prefix("<think>");
         let inline = inline.and_then(|said| said.split_once("</think>"));
         if let Some((thought, rest)) = inline.filter(|_| role == "assistant") {
@@ -317,7 +309,7 @@ impl Reader {
     }
 }
 
-/// Returns the fields of a message without a known content as JSON.
+/// Returns the unknown fields of a message as JSON.
 fn unread(message: &Value) -> String {
     let mut fields = message.as_object().cloned().unwrap_or_default();
     let is_known = |name: &str| is_one_of(name, BOOKKEEPING) || is_one_of(name, KNOWN);

@@ -1,39 +1,31 @@
-//! JSON of a transcript as the text that a judge reads.
+//! JSON of a transcript as text for the judge.
 
 use serde_json::{Map, Value};
 
 use super::field::{first, is_one_of};
 use super::kind::{Kind, type_of};
 
-/// Strings of base64 in JSON longer than this are named by their length, because a judge can't read them.
+/// Longer strings of base64 are replaced by their length, because a judge can't read them.
 const MAX_BASE64: usize = 256;
-/// Fields of a part that describe the record, not its content.
 pub(super) const BOOKKEEPING: &str =
     "type id call_id status name object kind part_kind block_type content_type";
-/// Types of results that Vercel's AI SDK wraps around a value.
+/// Types of the objects that Vercel's AI SDK wraps around a result.
 const WRAPPERS: &str = "text json content error-text error-json";
 
-/// Returns a value as text: lists of parts of text as their texts, other JSON without its base64.
+/// Returns a value as text: lists of text parts as their texts, other JSON without base64.
 pub(super) fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(parts) if are_texts(parts) => joined(parts.iter().map(part_text)),
-        Value::Object(fields)
-            if fields.len() == 2 && is_one_of(value["type"].as_str().unwrap_or("-"), WRAPPERS) =>
-        {
-            match value.get("value").or(value.get("text")) {
-                Some(inner) => shown(inner),
-                None => without_base64(value).to_string(),
-            }
-        }
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            without_base64(value).to_string()
-        }
+    let kind = value["type"].as_str().unwrap_or("-");
+    let is_wrapper = is_one_of(kind, WRAPPERS) && value.as_object().map(Map::len) == Some(2);
+    let wrapped = value.get("value").or(value.get("text"));
+    match (value, wrapped.filter(|_| is_wrapper)) {
+        (_, Some(wrapped)) => shown(wrapped),
+        (Value::Null, _) => String::new(),
+        (Value::String(text), _) => text.clone(),
+        (Value::Array(parts), _) if are_texts(parts) => joined(parts.iter().map(part_text)),
+        _ => without_base64(value).to_string(),
     }
 }
 
-/// Whether a list consists of parts of text.
 fn are_texts(values: &[Value]) -> bool {
     let is_part = |value: &Value| {
         let kind = type_of(value).map(|name| Kind::of(&name, value));
@@ -43,13 +35,13 @@ fn are_texts(values: &[Value]) -> bool {
     values.iter().any(is_part) && values.iter().all(is_text)
 }
 
-/// Lines of the texts that aren't blank.
+/// Joins the texts that aren't blank by newlines.
 pub(super) fn joined(texts: impl Iterator<Item = String>) -> String {
     let texts: Vec<String> = texts.filter(|text| !text.trim().is_empty()).collect();
     texts.join("\n")
 }
 
-/// Returns the text of a part of text or thinking.
+/// Returns the text of a text part or a thinking part.
 pub(super) fn part_text(part: &Value) -> String {
     match first(part, "text content refusal thinking summary value") {
         Some(found) => shown(found),
@@ -58,7 +50,7 @@ pub(super) fn part_text(part: &Value) -> String {
     }
 }
 
-/// Returns a part of an unknown type as JSON under its name; empty for one that is nothing but a type.
+/// Returns a part of an unknown type as JSON after its name; empty if its type is the only field.
 pub(super) fn unknown(name: &str, part: &Value) -> String {
     let has_more = |fields: &Map<String, Value>| fields.keys().any(|name| name != "type");
     match part.as_object().is_none_or(has_more) {
@@ -67,21 +59,20 @@ pub(super) fn unknown(name: &str, part: &Value) -> String {
     }
 }
 
-/// Returns JSON with each long string of base64 named by its length.
+/// Replaces each long string of base64 by its media type and length.
 pub(super) fn without_base64(value: &Value) -> Value {
     match value {
         Value::String(text) if text.len() > MAX_BASE64 && is_base64(text) => {
-            let media = text.split_once(";base64,").map(|(media, _)| media);
-            let media = media
-                .and_then(|media| media.strip_prefix("data:"))
-                .unwrap_or("base64");
-            Value::String(format!("({media}, {} characters, left out)", text.len()))
+            let url = text.strip_prefix("data:");
+            let media = url.and_then(|url| Some(url.split_once(";base64,")?.0));
+            let media = media.unwrap_or("base64");
+            format!("({media}, {} characters, left out)", text.len()).into()
         }
         Value::Array(items) => items.iter().map(without_base64).collect(),
         Value::Object(fields) => {
             let fields = fields.iter();
             let fields = fields.map(|(name, value)| (name.clone(), without_base64(value)));
-            Value::Object(fields.collect())
+            fields.collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }

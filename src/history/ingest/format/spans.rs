@@ -1,18 +1,16 @@
-//! Spans in JSON as records of steps: OTLP (`resourceSpans`), or one object a span as exporters of OpenTelemetry, Phoenix and MLflow
-//! write them. Their attributes follow the conventions of OpenInference, of OpenTelemetry for GenAI, of OpenLLMetry and of tracing
-//! services.
+//! Converts spans in JSON into records of steps. Reads OTLP (`resourceSpans`) and single spans as exporters of OpenTelemetry, Phoenix and
+//! MLflow write them, with the attributes of OpenInference, OpenTelemetry for GenAI, OpenLLMetry and tracing services.
 
 use serde_json::{Map, Value, json};
 
 use super::field::{first, list};
 
-/// Names in a dotted key.
 const MAX_KEY_NAMES: usize = 16;
 const INPUT_MESSAGES: &str =
     "/llm/input_messages /gen_ai/input/messages /gen_ai/prompt /ai/prompt/messages";
 const OUTPUT_MESSAGES: &str = "/llm/output_messages /gen_ai/output/messages /gen_ai/completion";
 
-/// Whether a value is a span, a list of spans, or what OTLP wraps around them.
+/// Whether a value is a span, a list of spans, or their OTLP wrapper.
 pub(super) fn is_trace(value: &Value) -> bool {
     let is_span = |span: &Value| {
         let ids = "spanId span_id traceId trace_id /context/span_id /context/trace_id";
@@ -25,7 +23,7 @@ pub(super) fn is_trace(value: &Value) -> bool {
         || listed.is_some_and(is_span)
 }
 
-/// Returns the records of a document; spans of them as records whose attributes are a tree, with the messages as `inputs` and `outputs`.
+/// Returns the records of a document. The attributes of a span become a tree, its messages `inputs` and `outputs`.
 pub(super) fn records(document: &Value) -> Vec<Value> {
     if !is_trace(document) {
         return vec![document.clone()];
@@ -58,7 +56,7 @@ fn record(span: &Value) -> Value {
     }
     let instructions = first(&attributes, "/gen_ai/system_instructions").map(list);
     let instructions = json!({ "role": "system", "content": instructions });
-    // What other tools store under these names isn't known.
+    // Without them the record keeps no such fields, because their meaning in other tools is unknown.
     record["inputs"] = match given.is_empty() && returned.is_empty() {
         true => Value::Null,
         false => json!({ "system": instructions, "messages": given }),
@@ -68,7 +66,7 @@ fn record(span: &Value) -> Value {
     record
 }
 
-/// Returns a list of messages. An attribute is text, so that the parts of a content may be JSON in it.
+/// Returns a list of messages. Attributes are text, so the parts of a content may be JSON in a text.
 fn messages(attributes: &Value, names: &str) -> Vec<Value> {
     let mut messages = first(attributes, names).map(list).unwrap_or_default();
     for content in messages.iter_mut().filter_map(|it| it.get_mut("content")) {
@@ -80,32 +78,28 @@ fn messages(attributes: &Value, names: &str) -> Vec<Value> {
     messages
 }
 
-/// Keys with typed values of OTLP as an object.
+/// Returns the keys with typed values of OTLP as an object.
 fn fields(pairs: &[Value]) -> Value {
     let pair = |pair: &Value| Some((pair["key"].as_str()?.to_owned(), untyped(&pair["value"])));
     Value::Object(pairs.iter().filter_map(pair).collect())
 }
 
-/// A value of OTLP as plain JSON.
 fn untyped(value: &Value) -> Value {
     let mut typed = value.as_object().into_iter().flatten();
-    let Some((kind, value)) = typed.find(|(_, value)| !value.is_null()) else {
-        return Value::Null;
-    };
+    let typed = typed.find(|(_, value)| !value.is_null());
+    let (kind, value) = typed.map_or(("", &Value::Null), |(kind, value)| (kind.as_str(), value));
     let values = value["values"].as_array();
     let values = values.map(Vec::as_slice).unwrap_or_default();
-    match kind.as_str() {
+    let integer = || value.as_str()?.parse::<i64>().ok();
+    match kind {
         "arrayValue" | "array_value" => values.iter().map(untyped).collect(),
         "kvlistValue" | "kvlist_value" => fields(values),
-        "intValue" | "int_value" => {
-            let number = value.as_str().and_then(|text| text.parse::<i64>().ok());
-            number.map_or_else(|| value.clone(), Value::from)
-        }
+        "intValue" | "int_value" => integer().map_or_else(|| value.clone(), Value::from),
         _ => value.clone(),
     }
 }
 
-/// An object with its dotted keys as a tree: `a.0.b` is the field `b` of the first of the list `a`.
+/// Returns an object with its dotted keys as a tree: `a.0.b` is the field `b` of the first entry of the list `a`.
 fn unfolded(value: &Value) -> Value {
     let Some(fields) = value.as_object() else {
         return value.clone();
@@ -128,7 +122,7 @@ fn unfolded(value: &Value) -> Value {
     listed(tree)
 }
 
-/// Whether a value within attributes has dotted keys, as in Phoenix's data frames. Arguments of tools are left unchanged.
+/// Whether a value within attributes has dotted keys, as in Phoenix's data frames. Arguments of tools stay unchanged.
 fn is_folded(value: &Value) -> bool {
     let prefixes = ["message.", "message_content.", "tool_call.", "tool."];
     let is_folded = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -136,7 +130,7 @@ fn is_folded(value: &Value) -> bool {
     fields.is_some_and(|fields| fields.keys().all(is_folded))
 }
 
-/// Objects whose fields are all numbers as lists in the order of these.
+/// Converts objects with numbers as keys into lists in the order of the numbers.
 fn listed(value: Value) -> Value {
     let Value::Object(fields) = value else {
         return value;

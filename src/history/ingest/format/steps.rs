@@ -1,26 +1,21 @@
-//! Steps of traces, as tracing services and exporters of spans record them: runs of LangSmith, observations of Langfuse, spans of
-//! Braintrust, spans of OpenTelemetry. Scores and feedback are left out, because they would sway the judge.
+//! Steps of traces: runs of LangSmith, observations of Langfuse, spans of Braintrust and of OpenTelemetry. Skips scores and feedback, because
+//! they would bias the judge.
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::calls::tool_names;
 use super::field::{first, is_one_of, list, moment, text};
 use super::shown::shown;
 use super::spans;
-use super::{Document, Faults, all};
-use crate::history::ingest::input::{SessionFault, placed};
+use super::{Document, all};
+use crate::history::ingest::input::{Faults, fault, placed};
 use crate::wire::SessionFormat;
 
-/// A format with fields that only its records have, and with the fields that name a record's conversation.
+/// Formats with fields that only their records have, and with the fields that name a record's conversation.
 const FORMATS: [(SessionFormat, &str, &str); 4] = [
     (SessionFormat::Spans, SPANS, SPAN_SESSIONS),
     (SessionFormat::LangSmith, RUNS, RUN_SESSIONS),
-    (
-        SessionFormat::Langfuse,
-        OBSERVATIONS,
-        "/sessionId /session_id",
-    ),
+    (SessionFormat::Langfuse, OBSERVATIONS, TRACE_SESSIONS),
     (SessionFormat::Braintrust, ROWS, ROW_SESSIONS),
 ];
 const SPANS: &str =
@@ -31,10 +26,11 @@ const RUN_SESSIONS: &str =
     "/extra/metadata/session_id /extra/metadata/thread_id /extra/metadata/conversation_id";
 const OBSERVATIONS: &str = "/traceId /parentObservationId /parent_observation_id /observations/0 /data/0/traceId \
     /data/0/observations";
+const TRACE_SESSIONS: &str = "/sessionId /session_id";
 const ROWS: &str = "/span_attributes /root_span_id /events/0/root_span_id /data/0/root_span_id";
 const ROW_SESSIONS: &str = "/metadata/session_id /metadata/thread_id /metadata/conversation_id";
 
-/// Lists of records in answers of APIs, and within a record.
+/// Lists of records in responses of APIs and in a record.
 const LISTS: &str = "/runs /observations /events /spans /data/spans /data";
 const CHILDREN: &str = "/child_runs /observations";
 const IDS: &str = "/span_id /spanId /context/span_id /id /run_id";
@@ -54,11 +50,13 @@ const ENDS: &str = "/endTimeUnixNano /end_time_unix_nano /end_time /endTime /met
 const STATES: &str = "/status/code /status/status_code /status_code /status /level";
 const FAILED: &str = "ERROR STATUS_CODE_ERROR 2";
 const ERRORS: &str = "/error /statusMessage /status_message /status/message /status/description";
-const INPUTS: &str = "/inputs /input /attributes/gen_ai/tool/call/arguments /attributes/ai/toolCall/args /attributes/input/value \
+pub(super) const INPUTS: &str = "/inputs /input /attributes/gen_ai/tool/call/arguments /attributes/ai/toolCall/args /attributes/input/value \
     /attributes/traceloop/entity/input /attributes/langfuse/observation/input /attributes/mlflow/spanInputs";
-const OUTPUTS: &str = "/outputs /output /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
+pub(super) const OUTPUTS: &str = "/outputs /output /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
     /attributes/traceloop/entity/output /attributes/langfuse/observation/output /attributes/mlflow/spanOutputs";
-const TOOLS: &str = "/extra/invocation_params/tools /metadata/tools /input/tools /toolDefinitions /attributes/llm/tools \
+/// A model's output in a library's own form, which may be next to the messages.
+pub(super) const RAW_OUTPUT: &str = "/attributes/output/value";
+pub(super) const TOOLS: &str = "/extra/invocation_params/tools /metadata/tools /input/tools /toolDefinitions /attributes/llm/tools \
     /attributes/gen_ai/tool/definitions /attributes/ai/prompt/tools";
 
 const MODEL_KINDS: &str = "chat_model llm chat generation generate_content text_completion ai.generatetext.dogenerate \
@@ -69,18 +67,17 @@ const WORK_KINDS: &str = "span event function guardrail reranker";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepKind {
-    /// A call of a model.
     Model,
     Tool,
     Agent,
-    /// Work of another kind, which counts as a tool's unless steps are within it.
+    /// Other work, which counts as a tool's unless it contains steps.
     Work,
     /// A step of the framework.
     Other,
 }
 
 impl StepKind {
-    /// Returns the kind of a step by the word that a service or a convention has for it.
+    /// Returns the kind of a step from its name in a service or a convention.
     fn of(word: &str) -> Self {
         match word.trim_matches('"').to_ascii_lowercase() {
             word if is_one_of(&word, MODEL_KINDS) => Self::Model,
@@ -92,15 +89,13 @@ impl StepKind {
     }
 }
 
-/// One step of a trace.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// Place in the file.
     pub(super) place: String,
     pub(super) id: String,
     pub(super) parent: Option<String>,
     pub(super) trace: String,
-    /// Conversation of its trace; not every step of a trace has it.
+    /// Conversation of its trace; only some steps of a trace have it.
     pub(super) conversation: Option<String>,
     pub(super) kind: StepKind,
     pub(super) name: Option<String>,
@@ -111,90 +106,68 @@ pub(super) struct Step {
 }
 
 impl Step {
-    pub(super) fn word(&self, names: &str) -> Option<String> {
-        word(&self.record, names)
+    pub(super) fn text(&self, names: &str) -> Option<String> {
+        shown_text(&self.record, names)
     }
 
-    /// The text of its error.
+    /// Returns the text of its error.
     pub(super) fn error(&self) -> Option<String> {
-        self.word(ERRORS).filter(|_| self.failed)
+        self.text(ERRORS).filter(|_| self.failed)
     }
 
-    pub(super) fn input(&self) -> Option<&Value> {
-        first(&self.record, INPUTS)
-    }
-
-    pub(super) fn output(&self) -> Option<&Value> {
-        first(&self.record, OUTPUTS)
-    }
-
-    /// A model's output in a library's own form, where it may be beside the messages.
-    pub(super) fn raw_output(&self) -> Option<&Value> {
-        first(&self.record, "/attributes/output/value")
-    }
-
-    /// Names of the available tools.
-    pub(super) fn tools(&self) -> Vec<String> {
-        first(&self.record, TOOLS)
-            .map(tool_names)
-            .unwrap_or_default()
+    pub(super) fn get(&self, names: &str) -> Option<&Value> {
+        first(&self.record, names)
     }
 }
 
-fn word(record: &Value, names: &str) -> Option<String> {
+fn shown_text(record: &Value, names: &str) -> Option<String> {
     let word = first(record, names).map(shown);
     word.filter(|word| !word.trim().is_empty())
 }
 
-/// Returns the tracing format of a value.
 pub(super) fn format_of(value: &Value) -> Option<SessionFormat> {
-    if spans::is_trace(value) {
-        return Some(SessionFormat::Spans);
-    }
-    let mut formats = FORMATS.iter();
-    let format = formats.find(|(_, marks, _)| first(value, marks).is_some());
-    format.map(|(format, ..)| *format)
+    let is_of = |(_, marks, _): &&(_, &str, _)| first(value, marks).is_some();
+    let format = FORMATS.iter().find(is_of).map(|(format, ..)| *format);
+    let spans = spans::is_trace(value).then_some(SessionFormat::Spans);
+    spans.or(format)
 }
 
-/// Returns the steps of a file's records.
 pub(super) fn read(format: SessionFormat, documents: &[Document]) -> Result<Vec<Step>, Faults> {
     let mut steps = Vec::new();
     let read = documents.iter().map(|Document { place, value }| {
         let mut records = spans::records(value).into_iter();
         let read = records.try_for_each(|record| add(format, record, None, place, &mut steps));
-        read.map_err(|fault| placed(place, vec![fault]))
+        read.map_err(|faults| placed(place, faults))
     });
     all(read)?;
     Ok(steps)
 }
 
-/// Adds a record and its children; `above` are the trace and the id of its parent.
+/// Adds a record and its children; `above` is the trace and the id of its parent.
 fn add(
     format: SessionFormat,
     record: Value,
     above: Option<(&str, &str)>,
     place: &str,
     steps: &mut Vec<Step>,
-) -> Result<(), SessionFault> {
+) -> Result<(), Faults> {
     let form = FORMATS.iter().find(|it| it.0 == format);
     let (_, marks, sessions) = form.unwrap_or(&FORMATS[0]);
-    let word = |names| word(&record, names);
+    let word = |names| shown_text(&record, names);
     let kind = word(KINDS);
     let is_span = format == SessionFormat::Spans;
     let is_run = || kind.is_some() || first(&record, CHILDREN).or(first(&record, marks)).is_some();
     let is_step = first(&record, TRACES).is_some() || !is_span && is_run();
     let Some(id) = word(IDS).filter(|_| is_step) else {
-        let mut listed = first(&record, LISTS)
-            .map(list)
-            .unwrap_or_default()
-            .into_iter();
-        if listed.len() == 0 {
+        let listed = first(&record, LISTS).map(list).unwrap_or_default();
+        if listed.is_empty() {
             let message = format!(
                 "record {} is no step of the format {format}; an object with its id and its trace or type is expected",
                 steps.len()
             );
-            return Err(SessionFault::new("", message));
+            return Err(fault("", message));
         }
+        let mut listed = listed.into_iter();
         return listed.try_for_each(|record| add(format, record, None, place, steps));
     };
     let trace = above.map(|(trace, _)| trace.to_owned());

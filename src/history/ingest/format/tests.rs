@@ -7,7 +7,7 @@ use crate::wire::SessionFormat;
 
 mod transcripts;
 
-/// What a message says: role, content, tool, agent.
+/// Role, content, tool and agent of a message.
 type Line<'a> = (&'a str, &'a str, Option<&'a str>, Option<&'a str>);
 
 fn read(file: &Value, format: Option<SessionFormat>) -> Vec<SessionInput> {
@@ -15,7 +15,7 @@ fn read(file: &Value, format: Option<SessionFormat>) -> Vec<SessionInput> {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The one session of a file whose format shows.
+/// Returns the only session of a file with a detectable format.
 fn only(file: &Value) -> SessionInput {
     let mut sessions = read(file, None);
     assert_eq!(sessions.len(), 1);
@@ -120,14 +120,14 @@ fn conversations_of_openai_and_anthropic_are_read() {
     ];
     for (what, file) in shapes {
         assert_weather(&only(&file), what);
-        // The field `format` of a request's body says the same.
+        // The field `format` of a request's body works the same way.
         let mut body = file.clone();
         body["format"] = json!("messages");
         let put = parse_session(&body.to_string()).unwrap();
         assert_eq!(put.conversation, only(&file).conversation, "{what}");
         assert_eq!(put.session_id, None, "{what}");
     }
-    // A list alone is one conversation, on one line or on many.
+    // A list is one conversation, on one line or on many.
     let bare = only(&openai_messages());
     assert_eq!(bare.conversation.len(), 4);
     let each: Vec<String> = openai_messages()
@@ -141,7 +141,7 @@ fn conversations_of_openai_and_anthropic_are_read() {
 }
 
 #[test]
-fn errors_parallel_calls_pictures_and_calls_without_a_result_are_kept() {
+fn reads_errors_parallel_calls_images_and_open_calls() {
     let call = |id: &str| json!({"id": id, "function": {"name": "ping", "arguments": {"to": id}}});
     let session = only(&json!({"messages": [
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:.."}}, {"type": "text", "text": "These."}]},
@@ -184,7 +184,7 @@ fn errors_parallel_calls_pictures_and_calls_without_a_result_are_kept() {
 }
 
 #[test]
-fn an_id_of_any_text_is_kept_beside_one_of_ours_that_is_always_the_same() {
+fn text_id_is_stored_and_gives_a_stable_session_id() {
     let file = |id: Value| json!({"session_id": id, "messages": openai_messages()});
     let named = only(&file(json!("nightly/run 17")));
     assert_eq!(named.external_id.as_deref(), Some("nightly/run 17"));
@@ -201,21 +201,21 @@ fn an_id_of_any_text_is_kept_beside_one_of_ours_that_is_always_the_same() {
     let own = only(&file(json!(ours)));
     assert_eq!(own.session_id.unwrap().to_string(), ours);
     assert_eq!(own.external_id, None);
-    // Without one the content stands for it.
+    // Without an id it is derived from the content.
     let nameless = only(&json!({"messages": openai_messages()}));
     assert_eq!(nameless.external_id, None);
     assert_eq!(
         nameless.session_id,
         only(&json!({"messages": openai_messages()})).session_id
     );
-    // Our own form takes one, too.
+    // Gavel's own form also accepts an id of any text.
     let own =
         only(&json!({"external_id": "run 17", "status": "failed", "alert_data": "disk full"}));
     assert!(own.session_id.is_some() && own.session_id != named.session_id);
 }
 
 #[test]
-fn fields_of_our_own_form_stand_beside_messages() {
+fn own_fields_are_read_next_to_messages() {
     let session = only(&json!({
         "messages": openai_messages(), "status": "failed", "agent": "weather", "alert_data": {"ticket": 7}, "tags": ["nightly"],
         "final_analysis": "It rains.", "started_at": "2026-03-02T10:00:00Z", "temperature": 0.2,
@@ -230,7 +230,7 @@ fn fields_of_our_own_form_stand_beside_messages() {
 }
 
 #[test]
-fn a_status_beside_messages_is_one_of_ours_or_of_openais_responses() {
+fn status_next_to_messages_is_gavels_or_openais() {
     let with = |status: Value| json!({"messages": openai_messages(), "status": status});
     for (status, read) in [
         (json!("running"), None),
@@ -280,7 +280,7 @@ fn genai() -> (Value, Value, Value, Value) {
 }
 
 #[test]
-fn a_message_that_genai_spans_repeat_stands_there_once() {
+fn message_repeated_by_genai_spans_appears_once() {
     let (ask, call, result, answer) = genai();
     let chat = |given: Value, gave: Value| {
         json!({
@@ -379,7 +379,7 @@ fn spans_of_openinference_are_read_as_otlp_and_as_phoenix_writes_them() {
 }
 
 #[test]
-fn several_agents_are_named_and_a_tool_without_a_message_stands_in_its_time() {
+fn names_several_agents_and_sorts_tool_steps_by_time() {
     let say = |text: &str| {
         json!([{"role": "assistant", "parts": [{"type": "text", "content": text}]}]).to_string()
     };
@@ -498,7 +498,7 @@ fn runs_of_langsmith_are_read_flat_and_nested() {
 }
 
 #[test]
-fn a_trace_whose_models_say_nothing_is_what_its_outermost_step_was_asked_and_answered() {
+fn trace_without_messages_has_input_and_output_of_its_root() {
     let session = only(&json!([
         {"id": "r0", "run_type": "chain", "name": "assistant", "inputs": {"question": "Why?"}, "outputs": {"answer": "So."}},
         {"id": "r1", "trace_id": "r0", "parent_run_id": "r0", "run_type": "prompt", "name": "p", "inputs": {}, "outputs": {}},
@@ -617,7 +617,7 @@ fn a_wrong_shape_is_named_with_its_place_and_the_remedy() {
 }
 
 #[test]
-fn hostile_shapes_neither_panic_nor_go_on_for_ever() {
+fn hostile_shapes_do_not_panic_or_loop() {
     let deep = "a.".repeat(100_000);
     let twins = json!([
         {"context": {"trace_id": "t", "span_id": "a"}, "parent_id": "b", "attributes": {"input.value": "x", (deep): 1}},
@@ -643,7 +643,7 @@ fn hostile_shapes_neither_panic_nor_go_on_for_ever() {
 }
 
 #[test]
-fn unknown_shapes_are_refused_with_the_list_of_known_ones() {
+fn unknown_shape_is_rejected_with_the_known_formats() {
     for file in [
         json!({"task": "restart cart", "log": ["kubectl get pods"]}),
         json!({"conversation_id": "c-1", "turns": [{"speaker": "agent", "said": "done"}]}),
@@ -663,7 +663,7 @@ fn unknown_shapes_are_refused_with_the_list_of_known_ones() {
 }
 
 #[test]
-fn a_part_of_an_unknown_type_is_kept_as_json_under_its_name() {
+fn part_of_unknown_type_is_shown_as_json() {
     let long = "A".repeat(4_000);
     let session = only(&json!({"messages": [
         {"role": "user", "content": [{"type": "hologram", "beams": 3}, {"type": "image", "source": {"type": "base64", "data": long}}]},
@@ -759,7 +759,7 @@ fn results_belong_to_calls_by_id_else_by_order_and_name() {
 }
 
 #[test]
-fn a_thought_is_marked_and_is_never_the_conclusion() {
+fn thinking_is_marked_and_not_the_conclusion() {
     let said = |content: Value| {
         only(
             &json!({"messages": [{"role": "user", "content": "Full?"}, {"role": "assistant", "content": content}]}),
@@ -872,7 +872,7 @@ fn a_tools_object_stays_an_object() {
 }
 
 #[test]
-fn messages_of_several_conversations_are_told_apart_by_their_ids() {
+fn messages_are_grouped_by_conversation_id() {
     let message = |id: &str, role: &str, content: &str| json!({"thread_id": id, "role": role, "content": content});
     let sessions = read(
         &json!([
@@ -903,7 +903,7 @@ fn messages_of_several_conversations_are_told_apart_by_their_ids() {
 }
 
 #[test]
-fn odd_messages_are_kept_or_refused() {
+fn reads_or_rejects_odd_messages() {
     let ask = json!({"role": "user", "content": "Go."});
     let then = |messages: Vec<Value>| {
         let messages: Vec<Value> = std::iter::once(ask.clone()).chain(messages).collect();
@@ -943,7 +943,7 @@ fn odd_messages_are_kept_or_refused() {
             "{what}"
         );
     }
-    // A result may stand before its call, and say which of two calls with one id it answers.
+    // A result may precede its call, and name the tool of one of two calls with the same id.
     let call = |name: &str, to: u8| json!({"id": "c", "function": {"name": name, "arguments": {"to": to}}});
     let result = |name: &str, said: Value| json!({"role": "tool", "tool_call_id": "c", "name": name, "content": said});
     let early = then(vec![
@@ -997,7 +997,7 @@ fn a_question_that_only_the_outermost_step_holds_is_added() {
 }
 
 #[test]
-fn results_that_look_like_parts_are_kept_as_they_are() {
+fn results_that_look_like_parts_stay_unchanged() {
     for result in [
         json!([{"kind": "Pod", "name": "api-1", "status": "CrashLoopBackOff"}]),
         json!([{"id": 7, "type": "job", "status": "failed"}]),
@@ -1167,7 +1167,7 @@ fn further_answers_to_one_request_are_alternatives() {
 }
 
 #[test]
-fn an_unknown_field_beside_messages_is_an_error_in_our_own_form_alone() {
+fn unknown_field_is_an_error_only_in_own_form() {
     let messages =
         json!([{"role": "user", "content": "Full?"}, {"role": "assistant", "content": "Yes."}]);
     for (field, hint) in [

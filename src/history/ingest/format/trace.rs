@@ -1,27 +1,28 @@
-//! Makes sessions of traces: the steps of one trace, or of all traces of one conversation, in the order of time.
+//! Converts traces into sessions: the steps of one trace, or of all traces of one conversation, in the order of time.
 //!
-//! Each model call is recorded with its full history. Items that earlier calls of the same agent hold are skipped. A tool's step is
-//! skipped if a message has its result.
+//! Each model call is recorded with its complete history. Items known from earlier calls of the same agent are skipped, and steps of tools
+//! with their result in a message.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 
-use super::field::{grouped, is_one_of, once};
-use super::parts::{TEXTS, read_any, read_message};
+use super::calls::tool_names;
+use super::field::{grouped, once};
+use super::parts::{only_value, read_any, read_message};
 use super::shown::shown;
-use super::steps::{AGENTS, AUTHORS, CALL_IDS, Step, StepKind};
+use super::steps::{AGENTS, AUTHORS, CALL_IDS, INPUTS, OUTPUTS, RAW_OUTPUT, Step, StepKind, TOOLS};
 use super::transcript::{Item, ItemKind, Known, THINKING};
-use super::{Faults, Found, all, failure};
-use crate::history::ingest::input::{SessionFault, SessionInput};
+use super::{Found, all, failure};
+use crate::history::ingest::input::{Faults, SessionInput, fault, placed};
 
 /// Limit of the steps above a step, because a parent may be its own child.
-const HIGHEST: usize = 64;
-/// Traces with more outermost steps have their questions compared with whole texts only.
+const MAX_DEPTH: usize = 64;
+/// In traces with more outermost steps a question is compared with complete texts only.
 const MAX_ROOTS_WITHIN: usize = 100;
 
-/// The sessions of these steps, in the order of the file.
+/// Returns the sessions of these steps, in the order of the file.
 pub(super) fn sessions(steps: Vec<Step>) -> Result<Vec<Found>, Faults> {
     let named = steps.iter();
     let named = named.filter_map(|step| Some((step.trace.clone(), step.conversation.clone()?)));
@@ -39,19 +40,19 @@ pub(super) fn sessions(steps: Vec<Step>) -> Result<Vec<Found>, Faults> {
             parents: steps.iter().filter_map(|it| it.parent.as_deref()).collect(),
             steps: &steps,
         };
-        trace.session(name).map_err(|fault| vec![fault])
+        trace.session(name)
     }))
 }
 
 struct Trace<'a> {
     steps: &'a [Step],
     by_id: HashMap<&'a str, &'a Step>,
-    /// Ids of steps that have steps within them.
+    /// Ids of steps that contain steps.
     parents: HashSet<&'a str>,
 }
 
 impl<'a> Trace<'a> {
-    fn session(&self, name: String) -> Result<Found, SessionFault> {
+    fn session(&self, name: String) -> Result<Found, Faults> {
         let mut before = HashMap::new();
         let traces = grouped(self.steps.iter().map(|step| (step.trace.as_str(), step)));
         let traces = traces.into_iter();
@@ -62,15 +63,14 @@ impl<'a> Trace<'a> {
             let message = format!(
                 "{place} holds no message; record what models and tools say (for OpenTelemetry: turn on the capture of message content)"
             );
-            return Err(SessionFault {
-                place: self.steps[0].place.clone(),
-                ..SessionFault::new("", message)
-            });
+            return Err(placed(&self.steps[0].place, fault("", message)));
         }
         let steps = || self.steps.iter();
         let mut roots = steps().filter(|step| self.is_root(step));
         let used = steps().filter(|step| step.kind == StepKind::Tool);
-        let tools = steps().flat_map(Step::tools);
+        let tools = steps().filter_map(|step| step.get(TOOLS));
+        let tools = tools.flat_map(tool_names);
+        let mut agents = steps().filter_map(|step| self.agent(step));
         Ok(Found {
             place,
             id: Some(name),
@@ -79,10 +79,8 @@ impl<'a> Trace<'a> {
             started_at: steps().filter_map(|step| step.started_at).min(),
             completed_at: steps().filter_map(|step| step.ended_at).max(),
             session: SessionInput {
-                agent: steps()
-                    .find_map(|step| self.agent(step))
-                    .or_else(|| roots.next()?.name.clone()),
-                author: steps().find_map(|step| step.word(AUTHORS)),
+                agent: agents.next().or_else(|| roots.next()?.name.clone()),
+                author: steps().find_map(|step| step.text(AUTHORS)),
                 tools: once(tools.chain(used.filter_map(|step| step.name.clone()))),
                 ..SessionInput::default()
             },
@@ -94,36 +92,33 @@ impl<'a> Trace<'a> {
         parent.is_none_or(|parent| !self.by_id.contains_key(parent))
     }
 
-    /// Returns the agent of a step: its own, else that of the nearest step above.
+    /// Returns the agent of a step, by default that of the nearest step above.
     fn agent(&self, step: &'a Step) -> Option<String> {
         let mut steps = std::iter::once(step).chain(self.above(step));
         steps.find_map(|step| {
             let own = step.name.clone().filter(|_| step.kind == StepKind::Agent);
-            step.word(AGENTS).or(own)
+            step.text(AGENTS).or(own)
         })
     }
 
     /// Returns the steps above a step, the nearest first.
     fn above(&self, step: &'a Step) -> impl Iterator<Item = &'a Step> {
         let parent = |step: &&'a Step| self.by_id.get(step.parent.as_deref()?).copied();
-        std::iter::successors(parent(&step), parent).take(HIGHEST)
+        std::iter::successors(parent(&step), parent).take(MAX_DEPTH)
     }
 
-    /// Whether a step is a tool's. Work without steps within it counts as such, because some agents record their tools as plain spans.
+    /// Whether a step is a tool's. Work that contains no steps counts as one, because some agents record their tools as plain spans.
     fn is_tool(&self, step: &Step) -> bool {
         let is_leaf = step.parent.is_some() && !self.parents.contains(step.id.as_str());
-        let is_work = || is_leaf && step.input().or(step.output()).is_some();
+        let is_work = || is_leaf && step.get(INPUTS).or(step.get(OUTPUTS)).is_some();
         step.kind == StepKind::Tool || step.kind == StepKind::Work && is_work()
     }
 
-    /// Returns the items of one trace; `known` are those that the agents of earlier traces hold.
+    /// Returns the items of one trace. `known` are the items of the agents in earlier traces.
     fn items(&self, steps: &[&'a Step], known: &mut HashMap<Option<String>, Known>) -> Vec<Item> {
-        let is_model = |step: &&&Step| step.kind == StepKind::Model;
-        // A step around another one of the same call repeats its output, and comes after it.
-        let around = steps
-            .iter()
-            .filter(is_model)
-            .flat_map(|step| self.above(step));
+        // A model step above another one records the same call and repeats its output.
+        let models = steps.iter().filter(|it| it.kind == StepKind::Model);
+        let around = models.flat_map(|step| self.above(step));
         let around: HashSet<&str> = around.map(|step| step.id.as_str()).collect();
         let mut ended = steps.to_vec();
         let end = |step: &Step| step.ended_at.or(step.started_at);
@@ -131,31 +126,29 @@ impl<'a> Trace<'a> {
         let (mut errors, mut of_tools) = (HashSet::new(), Vec::new());
         let mut items: Vec<Item> = Vec::new();
         for step in ended {
-            let agent = self.agent(step);
-            let mut said = Vec::new();
-            let is_tool = self.is_tool(step);
+            let (agent, is_tool) = (self.agent(step), self.is_tool(step));
+            let mut new = Vec::new();
             if step.kind == StepKind::Model {
                 let known = known.entry(agent.clone()).or_default();
                 known.start_history();
-                let input = read(step.input(), "user").filter(|item| known.is_new(item.key()));
-                said.extend(input.map(|item| (item, step.started_at)));
+                let input = read(step.get(INPUTS), "user").filter(|item| known.is_new(item.key()));
+                new.extend(input.map(|item| (item, step.started_at)));
                 let is_around = around.contains(step.id.as_str());
                 for item in model_output(step) {
                     if !is_around || known.is_new(item.key()) {
                         known.add(item.key());
-                        said.push((item, step.ended_at));
+                        new.push((item, step.ended_at));
                     }
                 }
             } else if is_tool && !self.is_within_same_tool(step) {
                 of_tools.push(items.len());
-                said.push((tool_result(step), step.ended_at));
+                new.push((tool_result(step), step.ended_at));
             }
-            // Steps above repeat the error of the one that failed.
+            // Steps above repeat the error of the step that failed.
             let error = step.error().filter(|_| !is_tool);
-            if let Some(error) = error.filter(|error| errors.insert(error.clone())) {
-                said.push((failure(&error), step.ended_at));
-            }
-            items.extend(said.into_iter().map(|(item, at)| Item {
+            let error = error.filter(|error| errors.insert(error.clone()));
+            new.extend(error.map(|error| (failure(&error), step.ended_at)));
+            items.extend(new.into_iter().map(|(item, at)| Item {
                 agent: agent.clone(),
                 at,
                 ..item
@@ -171,27 +164,26 @@ impl<'a> Trace<'a> {
         self.above(step).any(is_same)
     }
 
-    /// Adds the question and the answer of the outermost steps where no message holds them.
+    /// Adds the question and the answer of the outermost steps, unless a message contains them.
     fn with_outermost(&self, steps: &[&'a Step], items: Vec<Item>) -> Vec<Item> {
         let roots = steps.iter().filter(|step| self.is_root(step));
         let looks_within = roots.clone().count() <= MAX_ROOTS_WITHIN;
-        let texts = items
-            .iter()
-            .filter(|it| it.kind == ItemKind::Text && it.role != THINKING);
-        let mut said: HashSet<String> = texts.map(|item| core(&item.text)).collect();
+        let texts = items.iter().filter(|it| it.kind == ItemKind::Text);
+        let texts = texts.filter(|it| it.role != THINKING);
+        let mut known: HashSet<String> = texts.map(|item| core(&item.text)).collect();
         let mut new = |value, role: &'static str, at, looks_within| -> Vec<Item> {
             let texts = read(value, role).filter(|it| it.kind == ItemKind::Text && it.role == role);
             let new = texts.filter(|item| {
                 let core = core(&item.text);
-                let is_within = looks_within && said.iter().any(|said| said.contains(&core));
-                !is_within && said.insert(core)
+                let is_within = looks_within && known.iter().any(|text| text.contains(&core));
+                !is_within && known.insert(core)
             });
             new.map(|item| Item { at, ..item }).collect()
         };
         let (mut questions, mut answers) = (Vec::new(), Vec::new());
         for root in roots.filter(|it| it.kind != StepKind::Model && it.kind != StepKind::Tool) {
-            questions.extend(new(root.input(), "user", root.started_at, looks_within));
-            answers.extend(new(root.output(), "assistant", root.ended_at, false));
+            questions.extend(new(root.get(INPUTS), "user", root.started_at, looks_within));
+            answers.extend(new(root.get(OUTPUTS), "assistant", root.ended_at, false));
         }
         [questions, items, answers].concat()
     }
@@ -202,7 +194,7 @@ fn read(value: Option<&Value>, role: &str) -> impl Iterator<Item = Item> {
     items.into_iter().flatten()
 }
 
-/// What tells a text from others: the longest text of its JSON, else the text.
+/// Returns the longest text of a text's JSON, otherwise the trimmed text, so that texts can be compared.
 fn core(text: &str) -> String {
     fn longest(value: &Value) -> &str {
         let texts: Vec<&str> = match value {
@@ -222,25 +214,25 @@ fn core(text: &str) -> String {
 }
 
 fn model_output(step: &Step) -> Vec<Item> {
-    let mut output: Vec<Item> = read(step.output(), "assistant").collect();
+    let mut output: Vec<Item> = read(step.get(OUTPUTS), "assistant").collect();
     let is_thinking = |item: &Item| item.role == THINKING;
     // Some instrumentations write thinking only in the library's own form.
     if !output.iter().any(is_thinking) {
-        let raw = read(step.raw_output(), "assistant").filter(is_thinking);
+        let raw = read(step.get(RAW_OUTPUT), "assistant").filter(is_thinking);
         output.splice(0..0, raw);
     }
     output
 }
 
-/// Returns the result of a tool's step, however a library wraps its arguments and its output.
+/// Returns the result of a tool's step without the wrappers of libraries.
 fn tool_result(step: &Step) -> Item {
     let read = |value: Option<&Value>| {
         let json = value.and_then(Value::as_str);
         let json = json.and_then(|text| serde_json::from_str(text).ok());
         json.or(value.cloned()).unwrap_or_default()
     };
-    let (input, output): (Value, Value) = (read(step.input()), read(step.output()));
-    // Decorators record positional arguments apart.
+    let (input, output): (Value, Value) = (read(step.get(INPUTS)), read(step.get(OUTPUTS)));
+    // Decorators record positional and named arguments separately.
     let arguments = match input["args"].as_array() {
         Some(args) if args.is_empty() && input["kwargs"].is_object() => &input["kwargs"],
         Some(_) | None => only_value(&input),
@@ -250,12 +242,12 @@ fn tool_result(step: &Step) -> Item {
     let mut message = read_message(returned, "tool").into_iter().flatten();
     let result = message.find(|item| item.kind == ItemKind::Result);
     let result = result.unwrap_or_else(|| {
-        // Text stays as it was written.
-        let written = step.output().filter(|_| *returned == output);
+        // Text stays unchanged.
+        let written = step.get(OUTPUTS).filter(|_| *returned == output);
         Item::text("", shown(written.unwrap_or(returned)))
     });
     let error = step.error().filter(|_| result.text.is_empty());
-    let id = step.word(CALL_IDS).or(result.id);
+    let id = step.text(CALL_IDS).or(result.id);
     Item {
         kind: ItemKind::Result,
         id: Some(id.unwrap_or_else(|| step.id.clone())),
@@ -267,28 +259,19 @@ fn tool_result(step: &Step) -> Item {
     }
 }
 
-/// Returns the only field's value if its name is one of [`TEXTS`], otherwise the value itself.
-fn only_value(value: &Value) -> &Value {
-    let mut fields = value.as_object().into_iter().flatten();
-    match (fields.next(), fields.next()) {
-        (Some((name, only)), None) if is_one_of(name, TEXTS) => only,
-        _ => value,
-    }
-}
-
-/// Removes the results of tools' steps that messages hold, too. A step may lack the id of its call.
+/// Removes the results of tools' steps that are also in messages. A step may have no call id.
 fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
-    let mut said: HashMap<String, VecDeque<usize>> = HashMap::new();
+    let mut known: HashMap<String, VecDeque<usize>> = HashMap::new();
     for (index, item) in items.iter().enumerate() {
         if of_tools.binary_search(&index).is_err() {
             for key in call_keys(item).chain(result_keys(item, &item.id)) {
-                said.entry(key).or_default().push_back(index);
+                known.entry(key).or_default().push_back(index);
             }
         }
     }
     let mut taken = HashSet::new();
     let mut take = |is_call: bool, key: &String| {
-        let indices = said.get_mut(key)?;
+        let indices = known.get_mut(key)?;
         std::iter::from_fn(|| indices.pop_front()).find(|index| taken.insert((is_call, *index)))
     };
     let mut repeated = HashSet::new();
@@ -296,34 +279,29 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
         let call = call_keys(&items[*index]).find_map(|key| take(true, &key));
         let id = items[call.unwrap_or(*index)].id.clone();
         let result = result_keys(&items[*index], &id).find_map(|key| take(false, &key));
-        match result {
-            Some(result) => {
-                items[result].is_error |= items[*index].is_error;
-                repeated.insert(*index);
-            }
-            None => items[*index].id = id,
+        if let Some(result) = result {
+            items[result].is_error |= items[*index].is_error;
+            repeated.insert(*index);
         }
+        items[*index].id = id;
     }
     let items = items.into_iter().enumerate();
     let items = items.filter(|(index, _)| !repeated.contains(index));
     items.map(|(_, item)| item).collect()
 }
 
-/// Keys of a call: its id, then its name and arguments.
+/// Returns the keys of a call: its id, then its name and arguments.
 fn call_keys(item: &Item) -> impl Iterator<Item = String> {
     let is_call = item.kind == ItemKind::Call || item.arguments.is_some();
     let keys = is_call.then(|| [item.call_key(), item.signature()]);
     keys.into_iter().flatten()
 }
 
-/// Keys of a result: the id of its call, then its content.
+/// Returns the keys of a result: the id of its call, then its content.
 fn result_keys(item: &Item, id: &Option<String>) -> impl Iterator<Item = String> {
-    let is_result = item.kind == ItemKind::Result;
     let id = id.as_ref().map(|id| format!("result {id}"));
     let content = Some(item.text.trim()).filter(|content| !content.is_empty());
     let content = content.map(|content| format!("content {content}"));
-    [id, content]
-        .into_iter()
-        .flatten()
-        .filter(move |_| is_result)
+    let keys = (item.kind == ItemKind::Result).then_some([id, content]);
+    keys.into_iter().flatten().flatten()
 }

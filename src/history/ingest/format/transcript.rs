@@ -1,5 +1,4 @@
-//! The one form that every dialect is read into, and the decisions that are made in it once: which result belongs to which call, where
-//! both stand, and what the agent concluded.
+//! The form into which every dialect is read, and the decisions made on it: the call of each result, the place of both, and the conclusion.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,12 +9,12 @@ use super::field::rfc3339;
 use super::shown::shown;
 use crate::score::session::Message;
 
-/// The role of what a model thinks before it answers: the judge sees it marked, and it is never the conclusion.
+/// Role of a model's thinking, which is marked for the judge and can't be the conclusion.
 pub(in crate::history) const THINKING: &str = "thinking";
-/// The role of further answers to one request, which the agent didn't go on with.
+/// Role of further answers to one request, which the agent didn't use.
 pub(super) const ALTERNATIVE: &str = "alternative";
 
-/// A result is compared with so many open calls at most.
+/// Open calls that a result is compared with.
 const MAX_OPEN_CALLS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,19 +25,16 @@ pub(super) enum ItemKind {
     Result,
 }
 
-/// A text, a tool call, or the result of a call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Item {
     pub(super) kind: ItemKind,
     /// Role of a text.
     pub(super) role: String,
-    /// A text, or what a call returned.
+    /// A text, or the result of a call.
     pub(super) text: String,
-    /// Id of the call.
     pub(super) id: Option<String>,
-    /// Name of the tool.
     pub(super) name: Option<String>,
-    /// Arguments of the call. A result has them where its record repeats the call, or is its only record.
+    /// Arguments of the call. A result has them if its record repeats the call, or is the call's only record.
     pub(super) arguments: Option<Value>,
     pub(super) is_error: bool,
     pub(super) agent: Option<String>,
@@ -54,7 +50,7 @@ impl Item {
         }
     }
 
-    /// Equal for an item and its repetitions in later histories.
+    /// Returns a key that is equal for an item and its repetitions in later histories.
     pub(super) fn key(&self) -> String {
         match (self.kind, &self.id) {
             (ItemKind::Text, _) => format!("{}\n{}", self.role, self.text.trim()),
@@ -64,24 +60,22 @@ impl Item {
         }
     }
 
-    /// Equal for records of one call.
+    /// Returns a key that is equal for records of one call.
     pub(super) fn call_key(&self) -> String {
         let id = self.id.as_ref().map(|id| format!("call {id}"));
         id.unwrap_or_else(|| self.signature())
     }
 
-    /// Name and arguments, equal for arguments as JSON and as its text.
+    /// Returns name and arguments, which are equal for arguments as JSON and as a text.
     pub(super) fn signature(&self) -> String {
-        let arguments = self.arguments.as_ref().map(|arguments| {
-            let text = arguments.as_str().map(serde_json::from_str);
-            text.and_then(Result::ok)
-                .unwrap_or_else(|| arguments.clone())
-        });
+        let json = self.arguments.as_ref().and_then(Value::as_str);
+        let json: Option<Value> = json.and_then(|text| serde_json::from_str(text).ok());
+        let arguments = json.as_ref().or(self.arguments.as_ref());
         format!("call\n{:?}\n{arguments:?}", self.name)
     }
 }
 
-/// Counts of keys, which tell the items of a history that are new from repetitions: a second occurrence is new where one is known.
+/// Counts of keys. An item of a history is new if its key occurs there more often than before.
 #[derive(Default)]
 pub(super) struct Known {
     counts: HashMap<String, usize>,
@@ -97,7 +91,7 @@ impl Known {
         self.in_history.clear();
     }
 
-    /// Whether the next key of the history is new; it is known from then on.
+    /// Adds the next key of the history and returns whether it is new.
     pub(super) fn is_new(&mut self, key: String) -> bool {
         let in_history = self.in_history.entry(key.clone()).or_default();
         *in_history += 1;
@@ -108,29 +102,26 @@ impl Known {
     }
 }
 
-/// Returns the messages of a transcript and its conclusion: the agent's last text, unless a call or somebody else comes after it.
+/// Returns the messages of a transcript and its conclusion: the agent's last text, unless a call or another speaker follows it.
 ///
-/// Messages name their agent where there are several.
+/// Messages name their agent if there are several.
 pub(super) fn conversation(items: &[Item]) -> (Vec<Message>, Option<String>) {
     let agents: HashSet<&String> = items.iter().filter_map(|it| it.agent.as_ref()).collect();
     let call_of = pairs(items);
     let answered: HashSet<usize> = call_of.values().copied().collect();
-    let is_known = |instructions: &[&String], text: &str| {
-        instructions.iter().any(|known| known.contains(text))
-    };
     let (mut messages, mut concluding) = (Vec::new(), None);
-    let (mut instructions, mut is_start) = (Vec::new(), true);
+    let (mut instructions, mut is_start): (Vec<&str>, bool) = (Vec::new(), true);
     for (index, item) in items.iter().enumerate() {
         let call = call_of.get(&index).map(|call| &items[*call]);
         let arguments = call.and_then(|call| call.arguments.as_ref());
         let arguments = arguments.or(item.arguments.as_ref());
+        // Frameworks repeat their instructions with each request.
+        let is_repeated =
+            item.role == "system" && instructions.iter().any(|known| known.contains(&item.text));
         let (role, content) = match item.kind {
-            // Frameworks repeat their instructions with each request.
-            ItemKind::Text if item.role == "system" && is_known(&instructions, &item.text) => {
-                continue;
-            }
+            ItemKind::Text if is_repeated => continue,
             ItemKind::Text => (item.role.as_str(), item.text.clone()),
-            // A call stands where its result does.
+            // A call is part of the message with its result.
             ItemKind::Call if answered.contains(&index) => continue,
             ItemKind::Call => ("assistant", tool_text(arguments, None)),
             ItemKind::Result => {
@@ -146,33 +137,31 @@ pub(super) fn conversation(items: &[Item]) -> (Vec<Message>, Option<String>) {
             let concludes = role == "assistant" && item.kind == ItemKind::Text;
             concluding = concludes.then_some(messages.len());
         }
+        let name = call.and_then(|call| call.name.clone());
         messages.push(Message {
             role: role.to_owned(),
             content,
-            tool_name: call
-                .and_then(|call| call.name.clone())
-                .or_else(|| item.name.clone()),
+            tool_name: name.or_else(|| item.name.clone()),
             agent: item.agent.clone().filter(|_| agents.len() > 1),
             stage: None,
             at: item.at.map(rfc3339),
         });
     }
-    // A conclusion that stands alone is the whole conversation, and is judged as such.
-    let conclusion = concluding
-        .filter(|_| messages.len() > 1)
-        .map(|last| messages.remove(last).content);
+    // A conclusion without other messages stays a message, because a session without messages can't be scored.
+    let concluding = concluding.filter(|_| messages.len() > 1);
+    let conclusion = concluding.map(|last| messages.remove(last).content);
     (messages, conclusion)
 }
 
-/// Returns the index of the call for the index of each result that has one: by id, else the first open call whose id no result has
-/// and whose name and arguments aren't others. Of calls with one id the latest turn before the result counts, in order.
+/// Maps the index of each result to that of its call. The call has the id of the result, otherwise it is the first open one with no result's
+/// id and no other name or arguments. If several calls have the id, those of the latest turn before the result count, in order.
 fn pairs(items: &[Item]) -> HashMap<usize, usize> {
     let results = || items.iter().filter(|item| item.kind == ItemKind::Result);
     let returned: HashSet<&str> = results().filter_map(|it| it.id.as_deref()).collect();
     let has_arguments = results().any(|result| result.arguments.is_some());
     let signature = |item: &Item| has_arguments.then(|| item.signature());
     let signatures: Vec<Option<String>> = items.iter().map(signature).collect();
-    // Open calls with the number of their row, by the id that a result has, else under none.
+    // Open calls with the number of their turn, by their id if a result has it.
     let mut open: HashMap<Option<&str>, Vec<(usize, usize)>> = HashMap::new();
     let mut turn = 0;
     for (index, item) in items.iter().enumerate() {
@@ -185,10 +174,8 @@ fn pairs(items: &[Item]) -> HashMap<usize, usize> {
     }
     let mut call_of = HashMap::new();
     for (index, result) in items.iter().enumerate() {
-        let id = result
-            .id
-            .as_deref()
-            .filter(|id| open.contains_key(&Some(id)));
+        let id = result.id.as_deref();
+        let id = id.filter(|id| open.contains_key(&Some(id)));
         // A result with its own id and arguments needs no call.
         let is_whole = id.is_none() && result.id.is_some() && result.arguments.is_some();
         if result.kind != ItemKind::Result || is_whole {
@@ -218,7 +205,7 @@ fn pairs(items: &[Item]) -> HashMap<usize, usize> {
     call_of
 }
 
-/// The arguments of a tool call and its result, which may be an error; `None`: no result is recorded.
+/// Returns the text of a tool call. `result` is the result and whether it is an error, or `None` if no result is recorded.
 pub(in crate::history) fn tool_text(
     arguments: Option<&Value>,
     result: Option<(&str, bool)>,

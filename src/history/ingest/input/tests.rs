@@ -1,4 +1,4 @@
-//! The tests of checking a session as it is put.
+//! Tests of the checks of a session.
 use serde_json::json;
 
 use super::*;
@@ -56,13 +56,13 @@ fn a_body_becomes_a_record() {
 }
 
 #[test]
-fn without_an_alert_the_first_message_of_a_user_is_what_was_asked() {
+fn first_user_message_replaces_a_missing_alert() {
     let record = record(&with(|b| b["alert_data"] = json!(null))).unwrap();
     assert_eq!(record.alert_data, json!("Look."));
 }
 
 #[test]
-fn what_may_be_left_out_may_be_null_too() {
+fn optional_fields_may_be_null() {
     let least = record(&json!({ "status": "failed", "alert_data": "disk full" })).unwrap();
     let nulls = record(&json!({
         "status": "failed", "alert_data": "disk full", "session_id": null, "alert_type": null, "agent": " ", "author": null,
@@ -88,7 +88,7 @@ fn nul_characters_are_replaced_since_postgres_keeps_none() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table, one line a fault")]
-fn each_fault_has_a_pointer_and_says_what_is_expected() {
+fn error_has_pointer_and_expected_value() {
     let mut deep = json!("x");
     for _ in 0..64 {
         deep = json!({ "a": deep });
@@ -260,7 +260,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_and_no_more_than_twenty() {
+fn reports_all_errors_up_to_twenty() {
     let two = record(&with(|b| {
         b["status"] = json!("x");
         b["started_at"] = json!("x");
@@ -273,7 +273,7 @@ fn all_faults_are_told_at_once_and_no_more_than_twenty() {
 }
 
 #[test]
-fn text_that_is_not_one_json_object_is_told_as_such() {
+fn rejects_text_that_is_not_one_json_object() {
     for (text, message) in [
         ("", "is not JSON: EOF"),
         ("{", "EOF"),
@@ -304,7 +304,7 @@ fn a_written_session_reads_back() {
 }
 
 #[test]
-fn a_fault_never_quotes_more_than_a_few_words_of_the_session() {
+fn error_quotes_at_most_400_bytes_of_the_session() {
     let long = "é".repeat(100_000);
     let wrong = with(|body| body["conversation"] = json!(long));
     let unknown = with(|body| body[long.as_str()] = json!(1));

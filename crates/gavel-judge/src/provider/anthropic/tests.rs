@@ -1,4 +1,4 @@
-//! Messages as the server writes them, and what its headers tell. It calls nobody.
+//! Messages and headers as the server sends them. No network.
 
 use reqwest::header::HeaderName;
 
@@ -17,7 +17,7 @@ fn read_value(message: &Value) -> Result<RawReply, Unreadable> {
 }
 
 #[test]
-fn only_the_answer_is_read_whatever_stands_before_it() {
+fn reads_only_the_answer() {
     let thinking = json!({ "type": "thinking", "thinking": "{\"total\": 1}", "signature": "x" });
     let hidden = json!({ "type": "redacted_thinking", "data": "x" });
     let said = |text: &str| json!({ "type": "text", "text": text });
@@ -57,8 +57,8 @@ fn each_stop_reason_has_its_meaning_and_unknown_ones_are_named() {
         read_value(&json!({ "content": [] })).unwrap().stop,
         Stop::Complete
     );
-    assert_eq!(words(Some(&json!("no"))), "no");
-    assert_eq!(words(None), "it gave no reason");
+    assert_eq!(explanation(Some(&json!("no"))), "no");
+    assert_eq!(explanation(None), "it gave no reason");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn cached_tokens_are_part_of_the_input() {
 }
 
 #[test]
-fn what_is_no_message_is_told_apart() {
+fn rejects_bodies_without_message() {
     let error = json!({ "type": "error", "error": { "type": "api_error" } });
     assert!(matches!(
         read_value(&error),
@@ -105,7 +105,7 @@ fn waits(pairs: &[(&'static str, &str)]) -> Option<u64> {
 }
 
 #[test]
-fn the_longest_reset_of_a_spent_limit_counts_unless_a_wait_is_asked_for() {
+fn waits_for_longest_reset_unless_retry_after_is_sent() {
     let limits = [
         ("anthropic-ratelimit-requests-remaining", "0"),
         ("anthropic-ratelimit-requests-reset", "2026-11-06T08:49:35Z"),
@@ -129,7 +129,7 @@ fn the_longest_reset_of_a_spent_limit_counts_unless_a_wait_is_asked_for() {
 }
 
 #[test]
-fn limits_are_per_minute_and_tokens_are_told_apart() {
+fn limits_are_per_minute_and_per_kind_of_token() {
     let headers = [
         ("anthropic-ratelimit-requests-limit", "50"),
         ("anthropic-ratelimit-requests-remaining", "0"),

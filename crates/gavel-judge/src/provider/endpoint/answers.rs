@@ -1,4 +1,4 @@
-//! The answers of a chunk, line by line: a file of 200 MB is never held.
+//! Replies of a chunk, read line by line, because a file may have 200 MB.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,24 +16,22 @@ use crate::error::ErrorClass;
 use crate::provider::batch::CollectedAnswer;
 use crate::provider::http::broken;
 
-/// A line that is longer holds no reply.
-const LONGEST_LINE: usize = 4 * 1024 * 1024;
-/// A file of which no line comes for so long has broken off.
+/// Longer lines are skipped.
+const MAX_LINE_BYTES: usize = 4 * 1024 * 1024;
+/// Time without a line after which the connection counts as broken.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// A body by lines.
 type Lines = FramedRead<Box<dyn AsyncRead + Send + Unpin>, AnyDelimiterCodec>;
 
-/// The answers of a chunk, in the provider's order.
 pub struct Answers<'a> {
     batches: Batches<'a>,
-    /// Files that are still to be read.
+    /// Files not read yet.
     addresses: VecDeque<String>,
     open: Option<Lines>,
 }
 
 impl<'a> Answers<'a> {
-    /// The answers of a chunk that has ended, in any order.
+    /// Finds the files of a chunk that has ended.
     pub(crate) async fn of_batch(batches: Batches<'a>, batch: &str) -> Result<Self, JudgeError> {
         Ok(Self {
             batches,
@@ -42,10 +40,10 @@ impl<'a> Answers<'a> {
         })
     }
 
-    /// The next answer, in the provider's order; `None` at the end.
+    /// Returns the next reply; `None` at the end.
     ///
     /// # Errors
-    /// Where the answers break off: collect them again, what was accepted is known.
+    /// If the connection breaks. The caller reads all replies again and skips those already stored.
     pub async fn next(&mut self) -> Result<Option<CollectedAnswer>, JudgeError> {
         loop {
             let Some(lines) = &mut self.open else {
@@ -65,7 +63,7 @@ impl<'a> Answers<'a> {
                     None => continue,
                 },
                 Ok(Some(Err(AnyDelimiterCodecError::MaxChunkLengthExceeded))) => {
-                    // A codec's error ends the stream once, and it goes on behind the line.
+                    // The codec's stream ends once after an error and then continues with the next line.
                     let _once = lines.next().await;
                     continue;
                 }
@@ -76,7 +74,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// What a line says of one of our calls. A line that says nothing leaves its call unanswered.
+    /// Reads the reply to one call. A call with an invalid line counts as unanswered.
     fn read(&self, text: &[u8]) -> Option<CollectedAnswer> {
         if text.trim_ascii().is_empty() {
             return None;
@@ -106,6 +104,6 @@ fn lines_of(response: reqwest::Response) -> Lines {
     let broke = |error| io::Error::other(broken(None, "the connection broke", &error).message);
     let reader = StreamReader::new(response.bytes_stream().map_err(broke).boxed());
     let newline = b"\n".to_vec();
-    let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, LONGEST_LINE);
+    let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, MAX_LINE_BYTES);
     FramedRead::new(Box::new(reader), codec)
 }

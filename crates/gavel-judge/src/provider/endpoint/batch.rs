@@ -1,7 +1,5 @@
-//! The batch endpoint of one entry and model, in the forms of all providers.
-//!
-//! It asks once, waits for no gate and keeps nothing: a chunk's text, which may be many MB, goes out as it was built. An error is
-//! about the chunk, never about one of its calls.
+//! The batch endpoint of one entry and model, in the forms of all providers. Sends each request once, without retries. An error is about
+//! a chunk, not about one of its calls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,21 +16,20 @@ use crate::error::ErrorClass;
 use crate::provider::batch::{Added, BatchForm, Chunk, ChunkLookup, LineSays, Progress, Uploaded};
 use crate::provider::call::CallRequest;
 use crate::provider::error_body::ErrorBody;
-use crate::provider::http::{Exchange, read_whole, within};
+use crate::provider::http::{Exchange, read_body, within};
 use gavel_outbound::percent_encoded;
 
-/// How long a question about a chunk may take.
-const LOOK: Duration = Duration::from_secs(60);
-/// How long it may take until a chunk of many MB is there and taken.
-const HAND_OVER: Duration = Duration::from_secs(15 * 60);
-/// Under this key a batch holds our name for it.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of requests with content: a chunk may have many MB.
+const SEND_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// Key of our chunk id in a batch's metadata.
 const TAG: &str = "gavel";
-/// The code of a batch with which more would wait than the account may have waiting.
+/// Error code of a batch that exceeds the account's limit of waiting tokens.
 const NO_ROOM: &str = "token_limit_exceeded";
-/// A batch is looked for among so many pages of 100, the newest first.
-const PAGES: usize = 10;
+/// Limit of the pages of 100 batches, newest first, in which a chunk is searched.
+const MAX_PAGES: usize = 10;
 
-/// A batch, or a file, of which the id alone counts.
+/// A batch, or only the id of a file.
 #[derive(Deserialize)]
 struct Batch {
     id: String,
@@ -52,7 +49,7 @@ struct Page {
     has_more: Option<bool>,
 }
 
-/// A line: OpenAI's has `response` or `error`, Anthropic's `result`.
+/// A line. OpenAI's has `response` or `error`, Anthropic's `result`.
 #[derive(Deserialize)]
 struct Answer {
     custom_id: Uuid,
@@ -75,23 +72,22 @@ struct Outcome {
     error: Option<Box<RawValue>>,
 }
 
-/// Reads one line of answers; `None` for what isn't one.
+/// Reads one line of replies; `None` if it is invalid.
 pub(super) fn line(text: &[u8]) -> Option<(Uuid, LineSays)> {
     let answer: Answer = serde_json::from_slice(text).ok()?;
     let said = match (answer.response, answer.result) {
         (Some(response), _) => Ok((response.status_code, response.body)),
         (None, Some(outcome)) => match (outcome.kind.as_str(), outcome.message, outcome.error) {
             ("succeeded", Some(message), _) => Ok((200, message)),
-            // An error's body as a call's: its type says the status.
+            // The type in the error determines its status.
             ("errored", _, Some(error)) => Ok((200, error)),
             _ => Err(outcome.kind),
         },
-        (None, None) => Err(ErrorBody::of(&answer.error.unwrap_or_default()).words()),
+        (None, None) => Err(ErrorBody::of(&answer.error.unwrap_or_default()).summary()),
     };
     Some((answer.custom_id, said))
 }
 
-/// The batch endpoint of one entry and model.
 #[derive(Clone, Copy)]
 pub(crate) struct Batches<'a> {
     pub(crate) endpoint: &'a Endpoint,
@@ -99,7 +95,7 @@ pub(crate) struct Batches<'a> {
 }
 
 impl Endpoint {
-    /// The form of its batch endpoint, where the entry gives a price for it and the provider has one.
+    /// Returns the form of the batch endpoint if the provider has one and the entry has its price.
     pub(crate) fn batch_form(&self) -> Option<BatchForm> {
         let priced = self.spec.entry().batch_price_factor;
         priced.and(self.format.batches)
@@ -107,7 +103,6 @@ impl Endpoint {
 }
 
 impl Batches<'_> {
-    /// Adds a call under an id of its own; `Full` leaves the chunk as it was.
     pub(crate) fn add(
         self,
         chunk: &mut Chunk,
@@ -115,10 +110,10 @@ impl Batches<'_> {
         request: &CallRequest,
     ) -> Result<Added, JudgeError> {
         let body = self.endpoint.body(request, self.endpoint.shape());
-        Ok(chunk.add(id, &self.endpoint.told(body)?))
+        Ok(chunk.add(id, &self.endpoint.named(body)?))
     }
 
-    /// Ends the text, and sends it where the provider takes it beforehand; nothing is answered or billed yet.
+    /// Completes the text, and uploads it if the provider needs it before the batch. This is free.
     pub(crate) async fn upload(self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         let tag = chunk.tag();
         let (body, kind) = chunk.ended();
@@ -127,7 +122,7 @@ impl Batches<'_> {
             BatchForm::Files => {
                 let files = self.endpoint.below("files");
                 let file: Batch = self.json(&files, Some((&kind, body))).await?;
-                // Whatever the server's own address is. Servers offer no other time.
+                // The endpoint doesn't depend on the server's address, and 24 h is the only window.
                 let wanted = json!({
                     "input_file_id": file.id, "endpoint": "/v1/chat/completions",
                     "completion_window": "24h", "metadata": { TAG: tag.to_string() },
@@ -137,28 +132,25 @@ impl Batches<'_> {
         }
     }
 
-    /// Hands the chunk over; the provider's name for it.
+    /// Submits the chunk and returns the provider's id of it.
     pub(crate) async fn submit(self, chunk: Uploaded) -> Result<String, JudgeError> {
         let batch: Batch = self.json(&self.at(""), Some((JSON, chunk.0))).await?;
         Ok(batch.id)
     }
 
-    /// Looks for a chunk by its tag.
     pub(crate) async fn find(self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
         if self.form == BatchForm::Requests {
             return Ok(ChunkLookup::CantTell);
         }
-        let tag = json!(tag.to_string());
+        let is_it = |batch: &&Batch| {
+            let metadata = batch.metadata.as_ref();
+            metadata.is_some_and(|metadata| metadata[TAG] == json!(tag.to_string()))
+        };
         let first = self.at("?limit=100");
         let mut address = first.clone();
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES {
             let page: Page = self.json(&address, None).await?;
-            let name = |batch: &Batch| batch.metadata.as_ref()?.get(TAG).cloned();
-            if let Some(found) = page
-                .data
-                .iter()
-                .find(|batch| name(batch).as_ref() == Some(&tag))
-            {
+            if let Some(found) = page.data.iter().find(is_it) {
                 return Ok(ChunkLookup::As(found.id.clone()));
             }
             let last = page.data.last().filter(|_| page.has_more == Some(true));
@@ -168,13 +160,12 @@ impl Batches<'_> {
         Ok(ChunkLookup::Nowhere)
     }
 
-    /// How far a chunk is.
     pub(crate) async fn look(self, batch: &str) -> Result<Progress, JudgeError> {
         let batch = self.named(batch).await?;
         Ok(match batch.status.as_deref() {
             Some("completed" | "expired" | "cancelled" | "ended") => Progress::Ended,
-            Some("failed") => self.refused(batch.errors),
-            // Validating, in progress, finalizing, cancelling; and what is unknown.
+            Some("failed") => self.batch_error(batch.errors),
+            // Validating, in progress, finalizing, cancelling, and unknown ones.
             Some(_) | None => {
                 let mut counts = batch.request_counts.unwrap_or_default();
                 counts.retain(|name, _| name != "total" && name != "processing");
@@ -185,7 +176,7 @@ impl Batches<'_> {
         })
     }
 
-    /// The addresses of a chunk's answers, each JSON by lines.
+    /// Returns the addresses of a chunk's replies, which are JSON lines.
     pub(super) async fn results(self, batch: &str) -> Result<Vec<String>, JudgeError> {
         let named = self.named(batch).await?;
         Ok(match self.form {
@@ -196,18 +187,15 @@ impl Batches<'_> {
                 files.map(|id| self.endpoint.below(&address(id))).collect()
             }
             BatchForm::Requests => {
-                // Where the provider says, unless the key would leave the entry's server for it.
-                let theirs = named.results_url.filter(|url| self.is_ours(url));
-                vec![
-                    theirs.unwrap_or_else(|| {
-                        self.at(&format!("/{}/results", percent_encoded(batch)))
-                    }),
-                ]
+                // Another server than the entry's must not get the key.
+                let named = named.results_url.filter(|url| self.is_same_server(url));
+                let own = || self.at(&format!("/{}/results", percent_encoded(batch)));
+                vec![named.unwrap_or_else(own)]
             }
         })
     }
 
-    /// Asks to answer no more. What was answered can be collected once the chunk has ended.
+    /// Cancels a chunk. Its replies can be read once it has ended.
     pub(crate) async fn cancel(self, batch: &str) -> Result<(), JudgeError> {
         let address = self.at(&format!("/{}/cancel", percent_encoded(batch)));
         let _cancelled: Batch = self.json(&address, Some((JSON, b"{}".to_vec()))).await?;
@@ -219,10 +207,10 @@ impl Batches<'_> {
         self.json(&address, None).await
     }
 
-    fn refused(self, errors: Option<Value>) -> Progress {
+    fn batch_error(self, errors: Option<Value>) -> Progress {
         let errors = errors.as_ref().and_then(|errors| errors.get("data"));
         let errors = ErrorBody::of(errors.unwrap_or(&Value::Null));
-        let words = format!("refused a batch: {}", errors.words());
+        let words = format!("refused a batch: {}", errors.summary());
         let error = self.endpoint.error(ErrorClass::Rejected, None, &words);
         match errors.has_code(NO_ROOM) {
             true => Progress::NoRoom(error.message),
@@ -230,7 +218,7 @@ impl Batches<'_> {
         }
     }
 
-    /// The address of batches, and of what lies below it: Anthropic's is beside that of single messages.
+    /// Returns the address of batches, or of a path below it. Anthropic's is below that of single messages.
     fn at(self, below: &str) -> String {
         let messages = self.endpoint.spec.entry().path.split('?').next();
         let messages = messages.unwrap_or_default().trim_end_matches('/');
@@ -240,11 +228,9 @@ impl Batches<'_> {
         })
     }
 
-    /// Whether an address is at the entry's own server, so that the key may go there.
-    fn is_ours(self, address: &str) -> bool {
+    fn is_same_server(self, address: &str) -> bool {
         let origin = |address: &str| reqwest::Url::parse(address).ok().map(|url| url.origin());
-        let theirs = origin(address);
-        theirs.is_some() && theirs == origin(&self.endpoint.spec.entry().base_url)
+        origin(address).is_some_and(|it| Some(it) == origin(&self.endpoint.spec.entry().base_url))
     }
 
     async fn json<T: DeserializeOwned>(
@@ -253,36 +239,37 @@ impl Batches<'_> {
         content: Option<(&str, Vec<u8>)>,
     ) -> Result<T, JudgeError> {
         let Self { endpoint, .. } = self;
-        let limit = content.as_ref().map_or(LOOK, |_| HAND_OVER);
-        let request = endpoint.told(endpoint.request(address, content))?;
-        let exchange = endpoint.told(endpoint.client.exchange(request, limit).await)?;
+        let limit = content.as_ref().map_or(LOOK_TIMEOUT, |_| SEND_TIMEOUT);
+        let request = endpoint.named(endpoint.request(address, content))?;
+        let exchange = endpoint.named(endpoint.client.exchange(request, limit).await)?;
         if !exchange.is_success() {
-            return Err(self.refusal(&exchange));
+            return Err(self.rejection(&exchange));
         }
         serde_json::from_slice(&exchange.body).map_err(|_| {
-            // A gateway's page in the place of an answer: nothing is known of the chunk, so that it is asked for again.
+            // Probably a gateway's page. The state of the chunk is unknown, so the caller retries.
             let words = "answered with something that no batch endpoint says";
             endpoint.error(ErrorClass::Transient, None, words)
         })
     }
 
-    /// The answer at an address, to be read in pieces.
+    /// Returns the response at an address; the caller reads its body.
     pub(super) async fn stream(self, address: &str) -> Result<reqwest::Response, JudgeError> {
         let Self { endpoint, .. } = self;
-        let request = endpoint.told(endpoint.request(address, None))?;
-        let response = endpoint.told(within(LOOK, endpoint.client.execute(request)).await)?;
+        let request = endpoint.named(endpoint.request(address, None))?;
+        let response = endpoint.client.execute(request);
+        let response = endpoint.named(within(LOOK_TIMEOUT, response).await)?;
         if response.status().is_success() {
             return Ok(response);
         }
-        let exchange = endpoint.told(read_whole(response).await)?;
-        Err(self.refusal(&exchange))
+        let exchange = endpoint.named(read_body(response).await)?;
+        Err(self.rejection(&exchange))
     }
 
-    fn refusal(self, exchange: &Exchange) -> JudgeError {
+    fn rejection(self, exchange: &Exchange) -> JudgeError {
         let body = ErrorBody::read(&exchange.body);
         let class = unlearned(ErrorClass::Misconfigured);
         let shape = self.endpoint.shape();
-        self.endpoint.refusal(exchange, body, shape, class)
+        self.endpoint.rejection(exchange, body, shape, class)
     }
 }
 
@@ -300,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_an_answer_of_any_status_or_says_why_there_is_none() {
+    fn line_is_a_reply_of_any_status_or_an_error() {
         let answered = |status, body: &str| Ok((status, body.to_owned()));
         let unanswered = |why: &str| Err(why.to_owned());
         let table = [

@@ -1,4 +1,4 @@
-//! Addresses of calls, and what is made of a reply's marks. It calls nobody.
+//! Addresses of calls, and marks of simulated replies. No network.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn each_family_has_its_path_and_a_models_name_stays_one_part_of_it() {
 }
 
 #[test]
-fn a_reply_without_a_model_has_that_which_was_asked_and_a_mark_or_a_name_makes_it_simulated() {
+fn model_defaults_to_the_request_and_marks_simulation() {
     let endpoint = endpoint("openai", "https://h/v1", "m");
     for (model, mark, expected) in [
         (json!(null), json!(null), ("m", false)),

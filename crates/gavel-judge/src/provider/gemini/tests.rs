@@ -1,4 +1,4 @@
-//! What generateContent answers. It calls nobody.
+//! Responses of generateContent. No network.
 
 use super::*;
 use crate::error::ErrorClass;
@@ -55,7 +55,7 @@ fn each_stop_reason_has_its_meaning_and_unknown_ones_are_named() {
 }
 
 #[test]
-fn a_blocked_prompt_is_a_refusal_and_nothing_at_all_is_not() {
+fn blocked_prompt_is_a_refusal_but_empty_body_is_not() {
     let blocked = json!({ "promptFeedback": { "blockReason": "SAFETY" } });
     let words = "its filter blocked the prompt: SAFETY".to_owned();
     assert_eq!(read_value(&blocked).unwrap().stop, Stop::Refused(words));
@@ -102,7 +102,7 @@ fn a_stream_of_one_event_is_the_reply_and_one_of_several_breaks_off() {
 }
 
 #[test]
-fn a_count_that_cannot_be_read_makes_the_usage_unknown_and_one_that_is_missing_is_0() {
+fn invalid_count_makes_usage_unknown_and_missing_one_is_0() {
     let used = |usage: Value| {
         read_value(&json!({ "candidates": [{}], "usageMetadata": usage }))
             .unwrap()

@@ -1,6 +1,6 @@
-//! Bodies as servers send them (shapes from public reports and from the servers' own source, values of our own), and what they mean.
+//! Meanings of error bodies. Their shapes are from public reports and from the servers' source; the values are invented.
 //!
-//! `bodies.jsonl` is the table: a server, a meaning, a status and a body each. The table in `docs/judges.md` is made of it.
+//! `bodies.jsonl` is the table: a server, a meaning, a status and a body each. The table in `docs/judges.md` is generated from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -88,12 +88,9 @@ impl Case {
 }
 
 fn sent(format: &WireFormat) -> Shape {
-    let mut entry = json!({"j": {
-        "type": format.name, "base_url": "http://h/v1", "model": "m", "auth": "none",
+    let entry = json!({"j": {
+        "type": format.name, "base_url": "http://h/v1", "model": "m", "auth": "none", "extra_body": {"seed": 7},
     }});
-    if format.name == "openai" {
-        entry["j"]["extra_body"] = json!({"seed": 7});
-    }
     let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
     Shape::start(providers.spec("j").unwrap().entry())
 }
@@ -177,7 +174,7 @@ fn the_docs_show_the_table() {
 }
 
 #[test]
-fn a_field_that_was_not_sent_or_that_is_part_of_a_word_is_no_field_of_ours() {
+fn ignores_unsent_fields_and_parts_of_longer_names() {
     for body in [
         r#"{"error": {"message": "bad temperature", "param": "messages"}}"#,
         r#"{"error": {"message": "max_tokens is wrong"}}"#,
@@ -188,6 +185,16 @@ fn a_field_that_was_not_sent_or_that_is_part_of_a_word_is_no_field_of_ours() {
             Meaning::Class(ErrorClass::Rejected),
             "{body}"
         );
+    }
+}
+
+#[test]
+fn a_rejected_seed_is_named_in_every_format() {
+    let body = r#"{"error": {"message": "seed: Extra inputs are not permitted"}}"#;
+    let body = ErrorBody::read(body.as_bytes());
+    for format in FORMATS {
+        let read = meaning(format, 400, &body, sent(format));
+        assert_eq!(read, Meaning::Field(Field::Seed), "{}", format.name);
     }
 }
 
@@ -214,7 +221,7 @@ fn an_output_cap_that_is_too_high_is_not_renamed() {
 }
 
 #[test]
-fn the_star_of_a_pattern_stands_for_a_few_words_of_one_sentence() {
+fn star_in_pattern_matches_within_one_sentence() {
     let mentions = |text: &str| ErrorBody::read(text.as_bytes()).mentions("model*not found");
     for text in [
         "model 'gpt-4.1' not found",
@@ -233,7 +240,7 @@ fn the_star_of_a_pattern_stands_for_a_few_words_of_one_sentence() {
 }
 
 #[test]
-fn words_count_for_nothing_where_a_proxy_speaks() {
+fn text_of_a_proxy_is_ignored() {
     let page = "<html>The site exceeded its spending limit, per day</html>";
     assert_eq!(of(503, page), Meaning::Class(ErrorClass::Transient));
     assert_eq!(of(521, page), Meaning::Class(ErrorClass::Transient));
@@ -241,8 +248,8 @@ fn words_count_for_nothing_where_a_proxy_speaks() {
 }
 
 #[test]
-fn the_words_come_without_markup_and_without_the_echoed_input() {
-    let words = |body: &str| ErrorBody::read(body.as_bytes()).words();
+fn message_has_no_markup_and_no_echoed_input() {
+    let words = |body: &str| ErrorBody::read(body.as_bytes()).summary();
     let table = [
         (
             "<html><h1>502 Bad Gateway</h1><hr>nginx</html>",

@@ -1,4 +1,4 @@
-//! Bodies of chat completions as servers, gateways and SDKs write them. It calls nobody.
+//! Bodies of chat completions from servers, gateways and SDKs. No network.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ fn the_answer_is_read_in_each_form_that_servers_give_it() {
 }
 
 #[test]
-fn a_text_that_stands_among_the_thoughts_is_no_answer_and_is_named() {
+fn text_in_thinking_field_is_no_answer_but_named() {
     for (message, field) in [
         (
             json!({ "content": null, "reasoning_content": "{}" }),
@@ -168,7 +168,7 @@ fn each_finish_reason_in_use_has_its_meaning() {
 }
 
 #[test]
-fn usage_is_read_however_it_is_written_and_is_unknown_where_it_is_not() {
+fn reads_usage_in_all_spellings_or_none() {
     let table = [
         (
             json!({ "prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100 }),
@@ -190,7 +190,7 @@ fn usage_is_read_however_it_is_written_and_is_unknown_where_it_is_not() {
             json!({ "prompt_tokens": 1000, "completion_tokens": null, "total_tokens": 1100 }),
             Some((1000, 0, 100)),
         ),
-        // grok-4 and grok-3-mini: reasoning is in the total alone.
+        // grok-4 and grok-3-mini: reasoning is only in the total.
         (
             json!({ "prompt_tokens": 10120, "completion_tokens": 1499, "total_tokens": 14428 }),
             Some((10120, 0, 4308)),
@@ -265,7 +265,7 @@ fn usage_is_read_however_it_is_written_and_is_unknown_where_it_is_not() {
 }
 
 #[test]
-fn a_stream_that_nobody_asked_for_is_one_reply() {
+fn unrequested_stream_is_one_reply() {
     let whole = completion(&json!({ "content": "{\"a\": 1}" }), &json!("stop"));
     let chunk = |delta: Value| json!({ "model": "m", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] });
     let chunks = [
@@ -341,7 +341,7 @@ fn bodies_that_real_tools_wrote_are_read() {
 }
 
 #[test]
-fn no_choices_are_a_failure_that_passes_and_an_error_counts_by_itself() {
+fn empty_choices_are_transient_and_error_field_counts() {
     let empty = json!({ "object": "chat.completion", "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 0 } });
     for choices in [json!([]), json!(null)] {
         let mut completion = empty.clone();
@@ -371,7 +371,7 @@ fn no_choices_are_a_failure_that_passes_and_an_error_counts_by_itself() {
 }
 
 #[test]
-fn what_is_no_completion_is_told_apart() {
+fn rejects_bodies_without_completion() {
     for body in [
         "{}",
         "7",
@@ -427,7 +427,7 @@ fn known_reset(headers: &HeaderMap) -> Option<Duration> {
 }
 
 #[test]
-fn a_reset_counts_only_for_the_limit_that_has_nothing_left() {
+fn only_resets_of_used_up_limits_count() {
     let limits = [
         ("x-ratelimit-remaining-requests", "5"),
         ("x-ratelimit-reset-requests", "12ms"),
@@ -440,7 +440,7 @@ fn a_reset_counts_only_for_the_limit_that_has_nothing_left() {
 }
 
 #[test]
-fn a_reset_that_is_said_to_be_now_is_still_a_pause() {
+fn immediate_reset_still_waits_a_second() {
     let second = Some(Duration::from_secs(1));
     let zero = headers(&[("retry-after", "0")]);
     assert_eq!(known_reset(&zero), second);
@@ -457,7 +457,7 @@ fn rates(headers: &HeaderMap) -> RateReport {
 }
 
 #[test]
-fn limits_are_read_and_what_makes_no_sense_is_left_out() {
+fn reads_limits_and_skips_invalid_ones() {
     let read = rates(&headers(&[
         ("x-ratelimit-limit-requests", "60"),
         ("x-ratelimit-remaining-requests", "59"),

@@ -1,9 +1,9 @@
-//! Fills a JSON schema from a digest: the same digest, the same reply.
+//! Fills a JSON schema with values derived from a digest.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// What a simulated score is worth at least and at most, in percent of its maximum.
+/// Bounds of a simulated score, in percent of its maximum.
 const LOWEST: u64 = 40;
 const HIGHEST: u64 = 85;
 
@@ -30,14 +30,14 @@ const REMARKS: [&str; 6] = [
     "the recommendation is broader than what was found",
 ];
 
-/// A reply that fits the schema, whose objects are closed and whose maxima stand in words; without a schema, a small object.
+/// Returns a reply that matches the schema; its objects must be closed. Without a schema, returns a small object.
 pub(super) fn answer(schema: Option<&Value>, digest: u64) -> Value {
     let mut random = Rng::with_seed(digest);
     let Some(schema) = schema else {
         return json!({ "reasoning": text("reasoning", &mut random) });
     };
     let mut value = fill(schema, "", &mut random);
-    // A total beside a breakdown is its sum, as an honest judge's would be.
+    // The total is the sum of its parts.
     let parts = value.get("score_breakdown").and_then(Value::as_object);
     let sum = parts.map(|parts| parts.values().filter_map(Value::as_u64).sum::<u64>());
     if let (Some(sum), Some(total)) = (sum, value.get_mut("total_score")) {
@@ -54,13 +54,11 @@ fn fill(schema: &Value, name: &str, random: &mut Rng) -> Value {
         Some("object") => {
             let properties = schema["properties"].as_object().into_iter().flatten();
             let filled = properties.map(|(name, at)| (name.clone(), fill(at, name, random)));
-            Value::Object(filled.collect())
+            filled.collect()
         }
         Some("array") => {
-            let entries = 0..random.u8(..4);
-            entries
-                .map(|_| fill(&schema["items"], name, random))
-                .collect()
+            let entries = std::iter::repeat_n(&schema["items"], random.u8(..4).into());
+            entries.map(|it| fill(it, name, random)).collect()
         }
         Some("integer" | "number") => number(schema, random),
         Some("boolean") => Value::Bool(random.bool()),
@@ -68,10 +66,10 @@ fn fill(schema: &Value, name: &str, random: &mut Rng) -> Value {
     }
 }
 
-/// A whole number of 40-85 % of the maximum, which stands in the description as "from 0 to N", else is 100; a fraction where that is 1.
+/// Returns an integer of 40-85 % of the maximum, or a fraction if that is 1. The description contains "from 0 to N"; the default is 100.
 fn number(schema: &Value, random: &mut Rng) -> Value {
     let description = schema["description"].as_str().unwrap_or_default();
-    // Without the first letter, because a description may begin with it.
+    // Without the first letter, because it may be upper case.
     let described = description.split_once("rom 0 to ");
     let digits = described.and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
     let maximum: u64 = digits.and_then(|digits| digits.parse().ok()).unwrap_or(100);
@@ -88,10 +86,10 @@ fn text(name: &str, random: &mut Rng) -> String {
     match name {
         "tool_name" => one_of(&TOOLS).to_owned(),
         "name" => one_of(&APPROACHES).to_owned(),
-        "steps" => format!(
-            "SIMULATED step: query {} for the alert's window",
-            one_of(&TOOLS)
-        ),
+        "steps" => {
+            let tool = one_of(&TOOLS);
+            format!("SIMULATED step: query {tool} for the alert's window")
+        }
         name if name.contains("reason") => format!(
             "SIMULATED: {}. No model has read this: remarks and score are made of a hash of the evidence, and \
              say nothing of its quality.",
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_hold_what_their_items_ask_for_and_reasoning_begins_simulated() {
+    fn lists_match_their_items_and_reasoning_is_marked() {
         let replies: Vec<Value> = (0..50)
             .map(|session| answer(Some(&session_schema()), digest(&session.to_string())))
             .collect();
@@ -181,8 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grade_is_a_fraction_a_label_is_one_of_its_words_and_the_same_digest_gives_the_same_reply()
-    {
+    fn grades_labels_and_replies_depend_on_the_digest() {
         let schema = json!({
             "type": "object",
             "properties": {

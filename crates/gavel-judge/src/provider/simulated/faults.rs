@@ -1,4 +1,4 @@
-//! Which calls of the simulator go wrong, and how.
+//! Errors that the simulator injects.
 
 use std::str::FromStr;
 
@@ -19,12 +19,12 @@ const NAMES: [(&str, Fault); 5] = [
     ("truncated", Fault::Truncated),
 ];
 
-/// The share of calls that goes wrong in each way; `429=0.1,500=0.1,timeout=0.05,malformed=0.05,truncated=0.02`.
+/// Share of the calls with each error: `429=0.1,500=0.1,timeout=0.05,malformed=0.05,truncated=0.02`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FaultRates(Vec<(Fault, f64)>);
 
 impl FromStr for FaultRates {
-    /// What is wrong with the text.
+    /// The error message.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -41,15 +41,16 @@ impl FromStr for FaultRates {
                 let known = NAMES.map(|(known, _)| known).join(", ");
                 return Err(format!("unknown fault {name:?}; known: {known}"));
             };
-            let share: Option<f64> = share.trim().parse().ok();
-            let share = share.filter(|share| (0.0..=1.0).contains(share));
-            let share = share.ok_or(format!(
-                "the share of fault {name:?} must be a number of 0-1"
-            ))?;
+            let share: f64 = share.trim().parse().unwrap_or(f64::NAN);
+            if !(0.0..=1.0).contains(&share) {
+                return Err(format!(
+                    "the share of fault {name:?} must be a number of 0-1"
+                ));
+            }
             rates.retain(|(known, _)| known != fault);
             rates.push((*fault, share));
         }
-        // Sums of decimal fractions miss 1 by a hair.
+        // Sums of decimal fractions may be slightly above 1.
         if rates.iter().map(|(_, share)| share).sum::<f64>() > 1.0 + 1e-9 {
             return Err("the shares of all faults add up to more than 1".to_owned());
         }
@@ -58,9 +59,9 @@ impl FromStr for FaultRates {
 }
 
 impl FaultRates {
-    /// The fault of call number `call`, if it has one; the same for the same seed and number.
+    /// Returns the error of call number `call`, which depends only on the seed and the number.
     pub(super) fn sample(&self, seed: u64, call: u64) -> Option<Fault> {
-        // Seeds that differ by one bit would give neighbouring first samples; the odd factor spreads them.
+        // The odd factor spreads the first samples of similar seeds.
         let mixed = seed ^ call.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut left = fastrand::Rng::with_seed(mixed).f64();
         for (fault, share) in &self.0 {
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_sampled_about_as_often_as_their_share_says_and_always_alike() {
+    fn samples_match_shares_and_are_deterministic() {
         let rates: FaultRates = "429=0.1, 500=0.2, timeout=0".parse().unwrap();
         let samples: Vec<_> = (0..10_000).map(|call| rates.sample(7, call)).collect();
         let count = |fault| samples.iter().filter(|left| **left == fault).count();
@@ -92,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_one_is_every_call_and_no_rates_are_no_faults() {
+    fn share_of_one_hits_every_call() {
         let all: FaultRates = "malformed=1".parse().unwrap();
         assert!((0..100).all(|call| all.sample(0, call) == Some(Fault::Malformed)));
         assert!((0..100).all(|call| FaultRates::default().sample(0, call).is_none()));
     }
 
     #[test]
-    fn wrong_rates_say_what_is_wrong() {
+    fn rejects_invalid_rates() {
         let table = [
             ("429", "is not of the form fault=share"),
             ("418=0.1", "unknown fault \"418\"; known: 429, 500,"),

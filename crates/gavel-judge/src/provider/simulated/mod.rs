@@ -1,7 +1,7 @@
-//! A judge that judges nothing: chat completions over HTTP whose scores are made of a hash of the question.
+//! Simulator of a judge: chat completions over HTTP with scores derived from a hash of the question.
 //!
-//! It lets the whole real path run without a key and without cost. The same question gets the same reply, whatever nonce
-//! fences it. It marks everything that it says as simulated, and never calls anybody.
+//! Runs the real code without a key and without cost. Replies don't depend on the nonce of a question. Marks all replies as
+//! simulated and makes no calls.
 
 mod answer;
 mod faults;
@@ -28,24 +28,21 @@ use tokio_util::sync::CancellationToken;
 use faults::Fault;
 pub use faults::FaultRates;
 
-/// The model that answers, whatever model was asked for.
+/// The model of all replies.
 pub const MODEL: &str = "simulated-judge-v1";
 
-/// A question larger than this is refused.
-const LARGEST_BODY: usize = 32 * 1024 * 1024;
-/// Connections that may wait to be accepted; the system caps it.
-const LONGEST_LINE: u32 = 8192;
-/// What a `timeout` fault holds a call for; longer than any caller waits.
-const HELD: Duration = Duration::from_secs(3600);
+const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
+/// Connections that may wait to be accepted; the system limits it as well.
+const BACKLOG: u32 = 8192;
+/// Delay of an injected timeout, longer than any caller waits.
+const TIMEOUT_DELAY: Duration = Duration::from_secs(3600);
 
-/// How the simulator behaves.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatorOptions {
-    /// How long after its question each reply goes out.
+    /// Time between request and reply.
     pub latency: Duration,
-    /// Which calls go wrong.
     pub faults: FaultRates,
-    /// What faults are sampled from, with the number of the call. Scores don't depend on it.
+    /// Seed of the errors, together with the number of the call. Scores don't depend on it.
     pub seed: u64,
 }
 
@@ -55,7 +52,7 @@ struct Simulator {
     shutdown: CancellationToken,
 }
 
-/// Listens with a line that a worker of thousands of slots fits into: it connects all of them at once.
+/// Listens with a long backlog, because a worker may open thousands of connections at once.
 pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -63,10 +60,10 @@ pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     };
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    socket.listen(LONGEST_LINE)
+    socket.listen(BACKLOG)
 }
 
-/// Serves until `shutdown` is cancelled, then lets replies that are on their way go out.
+/// Serves until `shutdown` is cancelled, then completes running replies.
 pub async fn serve(
     listener: TcpListener,
     options: SimulatorOptions,
@@ -80,7 +77,7 @@ pub async fn serve(
     let routes = Router::new()
         .route("/v1/chat/completions", post(complete))
         .route("/v1/models", get(models))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(simulator);
     axum::serve(listener, routes)
         .with_graceful_shutdown(shutdown.cancelled_owned())
@@ -106,24 +103,19 @@ async fn complete(
     let request = match body {
         Ok(Json(request)) => request,
         Err(refused) => {
-            return error(
-                refused.status(),
-                "invalid_request_error",
-                &refused.body_text(),
-            );
+            let message = refused.body_text();
+            return error(refused.status(), "invalid_request_error", &message);
         }
     };
     let SimulatorOptions { faults, seed, .. } = &simulator.options;
     let call = simulator.calls.fetch_add(1, Ordering::Relaxed);
     let fault = faults.sample(*seed, call);
-    // Made before the hold: what is held of thousands of calls is their replies, and none is later than it should be.
+    // Built before the delay, so that the reply is on time and only the reply stays in memory.
     let reply = request.reply(call, fault);
     drop(request);
-    let hold = match fault {
-        Some(Fault::Timeout) => HELD,
-        Some(_) | None => Duration::ZERO,
-    };
-    if !simulator.hold_until(due + hold).await {
+    let is_late = fault == Some(Fault::Timeout);
+    let due = due + TIMEOUT_DELAY * u32::from(is_late);
+    if !simulator.wait_until(due).await {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         return error(status, "shutting_down", "SIMULATED judge is shutting down");
     }
@@ -147,8 +139,8 @@ async fn models() -> Response {
 }
 
 impl Simulator {
-    /// Waits; `false` if the simulator is told to stop meanwhile.
-    async fn hold_until(&self, due: Instant) -> bool {
+    /// Waits until `due`; returns `false` if the simulator stops before.
+    async fn wait_until(&self, due: Instant) -> bool {
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(due) => true,
@@ -159,7 +151,7 @@ impl Simulator {
 
 impl Request {
     fn reply(&self, call: u64, fault: Option<Fault>) -> Value {
-        // A repair turn asks the same question again: its first message decides.
+        // A repair repeats the question as its first message.
         let prompt = self.messages.first().map_or("", |first| &first.content);
         let digest = question::digest(prompt);
         let format = self.response_format.as_ref();

@@ -1,14 +1,14 @@
-//! The question without the nonce that fences its evidence and changes with every run.
+//! Digest of a question without the nonce of its evidence, which differs in every run.
 
 use sha2::{Digest as _, Sha256};
 
 const FENCE: &str = "<<<EVIDENCE ";
 const NONCE_DIGITS: usize = 32;
-/// As many as `TAG` of `gavel_rules::session` writes into the head of a message.
+/// Digits that `TAG` of `gavel_rules::session` writes into the head of a message.
 const HEAD_DIGITS: usize = 8;
 
-/// Digests a prompt; equal for equal questions under different nonces. A nonce stands whole in fences, and the first digits of
-/// it at the head of each message.
+/// Returns the digest of a prompt, which doesn't depend on the nonce. The nonce is in the fences, and its first digits in the head of each
+/// message.
 pub(super) fn digest(prompt: &str) -> u64 {
     let plain = prompt.lines().find_map(nonce).map(|nonce| {
         let (head, _) = nonce.split_at(HEAD_DIGITS);
@@ -19,7 +19,7 @@ pub(super) fn digest(prompt: &str) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The nonce of `<<<EVIDENCE name nonce`. All fences of a prompt have the same one.
+/// Returns the nonce of `<<<EVIDENCE name nonce`, which is the same in all fences of a prompt.
 fn nonce(line: &str) -> Option<&str> {
     let (_, nonce) = line.trim().strip_prefix(FENCE)?.rsplit_once(' ')?;
     let is_nonce =
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_without_fences_is_digested_as_it_is() {
+    fn prompt_without_fences_is_digested_unchanged() {
         assert_eq!(digest("plain"), digest("plain"));
         assert_ne!(digest("plain"), digest("other"));
         assert_ne!(

@@ -117,7 +117,7 @@ fn features(name: &str, sessions: &[SessionInput]) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn nothing_that_a_tool_wrote_is_lost() {
+fn all_texts_of_tools_are_read() {
     for (name, content, sessions) in files() {
         let read = markers(&serde_json::to_string(&sessions).unwrap());
         let written = markers(&content);
@@ -145,7 +145,7 @@ fn nothing_that_a_tool_wrote_is_lost() {
 }
 
 #[test]
-fn each_call_stands_once() {
+fn each_call_appears_once() {
     for (name, _, sessions) in files() {
         for session in &sessions {
             let mut calls: Vec<String> = Vec::new();
@@ -164,7 +164,7 @@ fn each_call_stands_once() {
 }
 
 #[test]
-fn each_result_stands_with_its_own_call() {
+fn each_result_has_its_own_call() {
     for (name, _, sessions) in files() {
         for message in sessions.iter().flat_map(|session| &session.conversation) {
             let (arguments, result, _) = parts(message);
@@ -186,7 +186,7 @@ fn each_result_stands_with_its_own_call() {
 }
 
 #[test]
-fn the_table_of_dialects_in_the_docs_is_what_the_files_show() {
+fn table_of_dialects_in_docs_matches_files() {
     let mut shown: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for (name, _, sessions) in files() {
         let dialect = name.split('/').next().unwrap().to_owned();
