@@ -1,12 +1,10 @@
-//! The HTML of each page.
-
 use std::collections::BTreeMap;
 
 use crate::golden;
 use crate::service::{LAST_DAY, Service};
 use crate::support::documented_pages;
 
-/// A page of a browser without scripts and with a form token.
+/// Browser without scripts, with a form token.
 struct Browser {
     client: reqwest::Client,
     cookie: String,
@@ -51,7 +49,6 @@ impl Browser {
         self.send(request.body(body.finish())).await
     }
 
-    /// Uploads a file by the form of a page.
     async fn upload(&self, service: &Service, path: &str, file: &str) -> String {
         let part = |head: &str, text: &str| {
             format!("--part\r\nContent-Disposition: form-data; {head}\r\n\r\n{text}\r\n")
@@ -69,7 +66,7 @@ impl Browser {
     }
 }
 
-/// Each element on a line, without the white space around it.
+/// Puts each element on a line, without surrounding white space.
 fn one_element_a_line(html: &str) -> String {
     let mut text = String::with_capacity(html.len());
     for (n, part) in html.split('<').enumerate() {
@@ -84,7 +81,7 @@ fn one_element_a_line(html: &str) -> String {
     text
 }
 
-/// What a page has of its own: its status, its title, what its frame says, and its main part.
+/// Returns the part specific to a page: status, title, main part, and messages of the frame.
 fn own_part(html: &str) -> String {
     let between = |from: &str, to: &str| {
         let (_, rest) = html.split_once(from)?;
@@ -103,12 +100,12 @@ fn own_part(html: &str) -> String {
     parts.into_iter().flatten().collect()
 }
 
-/// Suites with wrong rows.
+/// Suites with invalid rows.
 const WRONG_SUITE: &str = "id,prompt,generated_kql,expected_kql,threshold\n\
     a,How many?,T | count,T | count,\nb,Which?,T | take 5,,\nc,Who?,T,T,much\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages() {
+async fn pages_match_golden_files() {
     let Some(service) = Service::start().await else {
         return;
     };
@@ -141,7 +138,7 @@ async fn pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_without_data() {
+async fn empty_pages_match_golden_files() {
     let tokens = ("GAVEL_AUTH_TOKENS", "reader:read:reading-the-pages");
     let Some(open) = Service::empty(LAST_DAY, &[]).await else {
         return;
@@ -181,7 +178,7 @@ async fn pages_without_data() {
     golden::check_folder("pages-without-data", &texts);
 }
 
-/// The pages that are there, by name: those of `docs/pages.md` and those of what is stored.
+/// Addresses by page name: the pages of `docs/pages.md` and those of the stored data.
 fn addresses(service: &Service) -> Vec<(String, String)> {
     let stored = &service.stored;
     let [older, newer] = stored.scores;

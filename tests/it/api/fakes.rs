@@ -1,5 +1,4 @@
-//! Stand-ins for what the API has around it: a queue that only remembers, a process whose health is set by the test, judges
-//! of whom only the terms are known.
+//! Fakes around the API: a queue that records pushes, a process with settable health, judges with only their terms.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +20,7 @@ pub(super) struct Priced;
 /// Another name of `judge-a`.
 pub(super) const FIRST: &str = "anything:first";
 
-/// A judge whom no prompt fits.
+/// Judge with a context too small for any prompt.
 pub(super) const NARROW: &str = "anything:narrow";
 
 impl JudgeDirectory for Priced {
@@ -61,7 +60,7 @@ impl JudgeDirectory for Priced {
     }
 }
 
-/// A queue that remembers what was pushed, and says when.
+/// Queue that records pushes and notifies the test.
 #[derive(Default)]
 pub(super) struct Pushed {
     pushes: Mutex<Vec<Push>>,
@@ -69,7 +68,7 @@ pub(super) struct Pushed {
 }
 
 impl Pushed {
-    /// Waits for the next push that wasn't looked at yet.
+    /// Waits for the next unread push.
     pub(super) async fn next(&self) -> Push {
         loop {
             let arrived = self.arrived.notified();
@@ -126,7 +125,7 @@ impl Queue for Pushed {
     }
 }
 
-/// A process whose health is set by the test.
+/// Process with settable health.
 #[derive(Default)]
 pub(super) struct Condition {
     pub(super) degraded: Mutex<Vec<(&'static str, String)>>,

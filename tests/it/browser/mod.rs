@@ -1,7 +1,7 @@
-//! The pages in a real Chromium, driven by its own driver. Without one on this machine these tests are skipped, loudly;
+//! Pages in a real Chromium, driven by chromedriver. Without one these tests are skipped with a message;
 //! `GAVEL_TEST_BROWSER=required` makes that a failure.
 //!
-//! `axe.min.js` is axe-core 4.14.1 (MPL-2.0, `axe.LICENSE`), as its npm package has it: it looks for what keeps people out.
+//! `axe.min.js` is axe-core 4.14.1 (MPL-2.0, `axe.LICENSE`) from its npm package, used for accessibility checks.
 
 mod accessible;
 mod first_run;
@@ -32,16 +32,16 @@ use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
-/// Looks for what keeps people out.
+/// Accessibility checker.
 const AXE: &str = include_str!("axe.min.js");
-/// The folder of what the browser downloads.
+/// Download folder of the browser.
 const DOWNLOADS: &str = "downloads";
 
-/// A Gavel of its own, and a browser that looks at it.
+/// Separate Gavel with a browser.
 struct Site<Of = Up> {
     driver: WebDriver,
     api: Api,
-    /// What the browser looks at.
+    /// Service under test.
     gavel: Of,
     dir: tempfile::TempDir,
     _chromedriver: Process,
@@ -53,21 +53,21 @@ struct Up {
     _up: Process,
 }
 
-/// How fast the simulated judge answers.
+/// Response speed of the simulated judge.
 #[derive(Debug, Clone, Copy)]
 enum Judge {
     AtOnce,
     AfterASecond,
 }
 
-/// Whether the browser runs the scripts of pages, as a person may choose in its settings.
+/// Whether the browser runs scripts of pages.
 #[derive(Debug, Clone, Copy)]
 enum Scripts {
     Run,
     Off,
 }
 
-/// A Gavel whose judge answers as this rule says.
+/// Starts a Gavel with a scripted judge.
 async fn judged_by(judge: fn(&Call) -> Say) -> World {
     let world = World::start(Home::embedded(), Say::Refusal).await;
     world.judge.rule(judge);
@@ -75,7 +75,7 @@ async fn judged_by(judge: fn(&Call) -> Say) -> World {
 }
 
 impl Site {
-    /// Starts everything; `None` where there is no browser.
+    /// Starts everything; `None` without a browser.
     async fn start(judge: Judge) -> Option<Self> {
         let programs = Programs::find()?;
         let dir = tempfile::tempdir().unwrap();
@@ -117,8 +117,8 @@ impl Site {
 }
 
 impl Site<World> {
-    /// Looks at a program in this process, with a judge under the test's control; `None`, and nothing is opened, where there
-    /// is no browser.
+    /// Opens a browser on an in-process service with a controllable judge. Returns `None`, and starts no service,
+    /// without a browser.
     async fn over(world: impl Future<Output = World>) -> Option<Self> {
         let programs = Programs::find()?;
         let world = world.await;
@@ -128,7 +128,7 @@ impl Site<World> {
     }
 }
 
-/// The browser of this machine.
+/// Browser programs of this machine.
 struct Programs {
     chromedriver: PathBuf,
     chromium: PathBuf,
@@ -179,7 +179,7 @@ impl<Of> Site<Of> {
         self.driver.goto(url).await.unwrap();
     }
 
-    /// Where the browser is, without the site's address.
+    /// Returns the path of the current URL.
     async fn path(&self) -> String {
         let url = self.driver.current_url().await.unwrap();
         let base = self.api.base();
@@ -188,7 +188,7 @@ impl<Of> Site<Of> {
             .to_owned()
     }
 
-    /// The first element that fits, once it is there.
+    /// Waits for the first matching element.
     async fn find(&self, css: &str) -> WebElement {
         let query = self.driver.query(By::Css(css.to_owned()));
         let query = query.wait(PATIENCE, Duration::from_millis(100));
@@ -200,8 +200,7 @@ impl<Of> Site<Of> {
         self.find(css).await.click().await.unwrap();
     }
 
-    /// Sends a form that leads to another page, and waits until that page is there: a page that is opened meanwhile would lose
-    /// against it.
+    /// Submits a form and waits for its target page, because a page opened before that would be lost.
     async fn submit(&self, css: &str) {
         self.run("window.gavelLeft = false").await;
         self.click(css).await;
@@ -218,7 +217,7 @@ impl<Of> Site<Of> {
         .await;
     }
 
-    /// Waits until an element shows these words. It may be replaced meanwhile.
+    /// Waits until an element shows this text. The element may be replaced in between.
     async fn shows(&self, css: &str, words: &str) {
         eventually(PATIENCE, &format!("{css} shows {words:?}"), || async {
             let element = self.driver.find(By::Css(css.to_owned())).await.ok()?;
@@ -233,20 +232,20 @@ impl<Of> Site<Of> {
         answer.json().clone()
     }
 
-    /// What a script hands to its last argument.
+    /// Returns the value that a script passes to its callback.
     async fn answer(&self, script: &str) -> Value {
         let script = format!("const done = arguments[arguments.length - 1]; {script}");
         let answer = self.driver.execute_async(script, Vec::new()).await.unwrap();
         answer.json().clone()
     }
 
-    /// What the browser complained of since the last look: scripts that broke, and what the policy refused.
+    /// Returns script errors and policy violations since the last call.
     async fn complaints(&self) -> Vec<String> {
         let kept = self.run("return window.gavelComplaints || []").await;
         serde_json::from_value(kept).unwrap()
     }
 
-    /// From now on pages are drawn this wide and high, CSS pixels: narrow ones as on a phone.
+    /// Sets the viewport in CSS pixels; narrow ones emulate a phone.
     async fn resize(&self, width: u32, height: u32) {
         let is_phone = width < 640;
         let wanted =
@@ -254,7 +253,7 @@ impl<Of> Site<Of> {
         devtools(&self.driver, "Emulation.setDeviceMetricsOverride", wanted).await;
     }
 
-    /// Waits until the page is drawn this wide.
+    /// Waits until the viewport has this width.
     async fn is_wide(&self, width: u32) {
         eventually(PATIENCE, "the page has its width", || async {
             let wide = self
@@ -265,7 +264,7 @@ impl<Of> Site<Of> {
         .await;
     }
 
-    /// From now on what pages do now and then is done a hundred times as often.
+    /// Speeds up the timers of pages by a factor of 100.
     async fn hurry(&self) {
         let source =
             "const own = window.setInterval; window.setInterval = (f, ms) => own(f, ms / 100);";
@@ -273,25 +272,23 @@ impl<Of> Site<Of> {
         devtools(&self.driver, command, json!({"source": source})).await;
     }
 
-    /// From now on pages are drawn `light` or `dark`.
+    /// Sets the colour scheme: `light` or `dark`.
     async fn prefer(&self, scheme: &str) {
         let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         devtools(&self.driver, "Emulation.setEmulatedMedia", wanted).await;
     }
 
-    /// Where the browser puts what it downloads.
     fn downloads(&self) -> PathBuf {
         self.dir.path().join(DOWNLOADS)
     }
 
-    /// Ends the browser, which would outlive its driver without this, and hands back what it looked at.
+    /// Quits the browser, which would otherwise outlive its driver; returns the service under test.
     async fn close(self) -> Of {
         self.driver.clone().quit().await.unwrap();
         self.gavel
     }
 }
 
-/// Starts a browser window, once the driver is ready.
 async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path, scripts: Scripts) -> WebDriver {
     let mut capabilities = DesiredCapabilities::chrome();
     capabilities
@@ -338,7 +335,7 @@ async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path, scripts: Scrip
     driver
 }
 
-/// A command to the browser's own tools, and what they answer.
+/// Runs a DevTools command.
 async fn devtools(driver: &WebDriver, command: &str, parameters: Value) -> Value {
     let tools = driver.cdp();
     tools.send_raw(command, parameters).await.unwrap()

@@ -1,11 +1,10 @@
-//! The same paths in a browser that runs no scripts: every page opens, every form works, what moves loads itself again.
+//! The same paths in a browser without scripts: every page opens, every form works, live pages reload themselves.
 
 use super::suites::{WHOLE, WRONG};
 use super::*;
 use crate::support::home::{Home, JUDGE};
 use crate::support::judge_server::Say;
 
-/// A program with one worker, and a browser that runs no script of a page.
 async fn without_scripts(say: Say) -> Option<Site<World>> {
     let programs = Programs::find()?;
     let world = World::start(Home::embedded(), say).await;
@@ -15,7 +14,7 @@ async fn without_scripts(say: Say) -> Option<Site<World>> {
 }
 
 #[tokio::test]
-async fn without_scripts_a_session_is_scored_watched_and_rated() {
+async fn session_is_scored_watched_and_rated_without_scripts() {
     let Some(site) = without_scripts(Say::held(72)).await else {
         return;
     };
@@ -30,7 +29,7 @@ async fn without_scripts_a_session_is_scored_watched_and_rated() {
     site.submit("#standing form button").await;
     site.shows("#standing", "scoring").await;
     site.gavel.judge.release();
-    // Nobody loads it again but the page itself.
+    // The page must reload itself.
     site.shows("#standing .badge", "adequate").await;
     site.submit("#standing .badge").await;
     site.find("#own-total").await.send_keys("40").await.unwrap();
@@ -45,7 +44,7 @@ async fn without_scripts_a_session_is_scored_watched_and_rated() {
 }
 
 #[tokio::test]
-async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens() {
+async fn suites_pauses_and_pages_work_without_scripts() {
     let Some(site) = without_scripts(Say::Refusal).await else {
         return;
     };
@@ -68,7 +67,7 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
     site.open("/queue").await;
     let pause = format!("form[action='/judges/{JUDGE}/pause'] button");
     site.submit(&pause).await;
-    // The server asks where no script can.
+    // Without scripts the server shows the confirmation.
     site.shows("h1", &format!("Pause {JUDGE}?")).await;
     site.submit(&pause).await;
     site.shows("#status-bar", "judge: paused").await;

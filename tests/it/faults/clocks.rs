@@ -1,4 +1,4 @@
-//! Hosts whose wall clocks differ: the database's clock decides.
+//! Hosts with different wall clocks: only the database clock counts.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::process::{Fleet, run};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
+async fn job_starts_at_once_whatever_the_api_clock() {
     const JOBS: u32 = 6;
     for offset in ["+6s", "-1h"] {
         let Some(mut home) = shared().await else {
@@ -33,7 +33,7 @@ async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
         eprintln!("serve at {offset}: {took:?} a job");
         // Rescue needs more than a second for each.
         assert!(took < Duration::from_secs(1), "{took:?} with {offset}");
-        // What is newest is told by ids: they are of the clock that all share, too.
+        // Ids order the jobs, and use the database clock as well.
         for job in fleet.api.get("/api/v1/jobs").await.body["items"]
             .as_array()
             .unwrap()
@@ -57,7 +57,7 @@ async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_is_days_ahead_ends_no_wait() {
+async fn host_clock_days_ahead_ends_no_wait() {
     let Some(mut home) = shared().await else {
         return;
     };
@@ -76,7 +76,7 @@ async fn a_host_that_is_days_ahead_ends_no_wait() {
     .await;
     let heartbeats = "select max(extract(epoch from heartbeat_at)::bigint) from workers";
     let seen = number(&fleet.home, heartbeats).await;
-    // By then it has looked for long waits some times.
+    // By then the worker has checked the waits several times.
     eventually(super::DEADLINE, "the worker goes on", || async {
         (number(&fleet.home, heartbeats).await > seen + 4).then_some(())
     })
@@ -87,7 +87,7 @@ async fn a_host_that_is_days_ahead_ends_no_wait() {
     end(fleet).await;
 }
 
-/// Waits until the API is degraded for the sake of these, and nothing else.
+/// Waits until the API is degraded for exactly these reasons.
 async fn degraded_by(fleet: &Fleet, parts: &[&str]) {
     eventually(
         super::DEADLINE,
@@ -107,7 +107,7 @@ async fn degraded_by(fleet: &Fleet, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_whose_clock_leaps_makes_no_worker_delete_anything() {
+async fn database_clock_jump_makes_no_worker_delete_rows() {
     const SESSIONS: usize = 30;
     let Some((mut home, mut postgres)) = on_its_own_postgres().await else {
         return;

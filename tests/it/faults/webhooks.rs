@@ -1,4 +1,4 @@
-//! What ended is told, whoever dies in between.
+//! Webhooks are sent despite crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::support::receiver::{Hook, Receiver};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_worker_and_a_redis_that_is_gone_lose_no_webhook() {
+async fn killed_worker_and_empty_redis_lose_no_webhook() {
     const JOBS: usize = 12;
     let Some(mut home) = shared().await else {
         return;

@@ -1,4 +1,4 @@
-//! From POST to the score, when all goes well.
+//! From POST to the score, without errors.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use crate::support::sessions::session;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_session_is_enqueued_by_post_and_polled_to_its_score,
-    the_body_of_a_score_has_the_fields_of_the_rules_and_no_others,
-    prefer_wait_answers_the_score_itself,
-    a_job_survives_a_restart_of_the_program,
+    session_is_enqueued_by_post_and_polled_to_its_score,
+    score_body_has_exactly_the_fields_of_the_rules,
+    prefer_wait_returns_the_score,
+    job_survives_a_restart_of_the_program,
     many_sessions_are_each_scored_by_one_call,
-    asking_again_while_a_job_is_active_answers_that_job,
+    repeated_request_returns_the_active_job,
 );
 
-async fn a_session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
+async fn session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
     let world = World::start(home, Say::held(64)).await;
     let id = world.api.put(session()).await;
     assert_eq!(world.api.score(id).await.status, 404);
@@ -73,7 +73,7 @@ async fn a_session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
     world.end().await;
 }
 
-async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Home) {
+async fn score_body_has_exactly_the_fields_of_the_rules(home: Home) {
     let world = World::start(home, Say::Score(81)).await;
     let (id, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
@@ -129,7 +129,7 @@ async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Hom
     world.end().await;
 }
 
-async fn prefer_wait_answers_the_score_itself(home: Home) {
+async fn prefer_wait_returns_the_score(home: Home) {
     let world = World::start(home, Say::Score(58)).await;
     let id = world.api.put(session()).await;
     let answer = world
@@ -169,7 +169,7 @@ async fn prefer_wait_answers_the_score_itself(home: Home) {
     world.end().await;
 }
 
-async fn a_job_survives_a_restart_of_the_program(home: Home) {
+async fn job_survives_a_restart_of_the_program(home: Home) {
     let world = World::idle(home, Say::Score(66)).await;
     let (id, job) = world.api.enqueue(session()).await;
     let waiting = world.api.job(job).await;
@@ -177,7 +177,7 @@ async fn a_job_survives_a_restart_of_the_program(home: Home) {
     assert_eq!(waiting["wait"]["reason"], "no_worker");
     assert_eq!(waiting["wait"]["position"], 1);
 
-    // The in-process queue forgets its ids; the row is the truth.
+    // The in-process queue loses its ids; the row is authoritative.
     let mut world = world.restart().await;
     world.work();
     assert_eq!(world.api.scored(id).await["total_score"], 66);
@@ -200,7 +200,7 @@ async fn many_sessions_are_each_scored_by_one_call(home: Home) {
     world.end().await;
 }
 
-async fn asking_again_while_a_job_is_active_answers_that_job(home: Home) {
+async fn repeated_request_returns_the_active_job(home: Home) {
     let world = World::start(home, Say::held(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
     world

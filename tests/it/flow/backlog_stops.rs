@@ -1,4 +1,4 @@
-//! What stops a backlog, and what goes on all the same: budgets that nobody could hold, pauses, what people ask for meanwhile.
+//! Stopping a backlog by budgets and pauses, and requests for single sessions in between.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    what_people_ask_for_runs_while_its_backlog_is_paused,
-    a_plan_says_what_is_stopped,
-    a_fallback_without_a_price_holds_no_budget,
+    individual_requests_run_while_their_backlog_is_paused,
+    plan_lists_active_holds,
+    fallback_without_a_price_rejects_a_budget,
 );
 
-async fn what_people_ask_for_runs_while_its_backlog_is_paused(home: Home) {
+async fn individual_requests_run_while_their_backlog_is_paused(home: Home) {
     let mut world = World::idle(home, Say::Score(70)).await;
     let sessions = put(&world, 3).await;
     let at = rescore(&world, json!({})).await;
@@ -37,7 +37,7 @@ async fn what_people_ask_for_runs_while_its_backlog_is_paused(home: Home) {
     assert_eq!(paused["counts"]["queued"], 2);
     assert_eq!(world.judge.count(), 1);
 
-    // It outlives a batch that is cancelled while its judge is stopped.
+    // The request survives the cancellation of a batch while its judge is paused.
     let judge = format!("/api/v1/judges/{JUDGE}");
     world.api.post(&format!("{judge}/pause")).await.expect(200);
     let path = format!("/api/v1/scoring/sessions/{}/score", sessions[2]);
@@ -68,7 +68,7 @@ async fn plan(world: &World) -> Value {
     ask(world, json!({"dry_run": true})).await.expect(200)
 }
 
-async fn a_plan_says_what_is_stopped(home: Home) {
+async fn plan_lists_active_holds(home: Home) {
     let world = World::idle(home, Say::Score(70)).await;
     put(&world, 2).await;
     assert!(!warned(&plan(&world).await, "is stopped"));
@@ -90,7 +90,7 @@ async fn a_plan_says_what_is_stopped(home: Home) {
     world.end().await;
 }
 
-async fn a_fallback_without_a_price_holds_no_budget(home: Home) {
+async fn fallback_without_a_price_rejects_a_budget(home: Home) {
     let second = JudgeServer::start(Say::Score(70)).await;
     let more = format!(
         "  fallback: second\nsecond:\n  type: openai\n  base_url: {}\n  key: other-key\n  model: judge-2\n",
@@ -108,9 +108,9 @@ async fn a_fallback_without_a_price_holds_no_budget(home: Home) {
     world.end().await;
 }
 
-/// A judge that answers at once, and a database that doesn't store what that cost: nothing beyond what is in hand is asked.
+/// The judge replies at once and the database doesn't store the cost: no call is made beyond the active ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_budget_holds_while_the_database_is_slow() {
+async fn budget_is_enforced_while_the_database_is_slow() {
     let Some(mut home) = Home::shared().await else {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;

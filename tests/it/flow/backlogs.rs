@@ -1,4 +1,4 @@
-//! A backlog from its request to its end, with workers.
+//! Backlogs from request to end, with workers.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,19 +12,19 @@ use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice,
-    a_backlog_goes_on_where_it_was_when_its_process_is_gone,
-    a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on,
-    a_backlog_without_a_session_completes_at_once,
-    a_preview_leaves_scores_as_they_are_and_repeats_ask_again,
-    what_a_dry_run_says_is_what_then_runs_and_costs,
+    backlog_is_scored_to_its_end_without_duplicates,
+    backlog_resumes_after_a_restart,
+    exhausted_budget_stops_a_backlog_and_a_larger_one_resumes_it,
+    backlog_without_a_session_completes_at_once,
+    preview_preserves_scores_and_repeats_call_again,
+    dry_run_matches_the_run_and_its_cost,
 );
 
 pub(super) async fn ask(world: &World, body: Value) -> crate::support::client::Answer {
     world.api.post_json("/api/v1/rescore", body).await
 }
 
-/// Asks for a backlog; answers its path.
+/// Requests a backlog; returns its path.
 pub(super) async fn rescore(world: &World, body: Value) -> String {
     let made = ask(world, body).await.expect(202);
     assert_eq!(made["origin"], "rescore");
@@ -53,7 +53,7 @@ pub(super) async fn until(
     .await
 }
 
-/// Whatever becomes of a batch, each of its items stands somewhere.
+/// Asserts that the counts of a batch add up to its total.
 fn adds_up(batch: &Value) {
     let counts = &batch["counts"];
     let of = |name: &str| counts[name].as_i64().unwrap();
@@ -77,7 +77,7 @@ pub(super) async fn completed(world: &World, batch: &str) -> Value {
     .await
 }
 
-async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) {
+async fn backlog_is_scored_to_its_end_without_duplicates(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
     put(&world, 12).await;
     let at = rescore(&world, json!({"name": "spring"})).await;
@@ -95,7 +95,7 @@ async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) 
     assert!((spent - 12.0 * call_cost()).abs() < 1e-9, "{spent}");
     assert_eq!(world.judge.count(), 12);
 
-    // All are current by now; by force they are scored all the same, and those that are being scored are not.
+    // All scores are current now. `force_rescore` rescores them, except for active sessions.
     let again = completed(&world, &rescore(&world, json!({})).await).await;
     assert_eq!(
         (
@@ -121,8 +121,8 @@ async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) 
     world.end().await;
 }
 
-async fn a_backlog_goes_on_where_it_was_when_its_process_is_gone(home: Home) {
-    // More than the first step takes, which the request takes itself.
+async fn backlog_resumes_after_a_restart(home: Home) {
+    // More than the first step, which the request itself runs.
     const SESSIONS: usize = 260;
     let world = World::idle(home, Say::Score(70)).await;
     put(&world, SESSIONS).await;
@@ -152,10 +152,10 @@ async fn a_backlog_goes_on_where_it_was_when_its_process_is_gone(home: Home) {
     world.end().await;
 }
 
-async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home: Home) {
+async fn exhausted_budget_stops_a_backlog_and_a_larger_one_resumes_it(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
     let world = World::start(home, Say::Score(70)).await;
-    // The fourth call waits for the test: the third one's result is stored before it ends, however slow the disk is.
+    // The fourth call waits for the test, so that the third result is stored before it ends, even on a slow disk.
     world
         .judge
         .says_in_turn(vec![Say::Score(70); 3], Say::held(70));
@@ -177,7 +177,7 @@ async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home:
         (&paused["state"], &paused["paused"]["by"]),
         (&json!("paused"), &json!("budget"))
     );
-    // What was in flight ended too, and was paid for: one call at most, as many as the worker has slots.
+    // Calls in flight ended and were paid for: at most one, the number of worker slots.
     let asked = world.judge.count();
     assert!((3..=4).contains(&asked), "{asked} calls");
     let spent = paused["spent_usd"].as_f64().unwrap();
@@ -219,7 +219,7 @@ async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home:
     world.end().await;
 }
 
-async fn a_backlog_without_a_session_completes_at_once(home: Home) {
+async fn backlog_without_a_session_completes_at_once(home: Home) {
     let world = World::idle(home, Say::Score(70)).await;
     let made = ask(&world, json!({"filter": {"agent": "nobody"}}))
         .await
@@ -232,7 +232,7 @@ async fn a_backlog_without_a_session_completes_at_once(home: Home) {
     world.end().await;
 }
 
-async fn a_preview_leaves_scores_as_they_are_and_repeats_ask_again(home: Home) {
+async fn preview_preserves_scores_and_repeats_call_again(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
     let (session, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
@@ -249,7 +249,7 @@ async fn a_preview_leaves_scores_as_they_are_and_repeats_ask_again(home: Home) {
         assert_eq!(done["counts"]["succeeded"], items, "{body}");
         assert_eq!(done["purpose"], body["purpose"]);
     }
-    // The last preview was answered by what the others left in the cache.
+    // The last preview used the cached replies of the others.
     assert_eq!(world.judge.count(), 1 + 1 + 3);
     let score = world.api.score(session).await.expect(200);
     assert_eq!(score["total_score"], 70);
@@ -257,7 +257,7 @@ async fn a_preview_leaves_scores_as_they_are_and_repeats_ask_again(home: Home) {
     world.end().await;
 }
 
-/// Lines of a judges' file: the simulator, with a price.
+/// Judges file entry of the simulator, with a price.
 fn priced_simulator(address: std::net::SocketAddr) -> String {
     format!(
         "\nsimulator:\n  type: openai\n  base_url: http://{address}/v1\n  auth: none\n  model: simulated-judge-v1\n  \
@@ -265,7 +265,7 @@ fn priced_simulator(address: std::net::SocketAddr) -> String {
     )
 }
 
-/// A session of its own length.
+/// Session with a length that depends on `n`.
 fn long_session(n: usize) -> Value {
     let mut session = session();
     let said =
@@ -274,7 +274,7 @@ fn long_session(n: usize) -> Value {
     session
 }
 
-async fn what_a_dry_run_says_is_what_then_runs_and_costs(mut home: Home) {
+async fn dry_run_matches_the_run_and_its_cost(mut home: Home) {
     use gavel::app::simulated::{SimulatorOptions, bind, serve};
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
@@ -286,7 +286,7 @@ async fn what_a_dry_run_says_is_what_then_runs_and_costs(mut home: Home) {
         world.api.put(long_session(n)).await;
     }
     world.work();
-    // Once without any history, and once with it.
+    // Once without a history, and once with one.
     for force in [false, true] {
         let body = json!({"force_rescore": force, "max": 15});
         let mut dry = body.clone();

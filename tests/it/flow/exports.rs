@@ -1,4 +1,4 @@
-//! What was scored goes out whole, and what it cost is told, on the command line too.
+//! Exports and costs after scoring, including the command line.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::support::world::World;
 
 on_every_setup!(
     good_sessions_are_exported_to_a_file,
-    a_bill_is_printed_with_what_was_spent,
+    bill_is_printed_with_the_costs,
 );
 
 async fn good_sessions_are_exported_to_a_file(home: Home) {
@@ -45,7 +45,7 @@ async fn good_sessions_are_exported_to_a_file(home: Home) {
     world.end().await;
 }
 
-async fn a_bill_is_printed_with_what_was_spent(home: Home) {
+async fn bill_is_printed_with_the_costs(home: Home) {
     let world = World::start(home, Say::Score(90)).await;
     for _ in 0..2 {
         let (id, _) = world.api.enqueue(session()).await;

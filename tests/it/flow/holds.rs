@@ -1,4 +1,4 @@
-//! What an operator stops stays stopped, costs nothing, and goes on when it is told to.
+//! Operator holds: no calls while paused, and jobs resume on request.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    a_paused_queue_takes_requests_and_asks_nobody,
-    a_paused_judge_holds_its_lane,
-    a_live_worker_obeys_a_pause,
-    a_resume_before_the_known_reset_is_obeyed_at_once,
+    paused_queue_accepts_requests_and_calls_no_judge,
+    paused_judge_blocks_its_lane,
+    live_worker_obeys_a_pause,
+    resume_before_the_known_reset_is_obeyed_at_once,
 );
 
-async fn a_paused_queue_takes_requests_and_asks_nobody(home: Home) {
+async fn paused_queue_accepts_requests_and_calls_no_judge(home: Home) {
     pause_and_resume(home, "/api/v1/queue").await;
 }
 
-async fn a_paused_judge_holds_its_lane(home: Home) {
+async fn paused_judge_blocks_its_lane(home: Home) {
     pause_and_resume(home, &format!("/api/v1/judges/{JUDGE}")).await;
 }
 
@@ -42,10 +42,10 @@ async fn pause_and_resume(home: Home, what: &str) {
     world.end().await;
 }
 
-async fn a_live_worker_obeys_a_pause(home: Home) {
+async fn live_worker_obeys_a_pause(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
     world.api.tell_judge("pause").await;
-    // The worker reads the holds twice a second; what it takes before that is scored.
+    // The worker reads the holds every 0.5 s; jobs claimed before that are scored.
     let held = eventually(PATIENCE, "a new job stays queued", || async {
         let (_, job) = world.api.enqueue(session()).await;
         let path = format!("/api/v1/jobs/{job}");
@@ -67,7 +67,7 @@ async fn a_live_worker_obeys_a_pause(home: Home) {
     world.end().await;
 }
 
-async fn a_resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
+async fn resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
     let headers = vec![
         ("x-ratelimit-remaining-requests", "0".to_owned()),

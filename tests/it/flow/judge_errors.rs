@@ -1,4 +1,4 @@
-//! A judge that fails: retried, obeyed, or the end of the job, by the class of its error.
+//! Judge failures: retry, wait or job failure, by error class.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds,
-    a_judge_that_always_answers_500_fails_the_job_after_four_calls,
-    a_judge_that_answers_too_late_fails_the_job_as_transient,
-    a_judge_that_is_not_there_fails_the_job_as_transient,
-    a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry,
-    a_long_retry_after_puts_the_job_into_waiting,
-    a_job_that_waits_too_long_fails_as_wait_expired,
-    a_wrong_key_fails_the_job_and_closes_the_lane_until_resume,
-    a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued,
-    a_truncated_reply_is_asked_for_once_more_with_a_larger_cap,
-    a_refusal_is_not_asked_again,
-    a_rejected_request_fails_the_job_and_leaves_the_lane_open,
-    a_failed_job_is_retried_by_hand_under_its_own_id,
-    a_firewall_that_objects_to_one_session_fails_its_job_alone,
-    a_judge_that_forbids_every_request_is_closed,
-    a_retired_model_closes_the_judge_after_one_call,
-    a_reply_that_the_server_could_not_use_is_asked_for_again,
-    a_minutes_quota_in_the_body_is_waited_for,
+    two_500s_then_a_good_reply_score_after_1_and_2_seconds,
+    judge_that_always_returns_500_fails_the_job_after_four_calls,
+    judge_timeout_fails_the_job_as_transient,
+    unreachable_judge_fails_the_job_as_transient,
+    short_retry_after_is_obeyed_in_the_slot_without_a_retry,
+    long_retry_after_puts_the_job_into_waiting,
+    job_that_waits_too_long_fails_as_wait_expired,
+    wrong_key_fails_the_job_and_closes_the_lane_until_resume,
+    exhausted_quota_makes_the_job_wait_and_others_stay_queued,
+    truncated_reply_is_requested_again_with_a_larger_cap,
+    refusal_is_not_retried,
+    rejected_request_fails_the_job_and_leaves_the_lane_open,
+    failed_job_is_retried_by_hand_under_its_id,
+    firewall_blocking_one_session_fails_only_its_job,
+    judge_that_forbids_every_request_is_closed,
+    retired_model_closes_the_judge_after_one_call,
+    reply_unusable_for_the_server_is_requested_again,
+    minute_quota_in_the_body_delays_the_retry,
 );
 
-/// The job's error is of this class, with words and a remedy.
+/// Asserts that the job's error has this class, a message and a remedy.
 #[track_caller]
 fn assert_failed(job: &Value, class: &str) {
     assert_eq!(job["state"], "failed", "{job:#}");
@@ -63,7 +63,7 @@ async fn fail(world: &World) -> Value {
     job
 }
 
-async fn two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds(mut home: Home) {
+async fn two_500s_then_a_good_reply_score_after_1_and_2_seconds(mut home: Home) {
     home.set("GAVEL_JUDGE_RETRY_BASE_S", "1.0");
     let world = World::start(home, Say::Score(72)).await;
     world
@@ -74,13 +74,13 @@ async fn two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds(mut h
     assert_eq!(world.api.ended(job).await["retries"], 2);
     let gaps = gaps(&world.judge.calls());
     assert_eq!(gaps.len(), 2);
-    // Lower bounds only: how late a busy machine is says nothing about the schedule.
+    // Only lower bounds, because a busy machine may be late.
     assert!(gaps[0] >= Duration::from_secs(1), "{gaps:?}");
     assert!(gaps[1] >= Duration::from_secs(2), "{gaps:?}");
     world.end().await;
 }
 
-async fn a_judge_that_always_answers_500_fails_the_job_after_four_calls(home: Home) {
+async fn judge_that_always_returns_500_fails_the_job_after_four_calls(home: Home) {
     let world = World::start(home, Say::Status(500)).await;
     let job = fail(&world).await;
     assert_failed(&job, "transient");
@@ -89,7 +89,7 @@ async fn a_judge_that_always_answers_500_fails_the_job_after_four_calls(home: Ho
     world.end().await;
 }
 
-async fn a_judge_that_answers_too_late_fails_the_job_as_transient(mut home: Home) {
+async fn judge_timeout_fails_the_job_as_transient(mut home: Home) {
     home.set("GAVEL_JUDGE_MAX_RETRIES", "1");
     let mut world = World::idle_with(home, Say::held(70), "  timeout_s: 0.3\n").await;
     world.work();
@@ -98,7 +98,7 @@ async fn a_judge_that_answers_too_late_fails_the_job_as_transient(mut home: Home
     world.end().await;
 }
 
-async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
+async fn unreachable_judge_fails_the_job_as_transient(home: Home) {
     let (_nobody, address) = nobody_at();
     let more = format!("  custom_base_url: http://{address}/v1\n");
     let mut world = World::idle_with(home, Say::Score(70), &more).await;
@@ -121,7 +121,7 @@ async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
     world.end().await;
 }
 
-async fn a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry(home: Home) {
+async fn short_retry_after_is_obeyed_in_the_slot_without_a_retry(home: Home) {
     let world = World::start(home, Say::Score(72)).await;
     world
         .judge
@@ -137,7 +137,7 @@ async fn a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry(home: Hom
     world.end().await;
 }
 
-async fn a_long_retry_after_puts_the_job_into_waiting(home: Home) {
+async fn long_retry_after_puts_the_job_into_waiting(home: Home) {
     let world = World::start(home, Say::throttled(40)).await;
     let before = chrono::Utc::now();
     let (_, job) = world.api.enqueue(session()).await;
@@ -152,7 +152,7 @@ async fn a_long_retry_after_puts_the_job_into_waiting(home: Home) {
     world.end().await;
 }
 
-async fn a_job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
+async fn job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
     home.set("GAVEL_WORKER_MAX_WAIT_S", "1");
     let world = World::start(home, Say::throttled(600)).await;
     let (_, job) = world.api.enqueue(session()).await;
@@ -161,7 +161,7 @@ async fn a_job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
     world.end().await;
 }
 
-async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) {
+async fn wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) {
     let world = World::start(home, Say::Status(401)).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 1);
@@ -187,7 +187,7 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
     world.end().await;
 }
 
-async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: Home) {
+async fn exhausted_quota_makes_the_job_wait_and_others_stay_queued(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
     world
         .judge
@@ -209,7 +209,7 @@ async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: 
     world.end().await;
 }
 
-async fn a_truncated_reply_is_asked_for_once_more_with_a_larger_cap(home: Home) {
+async fn truncated_reply_is_requested_again_with_a_larger_cap(home: Home) {
     let world = World::start(home, Say::Truncated).await;
     assert_failed(&fail(&world).await, "truncated");
     let caps: Vec<u64> = world
@@ -228,14 +228,14 @@ async fn a_truncated_reply_is_asked_for_once_more_with_a_larger_cap(home: Home) 
     world.end().await;
 }
 
-async fn a_refusal_is_not_asked_again(home: Home) {
+async fn refusal_is_not_retried(home: Home) {
     let world = World::start(home, Say::Refusal).await;
     assert_failed(&fail(&world).await, "refused");
     assert_eq!(world.judge.count(), 1);
     world.end().await;
 }
 
-async fn a_rejected_request_fails_the_job_and_leaves_the_lane_open(home: Home) {
+async fn rejected_request_fails_the_job_and_leaves_the_lane_open(home: Home) {
     let world = World::start(home, Say::Status(400)).await;
     assert_failed(&fail(&world).await, "rejected");
     assert_eq!(world.judge.count(), 1);
@@ -245,7 +245,7 @@ async fn a_rejected_request_fails_the_job_and_leaves_the_lane_open(home: Home) {
     world.end().await;
 }
 
-async fn a_failed_job_is_retried_by_hand_under_its_own_id(home: Home) {
+async fn failed_job_is_retried_by_hand_under_its_id(home: Home) {
     let world = World::start(home, Say::Status(400)).await;
     let job = fail(&world).await;
     world.judge.says(Say::Score(70));
@@ -285,7 +285,7 @@ fn firewall() -> Say {
     Say::Body(403, json!("<h1>403 Forbidden</h1>"))
 }
 
-async fn a_firewall_that_objects_to_one_session_fails_its_job_alone(home: Home) {
+async fn firewall_blocking_one_session_fails_only_its_job(home: Home) {
     let world = World::start(home, Say::Score(70)).await;
     world
         .judge
@@ -307,7 +307,7 @@ async fn a_firewall_that_objects_to_one_session_fails_its_job_alone(home: Home) 
     world.end().await;
 }
 
-async fn a_judge_that_forbids_every_request_is_closed(home: Home) {
+async fn judge_that_forbids_every_request_is_closed(home: Home) {
     let world = World::start(home, firewall()).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 2);
@@ -316,7 +316,7 @@ async fn a_judge_that_forbids_every_request_is_closed(home: Home) {
     world.end().await;
 }
 
-async fn a_retired_model_closes_the_judge_after_one_call(home: Home) {
+async fn retired_model_closes_the_judge_after_one_call(home: Home) {
     let retired = Say::StatusWith(400, Vec::new(), "model_decommissioned");
     let world = World::start(home, retired).await;
     assert_failed(&fail(&world).await, "misconfigured");
@@ -326,7 +326,7 @@ async fn a_retired_model_closes_the_judge_after_one_call(home: Home) {
     world.end().await;
 }
 
-async fn a_reply_that_the_server_could_not_use_is_asked_for_again(home: Home) {
+async fn reply_unusable_for_the_server_is_requested_again(home: Home) {
     let world = World::start(home, Say::Score(72)).await;
     let body = json!({ "error": {
         "message": "Failed to generate JSON.", "code": "json_validate_failed", "failed_generation": "{\"total",
@@ -347,7 +347,7 @@ async fn a_reply_that_the_server_could_not_use_is_asked_for_again(home: Home) {
     world.end().await;
 }
 
-async fn a_minutes_quota_in_the_body_is_waited_for(home: Home) {
+async fn minute_quota_in_the_body_delays_the_retry(home: Home) {
     let world = World::start(home, Say::Score(72)).await;
     let quota = json!([{ "error": {
         "code": 429, "status": "RESOURCE_EXHAUSTED",

@@ -1,4 +1,4 @@
-//! What is past its time goes, by the worker that is there.
+//! Retention: a worker deletes expired rows.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gavel::job::{BatchPlace, Failure, FailureClass, JobId, Kind, NewJob, Usage};
@@ -15,13 +15,13 @@ use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_worker_prunes_judge_calls_that_are_older_than_they_are_kept,
-    a_worker_deletes_jobs_that_ended_before_they_are_kept,
-    a_worker_that_would_delete_most_judge_calls_waits_for_an_operator,
-    interrupted_deletion_by_hand_is_finished_while_retention_is_refused,
+    worker_prunes_expired_judge_calls,
+    worker_deletes_expired_jobs,
+    worker_waits_for_an_operator_to_delete_most_judge_calls,
+    interrupted_manual_deletion_is_finished_despite_a_veto,
 );
 
-async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home: Home) {
+async fn worker_prunes_expired_judge_calls(mut home: Home) {
     home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
     let mut world = World::idle(home, Say::Score(70)).await;
     let store = world.app().store().clone();
@@ -52,7 +52,6 @@ fn new_job(at: DateTime<Utc>) -> NewJob {
     NewJob::new(Kind::Session, json!({}), options, at)
 }
 
-/// Fails a job at that time.
 async fn end(store: &Store, job_id: JobId, at: DateTime<Utc>) {
     let worker_id = Uuid::now_v7();
     let claimed = store.jobs().claim(&[job_id], worker_id, Utc::now()).await;
@@ -75,7 +74,7 @@ async fn end(store: &Store, job_id: JobId, at: DateTime<Utc>) {
     ticket.committed().await.unwrap();
 }
 
-/// A batch whose items ended at that time.
+/// Batch with items that ended at this time.
 async fn ended_batch(store: &Store, items: i64, at: DateTime<Utc>) -> (Uuid, Vec<JobId>) {
     let new = crate::support::new_batch(Kind::Session, at);
     let batch_id = new.batch_id;
@@ -97,7 +96,7 @@ async fn ended_batch(store: &Store, items: i64, at: DateTime<Utc>) -> (Uuid, Vec
     (batch_id, items)
 }
 
-async fn interrupted_deletion_by_hand_is_finished_while_retention_is_refused(mut home: Home) {
+async fn interrupted_manual_deletion_is_finished_despite_a_veto(mut home: Home) {
     home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
     let mut world = World::idle(home, Say::Score(70)).await;
     let store = world.app().store().clone();
@@ -121,7 +120,7 @@ async fn interrupted_deletion_by_hand_is_finished_while_retention_is_refused(mut
     world.end().await;
 }
 
-async fn a_worker_deletes_jobs_that_ended_before_they_are_kept(mut home: Home) {
+async fn worker_deletes_expired_jobs(mut home: Home) {
     home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
     let mut world = World::idle(home, Say::Score(70)).await;
     let store = world.app().store().clone();
@@ -149,7 +148,7 @@ async fn a_worker_deletes_jobs_that_ended_before_they_are_kept(mut home: Home) {
     world.end().await;
 }
 
-async fn a_worker_that_would_delete_most_judge_calls_waits_for_an_operator(mut home: Home) {
+async fn worker_waits_for_an_operator_to_delete_most_judge_calls(mut home: Home) {
     home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
     let mut world = World::idle(home, Say::Score(70)).await;
     let store = world.app().store().clone();

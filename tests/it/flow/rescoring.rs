@@ -1,4 +1,4 @@
-//! A second score of a session: by other criteria, by force, and when it fails.
+//! Second score of a session: by other criteria, by force, and on failure.
 
 use serde_json::json;
 
@@ -11,9 +11,9 @@ use crate::support::world::World;
 
 on_every_setup!(
     rescoring_under_other_criteria_leaves_both_scores_readable,
-    force_rescore_asks_the_judge_again_and_replaces_the_current_score,
-    a_failed_rescore_never_hides_the_last_good_score,
-    a_bad_criteria_file_at_reload_keeps_the_last_good_one,
+    force_rescore_calls_the_judge_and_replaces_the_score,
+    failed_rescore_hides_no_good_score,
+    invalid_criteria_file_at_reload_is_ignored,
 );
 
 async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) {
@@ -55,7 +55,7 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
         [(&json!(35), &json!(true)), (&json!(80), &json!(false))]
     );
 
-    // The first definition is stored, so it can still be asked for.
+    // The first version is stored, so it can still be requested.
     world.judge.says(Say::Score(79));
     let body = json!({ "criteria_hash": first["criteria_hash"] });
     let accepted = world.api.post_json(&score_path(id), body).await.expect(202);
@@ -66,7 +66,7 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
     world.end().await;
 }
 
-async fn force_rescore_asks_the_judge_again_and_replaces_the_current_score(home: Home) {
+async fn force_rescore_calls_the_judge_and_replaces_the_score(home: Home) {
     let world = World::start(home, Say::Score(80)).await;
     let (id, _) = world.api.enqueue(session()).await;
     let first = world.api.scored(id).await;
@@ -91,7 +91,7 @@ async fn force_rescore_asks_the_judge_again_and_replaces_the_current_score(home:
     world.end().await;
 }
 
-async fn a_failed_rescore_never_hides_the_last_good_score(home: Home) {
+async fn failed_rescore_hides_no_good_score(home: Home) {
     let world = World::start(home, Say::Score(80)).await;
     let (id, _) = world.api.enqueue(session()).await;
     let first = world.api.scored(id).await;
@@ -103,7 +103,7 @@ async fn a_failed_rescore_never_hides_the_last_good_score(home: Home) {
     world.end().await;
 }
 
-async fn a_bad_criteria_file_at_reload_keeps_the_last_good_one(home: Home) {
+async fn invalid_criteria_file_at_reload_is_ignored(home: Home) {
     let world = World::start(home, Say::Score(80)).await;
     let path = world.home.get("GAVEL_SCORING_CONFIG").to_owned();
     std::fs::write(&path, "scoring:\n  enabled: [\n").unwrap();

@@ -1,4 +1,4 @@
-//! A session that is larger than the judge's context window: trimmed and flagged, or refused with the sizes.
+//! Sessions larger than the judge's context window: trimmed and flagged, or rejected with both sizes.
 
 use serde_json::{Value, json};
 
@@ -9,11 +9,11 @@ use crate::support::sessions::session;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_session_beyond_the_window_is_trimmed_and_its_score_flagged,
-    a_judge_that_says_too_large_is_asked_once_more_with_less,
-    a_judge_that_says_too_large_twice_fails_the_job,
-    criteria_that_never_trim_fail_a_session_beyond_the_window,
-    criteria_that_never_trim_are_not_asked_with_less,
+    oversized_session_is_trimmed_and_its_score_flagged,
+    judge_that_reports_too_large_gets_one_smaller_request,
+    judge_that_reports_too_large_again_fails_the_job,
+    criteria_without_trimming_fail_an_oversized_session,
+    criteria_without_trimming_send_no_smaller_request,
 );
 
 const WINDOW: &str = "  context_window: 32768\n";
@@ -55,7 +55,7 @@ async fn world(home: Home, say: Say) -> World {
     world
 }
 
-/// A world under criteria that say `judge.trim: never`.
+/// Starts a world under criteria with `judge.trim: never`.
 async fn never(home: Home, say: Say) -> World {
     let criteria = home.dir().join("scoring_config.yaml");
     let text = std::fs::read_to_string(&criteria).unwrap();
@@ -65,7 +65,7 @@ async fn never(home: Home, say: Say) -> World {
     world(home, say).await
 }
 
-async fn a_session_beyond_the_window_is_trimmed_and_its_score_flagged(home: Home) {
+async fn oversized_session_is_trimmed_and_its_score_flagged(home: Home) {
     let world = world(home, Say::Score(64)).await;
     let (id, job) = world.api.enqueue(large()).await;
     let score = world.api.scored(id).await;
@@ -87,7 +87,7 @@ async fn a_session_beyond_the_window_is_trimmed_and_its_score_flagged(home: Home
     }
     assert_eq!(world.judge.count(), 1);
 
-    // It is stored, and what fits isn't flagged.
+    // The flag is stored, and sessions that fit aren't flagged.
     assert_eq!(
         world.api.history(id).await[0]["flags"],
         json!(["input_trimmed"])
@@ -98,7 +98,7 @@ async fn a_session_beyond_the_window_is_trimmed_and_its_score_flagged(home: Home
     world.end().await;
 }
 
-async fn a_judge_that_says_too_large_is_asked_once_more_with_less(home: Home) {
+async fn judge_that_reports_too_large_gets_one_smaller_request(home: Home) {
     let world = world(home, Say::Score(64)).await;
     world.judge.says_in_turn(vec![too_large()], Say::Score(64));
     let body = medium();
@@ -116,10 +116,10 @@ async fn a_judge_that_says_too_large_is_asked_once_more_with_less(home: Home) {
     assert!(!first.contains("=== trimmed"), "it was thought to fit");
     assert!(second.contains("=== trimmed") && second.len() < first.len());
 
-    // What it kept is written out when it ends.
+    // The cache is written at shutdown.
     let mut world = world.restart().await;
     world.work();
-    // The reply is kept for the smaller question alone: the same session is asked in full again, and that is refused.
+    // The cache has only the reply to the smaller request: the full session is sent again, and is rejected.
     world.judge.says_in_turn(vec![too_large()], Say::Score(1));
     let (again, job) = world.api.enqueue(body).await;
     let score = world.api.scored(again).await;
@@ -130,7 +130,7 @@ async fn a_judge_that_says_too_large_is_asked_once_more_with_less(home: Home) {
     world.end().await;
 }
 
-async fn a_judge_that_says_too_large_twice_fails_the_job(home: Home) {
+async fn judge_that_reports_too_large_again_fails_the_job(home: Home) {
     let world = world(home, too_large()).await;
     let (_, job) = world.api.enqueue(medium()).await;
     let job = world.api.ended(job).await;
@@ -142,7 +142,7 @@ async fn a_judge_that_says_too_large_twice_fails_the_job(home: Home) {
     world.end().await;
 }
 
-async fn criteria_that_never_trim_fail_a_session_beyond_the_window(home: Home) {
+async fn criteria_without_trimming_fail_an_oversized_session(home: Home) {
     let world = never(home, Say::Score(64)).await;
     let (_, job) = world.api.enqueue(large()).await;
     let job = world.api.ended(job).await;
@@ -160,7 +160,7 @@ async fn criteria_that_never_trim_fail_a_session_beyond_the_window(home: Home) {
     world.end().await;
 }
 
-async fn criteria_that_never_trim_are_not_asked_with_less(home: Home) {
+async fn criteria_without_trimming_send_no_smaller_request(home: Home) {
     let world = never(home, too_large()).await;
     let (_, job) = world.api.enqueue(medium()).await;
     let job = world.api.ended(job).await;

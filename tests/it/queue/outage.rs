@@ -1,4 +1,4 @@
-//! What a Redis that is away does to its queue: errors in time, and nothing worse.
+//! Redis outages: the queue returns errors in time, and recovers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     RedisQueue::new(options, Arc::new(SystemClock)).unwrap()
 }
 
-/// Where the Redis server listens; says so where there is none.
+/// Address of the Redis server; prints a message without one.
 fn redis_address() -> Option<String> {
     let Some(url) = redis_server() else {
         no_redis("not tested");
@@ -34,7 +34,7 @@ fn redis_address() -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
+async fn queue_is_created_while_its_server_is_down_and_reports_it() {
     let (_nobody, address) = nobody_at();
     let queue = queue_at(address);
     let start = Instant::now();
@@ -52,7 +52,7 @@ async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
+async fn silent_server_is_an_error_and_not_a_hang() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let queue = queue_at(listener.local_addr().unwrap());
     let call = tokio::time::timeout(LONG, queue.ping()).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
 }
 
 #[tokio::test]
-async fn a_queue_connects_again_by_itself() {
+async fn queue_reconnects_automatically() {
     let Some(server) = redis_address() else {
         return;
     };
@@ -94,7 +94,7 @@ async fn a_queue_connects_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_connection_that_swallows_requests_is_replaced() {
+async fn connection_that_swallows_requests_is_replaced() {
     let Some(server) = redis_address() else {
         return;
     };
@@ -107,7 +107,7 @@ async fn a_connection_that_swallows_requests_is_replaced() {
         let mut upstream = TcpStream::connect(&server).await.unwrap();
         let passed = tokio::io::copy_bidirectional(&mut client, &mut upstream);
         assert!(stalls.run_until_cancelled(passed).await.is_none());
-        // The first connection stays open and says nothing; later ones are served.
+        // The first connection stays open and silent; later ones work.
         relay(listener, server).await;
         drop(client);
     });
@@ -122,7 +122,7 @@ async fn a_connection_that_swallows_requests_is_replaced() {
     proxy.abort();
 }
 
-/// Passes connections on to the server, until it is aborted and they break.
+/// Relays connections to the server until it is aborted.
 async fn relay(listener: TcpListener, server: String) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((mut client, _)) = listener.accept().await {
@@ -135,7 +135,7 @@ async fn relay(listener: TcpListener, server: String) {
 }
 
 #[tokio::test]
-async fn a_queue_name_that_would_break_the_hash_tag_is_refused() {
+async fn queue_name_that_would_break_the_hash_tag_is_rejected() {
     for name in ["", "a}b"] {
         let options = RedisOptions {
             queue: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Budgets: what a batch spends is added where its calls are logged, and stops it.
+//! Budgets: the cost of a batch is added as its calls are logged, and pauses it.
 
 use chrono::TimeDelta;
 use gavel::job::{BatchPlace, JobId, Kind, NewJob, WaitReason};
@@ -10,7 +10,7 @@ use super::fixtures::{accept, claim, failed, minutes, new_job, now, record_of, r
 use crate::support::{self, call};
 use gavel::wire::{BatchState, PausedBy, UsageBy};
 
-/// A batch that runs, with so many items and a budget.
+/// Creates a running batch with this number of items and a budget.
 async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, Vec<JobId>) {
     let new = NewBatch {
         budget_usd,
@@ -33,7 +33,7 @@ async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, V
     (batch_id, items.iter().map(|item| item.job_id).collect())
 }
 
-/// A call for an item, which costs so much; `None`: nobody knows.
+/// Logs a call of an item with this cost; `None`: unknown.
 async fn calls(store: &Store, item: JobId, cost_usd: Option<f64>) {
     store.log(CallRecord {
         usage: CallUsage {
@@ -47,7 +47,7 @@ async fn calls(store: &Store, item: JobId, cost_usd: Option<f64>) {
     store.calls().counted().await;
 }
 
-/// Runs an item that costs so much; `None`: nobody knows.
+/// Runs an item with this cost; `None`: unknown.
 async fn spend(store: &Store, item: JobId, cost_usd: Option<f64>) {
     let run = claim(store, item, Uuid::now_v7()).await;
     calls(store, item, cost_usd).await;
@@ -70,7 +70,7 @@ const RUNS: (BatchState, Option<PausedBy>) = (BatchState::Running, None);
 const SPENT: (BatchState, Option<PausedBy>) = (BatchState::Paused, Some(PausedBy::Budget));
 
 #[tokio::test]
-async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_larger_one() {
+async fn exhausted_budget_pauses_a_batch_until_it_is_raised() {
     for test in support::stores().await {
         let store = &test.store;
         let budgets = store.budgets();
@@ -93,7 +93,7 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
         let usage = budgets.batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (1.0, 0));
         assert_eq!((usage.tokens_in, usage.tokens_out), (200, 20));
-        // Resuming it would spend more than it may.
+        // A resume would exceed the budget.
         let refused = store.batches().resume(id, now()).await.unwrap();
         assert!(matches!(refused, Moved::Refused(_)), "{refused:?}");
         let same = budgets.set(id, Some(1.0), now()).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
         );
         spend(store, items[2], Some(0.25)).await;
         assert_eq!(standing(store, id).await, RUNS);
-        // A smaller one than it has spent stops it, none lets it go on.
+        // A budget below the current cost pauses it; removing the budget resumes it.
         budgets.set(id, Some(1.0), now()).await.unwrap();
         assert_eq!(standing(store, id).await, SPENT);
         budgets.set(id, None, now()).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
 }
 
 #[tokio::test]
-async fn a_claim_tells_whether_the_batch_has_a_budget() {
+async fn claim_reports_whether_the_batch_has_a_budget() {
     for test in support::stores().await {
         let store = &test.store;
         for (budget, said) in [(Some(1.0), true), (None, false)] {
@@ -137,11 +137,11 @@ async fn a_claim_tells_whether_the_batch_has_a_budget() {
 }
 
 #[tokio::test]
-async fn what_calls_cost_counts_whatever_became_of_their_run() {
+async fn call_costs_count_whatever_the_outcome_of_their_run() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 5, Some(1.0)).await;
-        // Lost by a worker that was taken for dead, and told too late.
+        // Lost by a worker that was declared dead, and reported too late.
         let stale = claim(store, items[0], Uuid::now_v7()).await;
         calls(store, items[0], Some(0.25)).await;
         let lost = store.jobs().rescue_lost(Died::Somebody, 3, now()).await;
@@ -149,7 +149,6 @@ async fn what_calls_cost_counts_whatever_became_of_their_run() {
         claim(store, items[0], Uuid::now_v7()).await;
         let late = recorded(store, record_of(&stale, failed())).await;
         assert_eq!(late, Recorded::Stale);
-        // Cancelled while it ran.
         let cancelled = claim(store, items[1], Uuid::now_v7()).await;
         store.jobs().cancel(items[1], now()).await.unwrap();
         calls(store, items[1], Some(0.25)).await;
@@ -158,7 +157,7 @@ async fn what_calls_cost_counts_whatever_became_of_their_run() {
         let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.tokens_in), (0.5, 200));
         assert_eq!(standing(store, id).await, RUNS);
-        // Killed after its calls: the second one spends the budget.
+        // Killed after its calls: the second one exceeds the budget.
         claim(store, items[2], Uuid::now_v7()).await;
         calls(store, items[2], Some(0.25)).await;
         assert_eq!(standing(store, id).await, RUNS);
@@ -168,7 +167,7 @@ async fn what_calls_cost_counts_whatever_became_of_their_run() {
 }
 
 #[tokio::test]
-async fn a_call_without_usage_is_counted_and_one_without_an_answer_is_not() {
+async fn call_without_usage_is_counted_but_not_one_without_a_reply() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 2, Some(1.0)).await;
@@ -186,9 +185,9 @@ async fn a_call_without_usage_is_counted_and_one_without_an_answer_is_not() {
     }
 }
 
-/// A log that can't be written for long keeps the sums of what it has no room for.
+/// While the log can't be written, it retains the sums of calls beyond its capacity.
 #[tokio::test]
-async fn calls_beyond_what_the_log_holds_are_in_the_sums_of_their_day_and_batch() {
+async fn calls_beyond_the_log_capacity_count_in_day_and_batch_sums() {
     const CALLS: i64 = 9_000;
     for test in support::stores().await {
         let store = &test.store;
@@ -216,10 +215,10 @@ async fn calls_beyond_what_the_log_holds_are_in_the_sums_of_their_day_and_batch(
 }
 
 #[tokio::test]
-async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_counts() {
+async fn unpriced_run_pauses_a_batch_with_a_budget_and_counts_partly() {
     for test in support::stores().await {
         let store = &test.store;
-        // The first judge declined at a price, its fallback answered without one.
+        // The first judge declined at a price, its fallback replied without one.
         for (budget, stands) in [(Some(1.0), SPENT), (None, RUNS)] {
             let (id, items) = running(store, 3, budget).await;
             let run = claim(store, items[0], Uuid::now_v7()).await;
@@ -230,7 +229,7 @@ async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_co
             let usage = store.budgets().batch_usage(id).await.unwrap();
             assert_eq!((usage.spent_usd, usage.unpriced), (0.25, 1));
             assert_eq!(standing(store, id).await, stands);
-            // It goes on if somebody says so, until the next such run.
+            // A resume lasts until the next such run.
             if budget.is_some() {
                 store.batches().resume(id, now()).await.unwrap();
                 assert_eq!(standing(store, id).await, RUNS);
@@ -253,7 +252,7 @@ async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_co
 }
 
 #[tokio::test]
-async fn an_operators_pause_stays_whatever_the_budget() {
+async fn operator_pause_is_independent_of_the_budget() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 3, Some(1.0)).await;
@@ -265,7 +264,7 @@ async fn an_operators_pause_stays_whatever_the_budget() {
         store.batches().resume(id, now()).await.unwrap();
         assert_eq!(standing(store, id).await, RUNS);
 
-        // One that its budget has stopped already is the operator's from then on.
+        // A batch paused by its budget becomes paused by the operator.
         let (id, items) = running(store, 3, Some(1.0)).await;
         spend(store, items[0], Some(1.0)).await;
         assert_eq!(standing(store, id).await, SPENT);
@@ -279,14 +278,14 @@ async fn an_operators_pause_stays_whatever_the_budget() {
 }
 
 #[tokio::test]
-async fn the_last_item_completes_a_batch_whatever_it_cost() {
+async fn last_item_completes_a_batch_at_any_cost() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 1, Some(1.0)).await;
         spend(store, items[0], Some(5.0)).await;
         assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
         assert!(store.batches().complete(id, now()).await.unwrap().is_some());
-        // What is in flight ends anyway, and may be the last: the batch is stopped once some of it has to begin again.
+        // Items in flight end anyway, and may be the last: the batch is paused only when an item has to restart.
         let (id, items) = running(store, 2, Some(1.0)).await;
         let second = claim(store, items[1], Uuid::now_v7()).await;
         spend(store, items[0], Some(5.0)).await;
@@ -315,7 +314,7 @@ async fn the_last_item_completes_a_batch_whatever_it_cost() {
 }
 
 #[tokio::test]
-async fn what_has_no_price_is_counted_and_never_free() {
+async fn unpriced_runs_are_counted_and_not_free() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 3, None).await;
@@ -324,7 +323,7 @@ async fn what_has_no_price_is_counted_and_never_free() {
         let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (0.5, 1));
         assert_eq!(usage.tokens_in, 200);
-        // A run that was answered from the cache used nothing, and is no run without a price.
+        // A cached reply uses no tokens, so its run isn't unpriced.
         let run = claim(store, items[2], Uuid::now_v7()).await;
         recorded(store, record_of(&run, failed())).await;
         assert_eq!(store.budgets().batch_usage(id).await.unwrap(), usage);
@@ -332,7 +331,7 @@ async fn what_has_no_price_is_counted_and_never_free() {
 }
 
 #[tokio::test]
-async fn two_processes_that_spend_a_budget_together_are_found_out() {
+async fn two_processes_exceeding_a_budget_together_are_detected() {
     for test in support::stores().await {
         let store = &test.store;
         let other = support::reopen(&test).await;

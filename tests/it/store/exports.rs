@@ -1,4 +1,4 @@
-//! The scores that go out: good, current and real ones, page by page.
+//! Exported scores: good, current and real ones, in pages.
 
 use gavel::store::{GoodScores, ScoreFilter, SessionFilter};
 
@@ -6,7 +6,7 @@ use super::analytics::{DAY, at, rescored, scored_at, simulated};
 use super::fixtures::{now, score_of, scored_session};
 use crate::support;
 
-/// What is good now, from this total on.
+/// Filter for currently good scores, from this total.
 fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
     GoodScores {
         filter,
@@ -17,7 +17,7 @@ fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
 }
 
 #[tokio::test]
-async fn good_scores_come_page_by_page_and_are_current_and_real() {
+async fn good_current_real_scores_are_paged() {
     for test in support::stores().await {
         let store = &test.store;
         let mut good = Vec::new();
@@ -49,7 +49,7 @@ async fn good_scores_come_page_by_page_and_are_current_and_real() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_scored_again_between_two_pages_comes_once_as_it_was() {
+async fn session_rescored_between_two_pages_is_returned_once() {
     for test in support::stores().await {
         let store = &test.store;
         let mut sessions = Vec::new();
@@ -58,7 +58,7 @@ async fn a_session_that_is_scored_again_between_two_pages_comes_once_as_it_was()
         }
         let good = good_now(ScoreFilter::default(), 85);
         let mut found = store.scores().good(&good, None, 2).await.unwrap();
-        // One that was sent, one that is still to come, and one that came to be.
+        // One already sent, one not yet sent, and one newly good.
         rescored(store, sessions[0], score_of(95), 'b').await;
         rescored(store, sessions[3], score_of(20), 'b').await;
         scored_session(store, 99).await;

@@ -1,4 +1,4 @@
-//! The database goes away and comes back.
+//! Database outages and recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,18 +25,18 @@ use super::fixtures::{
 use super::judge_memory::refuse_bad_calls;
 use crate::support::{self, END_SESSIONS, call};
 
-/// What a wire does.
+/// Mode of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Connected,
     Cut,
-    /// What was connected before goes silent, and stays open; what is connected from now on works.
+    /// Existing connections hang but stay open; new ones work.
     Frozen,
-    /// Once the client has sent these bytes, the next answer is swallowed, and its connection ends; then connected again.
+    /// After these bytes of the client, the next response is dropped and its connection closed; then `Connected` again.
     Swallow(&'static [u8]),
 }
 
-/// A wire to a Postgres server that can be cut.
+/// Relay to a Postgres server that can be interrupted.
 struct Wire {
     mode: watch::Sender<Mode>,
     store: Store,
@@ -145,14 +145,14 @@ async fn pipe(
     }
 }
 
-/// What was asked for says that the database is away.
+/// Asserts that the store reports itself as unavailable.
 #[track_caller]
 fn is_away<T>(answer: Result<T, StoreError>) {
     let error = answer.err().unwrap();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }
 
-/// What the calls of today and yesterday came to: how many, and USD.
+/// Number and cost in USD of the calls of today and yesterday.
 async fn counted(store: &Store) -> (i64, f64) {
     let today = now().date_naive();
     let days = store
@@ -163,8 +163,8 @@ async fn counted(store: &Store) -> (i64, f64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
-    // With the second figure, more than the log holds.
+async fn calls_during_an_outage_are_counted_after_it() {
+    // 9,000 exceeds the capacity of the log.
     for calls in [3, 9_000] {
         let Some(wire) = Wire::new().await else {
             return;
@@ -177,7 +177,7 @@ async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
             call.usage.cost_usd = Some(0.5);
             store.log(call);
         }
-        // Whoever reads waits for no database that is away.
+        // Readers don't wait for an unavailable database.
         store.calls().of_job(asker).await.unwrap_err();
         store.calls().written().await;
         wire.mend();
@@ -188,7 +188,7 @@ async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sums_whose_commit_was_not_answered_count_once() {
+async fn sums_with_an_unconfirmed_commit_count_once() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -209,7 +209,7 @@ async fn sums_whose_commit_was_not_answered_count_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_closes_though_its_calls_cant_be_written() {
+async fn store_closes_despite_unwritable_calls() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -222,7 +222,7 @@ async fn a_store_closes_though_its_calls_cant_be_written() {
 }
 
 #[tokio::test]
-async fn a_store_outlives_the_end_of_every_connection() {
+async fn store_survives_the_end_of_every_connection() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -239,7 +239,7 @@ async fn a_store_outlives_the_end_of_every_connection() {
 }
 
 #[tokio::test]
-async fn while_the_database_is_away_accepts_fail_and_records_wait() {
+async fn during_an_outage_accepts_fail_and_records_wait() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -260,7 +260,7 @@ async fn while_the_database_is_away_accepts_fail_and_records_wait() {
     );
 }
 
-/// What many clients do at once; each ends well, or says that the database is away and is asked again.
+/// Concurrent requests of clients; each succeeds, or is retried while the store reports itself as unavailable.
 async fn everything_works(store: &Store) {
     let work = |_| async {
         loop {
@@ -289,7 +289,7 @@ async fn everything_works(store: &Store) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_go_silent_are_opened_anew() {
+async fn silent_connections_are_reopened() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -299,7 +299,7 @@ async fn connections_that_go_silent_are_opened_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
+async fn sessions_of_a_formerly_read_only_server_are_reopened() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -317,7 +317,7 @@ async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
+async fn claim_waiting_for_a_lock_leaves_no_unowned_row() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -328,7 +328,7 @@ async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
     let take = "lock table scoring_jobs in share mode";
     sqlx::Executor::execute(&mut *lock, take).await.unwrap();
     is_away(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
-    // The server ended the claim itself: it is not made later, when nobody waits for it.
+    // The server cancelled the claim, so it isn't executed later.
     lock.rollback().await.unwrap();
     assert_eq!(job(store, id).await.state, JobState::Queued);
     let run = claim(store, id, Uuid::now_v7()).await;
@@ -336,11 +336,11 @@ async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
 }
 
 #[tokio::test]
-async fn an_accept_whose_answer_is_lost_is_one_row_and_new() {
+async fn accept_with_a_lost_response_is_one_row_and_new() {
     let Some(wire) = Wire::new().await else {
         return;
     };
-    // The first of its size prepares the statement; the second is one question and one answer.
+    // The first of its size prepares the statement; the second is one message and one response.
     accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
     wire.swallow_the_answer_to(b"");
     let id = accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
@@ -356,7 +356,7 @@ async fn an_accept_whose_answer_is_lost_is_one_row_and_new() {
 }
 
 #[tokio::test]
-async fn a_first_job_whose_answer_is_lost_is_one_row_and_new() {
+async fn first_job_with_a_lost_response_is_one_row_and_new() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -379,7 +379,7 @@ async fn a_first_job_whose_answer_is_lost_is_one_row_and_new() {
 }
 
 #[tokio::test]
-async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
+async fn claim_with_a_lost_response_is_released_and_repeated() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -390,7 +390,7 @@ async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
     wire.swallow_the_answer_to(Box::leak(Box::new(*id.0.as_bytes())));
     let run = claim(store, id, worker).await;
     assert!(wire.has_swallowed());
-    // The lost claim was committed: this is the second.
+    // The lost claim was committed, so this is the second.
     assert_eq!(run.claim_no, 2);
     let given_back = store.jobs().take_given_back().await;
     let given_back: Vec<JobId> = given_back.iter().map(|due| due.job_id).collect();
@@ -400,7 +400,7 @@ async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
 }
 
 #[tokio::test]
-async fn a_record_whose_answer_is_lost_is_applied_once() {
+async fn record_with_a_lost_response_is_applied_once() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -428,7 +428,7 @@ async fn a_record_whose_answer_is_lost_is_applied_once() {
 }
 
 #[tokio::test]
-async fn a_record_that_waits_for_the_database_is_given_up_at_close() {
+async fn record_waiting_for_the_database_is_abandoned_at_close() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -441,7 +441,7 @@ async fn a_record_that_waits_for_the_database_is_given_up_at_close() {
     is_away(ticket.committed().await);
 }
 
-/// Why no store opens at an address.
+/// Error of a failed connection.
 async fn cannot_connect(url: &str) -> StoreError {
     let options = StoreOptions {
         connect_timeout: Duration::ZERO,
@@ -451,27 +451,27 @@ async fn cannot_connect(url: &str) -> StoreError {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable_after_the_time_given() {
+async fn unreachable_server_is_unavailable_after_the_timeout() {
     let (_nobody, address) = support::nobody_at();
     let error = cannot_connect(&format!("postgres://gavel@{address}/none")).await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_writes_to_is_waited_for() {
+async fn file_written_by_another_process_is_waited_for() {
     let test = support::sqlite().await;
     let mut other = sqlx::SqliteConnection::connect(&test.url).await.unwrap();
     other.execute("begin immediate").await.unwrap();
     let store = Arc::clone(&test.store);
     let waits = tokio::spawn(async move { store.jobs().accept(new_job(None)).await });
-    // Reads go on meanwhile.
+    // Reads continue.
     assert!(test.store.jobs().lanes().await.unwrap().is_empty());
     other.execute("rollback").await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap(), Accepted::New);
 }
 
 #[tokio::test]
-async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
+async fn retry_with_a_lost_response_is_recognised() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -482,7 +482,7 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
         record(store, &run, failed()).await;
         failed_jobs.push(run.job_id);
     }
-    // The first prepares the statement; the second sends its id, and no text.
+    // The first prepares the statement; the second sends only the id.
     store.jobs().retry(failed_jobs[0], now()).await.unwrap();
     wire.swallow_the_answer_to(Box::leak(Box::new(*failed_jobs[1].0.as_bytes())));
     let retried = store.jobs().retry(failed_jobs[1], now()).await.unwrap();
@@ -492,14 +492,14 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
 }
 
 #[tokio::test]
-async fn a_closed_store_answers_everything_as_unavailable() {
+async fn closed_store_is_unavailable_for_all_calls() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
         let id = accept(store, new_job(None)).await;
         store.close().await;
         let worker = Uuid::now_v7();
-        // Before the claim, which leaves it unknown whether it was made.
+        // Before the claim, because that leaves its outcome unknown.
         is_away(jobs.rescue_lost(Died::Somebody, 3, now()).await);
         is_away(jobs.accept(new_job(None)).await);
         is_away(jobs.claim(&[id], worker, now()).await);
@@ -510,7 +510,7 @@ async fn a_closed_store_answers_everything_as_unavailable() {
 }
 
 #[tokio::test]
-async fn an_address_that_cant_be_read_is_said_to_be_one() {
+async fn unreadable_address_is_reported_as_such() {
     for url in ["postgres://host:notaport/db", "sqlite://x?mode=odd"] {
         let error = cannot_connect(url).await;
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");

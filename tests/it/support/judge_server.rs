@@ -1,6 +1,6 @@
-//! A judge under the test's control: chat completions over HTTP, answered as told, every call recorded.
+//! Scripted judge: chat completions over HTTP, with every call recorded.
 //!
-//! `POST /{tag}/chat/completions`: the tag says who asks, so that each worker process can have an address of its own.
+//! `POST /{tag}/chat/completions`: the tag is the caller, so that each worker process can have a separate address.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -17,70 +17,63 @@ use tokio::sync::watch;
 use super::Served;
 use super::wait::eventually;
 
-/// The model that tests ask for; this judge says that it is whatever it was asked for.
+/// Model of the tests. The judge echoes the requested model in its replies.
 pub(crate) const MODEL: &str = "judge-1";
-/// What each good reply says it used.
+/// Usage of each good reply.
 pub(crate) const TOKENS_IN: i64 = 1_000;
-/// What each good reply says it used.
 pub(crate) const TOKENS_OUT: i64 = 200;
 
-/// What a good reply costs: USD 1 and 2 for a million tokens.
+/// Cost of a good reply, at USD 1 and 2 for a million tokens.
 pub(crate) fn call_cost() -> f64 {
     let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
     f64::from(tokens) / 1e6
 }
 
-/// What to answer to one call.
+/// Response to one call.
 #[derive(Debug, Clone)]
 pub(crate) enum Say {
-    /// A good reply with this total.
+    /// Good reply with this total.
     Score(u8),
-    /// A good reply with this total and these headers.
+    /// Good reply with this total and these headers.
     ScoreWith(u8, Vec<(&'static str, String)>),
-    /// This text as the reply's content.
+    /// Reply with this content.
     Content(String),
-    /// A reply that the token limit cut off.
+    /// Reply truncated by the token limit.
     Truncated,
-    /// The model declines.
     Refusal,
-    /// This status, with an error body.
+    /// Status with an error body.
     Status(u16),
-    /// This status with these headers and this error code.
+    /// Status with these headers and this error code.
     StatusWith(u16, Vec<(&'static str, String)>, &'static str),
-    /// This status with this body.
     Body(u16, Value),
-    /// Nothing until [`JudgeServer::release`], then this.
+    /// Waits for [`JudgeServer::release`], then responds with this.
     Held(Box<Say>),
 }
 
 impl Say {
-    /// Nothing until the release, then a good reply.
+    /// Waits for the release, then sends a good reply.
     pub(crate) fn held(total: u8) -> Self {
         Self::Held(Box::new(Self::Score(total)))
     }
 
-    /// Status 429 with a `Retry-After` in seconds.
     pub(crate) fn throttled(seconds: u32) -> Self {
         let headers = vec![("retry-after", seconds.to_string())];
         Self::StatusWith(429, headers, "rate_limit_exceeded")
     }
 }
 
-/// One call as it came in.
+/// Received call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// Who asked: the first part of the path.
+    /// Caller: the first part of the path.
     pub(crate) tag: String,
-    /// When.
     pub(crate) at: Instant,
-    /// The request's body.
     pub(crate) body: Value,
-    /// The `authorization` header.
     pub(crate) authorization: Option<String>,
 }
 
 impl Call {
-    /// The texts of all messages, one after the other.
+    /// Joined texts of all messages.
     pub(crate) fn prompt(&self) -> String {
         let messages = self.body["messages"]
             .as_array()
@@ -104,14 +97,14 @@ struct Shared {
     open: watch::Sender<bool>,
 }
 
-/// The running server; it ends with this value.
+/// Running server; stops on drop.
 pub(crate) struct JudgeServer {
     server: Served,
     shared: Arc<Shared>,
 }
 
 impl JudgeServer {
-    /// Starts a judge that answers every call with this.
+    /// Starts a judge with this response to every call.
     pub(crate) async fn start(say: Say) -> Self {
         let shared = Arc::new(Shared {
             rule: RwLock::new(Arc::new(move |_| say.clone())),
@@ -128,17 +121,17 @@ impl JudgeServer {
         Self { server, shared }
     }
 
-    /// The base address for one asker.
+    /// Base address for one caller.
     pub(crate) fn url(&self, tag: &str) -> String {
         format!("http://{}/{tag}", self.server.address)
     }
 
-    /// From now on every call is answered with this.
+    /// Sets the response to every call.
     pub(crate) fn says(&self, say: Say) {
         self.rule(move |_| say.clone());
     }
 
-    /// From now on the calls are answered with these, in order, and all further ones with `then`.
+    /// Sets the responses to the next calls in order, then `then` for the rest.
     pub(crate) fn says_in_turn(&self, first: Vec<Say>, then: Say) {
         let turn = AtomicUsize::new(0);
         self.rule(move |_| {
@@ -147,12 +140,12 @@ impl JudgeServer {
         });
     }
 
-    /// From now on every call is answered as the rule says.
+    /// Sets the rule for responses.
     pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
         *self.shared.rule.write().unwrap() = Arc::new(rule);
     }
 
-    /// From now on the calls of this asker are held, and all others scored with 70.
+    /// Blocks the calls of this caller, and scores all others with 70.
     pub(crate) fn holds_calls_of(&self, tag: &'static str) {
         self.rule(move |call| match call.tag == tag {
             true => Say::held(1),
@@ -160,32 +153,31 @@ impl JudgeServer {
         });
     }
 
-    /// Lets held calls go on, those to come included.
+    /// Releases blocked calls, including later ones.
     pub(crate) fn release(&self) {
         self.shared.open.send_replace(true);
     }
 
-    /// Holds again what is told to be held.
+    /// Blocks `Say::Held` calls again.
     pub(crate) fn hold(&self) {
         self.shared.open.send_replace(false);
     }
 
-    /// Every call so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    /// How many calls there were so far.
+    /// Number of calls so far.
     pub(crate) fn count(&self) -> usize {
         self.shared.calls.lock().unwrap().len()
     }
 
-    /// How many calls are being answered now.
+    /// Number of calls in progress.
     pub(crate) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many calls are being answered.
+    /// Waits for this number of calls in progress.
     #[track_caller]
     pub(crate) fn until_in_flight(&self, calls: usize) -> impl Future<Output = ()> {
         let what = "so many calls are in flight";
@@ -194,7 +186,7 @@ impl JudgeServer {
         })
     }
 
-    /// The most calls that were ever being answered at once.
+    /// Maximum number of concurrent calls so far.
     pub(crate) fn most_in_flight(&self) -> usize {
         self.shared.most_in_flight.load(Ordering::SeqCst)
     }
@@ -312,7 +304,7 @@ fn json_response(status: u16, headers: &[(&'static str, String)], body: &Value) 
     response.body(Body::from(body.to_string())).unwrap()
 }
 
-/// A reply with this total over whatever dimensions the request's schema asks for.
+/// Reply with this total over the dimensions in the request's schema.
 pub(crate) fn good_reply(total: u8, request: &Value) -> Value {
     let schema = match request.get("output_config") {
         Some(config) => &config["format"]["schema"],

@@ -1,14 +1,13 @@
-//! Server-Sent Events as a client reads them.
+//! Client of Server-Sent Events.
 
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-/// How long an event may take in a test before the test fails.
+/// Timeout for an event in a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One event of a stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Told {
     pub(crate) id: String,
@@ -17,7 +16,6 @@ pub(crate) struct Told {
     pub(crate) retry: Option<u64>,
 }
 
-/// An open stream.
 pub(crate) struct Stream {
     response: Response,
     unread: String,
@@ -31,7 +29,7 @@ impl Stream {
         Self::new(response)
     }
 
-    /// Reads on from an answer's head.
+    /// Reads from a response with received headers.
     pub(crate) fn new(response: Response) -> Self {
         Self {
             response,
@@ -39,14 +37,14 @@ impl Stream {
         }
     }
 
-    /// The next event; comments and ids without data are skipped.
+    /// Returns the next event, skipping comments and ids without data.
     pub(crate) async fn next(&mut self) -> Told {
         let told = tokio::time::timeout(PATIENCE, self.try_next()).await;
         let told = told.expect("an event in time");
         told.expect("an event before the stream ends")
     }
 
-    /// The next event; `None` once the stream has ended, well or badly.
+    /// Returns the next event; `None` once the stream has ended, cleanly or not.
     pub(crate) async fn try_next(&mut self) -> Option<Told> {
         loop {
             if let Some((piece, rest)) = self.unread.split_once("\n\n") {

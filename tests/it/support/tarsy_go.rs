@@ -1,4 +1,4 @@
-//! A stand-in for the newer generation of TARSy.
+//! Fake TARSy of the newer generation.
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Value, json};
@@ -7,7 +7,6 @@ use super::tarsy::{Asked, Kept, TarsyServer, page};
 
 const ROOT: &str = "/api/v1/sessions";
 
-/// Starts one that keeps these sessions.
 pub(crate) async fn start(sessions: Vec<Kept>) -> TarsyServer {
     TarsyServer::start(answer, sessions).await
 }

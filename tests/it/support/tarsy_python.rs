@@ -1,4 +1,4 @@
-//! A stand-in for the older generation of TARSy.
+//! Fake TARSy of the older generation.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,6 @@ use super::tarsy::{Asked, Kept, TarsyServer, page};
 
 const ROOT: &str = "/api/v1/history/sessions";
 
-/// Starts one that keeps these sessions.
 pub(crate) async fn start(sessions: Vec<Kept>) -> TarsyServer {
     TarsyServer::start(answer, sessions).await
 }

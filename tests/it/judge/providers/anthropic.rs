@@ -1,4 +1,4 @@
-//! The cases as Anthropic messages word them.
+//! Cases in the format of Anthropic messages.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The cases as generateContent words them.
+//! Cases in the format of generateContent.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn invalid(message: &str) -> Told {
     error(400, "INVALID_ARGUMENT", message, json!([]))
 }
 
-/// A violated quota, and the delay that always comes with it.
+/// Quota violation, with the delay that always accompanies it.
 fn quota(id: &str) -> Value {
     json!([
         {

@@ -1,4 +1,4 @@
-//! The cases as chat completions word them.
+//! Cases in the format of chat completions.
 
 use serde_json::{Value, json};
 

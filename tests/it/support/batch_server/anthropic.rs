@@ -1,4 +1,4 @@
-//! Anthropic's wire format: calls in one request, answers in one file.
+//! Anthropic's wire format: calls in one request, results in one file.
 
 use super::*;
 
