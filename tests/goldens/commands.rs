@@ -42,7 +42,6 @@ fn transcript(args: &[&str], output: &Output, mask: &Mask) -> String {
     }
 }
 
-/// Runs of characters that depend on the width of a table.
 static WIDTHS: LazyLock<Regex> = LazyLock::new(|| Regex::new("( ) {2,}|─{2,}|═{2,}").unwrap());
 
 /// Commands that read or change stored data, one line of arguments each. `@` runs a command as text and with `--json`.

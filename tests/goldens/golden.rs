@@ -13,7 +13,6 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/snapshots")
 }
 
-/// Compares a text with one golden file.
 #[track_caller]
 pub(crate) fn check(name: &str, text: &str) {
     finish(difference(&root().join(name), text).into_iter().collect());

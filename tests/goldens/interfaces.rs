@@ -38,7 +38,6 @@ fn problem_types_match_golden_file() {
     golden::check("problems.txt", &rows.collect::<String>());
 }
 
-/// The names of the subcommands that a help text lists.
 fn subcommands(help: &str) -> Vec<String> {
     let listed = help.lines().skip_while(|line| *line != "Commands:");
     let listed = listed.skip(1).take_while(|line| !line.is_empty());

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// UUIDs, and 32 random hexadecimal digits.
 static IDS: LazyLock<Regex> = LazyLock::new(|| {
     let uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
     Regex::new(&format!(r"\b(?:{uuid}|[0-9a-f]{{32}})\b")).unwrap()
@@ -14,7 +13,6 @@ static IDS: LazyLock<Regex> = LazyLock::new(|| {
 /// Floats with last digits that depend on the order of summation.
 static FRACTIONS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b\d+\.\d{10,}\b").unwrap());
 
-/// Part of the ids that tests choose.
 const CHOSEN: &str = "-0000-4000-8000-";
 
 #[derive(Default)]

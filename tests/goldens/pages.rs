@@ -4,7 +4,6 @@ use crate::golden;
 use crate::service::{LAST_DAY, Service};
 use crate::support::documented_pages;
 
-/// Browser without scripts, with a form token.
 struct Browser {
     client: reqwest::Client,
     cookie: String,
@@ -66,7 +65,6 @@ impl Browser {
     }
 }
 
-/// Puts each element on a line, without surrounding white space.
 fn one_element_a_line(html: &str) -> String {
     let mut text = String::with_capacity(html.len());
     for (n, part) in html.split('<').enumerate() {
@@ -100,7 +98,6 @@ fn own_part(html: &str) -> String {
     parts.into_iter().flatten().collect()
 }
 
-/// Suites with invalid rows.
 const WRONG_SUITE: &str = "id,prompt,generated_kql,expected_kql,threshold\n\
     a,How many?,T | count,T | count,\nb,Which?,T | take 5,,\nc,Who?,T,T,much\n";
 

@@ -28,7 +28,6 @@ pub(crate) struct Output {
     pub(crate) stderr: String,
 }
 
-/// Runs `gavel` in a folder with only this environment.
 pub(crate) fn gavel(dir: &Path, env: &[(String, String)], args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gavel"));
     let environment = env.iter().map(|(name, value)| (name, value));
@@ -78,7 +77,6 @@ impl Clock {
         std::fs::rename(&new, &self.file).unwrap();
     }
 
-    /// The environment of a process with this clock.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         let mut env = clock_at("+0").unwrap();
         env.remove("FAKETIME");
@@ -94,7 +92,6 @@ impl Clock {
     }
 }
 
-/// Ids of the stored data.
 #[derive(Default)]
 pub(crate) struct Stored {
     /// Scored; the first one under two versions of the criteria.
@@ -192,7 +189,6 @@ impl Service {
         self.up.take().unwrap().stop().await;
     }
 
-    /// Mask for the differences between two runs of this service.
     pub(crate) fn mask(&self) -> Mask {
         let base = self.api.base();
         let (_, address) = base.rsplit_once('/').unwrap();
@@ -366,7 +362,6 @@ impl Service {
         self.batch_ended(self.stored.qas).await;
     }
 
-    /// Leaves failed, running and waiting jobs.
     async fn leave_unfinished(&mut self) {
         let mut open = lines("examples/queries/kql-suite.jsonl")[..4].to_vec();
         open[1]["prompt"] = json!("Which requests run forever?");

@@ -24,7 +24,6 @@ struct Sandbox {
     env: Vec<(String, String)>,
 }
 
-/// Result of a run.
 struct Run {
     code: Option<i32>,
     out: String,

@@ -4,7 +4,6 @@ use super::*;
 use crate::support::stores;
 
 impl Server {
-    /// Scores a session that completed at a given time, with these missing tools.
     pub(super) async fn scored_at(
         &self,
         completed: &str,
@@ -225,7 +224,7 @@ async fn distribution_covers_current_criteria_and_counts_exclusions() {
 }
 
 #[tokio::test]
-async fn simulated_scores_alone_are_marked_as_simulated() {
+async fn only_simulated_scores_are_shown_with_their_mark() {
     let server = Server::with(Setup::default()).await;
     server.scored_at(DAY, 60, true, &["a"]).await;
     let path = "/api/v1/analytics";

@@ -200,7 +200,6 @@ async fn conflicting_auth_settings_are_rejected() {
     assert!(error.contains("http.trusted_proxies"), "{error}");
 }
 
-/// Requests a score with these headers.
 async fn asked_by(server: &Server, headers: &[(&str, &[u8])], token: Option<&str>) -> Response {
     let id = Uuid::now_v7();
     let session = server.request(Method::PUT, &format!("/api/v1/sessions/{id}"));

@@ -273,7 +273,6 @@ async fn body_of_unknown_length_is_limited_while_read() {
     assert!(response.starts_with("HTTP/1.1 413"), "{response}");
 }
 
-/// Sends a chunked PUT over a plain socket.
 async fn raw_chunked(server: &Server, path: &str, pieces: Vec<String>) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let address = server.base.trim_start_matches("http://");

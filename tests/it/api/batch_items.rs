@@ -27,7 +27,6 @@ impl Server {
         (id, jobs.map(job_id).collect())
     }
 
-    /// Completes a case with a total.
     pub(super) async fn score_case(&self, id: JobId, total: f64) {
         let job = self.claim(id).await;
         let result = json!({ "total_score": total, "threshold": 0.9, "components": {

@@ -7,14 +7,12 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use super::*;
 use crate::support::stores;
 
-/// Batch of queries without results.
 struct Batch<'a> {
     server: &'a Server,
     id: Uuid,
 }
 
 impl<'a> Batch<'a> {
-    /// Starts a batch without items.
     async fn of(server: &'a Server, kind: Kind) -> Self {
         let new = crate::support::new_batch(kind, SystemClock.now());
         server.store().batches().begin(&new).await.unwrap();

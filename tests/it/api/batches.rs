@@ -31,12 +31,10 @@ impl Server {
             .await
     }
 
-    /// Posts a batch that must be accepted.
     pub(super) async fn batch_of(&self, body: &Value) -> Value {
         json_of(self.json_batch(body).await, 202).await
     }
 
-    /// Returns the job list of a batch.
     pub(super) async fn jobs_of(&self, batch: &Value) -> Value {
         let path = batch["links"]["jobs"].as_str().unwrap();
         self.json_of(path).await

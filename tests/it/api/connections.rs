@@ -6,7 +6,6 @@ use tokio::net::TcpStream;
 use super::auth::guarded;
 use super::*;
 
-/// Opens a connection and sends only this text.
 async fn said(server: &Server, text: &str) -> TcpStream {
     let address = server.base.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -15,7 +14,6 @@ async fn said(server: &Server, text: &str) -> TcpStream {
     stream
 }
 
-/// Reads until the server closes the connection.
 async fn to_its_end(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
     // A reset counts as closed.

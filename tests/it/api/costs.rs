@@ -85,7 +85,6 @@ async fn invalid_range_or_value_is_named() {
     }
 }
 
-/// Ends an item of a batch with a cost.
 async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
     let job = server.claim(id).await;
     let record = Record {
@@ -114,7 +113,6 @@ async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
 }
 
-/// Creates a named batch of two items with a cost.
 async fn batch(server: &Server, name: Option<&str>, cost_usd: Option<f64>) {
     let case = json!({"generated_sql": "select 1", "expected_sql": "select 2"});
     let body = json!({"kind": "sql_metrics", "name": name, "items": [case, case]});

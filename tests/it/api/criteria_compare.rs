@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Scores a session under criteria for a purpose; returns the score's id.
 async fn scored_as(
     server: &Server,
     session: Uuid,

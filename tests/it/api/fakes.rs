@@ -17,7 +17,6 @@ use uuid::Uuid;
 /// `judge-a` has a price and limits, [`NARROW`] a price, the others have none; each prompt is 1,000 tokens.
 pub(super) struct Priced;
 
-/// Another name of `judge-a`.
 pub(super) const FIRST: &str = "anything:first";
 
 /// Judge with a context too small for any prompt.
@@ -60,7 +59,6 @@ impl JudgeDirectory for Priced {
     }
 }
 
-/// Queue that records pushes and notifies the test.
 #[derive(Default)]
 pub(super) struct Pushed {
     pushes: Mutex<Vec<Push>>,
@@ -68,7 +66,6 @@ pub(super) struct Pushed {
 }
 
 impl Pushed {
-    /// Waits for the next unread push.
     pub(super) async fn next(&self) -> Push {
         loop {
             let arrived = self.arrived.notified();
@@ -125,7 +122,6 @@ impl Queue for Pushed {
     }
 }
 
-/// Process with settable health.
 #[derive(Default)]
 pub(super) struct Condition {
     pub(super) degraded: Mutex<Vec<(&'static str, String)>>,

@@ -6,7 +6,6 @@ use sqlx::Connection as _;
 use super::*;
 use crate::support::{self, stores};
 
-/// Requests a score with a key.
 async fn ask(server: &Server, session: Uuid, key: &str, body: Value) -> Response {
     let asked = server.post(&score_path(session)).json(&body);
     asked.header("Idempotency-Key", key).send().await.unwrap()

@@ -96,7 +96,6 @@ async fn client_can_wait_for_the_end_of_a_job() {
     assert_eq!(json_of(response, 200).await["state"], "succeeded");
 }
 
-/// Last error of a judge call, some seconds old.
 fn said(message: &str) -> Option<LastError> {
     let message = message.to_owned();
     let ago = Duration::from_secs(90);

@@ -11,7 +11,6 @@ fn with_budget(mebibytes: u64) -> Setup {
     }
 }
 
-/// Case of two results with this number of rows and columns.
 fn case(rows: usize, columns: usize) -> Value {
     let rows = vec![vec![1; columns]; rows];
     json!({"kind": "query", "payload": {

@@ -69,7 +69,6 @@ use crate::support::client::score_path;
 use crate::support::{TestStore, sqlite};
 use fakes::{Condition, Priced, Pushed};
 
-/// Options of the server.
 struct Setup {
     http: HttpSettings,
     memory: MemoryBudget,
@@ -121,7 +120,6 @@ impl Default for Setup {
     }
 }
 
-/// Criteria in the format of the criteria file.
 fn criteria(judge: &str, opening: &str) -> Value {
     json!({
         "scoring": { "enabled": true, "llm_provider": judge },
@@ -144,7 +142,6 @@ fn judge_check() -> JudgeCheck {
     })
 }
 
-/// Import starter. No worker runs the imports.
 fn imports(store: Arc<Store>, tarsy: Option<&str>) -> Arc<Imports> {
     let options = HistoryOptions {
         base: tarsy.map(|url| Address::parse(url).unwrap()),
@@ -174,7 +171,6 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a server with default settings over a store of any kind.
     async fn over(db: TestStore) -> Self {
         Self::start(db, Setup::default()).await
     }
@@ -309,7 +305,6 @@ impl Server {
         answer.text().await.unwrap()
     }
 
-    /// Requests a score without force or criteria.
     async fn ask(&self, session: Uuid) -> Response {
         self.post(&score_path(session)).send().await.unwrap()
     }
@@ -324,13 +319,11 @@ impl Server {
             .await
     }
 
-    /// Creates a session with a queued job: both ids.
     async fn queued_session(&self) -> (Uuid, JobId) {
         let session = self.session().await;
         (session, self.queued(session).await)
     }
 
-    /// Requests a score; returns the job's id.
     async fn queued(&self, session: Uuid) -> JobId {
         let body = json_of(self.ask(session).await, 202).await;
         job_id(&body)
@@ -346,7 +339,6 @@ impl Server {
         crate::support::heartbeat(self.store(), &beat).await;
     }
 
-    /// Claims a job as a live worker would.
     async fn claim(&self, id: JobId) -> Job {
         self.heartbeat().await;
         let claimed = self
@@ -387,7 +379,6 @@ impl Server {
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     }
 
-    /// Ends a case with this score.
     async fn evaluated(&self, job: &Job, score: NewEvaluation, result: Value) {
         let ending = Ending::Evaluated {
             score: Box::new(score),
@@ -397,7 +388,6 @@ impl Server {
         self.record(job, ending).await;
     }
 
-    /// Ends a job with a score; returns the score's id.
     async fn succeed(&self, id: JobId, total: u8) -> Uuid {
         self.succeed_with(id, session_score(total)).await
     }
@@ -452,7 +442,6 @@ impl Server {
         .await;
     }
 
-    /// Creates a session with a score: both ids.
     async fn scored(&self, total: u8) -> (Uuid, Uuid) {
         let session = self.session().await;
         let job = self.queued(session).await;
@@ -467,7 +456,6 @@ impl Server {
         }
     }
 
-    /// Inserts a bulk job as a batch would.
     async fn bulk(&self, session: Uuid) -> JobId {
         let job = self.new_bulk(session);
         let id = job.job_id;
@@ -478,7 +466,6 @@ impl Server {
         id
     }
 
-    /// Stores other criteria; returns their hash.
     async fn other_criteria(&self) -> String {
         let body = criteria("judge-b", "Judge it otherwise.");
         let added = self

@@ -6,13 +6,11 @@ use super::auth::guarded;
 use super::*;
 use crate::support::documented_pages;
 
-/// Browser that accepts HTML and stores cookies.
 struct Browser<'a> {
     server: &'a Server,
     cookies: BTreeMap<String, String>,
 }
 
-/// Adds form fields as a browser sends them.
 fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     let mut body = form_urlencoded::Serializer::new(String::new());
     body.extend_pairs(fields);
@@ -30,7 +28,6 @@ struct Page {
 }
 
 impl Page {
-    /// Returns the value of the first field of that name.
     fn field(&self, name: &str) -> String {
         let from = format!("name=\"{name}\" value=\"");
         let at = self.text.find(&from).expect(name) + from.len();

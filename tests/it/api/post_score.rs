@@ -7,7 +7,6 @@ use super::*;
 use crate::support::stores;
 
 impl Server {
-    /// Requests a score with a `Prefer` header.
     async fn ask_and(&self, session: Uuid, prefer: &str) -> Response {
         let asked = self.post(&score_path(session)).header("prefer", prefer);
         asked.send().await.unwrap()

@@ -10,20 +10,17 @@ impl Server {
         self.post(PATH).json(body).send().await.unwrap()
     }
 
-    /// Returns the plan of a request (dry run).
     async fn plan(&self, mut body: Value) -> Value {
         body["dry_run"] = json!(true);
         json_of(self.rescore(&body).await, 200).await
     }
 
-    /// Number of batches.
     async fn batches(&self) -> usize {
         let batches = self.store().batches();
         let all = batches.list(Default::default(), None, 5).await.unwrap();
         all.items.len()
     }
 
-    /// Number of sessions that match a filter.
     async fn matching(&self, filter: Value) -> i64 {
         let plan = self.plan(json!({ "filter": filter })).await;
         plan["matching"].as_i64().unwrap()
@@ -281,7 +278,6 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
     ]
 }
 
-/// The same for options outside the filter.
 fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
     let jury = |judges: Value| json!({"purpose": "jury", "judges": judges});
     let (one, two) = (["judge-a"], ["judge-a", "judge-b"]);

@@ -42,7 +42,6 @@ async fn look_around(showroom: &Showroom, rooms: &[Room]) -> Vec<String> {
     faults
 }
 
-/// Returns the axe findings of the open page.
 pub(super) async fn look<Of>(site: &Site<Of>) -> Vec<String> {
     site.driver.execute(AXE, Vec::new()).await.unwrap();
     let script = "axe.run({resultTypes: ['violations']}).then(\

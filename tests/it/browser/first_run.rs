@@ -89,7 +89,6 @@ async fn rescore_and_compare(site: &Site) {
     site.shows("h1", "Two scores of a session").await;
 }
 
-/// Stores other criteria with the current judge; returns their hash.
 async fn other_criteria(site: &Site) -> String {
     let file = built_in("config/criteria/session_outcome_first.yaml");
     let text = std::fs::read_to_string(file).unwrap();

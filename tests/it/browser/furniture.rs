@@ -74,7 +74,6 @@ pub(super) fn judge(call: &Call) -> Say {
     Say::Content(reply.to_string())
 }
 
-/// Reasoning of the judge for every session.
 const REASONING: &str = "**logical_flow**: the agent listed the pods before it read their logs, which is the right order, but it \
     never asked for earlier restarts, although the alert names the time of the first one.\n\n**consistency**: the analysis calls \
     the cause *certain*; what was seen is one `OOMKilled` line.\n\n- the limit of `256Mi` was never compared with what was used\n\
@@ -199,7 +198,6 @@ impl Showroom {
         ids
     }
 
-    /// Stores other criteria; returns their hash.
     async fn other_criteria(&self) -> String {
         let file = built_in("config/criteria/session_outcome_first.yaml");
         let text = std::fs::read_to_string(file).unwrap();

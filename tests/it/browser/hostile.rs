@@ -17,7 +17,6 @@ fn session() -> Value {
     })
 }
 
-/// Judge under prompt injection.
 fn judge(call: &Call) -> Say {
     let mut reply = good_reply(66, &call.body);
     reply["score_reasoning"] = json!(MARKDOWN);

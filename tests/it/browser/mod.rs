@@ -32,28 +32,22 @@ use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
-/// Accessibility checker.
 const AXE: &str = include_str!("axe.min.js");
-/// Download folder of the browser.
 const DOWNLOADS: &str = "downloads";
 
-/// Separate Gavel with a browser.
 struct Site<Of = Up> {
     driver: WebDriver,
     api: Api,
-    /// Service under test.
     gavel: Of,
     dir: tempfile::TempDir,
     _chromedriver: Process,
 }
 
-/// `gavel up` with a simulated judge, as processes.
 struct Up {
     judge: Process,
     _up: Process,
 }
 
-/// Response speed of the simulated judge.
 #[derive(Debug, Clone, Copy)]
 enum Judge {
     AtOnce,
@@ -67,7 +61,6 @@ enum Scripts {
     Off,
 }
 
-/// Starts a Gavel with a scripted judge.
 async fn judged_by(judge: fn(&Call) -> Say) -> World {
     let world = World::start(Home::embedded(), Say::Refusal).await;
     world.judge.rule(judge);
@@ -128,7 +121,6 @@ impl Site<World> {
     }
 }
 
-/// Browser programs of this machine.
 struct Programs {
     chromedriver: PathBuf,
     chromium: PathBuf,
@@ -179,7 +171,6 @@ impl<Of> Site<Of> {
         self.driver.goto(url).await.unwrap();
     }
 
-    /// Returns the path of the current URL.
     async fn path(&self) -> String {
         let url = self.driver.current_url().await.unwrap();
         let base = self.api.base();
@@ -188,7 +179,6 @@ impl<Of> Site<Of> {
             .to_owned()
     }
 
-    /// Waits for the first matching element.
     async fn find(&self, css: &str) -> WebElement {
         let query = self.driver.query(By::Css(css.to_owned()));
         let query = query.wait(PATIENCE, Duration::from_millis(100));
@@ -253,7 +243,6 @@ impl<Of> Site<Of> {
         devtools(&self.driver, "Emulation.setDeviceMetricsOverride", wanted).await;
     }
 
-    /// Waits until the viewport has this width.
     async fn is_wide(&self, width: u32) {
         eventually(PATIENCE, "the page has its width", || async {
             let wide = self
@@ -264,7 +253,6 @@ impl<Of> Site<Of> {
         .await;
     }
 
-    /// Speeds up the timers of pages by a factor of 100.
     async fn hurry(&self) {
         let source =
             "const own = window.setInterval; window.setInterval = (f, ms) => own(f, ms / 100);";
@@ -272,7 +260,6 @@ impl<Of> Site<Of> {
         devtools(&self.driver, command, json!({"source": source})).await;
     }
 
-    /// Sets the colour scheme: `light` or `dark`.
     async fn prefer(&self, scheme: &str) {
         let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         devtools(&self.driver, "Emulation.setEmulatedMedia", wanted).await;
@@ -335,7 +322,6 @@ async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path, scripts: Scrip
     driver
 }
 
-/// Runs a DevTools command.
 async fn devtools(driver: &WebDriver, command: &str, parameters: Value) -> Value {
     let tools = driver.cdp();
     tools.send_raw(command, parameters).await.unwrap()

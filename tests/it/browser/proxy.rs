@@ -7,22 +7,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Page of an nginx with an unavailable upstream.
 const BAD_GATEWAY: &str = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center><hr><center>nginx</center></body></html>";
 
-/// Page of a sign-in portal.
 const PORTAL: &str = "<p id=\"portal\">Sign in at nginx</p>";
 
-/// Mode of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Forwards to the server.
     Open,
     /// Responds to each request with 502.
     BadGateway,
     /// Responds to each request with 200 and a foreign page.
     Elsewhere,
-    /// Closes each connection at once.
     Closed,
 }
 
@@ -87,7 +82,6 @@ async fn serve(mut browser: TcpStream, server: SocketAddr, way: Way) {
     }
 }
 
-/// Responds to a request without the server.
 async fn answer(mut browser: TcpStream, status: &str, text: &str) {
     let mut asked = Vec::new();
     while !asked.ends_with(b"\r\n\r\n") {

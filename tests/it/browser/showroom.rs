@@ -9,14 +9,12 @@ use crate::support::documented_pages;
 use crate::support::home::Home;
 use crate::support::judge_server::Say;
 
-/// Page of the showroom.
 pub(super) struct Room {
     /// File name of its screenshots.
     pub(super) name: String,
     pub(super) way: Way,
 }
 
-/// Route to a page.
 pub(super) enum Way {
     Open(String),
     /// By uploading a suite with invalid rows.
@@ -43,7 +41,6 @@ fn sign_in(name: &str, token: &'static str) -> Room {
 
 pub(super) struct Showroom {
     pub(super) site: Site<World>,
-    /// Second service, with tokens required.
     guarded: World,
 }
 
@@ -65,7 +62,6 @@ impl Showroom {
         Some(Self { site, guarded })
     }
 
-    /// Pages of an empty service.
     pub(super) fn empty_rooms(&self) -> Vec<Room> {
         vec![
             room("empty-overview", "/"),
@@ -162,11 +158,9 @@ fn documented(rooms: &[Room]) -> Vec<Room> {
         .collect()
 }
 
-/// Suite with errors in two rows.
 const WRONG_SUITE: &str = "id,prompt,generated_kql,expected_kql,threshold\n\
     a,How many?,T | count,T | count,\nb,Which?,T | take 5,,\nc,Who?,T,T,much\n";
 
-/// Sessions in every state.
 #[derive(Default)]
 pub(super) struct Sessions {
     pub(super) scored: Uuid,
@@ -250,5 +244,4 @@ impl Suites {
     }
 }
 
-/// The item of the suite that the judge declines to grade.
 const DECLINED: usize = 4;

@@ -5,7 +5,6 @@ use super::*;
 use crate::support::client::id_of;
 use crate::support::sessions::session;
 
-/// Number of sample sessions.
 const SAMPLES: usize = 7;
 const ROWS: &str = "return document.querySelectorAll('tr[data-open]').length";
 const OLD: &str = "return document.querySelectorAll('[data-old]').length";
@@ -18,7 +17,6 @@ async fn with_samples(judge: Judge) -> Option<Site> {
     Some(site)
 }
 
-/// Speeds up the timers of pages by a factor of 100.
 async fn often(site: &Site) {
     let source =
         "const slow = window.setInterval; window.setInterval = (f, ms) => slow(f, ms / 100);";
@@ -37,7 +35,6 @@ async fn is_live(site: &Site) {
     site.find("html[data-stream=live]").await;
 }
 
-/// Finds a sample session by the prefix of its alert.
 async fn sample(site: &Site, alert: &str) -> uuid::Uuid {
     let path = format!("/api/v1/sessions?q={alert}");
     let found = site.api.get(&path).await.expect(200);

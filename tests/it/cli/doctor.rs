@@ -187,7 +187,6 @@ fn families() -> [(&'static str, Value, ResponseTemplate, ResponseTemplate); 3] 
     ]
 }
 
-/// Sandbox with one judge of this family at this address.
 fn place_of(family: &str, address: &str) -> Sandbox {
     let place = Sandbox::new();
     let file = place.path().join("llm_providers.yaml");

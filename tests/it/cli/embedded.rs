@@ -13,7 +13,6 @@ use crate::support::client::Api;
 
 const NOBODY: &str = "127.0.0.1:0";
 
-/// Process that is killed if a test fails.
 pub(super) struct Running(pub(super) Child);
 
 impl Running {
@@ -33,7 +32,6 @@ impl Running {
         (Self(child), format!("http://{address}"))
     }
 
-    /// Sends a signal and waits for the exit.
     pub(super) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.0.id().to_string();
         let sent = std::process::Command::new("kill")
@@ -53,7 +51,6 @@ impl Drop for Running {
     }
 }
 
-/// Sandbox with a simulated judge on a separate port.
 pub(super) fn place_with_judge() -> (Sandbox, Running) {
     let place = Sandbox::new();
     let (simulator, url) = Running::start(

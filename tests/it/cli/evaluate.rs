@@ -304,7 +304,6 @@ fn second_run_reuses_replies_despite_another_simulator_address() {
     assert_eq!(tokens("second"), 0);
 }
 
-/// Case that needs a judge.
 pub(super) fn doubtful(id: &str) -> Value {
     json!({"id": id, "generated_sql": format!("select {id} from t"), "expected_sql": "select b from u"})
 }

@@ -120,7 +120,6 @@ fn unreachable_server_is_reported_before_the_run() {
     assert!(!place.path().join("reports").exists(), "no run was begun");
 }
 
-/// Judge that responds to all requests with one status.
 async fn refusing(status: StatusCode) -> String {
     let answer = move || async move {
         (

@@ -7,7 +7,6 @@ use crate::support::stores;
 
 const BAD: &str = "<script>alert(1)</script>";
 
-/// Multipart form with a file, token first as on the page.
 pub(super) fn upload(
     token: &str,
     fields: &[(&str, &str)],

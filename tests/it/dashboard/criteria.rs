@@ -9,7 +9,6 @@ use gavel::store::CriteriaChoice;
 use super::*;
 use crate::support::stores;
 
-/// Value of a text area.
 fn typed(page: &str, field: &str) -> String {
     let (_, behind) = page.split_once(&format!("id=\"{field}\"")).unwrap();
     let (_, behind) = behind.split_once('>').unwrap();

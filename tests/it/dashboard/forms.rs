@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Value of the first hidden field of that name after a position.
 fn hidden(text: &str, behind: &str, name: &str) -> String {
     let at = text
         .find(behind)
@@ -376,7 +375,6 @@ async fn rating_names_its_author_and_the_rating_it_replaces() {
 }
 
 impl Server {
-    /// Creates a session with a score, as the user of a token.
     pub(super) async fn scored_by(&self, token: &str) -> (Uuid, Uuid) {
         let id = Uuid::now_v7();
         let put = self.request(Method::PUT, &format!("/api/v1/sessions/{id}"));

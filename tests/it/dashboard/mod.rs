@@ -17,7 +17,6 @@ mod webhooks;
 use super::auth::guarded;
 use super::*;
 
-/// Browser with a form token and an optional sign-in.
 struct Browser<'a> {
     server: &'a Server,
     cookie: String,
@@ -40,7 +39,6 @@ impl<'a> Browser<'a> {
         }
     }
 
-    /// Signs in with a token.
     async fn signed_in(server: &'a Server, token: &str) -> Self {
         let mut browser = Self::of(server);
         let fields = [("token", token), ("form_token", &browser.form_token)];
@@ -80,7 +78,6 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// Cookies that a response sets, without attributes.
 fn cookies_of(response: &Response) -> Vec<String> {
     let set = response.headers().get_all("set-cookie").iter();
     let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap().to_owned();
@@ -97,7 +94,6 @@ fn fields_of(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder
         .body(body.finish())
 }
 
-/// Fails the test if a text became markup.
 fn harmless(path: &str, text: &str) {
     let ours = text.matches("<script src=\"/assets/").count();
     assert_eq!(text.matches("<script").count(), ours, "{path}: {text}");
@@ -106,7 +102,6 @@ fn harmless(path: &str, text: &str) {
     }
 }
 
-/// Fails the test unless the parts of a page are in this order.
 fn in_order(text: &str, parts: &[&str]) {
     let mut from = 0;
     for part in parts {

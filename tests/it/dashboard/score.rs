@@ -81,7 +81,6 @@ fn call(job: JobId, reply: String) -> CallRecord {
     }
 }
 
-/// Fetches a page and checks the size limit.
 async fn light(browser: &Browser<'_>, path: &str) -> String {
     let page = browser.page(path).await;
     assert!(page.len() < 150_000, "{path}: {}", page.len());

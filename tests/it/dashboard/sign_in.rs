@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Cookies of a sign-in with these headers.
 async fn cookies(server: &Server, protocol: Option<&str>) -> Vec<String> {
     let browser = Browser::of(server);
     let fields = [

@@ -37,7 +37,6 @@ impl Server {
         self.posted(&format!("/api/v1/{what}/resume"), 200).await;
     }
 
-    /// Ends a case with a score of a simulated judge.
     async fn simulate_case(&self, id: JobId) {
         let job = self.claim(id).await;
         let score = NewEvaluation {

@@ -13,10 +13,8 @@ use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
 use transcript::{Step, mismatch, steps};
 
-/// Separator between the outputs of two commands.
 const PART: char = '\u{1e}';
 
-/// Services used by the documents.
 struct Services {
     dir: tempfile::TempDir,
     open: SocketAddr,

@@ -1,7 +1,6 @@
 //! Transcripts: ```` ```console ```` blocks. `$ ` starts a command, a final `\` or a here-document continues it, and
 //! the other lines are its output. `…` matches any text within a line; a line of only `…` matches any lines.
 
-/// Command and its expected output.
 #[derive(Debug, PartialEq)]
 pub(super) struct Step {
     /// First line, from 1.
@@ -69,7 +68,6 @@ pub(super) fn mismatch(expected: &[String], output: &str) -> Option<String> {
     (!blank && !skipping).then(|| format!("--- not expected: {}", more.join("\n")))
 }
 
-/// Matches a line against a pattern with `…` as a wildcard.
 fn fits(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split('…');
     let first = parts.next().unwrap_or_default();

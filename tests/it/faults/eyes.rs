@@ -38,7 +38,6 @@ async fn is_ready(port: &Api) {
     .await;
 }
 
-/// Waits until a worker isn't ready for this reason.
 async fn is_not_ready(port: &Api, for_sake_of: &str) {
     let reasons = eventually(DEADLINE, "the worker is not ready", || async {
         let ready = port.get("/readyz").await;
@@ -189,7 +188,6 @@ fn families(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Documented metrics with their types.
 fn documented() -> BTreeMap<String, String> {
     let document = std::fs::read_to_string(built_in("docs/operate.md")).unwrap();
     let rows = document.lines().filter_map(|line| {

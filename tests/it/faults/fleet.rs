@@ -120,7 +120,6 @@ async fn slow_drain_requeues_its_jobs_at_once() {
     end(fleet).await;
 }
 
-/// Stops the API cleanly and drops the database.
 pub(super) async fn end(mut fleet: Fleet) {
     fleet.serve.stop().await;
     fleet.home.remove().await;

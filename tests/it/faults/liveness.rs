@@ -20,7 +20,6 @@ async fn pass(fleet: &Fleet, seconds: i64) {
     .await;
 }
 
-/// Number of active jobs of a full worker.
 const JOBS: usize = 4;
 
 /// Starts a full worker with this lease; `None` without servers.

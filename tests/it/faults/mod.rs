@@ -61,7 +61,6 @@ async fn without_heartbeats(home: &Home) -> sqlx::PgConnection {
     db
 }
 
-/// Stores some sessions and requests the score of each.
 async fn enqueue(api: &Api, sessions: usize) -> Vec<(Uuid, Uuid)> {
     let mut jobs = Vec::new();
     for _ in 0..sessions {
@@ -70,7 +69,6 @@ async fn enqueue(api: &Api, sessions: usize) -> Vec<(Uuid, Uuid)> {
     jobs
 }
 
-/// Row counts of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tally {
     jobs: i64,
@@ -83,7 +81,6 @@ struct Tally {
 }
 
 impl Tally {
-    /// Each of these jobs is scored once.
     fn all_scored_once(scored: i64) -> Self {
         Self {
             jobs: scored,
@@ -142,7 +139,6 @@ async fn number(home: &Home, query: &'static str) -> i64 {
     number
 }
 
-/// Session with this marker in its conversation.
 fn marked(mark: &str) -> Value {
     let mut body = session();
     body["conversation"][0]["content"] = Value::from(mark);

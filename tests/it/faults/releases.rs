@@ -16,7 +16,6 @@ use crate::support::wait::eventually;
 /// Default time between SIGTERM and SIGKILL in Kubernetes.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Version unknown to this binary.
 const NEWER: &str =
     "insert into schema_versions (version, description, success, checksum, execution_time)
                         values (9999, 'newer', true, 'x', 0)";

@@ -24,7 +24,6 @@ pub(super) async fn ask(world: &World, body: Value) -> crate::support::client::A
     world.api.post_json("/api/v1/rescore", body).await
 }
 
-/// Requests a backlog; returns its path.
 pub(super) async fn rescore(world: &World, body: Value) -> String {
     let made = ask(world, body).await.expect(202);
     assert_eq!(made["origin"], "rescore");
@@ -53,7 +52,6 @@ pub(super) async fn until(
     .await
 }
 
-/// Asserts that the counts of a batch add up to its total.
 fn adds_up(batch: &Value) {
     let counts = &batch["counts"];
     let of = |name: &str| counts[name].as_i64().unwrap();
@@ -257,7 +255,6 @@ async fn preview_preserves_scores_and_repeats_call_again(home: Home) {
     world.end().await;
 }
 
-/// Judges file entry of the simulator, with a price.
 fn priced_simulator(address: std::net::SocketAddr) -> String {
     format!(
         "\nsimulator:\n  type: openai\n  base_url: http://{address}/v1\n  auth: none\n  model: simulated-judge-v1\n  \
@@ -265,7 +262,6 @@ fn priced_simulator(address: std::net::SocketAddr) -> String {
     )
 }
 
-/// Session with a length that depends on `n`.
 fn long_session(n: usize) -> Value {
     let mut session = session();
     let said =

@@ -33,7 +33,6 @@ async fn batch(world: &World, body: Value) -> String {
     made["links"]["self"].as_str().unwrap().to_owned()
 }
 
-/// Creates a batch of sessions without scores.
 async fn sessions(world: &World, n: usize) -> String {
     let mut items = Vec::new();
     for _ in 0..n {

@@ -60,7 +60,6 @@ async fn ended(api: &Api, id: Uuid) -> Value {
     .await
 }
 
-/// Runs an import to its end.
 pub(super) async fn imported(api: &Api, body: Value) -> Value {
     let id = begun(api, body).await;
     let import = ended(api, id).await;

@@ -34,7 +34,6 @@ on_every_setup!(
     minute_quota_in_the_body_delays_the_retry,
 );
 
-/// Asserts that the job's error has this class, a message and a remedy.
 #[track_caller]
 fn assert_failed(job: &Value, class: &str) {
     assert_eq!(job["state"], "failed", "{job:#}");

@@ -74,7 +74,6 @@ async fn end(store: &Store, job_id: JobId, at: DateTime<Utc>) {
     ticket.committed().await.unwrap();
 }
 
-/// Batch with items that ended at this time.
 async fn ended_batch(store: &Store, items: i64, at: DateTime<Utc>) -> (Uuid, Vec<JobId>) {
     let new = crate::support::new_batch(Kind::Session, at);
     let batch_id = new.batch_id;

@@ -378,7 +378,6 @@ async fn large_result_is_compared(home: Home) {
     world.end().await;
 }
 
-/// Waits for the only job, and returns its id.
 async fn the_only_job(api: &Api) -> Uuid {
     eventually(PATIENCE, "the job is accepted", || async {
         let jobs = api.get("/api/v1/jobs").await.expect(200);

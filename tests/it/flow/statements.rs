@@ -15,7 +15,6 @@ use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
-/// Number of counted jobs, which run sequentially.
 const JOBS: u64 = 20;
 /// Maximum per job: one to accept it, three before the judge call, one to record a score with missing tools.
 const MOST: u64 = 5;
@@ -29,10 +28,8 @@ const WITH_JOBS: [&str; 5] = [
     "select job_id, batch_id from scoring_jobs where batch_id is not null",
 ];
 
-/// Number of executions by statement.
 type Executed = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// Relays connections to the server and counts the statements of clients.
 async fn relay(listener: TcpListener, server: String, executed: Executed) {
     while let Ok((client, _)) = listener.accept().await {
         let upstream = TcpStream::connect(&server).await.unwrap();

@@ -23,7 +23,6 @@ on_every_setup!(
     no_delivery_is_stored_without_endpoints,
 );
 
-/// Starts a world with these endpoints in its settings.
 async fn world(mut home: Home, endpoints: &[Value], say: Say) -> World {
     home.set("GAVEL_WEBHOOKS_ENDPOINTS", json!(endpoints));
     home.set("GAVEL_WEBHOOKS_ALLOW_PRIVATE", "true");
@@ -41,7 +40,6 @@ async fn deliveries(world: &World) -> Vec<DeliveryRow> {
         .items
 }
 
-/// Waits for `n` requests and returns them.
 async fn came(receiver: &Receiver, n: usize) -> Vec<Hook> {
     eventually(PATIENCE, "so many requests came", || async {
         let hooks = receiver.hooks();

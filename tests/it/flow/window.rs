@@ -55,7 +55,6 @@ async fn world(home: Home, say: Say) -> World {
     world
 }
 
-/// Starts a world under criteria with `judge.trim: never`.
 async fn never(home: Home, say: Say) -> World {
     let criteria = home.dir().join("scoring_config.yaml");
     let text = std::fs::read_to_string(&criteria).unwrap();

@@ -21,7 +21,6 @@ const ROOM: ChunkSize = ChunkSize {
     bytes: 1_000_000,
 };
 
-/// Judge with a batch API, and its provider.
 struct Lane {
     server: BatchServer,
     judge: Arc<Judge>,
@@ -55,7 +54,6 @@ impl Lane {
         self.judge.batch_endpoint().unwrap()
     }
 
-    /// Sets the result of calls, by caller.
     fn ends(&self, rule: fn(&str) -> Fate) {
         self.server.rule(move |body| {
             let text = body["messages"][0]["content"].as_str().unwrap_or_default();
@@ -63,7 +61,6 @@ impl Lane {
         });
     }
 
-    /// Submits a question for each of these callers.
     async fn hand_over(&self, askers: &[u128]) -> Result<String, JudgeError> {
         let endpoint = self.batch_endpoint();
         let mut chunk = endpoint.chunk(Uuid::from_u128(7), ROOM);
@@ -78,7 +75,6 @@ impl Lane {
         endpoint.submit(uploaded).await
     }
 
-    /// Collects and accepts all results, by caller.
     async fn collect(&self, batch: &str) -> Result<Vec<(u128, Collected)>, JudgeError> {
         let endpoint = self.batch_endpoint();
         let mut answers = endpoint.collect(batch).await?;

@@ -74,7 +74,6 @@ impl Process {
         self.gate.snapshot()[0].breaker
     }
 
-    /// Simulates a crash.
     fn die(&mut self) {
         if let Some(keeping) = self.keeping.take() {
             keeping.abort();
@@ -105,7 +104,6 @@ fn server() -> Option<String> {
     url
 }
 
-/// Runs a rule on each implementation of the gate.
 async fn on_both(options: GateOptions, rule: impl AsyncFn(&Process)) {
     rule(&Process::memory(options.clone())).await;
     if let Some(url) = server() {
@@ -120,7 +118,6 @@ fn three(url: &str, options: &GateOptions) -> [Process; 3] {
     [(); 3].map(|()| Process::redis(url, &queue, options.clone()))
 }
 
-/// Waits until all three processes see the open breaker.
 async fn open_for(processes: &[Process; 3]) {
     for at in 0..5 {
         processes[at % 3].meet(&broken()).await;
@@ -503,7 +500,6 @@ async fn limits_in_a_reply_apply_to_all_processes() {
     .await;
 }
 
-/// Private Redis of one test.
 struct Server {
     child: Child,
     port: u16,

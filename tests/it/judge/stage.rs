@@ -21,7 +21,6 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 /// Secret key that must not appear in any output.
 pub(super) const KEY: &str = "sk-very-secret-key";
 
-/// Stores calls in memory.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) calls: Mutex<Vec<CallRecord>>,
@@ -50,7 +49,6 @@ impl CallLog for Memory {
     }
 }
 
-/// Judge with its own server.
 pub(super) struct Stage {
     pub(super) server: MockServer,
     pub(super) judge: Arc<Judge>,
@@ -81,7 +79,6 @@ fn at_once() -> RetryOptions {
 }
 
 impl Stage {
-    /// Starts a server with these responses in order, repeating the last one.
     pub(super) async fn new(answers: Vec<ResponseTemplate>) -> Self {
         Self::with(Staging::default(), answers).await
     }
@@ -109,7 +106,6 @@ impl Stage {
         self.judge.ask(&question("evidence"), context()).await
     }
 
-    /// Bodies of the received requests.
     pub(super) async fn requests(&self) -> Vec<Value> {
         let received = self.server.received_requests().await.unwrap();
         received
@@ -240,7 +236,6 @@ pub(super) fn fails(status: u16, body: Value) -> ResponseTemplate {
     ResponseTemplate::new(status).set_body_json(body)
 }
 
-/// Cost of one good reply.
 pub(super) const COST: f64 = (600.0 * 0.15 + 400.0 * 0.075 + 100.0 * 0.6) / 1e6;
 
 pub(super) fn is_about(cost: Option<f64>, expected: f64) -> bool {

@@ -24,7 +24,6 @@ use crate::support::{redis_cluster, redis_server};
 /// Timeout of each step of a test.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Queue of one test.
 struct TestQueue {
     queue: Arc<dyn Queue>,
     kind: Kind,
@@ -71,7 +70,6 @@ impl TestQueue {
             .await
     }
 
-    /// Deletes all state of this queue.
     async fn forget_everything(&self) {
         if let Kind::Memory(queue) = &self.kind {
             queue.forget_everything();

@@ -23,7 +23,6 @@ fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     RedisQueue::new(options, Arc::new(SystemClock)).unwrap()
 }
 
-/// Address of the Redis server; prints a message without one.
 fn redis_address() -> Option<String> {
     let Some(url) = redis_server() else {
         no_redis("not tested");
@@ -122,7 +121,6 @@ async fn connection_that_swallows_requests_is_replaced() {
     proxy.abort();
 }
 
-/// Relays connections to the server until it is aborted.
 async fn relay(listener: TcpListener, server: String) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((mut client, _)) = listener.accept().await {

@@ -82,7 +82,6 @@ async fn full_lane_is_polled_when_capacity_returns_without_a_loop() {
     worker.stop().await;
 }
 
-/// Lanes as a worker reads them from its gate.
 struct Gated(Arc<Gate>);
 
 #[async_trait]

@@ -125,7 +125,6 @@ impl Admit for Toy {
     }
 }
 
-/// Record of the handlers, and their gate.
 #[derive(Clone)]
 pub(super) struct Log {
     pub(super) started: Arc<Mutex<Vec<JobId>>>,
@@ -168,7 +167,6 @@ impl Log {
 
 type BoxedHandler = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Running worker.
 pub(super) struct Worker {
     pub(super) in_hand: InHand,
     pub(super) prefetch: Prefetch,
@@ -230,7 +228,6 @@ pub(super) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     tokio::time::timeout(LONG * 10, wait).await.unwrap();
 }
 
-/// Queue with simulated outages.
 pub(super) struct Flaky {
     pub(super) inner: Arc<dyn Queue>,
     pub(super) away: AtomicBool,

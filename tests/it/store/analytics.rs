@@ -17,7 +17,6 @@ pub(super) fn at(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
-/// Score with these missing tools.
 fn missing(total: u8, tools: &[&str]) -> SessionScore {
     let tool = |name: &&str| MissingTool {
         tool_name: (*name).to_owned(),

@@ -76,7 +76,6 @@ async fn row(store: &Store, id: Uuid) -> BatchRow {
     store.batches().get(id).await.unwrap().unwrap()
 }
 
-/// Runs all steps; returns the batch.
 pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
     loop {
         match store.batches().expand(id, jobs, now()).await.unwrap() {
@@ -87,7 +86,6 @@ pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
     }
 }
 
-/// Sessions of a batch's items, in item order.
 async fn subjects(store: &Store, id: Uuid) -> Vec<Uuid> {
     let mut subjects = Vec::new();
     for item in item_ids(store, id).await {

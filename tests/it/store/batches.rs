@@ -38,7 +38,6 @@ fn item(batch_id: Uuid, item_no: i64) -> NewJob {
     }
 }
 
-/// Creates an `expanding` batch with this number of items.
 async fn expanding(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     let new = new_batch();
     store.batches().begin(&new).await.unwrap();
@@ -53,7 +52,6 @@ async fn expanding(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     (new.batch_id, ids)
 }
 
-/// Creates a running batch.
 async fn running(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     let (id, items) = expanding(store, items).await;
     let Moved::Now(batch) = store.batches().start(id).await.unwrap() else {

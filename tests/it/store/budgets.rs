@@ -10,7 +10,6 @@ use super::fixtures::{accept, claim, failed, minutes, new_job, now, record_of, r
 use crate::support::{self, call};
 use gavel::wire::{BatchState, PausedBy, UsageBy};
 
-/// Creates a running batch with this number of items and a budget.
 async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, Vec<JobId>) {
     let new = NewBatch {
         budget_usd,

@@ -12,7 +12,6 @@ use super::fixtures::{
 };
 use crate::support;
 
-/// Claims these jobs.
 async fn claims(store: &Store, ids: &[JobId], worker: Uuid, at: DateTime<Utc>) -> Vec<Job> {
     store.jobs().claim(ids, worker, at).await.unwrap()
 }

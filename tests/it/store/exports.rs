@@ -6,7 +6,6 @@ use super::analytics::{DAY, at, rescored, scored_at, simulated};
 use super::fixtures::{now, score_of, scored_session};
 use crate::support;
 
-/// Filter for currently good scores, from this total.
 fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
     GoodScores {
         filter,

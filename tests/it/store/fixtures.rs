@@ -170,14 +170,12 @@ pub(super) async fn session_with_job(store: &Store) -> (Uuid, JobId) {
     (session_id, accept(store, new_job(Some(session_id))).await)
 }
 
-/// Accepts a new job.
 pub(super) async fn accept(store: &Store, job: NewJob) -> JobId {
     let id = job.job_id;
     assert_eq!(store.jobs().accept(job).await.unwrap(), Accepted::New);
     id
 }
 
-/// Accepts and claims a new job.
 pub(super) async fn run_of(store: &Store, job: NewJob) -> Job {
     let id = accept(store, job).await;
     claim(store, id, Uuid::now_v7()).await

@@ -43,7 +43,6 @@ fn step(import_id: Uuid, owner: Uuid) -> ImportStep {
     }
 }
 
-/// Import with an owner.
 async fn claimed(store: &Store) -> (Uuid, Uuid) {
     let new = new_import(&Uuid::now_v7().to_string());
     store.imports().start(&new).await.unwrap();

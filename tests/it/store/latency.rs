@@ -14,7 +14,6 @@ fn day(text: &str) -> NaiveDate {
     text.parse().unwrap()
 }
 
-/// Call of a judge with this latency, ms.
 fn took(judge: &str, sent: &str, ms: u64) -> CallRecord {
     let at: DateTime<Utc> = sent.parse().unwrap();
     CallRecord {

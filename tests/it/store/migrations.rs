@@ -7,7 +7,6 @@ use sqlx::Executor as _;
 use super::fixtures::{accept, new_job};
 use crate::support;
 
-/// Asserts that the schema is rejected with this message.
 #[track_caller]
 fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, words: &str) {
     let error = answer.unwrap_err();

@@ -25,7 +25,6 @@ use super::fixtures::{
 use super::judge_memory::refuse_bad_calls;
 use crate::support::{self, END_SESSIONS, call};
 
-/// Mode of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Connected,
@@ -45,7 +44,6 @@ struct Wire {
 }
 
 impl Wire {
-    /// `None` without a Postgres server.
     async fn new() -> Option<Self> {
         let direct = support::postgres().await?;
         let (_, rest) = direct.url.split_once('@').unwrap();
@@ -145,7 +143,6 @@ async fn pipe(
     }
 }
 
-/// Asserts that the store reports itself as unavailable.
 #[track_caller]
 fn is_away<T>(answer: Result<T, StoreError>) {
     let error = answer.err().unwrap();
@@ -441,7 +438,6 @@ async fn record_waiting_for_the_database_is_abandoned_at_close() {
     is_away(ticket.committed().await);
 }
 
-/// Error of a failed connection.
 async fn cannot_connect(url: &str) -> StoreError {
     let options = StoreOptions {
         connect_timeout: Duration::ZERO,

@@ -44,7 +44,6 @@ fn new_chunk(batch_id: Uuid, items: &[JobId]) -> NewChunk {
     }
 }
 
-/// Creates a chunk as the owner of the batch.
 async fn chunk_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ChunkRow {
     let new = new_chunk(batch_id, items);
     assert!(

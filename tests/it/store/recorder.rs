@@ -28,7 +28,6 @@ async fn runs(store: &Store, count: usize) -> Vec<(Job, Ending)> {
     runs
 }
 
-/// Submits all outcomes at once.
 async fn hand_over(store: &Store, runs: &[(Job, Ending)]) -> Vec<RecordTicket> {
     define(store, &runs[0].1).await;
     let handed = runs

@@ -21,7 +21,6 @@ async fn prune(store: &Store, aged: Aged) -> u64 {
     delete_older(store, aged, now() + minutes(1)).await
 }
 
-/// As counted by analytics.
 async fn counted_scores(store: &Store) -> u64 {
     let all = ScoreFilter::default();
     let totals = store.analytics().totals(&all).await.unwrap();
@@ -36,7 +35,6 @@ async fn calls(store: &Store, id: JobId) -> usize {
     store.calls().of_job(id).await.unwrap().len()
 }
 
-/// Session with a scored job, a call and a rating.
 async fn session_with_score(store: &Store, total: u8) -> (Uuid, JobId) {
     let (id, job_id) = session_with_job(store).await;
     let run = claim(store, job_id, Uuid::now_v7()).await;
@@ -55,7 +53,6 @@ async fn session_with_score(store: &Store, total: u8) -> (Uuid, JobId) {
     (id, job_id)
 }
 
-/// Running batch with an item for each of these sessions.
 async fn batch_of(store: &Store, sessions: &[Uuid]) -> (Uuid, Vec<JobId>) {
     let new = support::new_batch(Kind::Session, now());
     let batch_id = new.batch_id;

@@ -12,10 +12,8 @@ use gavel::wire::{Scored, SessionStatus};
 
 /// More than a page reads from its position.
 const SESSIONS: u32 = 6_000;
-/// Sessions per day.
 const A_DAY: u32 = 30;
 
-/// Expected session.
 struct Known {
     id: Uuid,
     listed: DateTime<Utc>,
@@ -27,7 +25,6 @@ struct Known {
     misses: bool,
 }
 
-/// Newest first.
 fn history() -> Vec<Known> {
     let begin = at("2026-01-01T00:00:00Z");
     let session = |n: u32| {

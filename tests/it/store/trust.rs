@@ -14,7 +14,6 @@ pub(super) async fn stored(store: &Store) -> Uuid {
     id
 }
 
-/// Score to create.
 #[derive(Clone, Copy)]
 pub(super) struct Scored {
     pub(super) session: Uuid,
@@ -35,7 +34,6 @@ pub(super) fn real(session: Uuid, criteria: char, total: u8) -> Scored {
     }
 }
 
-/// Creates a score; returns its id.
 pub(super) async fn score(store: &Store, scored: Scored) -> Uuid {
     let job = NewJob {
         purpose: scored.purpose,

@@ -208,7 +208,6 @@ async fn judge_cost_covers_today_and_the_current_month() {
     }
 }
 
-/// Number of rows of the sums.
 async fn rows(url: &str) -> i64 {
     const COUNT: &str = "select count(*) from judge_usage_daily";
     if url.starts_with("postgres") {

@@ -21,7 +21,6 @@ use tokio::sync::Semaphore;
 use super::Served;
 use super::judge_server::{TOKENS_IN, TOKENS_OUT, good_reply};
 
-/// Result of one call.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
     Score(u8),
@@ -46,7 +45,6 @@ pub(crate) fn marker(body: &Value) -> Option<u32> {
 
 type Rule = Arc<dyn Fn(&Value) -> Fate + Send + Sync>;
 
-/// Stored batch.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) id: String,
@@ -71,7 +69,6 @@ struct Inner {
     rule: Rule,
     /// Result of single calls.
     single: Fate,
-    /// Method and path of every request.
     seen: Vec<String>,
     asked: Vec<Value>,
     /// Status for requests with this prefix of method and path.
@@ -104,14 +101,12 @@ impl Shared {
     }
 }
 
-/// Running server; stops on drop.
 pub(crate) struct BatchServer {
     server: Served,
     shared: Shared,
 }
 
 impl BatchServer {
-    /// Starts a provider with this result for all calls, including single ones.
     pub(crate) async fn start(fate: Fate) -> Self {
         let shared = Shared(Arc::new(Mutex::new(Inner {
             files: BTreeMap::new(),
@@ -153,7 +148,6 @@ impl BatchServer {
         }
     }
 
-    /// Sets the result of batched calls, by body.
     pub(crate) fn rule(&self, rule: impl Fn(&Value) -> Fate + Send + Sync + 'static) {
         self.shared.lock().rule = Arc::new(rule);
     }
@@ -188,7 +182,6 @@ impl BatchServer {
         inner.trouble.push((beginning.to_owned(), status));
     }
 
-    /// Removes all statuses set by `troubles`.
     pub(crate) fn recovers(&self) {
         self.shared.lock().trouble.clear();
     }
@@ -227,7 +220,6 @@ impl BatchServer {
         });
     }
 
-    /// Every received batch.
     pub(crate) fn batches(&self) -> Vec<Held> {
         self.shared.lock().batches.clone()
     }
@@ -236,14 +228,12 @@ impl BatchServer {
         self.shared.lock().asked.clone()
     }
 
-    /// Method and path of every request so far.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.shared.lock().seen.clone()
     }
 }
 
 impl Held {
-    /// Whether the batch was cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.status == Status::Cancelled
     }

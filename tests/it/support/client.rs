@@ -31,7 +31,6 @@ pub(crate) const SCORE_FIELDS: [&str; 18] = [
     "job_id",
 ];
 
-/// Timeout for a job in a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
@@ -105,7 +104,6 @@ impl Api {
         })
     }
 
-    /// Sends a request that must get a response.
     #[track_caller]
     pub(crate) fn send(
         &self,
@@ -145,18 +143,15 @@ impl Api {
         self.send("POST", path, Some(body), &[]).await
     }
 
-    /// Retries or cancels a job.
     pub(crate) async fn tell_job(&self, job: Uuid, word: &str) -> Answer {
         self.post(&format!("/api/v1/jobs/{job}/{word}")).await
     }
 
-    /// Pauses or resumes the judge of the tests.
     pub(crate) async fn tell_judge(&self, word: &str) -> Value {
         let path = format!("/api/v1/judges/{JUDGE}/{word}");
         self.post(&path).await.expect(200)
     }
 
-    /// Stores a session and returns its id.
     pub(crate) async fn put(&self, session: Value) -> Uuid {
         let id = Uuid::now_v7();
         let answer = self
@@ -166,7 +161,6 @@ impl Api {
         id
     }
 
-    /// Requests a session's score.
     pub(crate) async fn ask(&self, session: Uuid) -> Answer {
         self.post(&score_path(session)).await
     }
@@ -176,7 +170,6 @@ impl Api {
         self.post_json(&score_path(session), body).await
     }
 
-    /// Stores a session and requests its score; returns both ids.
     pub(crate) async fn enqueue(&self, session: Value) -> (Uuid, Uuid) {
         let session = self.put(session).await;
         let accepted = self.ask(session).await.expect(202);
@@ -198,7 +191,6 @@ impl Api {
         self.get(&format!("/api/v1/jobs/{job}")).await.expect(200)
     }
 
-    /// Waits until a job matches.
     #[track_caller]
     pub(crate) fn job_until(
         &self,
@@ -232,7 +224,6 @@ impl Api {
         .await
     }
 
-    /// Row of a judge in GET /api/v1/judges.
     pub(crate) async fn judge(&self, name: &str) -> Option<Value> {
         let body = self.get("/api/v1/judges").await.expect(200);
         let items = body["items"].as_array().unwrap();

@@ -7,7 +7,6 @@ use gavel::app::Mode;
 use gavel::config::{Settings, Sources};
 use uuid::Uuid;
 
-/// Name of the judge of the tests.
 pub(crate) const JUDGE: &str = "judge";
 pub(crate) const KEY: &str = "test-key-4711";
 
@@ -18,7 +17,6 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// SQLite and the in-process queue.
     pub(crate) fn embedded() -> Self {
         let home = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -85,7 +83,6 @@ impl Home {
         self.set("GAVEL_LLM_PROVIDERS", path.display())
     }
 
-    /// Like [`Self::judge_at`], for another family.
     pub(crate) fn judge_of(&mut self, family: &str, base_url: &str, more: &str) -> &mut Self {
         let path = self.dir.path().join("llm_providers.yaml");
         let text = providers(base_url, more).replace("type: openai", &format!("type: {family}"));
@@ -105,7 +102,6 @@ impl Home {
         self.dir.path()
     }
 
-    /// Replaces the criteria file of the settings.
     pub(crate) fn replace_criteria(&self, with: &str) {
         std::fs::copy(built_in(with), self.get("GAVEL_SCORING_CONFIG")).unwrap();
     }
@@ -118,7 +114,6 @@ impl Home {
         gavel::config::load(&sources).unwrap().settings
     }
 
-    /// Mode for [`gavel::app::App::open`].
     pub(crate) fn mode(&self) -> Mode {
         match self.database {
             Some(_) => Mode::Shared,
@@ -139,7 +134,6 @@ impl Home {
         }
     }
 
-    /// Drops the database, and disconnects its open sessions.
     pub(crate) async fn remove(self) {
         if let Some(url) = &self.database {
             super::drop_postgres_database(url).await;
@@ -147,12 +141,10 @@ impl Home {
     }
 }
 
-/// Path of a file of the project.
 pub(crate) fn built_in(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Text of a judges file with one judge.
 pub(crate) fn providers(base_url: &str, more: &str) -> String {
     let model = super::judge_server::MODEL;
     let cap = match more.contains("max_concurrency:") {

@@ -19,7 +19,6 @@ use super::wait::eventually;
 
 /// Model of the tests. The judge echoes the requested model in its replies.
 pub(crate) const MODEL: &str = "judge-1";
-/// Usage of each good reply.
 pub(crate) const TOKENS_IN: i64 = 1_000;
 pub(crate) const TOKENS_OUT: i64 = 200;
 
@@ -29,19 +28,14 @@ pub(crate) fn call_cost() -> f64 {
     f64::from(tokens) / 1e6
 }
 
-/// Response to one call.
 #[derive(Debug, Clone)]
 pub(crate) enum Say {
-    /// Good reply with this total.
     Score(u8),
-    /// Good reply with this total and these headers.
     ScoreWith(u8, Vec<(&'static str, String)>),
-    /// Reply with this content.
     Content(String),
     /// Reply truncated by the token limit.
     Truncated,
     Refusal,
-    /// Status with an error body.
     Status(u16),
     /// Status with these headers and this error code.
     StatusWith(u16, Vec<(&'static str, String)>, &'static str),
@@ -62,7 +56,6 @@ impl Say {
     }
 }
 
-/// Received call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// Caller: the first part of the path.
@@ -73,7 +66,6 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Joined texts of all messages.
     pub(crate) fn prompt(&self) -> String {
         let messages = self.body["messages"]
             .as_array()
@@ -97,14 +89,12 @@ struct Shared {
     open: watch::Sender<bool>,
 }
 
-/// Running server; stops on drop.
 pub(crate) struct JudgeServer {
     server: Served,
     shared: Arc<Shared>,
 }
 
 impl JudgeServer {
-    /// Starts a judge with this response to every call.
     pub(crate) async fn start(say: Say) -> Self {
         let shared = Arc::new(Shared {
             rule: RwLock::new(Arc::new(move |_| say.clone())),
@@ -126,7 +116,6 @@ impl JudgeServer {
         format!("http://{}/{tag}", self.server.address)
     }
 
-    /// Sets the response to every call.
     pub(crate) fn says(&self, say: Say) {
         self.rule(move |_| say.clone());
     }
@@ -140,7 +129,6 @@ impl JudgeServer {
         });
     }
 
-    /// Sets the rule for responses.
     pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
         *self.shared.rule.write().unwrap() = Arc::new(rule);
     }
@@ -167,17 +155,14 @@ impl JudgeServer {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    /// Number of calls so far.
     pub(crate) fn count(&self) -> usize {
         self.shared.calls.lock().unwrap().len()
     }
 
-    /// Number of calls in progress.
     pub(crate) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Waits for this number of calls in progress.
     #[track_caller]
     pub(crate) fn until_in_flight(&self, calls: usize) -> impl Future<Output = ()> {
         let what = "so many calls are in flight";
@@ -186,7 +171,6 @@ impl JudgeServer {
         })
     }
 
-    /// Maximum number of concurrent calls so far.
     pub(crate) fn most_in_flight(&self) -> usize {
         self.shared.most_in_flight.load(Ordering::SeqCst)
     }

@@ -41,7 +41,6 @@ pub(crate) fn nobody_at() -> (tokio::net::TcpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// Migrated store in a separate database.
 pub(crate) struct TestStore {
     pub(crate) store: Arc<Store>,
     pub(crate) url: String,
@@ -59,14 +58,12 @@ impl TestStore {
     }
 }
 
-/// Postgres server of the tests, if configured.
 pub(crate) fn postgres_server() -> Option<String> {
     std::env::var("DATABASE_URL")
         .ok()
         .filter(|url| url.starts_with("postgres"))
 }
 
-/// Redis server of the tests, if configured.
 pub(crate) fn redis_server() -> Option<String> {
     std::env::var("REDIS_URL")
         .ok()
@@ -97,7 +94,6 @@ pub(crate) fn options(url: &str) -> StoreOptions {
     }
 }
 
-/// Address of an empty SQLite file.
 pub(crate) fn sqlite_database() -> (String, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     (format!("sqlite://{}/gavel.db", dir.path().display()), dir)
@@ -156,14 +152,12 @@ pub(crate) async fn postgres() -> Option<TestStore> {
     })
 }
 
-/// Every available store.
 pub(crate) async fn stores() -> Vec<TestStore> {
     let mut stores = vec![sqlite().await];
     stores.extend(postgres().await);
     stores
 }
 
-/// Addresses of empty databases of every available kind.
 pub(crate) async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
     let (url, dir) = sqlite_database();
     let mut databases = vec![(url, Some(dir))];
@@ -173,7 +167,6 @@ pub(crate) async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
     databases
 }
 
-/// Second store on the same database, as another process would have.
 pub(crate) async fn reopen(test: &TestStore) -> Arc<Store> {
     Arc::new(Store::connect(options(&test.url)).await.unwrap())
 }
@@ -191,7 +184,6 @@ pub(crate) async fn execute(url: &str, statement: &'static str) -> Result<(), sq
     }
 }
 
-/// HTTP server on a separate port; stops on drop.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
@@ -221,7 +213,6 @@ pub(crate) async fn heartbeat(store: &Store, beat: &Heartbeat) {
     written.await.unwrap();
 }
 
-/// Heartbeat of a test's worker.
 pub(crate) fn beat(worker_id: Uuid, name: &str) -> Heartbeat {
     Heartbeat {
         worker_id,
@@ -235,7 +226,6 @@ pub(crate) fn beat(worker_id: Uuid, name: &str) -> Heartbeat {
     }
 }
 
-/// Snapshot of an open gate.
 pub(crate) fn gate(judge: &str) -> GateSnapshot {
     GateSnapshot {
         judge: judge.to_owned(),
@@ -249,7 +239,6 @@ pub(crate) fn gate(judge: &str) -> GateSnapshot {
     }
 }
 
-/// Recent call with a good reply.
 pub(crate) fn call(asked_for: JobId) -> CallRecord {
     CallRecord {
         call_id: Uuid::now_v7(),
@@ -290,7 +279,6 @@ pub(crate) fn new_batch(kind: Kind, created_at: DateTime<Utc>) -> NewBatch {
     }
 }
 
-/// Job options of batch items.
 pub(crate) fn in_bulk(triggered_by: &str) -> JobOptions {
     JobOptions::new(triggered_by.to_owned(), Priority::Bulk)
 }

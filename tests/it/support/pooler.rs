@@ -58,14 +58,12 @@ impl Pooler {
         })
     }
 
-    /// Replaces the lines in its file.
     pub(crate) fn change(&self, lines: &str) {
         let file = self.dir.path().join("pgbouncer.ini");
         std::fs::write(file, format!("{}{lines}\n", self.ini)).unwrap();
         self.process.reload();
     }
 
-    /// Address of a database through PgBouncer.
     pub(crate) fn url(&self, database: &str) -> String {
         let (_, name) = database.rsplit_once('/').unwrap();
         format!("postgres://gavel@{}/{name}", self.address)

@@ -14,7 +14,6 @@ use super::client::{Api, PATIENCE};
 use super::home::{Home, providers};
 use super::wait::eventually;
 
-/// Process of a test, killed on drop.
 pub(crate) struct Process {
     name: String,
     child: Child,
@@ -65,7 +64,6 @@ impl Process {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal("-TERM");
     }
@@ -87,7 +85,6 @@ impl Process {
         self.signal("-STOP");
     }
 
-    /// Resumes it (SIGCONT).
     pub(crate) fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -97,7 +94,6 @@ impl Process {
         self.child.start_kill().unwrap();
     }
 
-    /// Waits for its end and returns its exit code.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         let ended =
@@ -112,7 +108,6 @@ impl Process {
         assert_eq!(code, Some(0), "{}:\n{}", self.name, self.output());
     }
 
-    /// Output so far.
     pub(crate) fn output(&self) -> String {
         use std::os::unix::fs::FileExt as _;
         let length = self.log.metadata().map_or(0, |metadata| metadata.len());
@@ -165,7 +160,6 @@ pub(crate) fn clock_at(offset: &str) -> Option<BTreeMap<String, String>> {
     ]))
 }
 
-/// Several processes over one database and one queue.
 pub(crate) struct Fleet {
     pub(crate) home: Home,
     pub(crate) api: Api,
@@ -173,13 +167,11 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Migrates and starts the API.
     pub(crate) async fn start(home: Home) -> Self {
         run_to_end(&home, &["migrate"]).await;
         Self::start_migrated(home).await
     }
 
-    /// Starts the API on a migrated database.
     pub(crate) async fn start_migrated(mut home: Home) -> Self {
         let address = free_address();
         home.set("GAVEL_BIND", address);
@@ -195,13 +187,11 @@ impl Fleet {
         fleet
     }
 
-    /// Restarts the API after its process ended.
     pub(crate) fn serve_again(&mut self) {
         let serve = gavel(self.home.env(), &["serve"]);
         self.serve = Process::spawn("serve-again", self.home.dir(), serve);
     }
 
-    /// Starts a worker with this judge address.
     pub(crate) fn worker(&self, name: &str, judge_url: &str, concurrency: usize) -> Process {
         self.starter(concurrency)(name, judge_url)
     }
@@ -236,14 +226,12 @@ impl Fleet {
     }
 }
 
-/// Runs a command that must succeed.
 pub(crate) async fn run_to_end(home: &Home, args: &[&str]) -> String {
     let (code, output) = run(home, args).await;
     assert_eq!(code, Some(0), "gavel {}:\n{output}", args.join(" "));
     output
 }
 
-/// Runs a command; returns its exit code and output.
 pub(crate) async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
     let output = gavel(home.env(), args)
         .current_dir(home.dir())
@@ -285,7 +273,6 @@ impl PrivateRedis {
         Self::start_with(&[]).await
     }
 
-    /// Starts Redis with additional arguments.
     pub(crate) async fn start_with(more: &[&str]) -> Option<Self> {
         let Some(program) = program("redis-server", &["/usr/local/bin"]) else {
             eprintln!("NOT TESTED: there is no redis-server in PATH");
@@ -311,7 +298,6 @@ impl PrivateRedis {
         self.address.port()
     }
 
-    /// Runs a command; returns its result as text.
     pub(crate) async fn tell(&self, words: &[&str]) -> String {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -351,12 +337,10 @@ impl PrivateRedis {
         self.process.as_ref().expect("it runs").freeze();
     }
 
-    /// Resumes it.
     pub(crate) fn thaw(&self) {
         self.process.as_ref().expect("it runs").thaw();
     }
 
-    /// Restarts it at the same address.
     pub(crate) async fn again(&mut self) {
         let mut command = Command::new(&self.program);
         command.args(["--port", &self.address.port().to_string()]);
@@ -475,7 +459,6 @@ impl PrivatePostgres {
         Some(())
     }
 
-    /// Restarts it on the same data.
     pub(crate) async fn again(&mut self) {
         // The library's semaphore belongs to the first process that loads it, which must not run as root.
         let mut command = unprivileged(Path::new("/usr/bin/env"));

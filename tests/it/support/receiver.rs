@@ -10,16 +10,13 @@ use serde_json::{Value, json};
 
 use super::Served;
 
-/// Secret of the signatures.
 pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// Received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Hook {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
-    /// Status of the response.
     pub(crate) status: u16,
 }
 
@@ -43,7 +40,6 @@ struct Shared {
     hooks: Mutex<Vec<Hook>>,
 }
 
-/// Running receiver; stops on drop.
 pub(crate) struct Receiver {
     server: Served,
     shared: Arc<Shared>,
@@ -65,7 +61,6 @@ impl Receiver {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
-    /// Requests so far, in order.
     pub(crate) fn hooks(&self) -> Vec<Hook> {
         self.shared.hooks.lock().unwrap().clone()
     }
@@ -74,7 +69,6 @@ impl Receiver {
         format!("http://{}/hook", self.server.address)
     }
 
-    /// Settings entry for this receiver.
     pub(crate) fn endpoint(&self, name: &str, events: &[&str], format: &str) -> Value {
         json!({"name": name, "url": self.url(), "secret": SECRET, "events": events, "format": format})
     }

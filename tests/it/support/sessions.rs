@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Session with unique evidence.
 pub(crate) fn session() -> Value {
     session_about(&Uuid::now_v7().to_string())
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-/// Timeout for an event in a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Default)]
@@ -22,7 +21,6 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Opens a stream; fails the test unless it is one.
     pub(crate) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200, "{response:?}");

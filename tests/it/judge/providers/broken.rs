@@ -20,7 +20,6 @@ struct RawServer {
 #[derive(Clone, Copy)]
 enum End {
     Closes,
-    /// Sends a byte at intervals, without end.
     Drips,
 }
 

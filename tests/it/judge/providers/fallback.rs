@@ -17,7 +17,6 @@ use super::super::stage::*;
 use super::family::{Family, Refusal, Reply};
 use super::{FAMILIES, GOOD, MODEL, answers, refuses};
 
-/// Two judges: the second is the fallback of the first.
 struct Pair {
     first: MockServer,
     second: MockServer,
@@ -26,7 +25,6 @@ struct Pair {
     memory: Arc<Memory>,
 }
 
-/// Family of a judge, and the responses of its server.
 type Part<'a> = (&'a dyn Family, Vec<ResponseTemplate>);
 
 impl Pair {
@@ -82,13 +80,11 @@ impl Pair {
         self.judge.ask(&question("evidence"), context).await
     }
 
-    /// Number of calls of each judge.
     async fn asked(&self) -> (usize, usize) {
         let count = async |server: &MockServer| server.received_requests().await.unwrap().len();
         (count(&self.first).await, count(&self.second).await)
     }
 
-    /// Logged calls: judge and error class.
     fn logged(&self) -> Vec<(String, Option<ErrorClass>)> {
         let calls = self.memory.calls.lock().unwrap();
         calls

@@ -5,16 +5,12 @@ use wiremock::ResponseTemplate;
 
 pub(super) type Headers = Vec<(&'static str, String)>;
 
-/// Wire format of one family.
 pub(super) trait Family: Sync {
     fn name(&self) -> &'static str;
-    /// Path of `base_url`.
     fn base(&self) -> &'static str {
         ""
     }
-    /// Path of a call.
     fn path(&self) -> &'static str;
-    /// Authentication headers.
     fn headers(&self) -> Headers;
     fn request(&self, prompt: &str, schema: &Value) -> Value;
     fn reply(&self, reply: Reply<'_>) -> Value;
@@ -23,7 +19,6 @@ pub(super) trait Family: Sync {
     fn limits(&self, limit: u64, left: u64, reset_s: u64) -> Result<Headers, &'static str>;
     /// Output modes, in order of preference.
     fn ladder(&self) -> [&'static str; 3];
-    /// Output mode of a request.
     fn rung(&self, request: &Value) -> &'static str;
     fn has_temperature(&self, request: &Value) -> bool {
         request.get("temperature").is_some()
@@ -37,7 +32,6 @@ pub(super) trait Family: Sync {
             .map(|message| (text(&message["role"]), text(&message["content"])))
             .collect()
     }
-    /// Role of the model's messages.
     fn model_role(&self) -> &'static str {
         "assistant"
     }
@@ -68,7 +62,6 @@ pub(super) enum Refusal {
     Temperature,
     /// First output mode.
     Schema,
-    /// Second output mode.
     NextRung,
     TooLong,
     Odd,
