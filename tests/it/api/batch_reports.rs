@@ -244,7 +244,7 @@ async fn session_report_shows_score_of_100_and_reasoning() {
 }
 
 #[tokio::test]
-async fn missing_batch_or_format_is_reported() {
+async fn unknown_batch_or_format_is_404() {
     let server = Server::with(Setup::default()).await;
     let batch = five(&server).await;
     let unknown = Batch {

@@ -244,7 +244,7 @@ fn wish(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
 }
 
 #[tokio::test]
-async fn abandoned_keys_are_released_at_once() {
+async fn keys_of_a_stopped_process_are_released_at_once() {
     for db in stores().await {
         let store = &db.store;
         let now = SystemClock.now();

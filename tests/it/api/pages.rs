@@ -132,7 +132,7 @@ async fn every_page_is_complete_with_its_policy() {
 }
 
 #[tokio::test]
-async fn unknown_path_is_a_page_for_browsers_and_json_for_programs() {
+async fn errors_are_pages_for_browsers_and_json_for_programs() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let mut browser = Browser::of(&server);
     let missing = format!("/sessions/{}", Uuid::now_v7());

@@ -195,7 +195,7 @@ fn demo_reports_its_end_by_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn up_with_simulated_judge_accepts_and_activates_criteria() {
+async fn up_with_a_simulated_judge_scores_and_accepts_criteria() {
     let place = Sandbox::new();
     let args = ["up", "--simulate", "--bind", NOBODY];
     let (up, url) = Running::start(&place, &args, "listening on");

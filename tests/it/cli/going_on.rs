@@ -212,7 +212,7 @@ async fn wait_reason_is_shown_before_the_wait_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unavailable_judge_does_not_affect_other_judges() {
+async fn judge_rejecting_its_key_stops_no_other_judge() {
     let (place, simulator) = place_with_judge();
     let place = place
         .with("REFUSING_URL", &refusing(StatusCode::UNAUTHORIZED).await)

@@ -406,7 +406,7 @@ async fn named_sessions_up_to_the_limit_become_items() {
 }
 
 #[tokio::test]
-async fn earlier_job_retains_its_session_and_numbers_continue() {
+async fn earlier_job_retains_its_session_and_item_numbers_continue() {
     for test in support::stores().await {
         let store = &test.store;
         let sessions = stored(store, 4).await;

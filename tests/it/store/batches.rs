@@ -396,7 +396,7 @@ async fn item_requested_during_the_cancel_of_its_batch_survives() {
 }
 
 #[tokio::test]
-async fn batch_with_unrepeatable_failures_stays_completed() {
+async fn batch_without_retryable_failures_stays_completed() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 1).await;

@@ -17,7 +17,7 @@ async fn claims(store: &Store, ids: &[JobId], worker: Uuid, at: DateTime<Utc>) -
 }
 
 #[tokio::test]
-async fn claim_returns_queued_jobs_with_their_subjects() {
+async fn claim_marks_queued_jobs_as_running_for_its_worker() {
     for test in support::stores().await {
         let worker = Uuid::now_v7();
         let id = accept(&test.store, new_job(None)).await;

@@ -308,7 +308,7 @@ async fn only_the_batch_owner_submits_chunks_while_it_runs() {
 }
 
 #[tokio::test]
-async fn abandoned_chunk_never_arrived_for_any_worker() {
+async fn rejected_chunk_cannot_be_marked_as_submitted() {
     for test in support::stores().await {
         let store = &test.store;
         let provider_batches = store.provider_batches();
