@@ -65,7 +65,7 @@ impl Browser {
     }
 }
 
-fn one_element_a_line(html: &str) -> String {
+fn split_elements(html: &str) -> String {
     let mut text = String::with_capacity(html.len());
     for (n, part) in html.split('<').enumerate() {
         if n > 0 {
@@ -80,7 +80,7 @@ fn one_element_a_line(html: &str) -> String {
 }
 
 /// Returns the part specific to a page: status, title, main part, and messages of the frame.
-fn own_part(html: &str) -> String {
+fn page_content(html: &str) -> String {
     let between = |from: &str, to: &str| {
         let (_, rest) = html.split_once(from)?;
         Some(format!(
@@ -110,8 +110,8 @@ async fn pages_match_golden_files() {
     let mask = service.mask().text(FORM_TOKEN, "form-token");
     let mut texts = BTreeMap::new();
     let mut keep = |name: &str, html: String, whole: bool| {
-        let html = if whole { html } else { own_part(&html) };
-        let text = one_element_a_line(&mask.apply(&html));
+        let html = if whole { html } else { page_content(&html) };
+        let text = split_elements(&mask.apply(&html));
         assert!(
             texts.insert(format!("{name}.html"), text).is_none(),
             "{name}"
@@ -156,7 +156,7 @@ async fn empty_pages_match_golden_files() {
     ] {
         let name = if path == "/" { "overview" } else { &path[1..] };
         let html = browser.get(&open, path).await;
-        let text = one_element_a_line(&mask.apply(&own_part(&html)));
+        let text = split_elements(&mask.apply(&page_content(&html)));
         texts.insert(format!("{name}.html"), text);
     }
     let mask = guarded.mask().text(FORM_TOKEN, "form-token");
@@ -165,10 +165,7 @@ async fn empty_pages_match_golden_files() {
         .post(&guarded, "/sign-in", &[("token", "wrong")])
         .await;
     for (name, html) in [("sign-in", sign_in), ("sign-in-refused", refused)] {
-        texts.insert(
-            format!("{name}.html"),
-            one_element_a_line(&mask.apply(&html)),
-        );
+        texts.insert(format!("{name}.html"), split_elements(&mask.apply(&html)));
     }
     open.stop().await;
     guarded.stop().await;

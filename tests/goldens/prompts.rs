@@ -10,7 +10,7 @@ use crate::mask::Mask;
 use crate::service::answered_questions;
 use crate::support::client::id_of;
 use crate::support::home::{Home, built_in};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::world::World;
 
 /// Formats a request as JSON followed by the unescaped texts of its messages.
@@ -38,7 +38,7 @@ fn first(path: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prompts_match_golden_files() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     let mut texts = BTreeMap::new();
     let mask = Mask::default().pattern(r"(message \d+/\d+ )[0-9a-f]{8}\b", "${1}nonce");
     let mut seen = 0;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::mask::Mask;
 use crate::support::client::{Api, PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE, built_in};
-use crate::support::judge_server::{Call, JudgeServer, Say, good_reply};
+use crate::support::judge_server::{Call, JudgeServer, Reply, good_reply};
 use crate::support::process::{self, Process, clock_at, free_address};
 use crate::support::wait::eventually;
 
@@ -141,7 +141,7 @@ impl Service {
     pub(crate) async fn empty(time: &str, settings: &[(&str, &str)]) -> Option<Self> {
         let mut home = Home::embedded();
         let clock = Clock::at(home.dir(), time)?;
-        let judge = JudgeServer::start(Say::Refusal).await;
+        let judge = JudgeServer::start(Reply::Refusal).await;
         judge.rule(reply);
         // A pending call must not time out before everything is read, even on a slow machine.
         home.judge_at(&judge.url("w"), "  timeout_s: 900\n");
@@ -468,21 +468,21 @@ fn session(total: u8, day: usize, alert_type: &str, tag: &str) -> Value {
 }
 
 /// Judge reply: the total in a session's pod name, a fixed score for cases, and some failures.
-fn reply(call: &Call) -> Say {
+fn reply(call: &Call) -> Reply {
     let prompt = call.prompt();
     if prompt.contains("run forever") {
-        return Say::held(50);
+        return Reply::held(50);
     }
     if prompt.contains("credentials of") || prompt.contains("outside Germany") {
-        return Say::Refusal;
+        return Reply::Refusal;
     }
     if prompt.contains("in an hour") {
-        return Say::throttled(3_600);
+        return Reply::throttled(3_600);
     }
     let fields = &call.body["response_format"]["json_schema"]["schema"]["properties"];
     if fields["label"].is_object() {
         let text = "Both read the same table, but the generated query lacks a condition.";
-        return Say::Content(json!({"reasoning": text, "label": "partial"}).to_string());
+        return Reply::Content(json!({"reasoning": text, "label": "partial"}).to_string());
     }
     if !fields["score_breakdown"].is_object() {
         let score = if prompt.contains("SEM0260") {
@@ -496,7 +496,7 @@ fn reply(call: &Call) -> Say {
             "reasoning"
         };
         let text = "The tables and the time range are the same. The generated query **groups differently**.";
-        return Say::Content(json!({name: text, "score": score}).to_string());
+        return Reply::Content(json!({name: text, "score": score}).to_string());
     }
     let total = prompt.split_once(POD);
     let total = total.and_then(|(_, after)| after.get(..2)?.parse::<u8>().ok());
@@ -512,5 +512,5 @@ fn reply(call: &Call) -> Say {
         {"tool_name": "kubectl.events", "rationale": "It names the probe that failed."},
         {"tool_name": if total > 70 { "prometheus.query_range" } else { "node.journal" }, "rationale": "It has the memory of the hours before."},
     ]);
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }

@@ -200,7 +200,11 @@ async fn conflicting_auth_settings_are_rejected() {
     assert!(error.contains("http.trusted_proxies"), "{error}");
 }
 
-async fn asked_by(server: &Server, headers: &[(&str, &[u8])], token: Option<&str>) -> Response {
+async fn score_response(
+    server: &Server,
+    headers: &[(&str, &[u8])],
+    token: Option<&str>,
+) -> Response {
     let id = Uuid::now_v7();
     let session = server.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
     let mut put = session.json(&session_body());
@@ -251,7 +255,7 @@ async fn score_is_attributed_to_token_and_forwarded_user() {
         ),
     ];
     for (server, headers, token, expected) in cases {
-        let body = json_of(asked_by(server, &headers, token).await, 202).await;
+        let body = json_of(score_response(server, &headers, token).await, 202).await;
         let by = server.job(job_id(&body)).await.triggered_by;
         let expected_token = match token {
             Some("e-token-of-a-test") => Some("ci"),
@@ -303,11 +307,11 @@ async fn forwarded_user_is_no_token_and_invalid_name_is_rejected() {
         b"\xff\xfe",
         long.as_bytes(),
     ] {
-        let response = asked_by(&open, &[("x-forwarded-user", name)], None).await;
+        let response = score_response(&open, &[("x-forwarded-user", name)], None).await;
         problem_of(response, 400, "invalid-request").await;
     }
     let body = json_of(
-        asked_by(&open, &[("x-forwarded-user", &long.as_bytes()[1..])], None).await,
+        score_response(&open, &[("x-forwarded-user", &long.as_bytes()[1..])], None).await,
         202,
     )
     .await;

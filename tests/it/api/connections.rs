@@ -14,7 +14,7 @@ async fn said(server: &Server, text: &str) -> TcpStream {
     stream
 }
 
-async fn to_its_end(mut stream: TcpStream) -> String {
+async fn read_to_close(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
     // A reset counts as closed.
     let _ = stream.read_to_end(&mut answer).await;
@@ -46,7 +46,7 @@ async fn too_many_slow_connections_do_not_block_others() {
     }
     // The oldest connections were closed in favour of newer ones, long before their timeout.
     for stream in slow.into_iter().take(60) {
-        assert_eq!(to_its_end(stream).await, "");
+        assert_eq!(read_to_close(stream).await, "");
     }
 }
 
@@ -64,10 +64,10 @@ async fn full_server_answers_probes_and_rejects_others_with_retry() {
     }
     let answer = async |path: &str| {
         let last = asking(path).replacen("\r\n\r\n", "\r\nconnection: close\r\n\r\n", 1);
-        to_its_end(said(&server, &last).await).await
+        read_to_close(said(&server, &last).await).await
     };
     // The client requests keep-alive; the server must close the connection.
-    let refused = to_its_end(said(&server, &asking("/api/v1/jobs")).await).await;
+    let refused = read_to_close(said(&server, &asking("/api/v1/jobs")).await).await;
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     assert!(
         refused.contains("too-many-connections") && refused.contains("retry-after: "),
@@ -109,7 +109,7 @@ async fn silent_body_ends_its_request_even_before_sign_in() {
         let half = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: 100\r\n\r\n{{"
         );
-        let answer = to_its_end(said(server, &half).await).await;
+        let answer = read_to_close(said(server, &half).await).await;
         let expected = format!("HTTP/1.1 {status}");
         assert!(answer.starts_with(&expected), "{path} {kind}: {answer}");
     }
@@ -126,7 +126,7 @@ async fn idle_connection_is_closed() {
         ("GET /livez HTTP/1.1\r\nhost".to_owned(), 0),
         (preface.to_owned(), 0),
     ] {
-        let answer = to_its_end(said(&server, &text).await).await;
+        let answer = read_to_close(said(&server, &text).await).await;
         assert_eq!(
             answer.matches("HTTP/1.1 200").count(),
             answered,

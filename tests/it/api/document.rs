@@ -185,7 +185,7 @@ async fn every_body_has_an_accepted_example() {
         assert!(example.is_object(), "{method} {path} has no example");
         let schema = &body["content"]["application/json"]["schema"];
         assert_eq!(
-            schema::faults_of(schema, example),
+            schema::schema_violations(schema, example),
             [""; 0],
             "{method} {path}"
         );

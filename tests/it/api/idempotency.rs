@@ -231,7 +231,7 @@ async fn keys_are_separate_per_token_and_user() {
     }
 }
 
-fn wish(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
+fn reservation_request(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
     KeyUse {
         key_hash: key.to_owned(),
         request_hash: request.to_owned(),
@@ -248,9 +248,9 @@ async fn keys_of_a_stopped_process_are_released_at_once() {
     for db in stores().await {
         let store = &db.store;
         let now = SystemClock.now();
-        let first = wish("k", "r", now);
+        let first = reservation_request("k", "r", now);
         store.idempotency_keys().reserve(&first).await.unwrap();
-        let again = wish("k", "r", now + chrono::TimeDelta::milliseconds(1));
+        let again = reservation_request("k", "r", now + chrono::TimeDelta::milliseconds(1));
         assert_eq!(
             store.idempotency_keys().reserve(&again).await.unwrap(),
             Reserved::InUse
@@ -273,7 +273,7 @@ async fn key_of_a_dead_holder_resumes_under_the_first_request_id() {
     for db in stores().await {
         let store = &db.store;
         let now = SystemClock.now();
-        let first = wish("k", "r", now);
+        let first = reservation_request("k", "r", now);
         let Reserved::Mine(KeyReservation {
             effect_id,
             repeated: false,
@@ -283,20 +283,20 @@ async fn key_of_a_dead_holder_resumes_under_the_first_request_id() {
             panic!("a new key");
         };
         assert_eq!(effect_id, first.effect_id);
-        let soon = wish("k", "r", now + chrono::TimeDelta::seconds(29));
+        let soon = reservation_request("k", "r", now + chrono::TimeDelta::seconds(29));
         assert_eq!(
             store.idempotency_keys().reserve(&soon).await.unwrap(),
             Reserved::InUse
         );
         let late = now + chrono::TimeDelta::seconds(31);
-        let other = wish("k", "other", late);
+        let other = reservation_request("k", "other", late);
         assert_eq!(
             store.idempotency_keys().reserve(&other).await.unwrap(),
             Reserved::OtherRequest
         );
         let taken = store
             .idempotency_keys()
-            .reserve(&wish("k", "r", late))
+            .reserve(&reservation_request("k", "r", late))
             .await
             .unwrap();
         let Reserved::Mine(KeyReservation {
@@ -314,12 +314,12 @@ async fn key_of_a_dead_holder_resumes_under_the_first_request_id() {
             .free("k", first.holder)
             .await
             .unwrap();
-        let soon = wish("k", "r", late + chrono::TimeDelta::seconds(1));
+        let soon = reservation_request("k", "r", late + chrono::TimeDelta::seconds(1));
         assert_eq!(
             store.idempotency_keys().reserve(&soon).await.unwrap(),
             Reserved::InUse
         );
-        let next_day = wish("k", "other", now + chrono::TimeDelta::hours(24));
+        let next_day = reservation_request("k", "other", now + chrono::TimeDelta::hours(24));
         let taken = store.idempotency_keys().reserve(&next_day).await.unwrap();
         assert!(
             matches!(
@@ -340,19 +340,23 @@ async fn keys_older_than_a_day_are_pruned() {
         let now = SystemClock.now();
         db.store
             .idempotency_keys()
-            .reserve(&wish("old", "r", now - chrono::TimeDelta::hours(25)))
+            .reserve(&reservation_request(
+                "old",
+                "r",
+                now - chrono::TimeDelta::hours(25),
+            ))
             .await
             .unwrap();
         db.store
             .idempotency_keys()
-            .reserve(&wish("new", "r", now))
+            .reserve(&reservation_request("new", "r", now))
             .await
             .unwrap();
         assert_eq!(db.store.retention().prune(now).await.unwrap(), 1);
         let again = db
             .store
             .idempotency_keys()
-            .reserve(&wish("new", "r", now))
+            .reserve(&reservation_request("new", "r", now))
             .await
             .unwrap();
         assert_eq!(again, Reserved::InUse);
@@ -360,7 +364,7 @@ async fn keys_older_than_a_day_are_pruned() {
 }
 
 /// Resets a key to the state left by a process that dies after the effect.
-async fn forget_the_answer(db: &TestStore) {
+async fn reset_key_response(db: &TestStore) {
     let died = "update idempotency_keys set status = null, headers = null, body = null, \
                 locked_until = created_at";
     support::execute(&db.url, died).await.unwrap();
@@ -373,11 +377,11 @@ async fn crash_between_job_and_response_leads_to_the_same_job() {
         let session = server.session().await;
         let body = json!({"force_rescore": true});
         let first = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         let again = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
         assert_eq!(again["job_id"], first["job_id"]);
         server.succeed(job_id(&first), 70).await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         let late = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
         assert_eq!(
             (&late["job_id"], &late["state"]),
@@ -451,11 +455,11 @@ async fn crash_between_import_and_response_leads_to_the_same_import() {
             json_of(answer, 202).await
         };
         let first = begin().await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         assert_eq!(begin().await["import_id"], first["import_id"]);
         let cancel = first["links"]["cancel"].as_str().unwrap();
         server.posted(cancel, 200).await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         let late = begin().await;
         assert_eq!(
             (&late["import_id"], &late["state"]),
@@ -476,10 +480,10 @@ async fn retry_done_before_a_crash_is_not_repeated() {
         retry.header("Idempotency-Key", "k").send().await.unwrap()
     };
     json_of(retry().await, 202).await;
-    forget_the_answer(&server.db).await;
+    reset_key_response(&server.db).await;
     json_of(retry().await, 202).await;
     server.fail(job).await;
-    forget_the_answer(&server.db).await;
+    reset_key_response(&server.db).await;
     let late = json_of(retry().await, 202).await;
     assert_eq!(
         late["state"], "failed",

@@ -309,13 +309,13 @@ impl Server {
         self.post(&score_path(session)).send().await.unwrap()
     }
 
-    async fn ask_with(&self, session: Uuid, body: Value) -> Response {
+    async fn request_score_with(&self, session: Uuid, body: Value) -> Response {
         let asked = self.post(&score_path(session)).json(&body);
         asked.send().await.unwrap()
     }
 
     async fn force(&self, session: Uuid) -> Response {
-        self.ask_with(session, json!({ "force_rescore": true }))
+        self.request_score_with(session, json!({ "force_rescore": true }))
             .await
     }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::support::stores;
 
 impl Server {
-    async fn ask_and(&self, session: Uuid, prefer: &str) -> Response {
+    async fn request_score_with_prefer(&self, session: Uuid, prefer: &str) -> Response {
         let asked = self.post(&score_path(session)).header("prefer", prefer);
         asked.send().await.unwrap()
     }
@@ -22,7 +22,7 @@ async fn unknown_session_is_404_even_with_an_invalid_body() {
     let server = Server::with(Setup::default()).await;
     let unknown = Uuid::now_v7();
     problem_of(server.ask(unknown).await, 404, "session-not-found").await;
-    let bad = server.ask_with(unknown, json!({ "force_rescore": 1 }));
+    let bad = server.request_score_with(unknown, json!({ "force_rescore": 1 }));
     problem_of(bad.await, 404, "session-not-found").await;
 }
 
@@ -40,7 +40,9 @@ async fn session_that_has_not_ended_is_400() {
         let session = server.session_with(fields).await;
         let body = problem_of(server.ask(session).await, 400, "session-not-completed").await;
         assert!(body["detail"].as_str().unwrap().contains(status), "{body}");
-        let bad = server.ask_with(session, json!({ "typo": 1 })).await;
+        let bad = server
+            .request_score_with(session, json!({ "typo": 1 }))
+            .await;
         problem_of(bad, 400, "session-not-completed").await;
     }
 }
@@ -151,7 +153,7 @@ async fn matching_score_is_returned_without_a_new_job() {
         let named =
             [hash.as_str(), &hash[..8], "current"].map(|name| json!({ "criteria_hash": name }));
         for body in [json!({})].into_iter().chain(named) {
-            let score = json_of(server.ask_with(session, body).await, 200).await;
+            let score = json_of(server.request_score_with(session, body).await, 200).await;
             assert_eq!(score["score_id"], json!(score_id));
         }
         assert_eq!(
@@ -174,7 +176,7 @@ async fn other_criteria_or_force_create_a_job_and_keep_the_score() {
             json!({ "criteria_hash": other }),
         ] {
             let (session, old) = server.scored(72).await;
-            let job = job_id(&json_of(server.ask_with(session, body).await, 202).await);
+            let job = job_id(&json_of(server.request_score_with(session, body).await, 202).await);
             assert_eq!(
                 server.json_of(&score_path(session)).await["score_id"],
                 json!(old)
@@ -193,7 +195,7 @@ async fn active_job_under_other_criteria_is_409_with_that_job() {
     let server = Server::with(Setup::default()).await;
     let other = server.other_criteria().await;
     let (session, job) = server.queued_session().await;
-    let asked = server.ask_with(session, json!({ "criteria_hash": other }));
+    let asked = server.request_score_with(session, json!({ "criteria_hash": other }));
     let body = problem_of(asked.await, 409, "scoring-in-progress").await;
     assert_eq!(body["job"]["job_id"], json!(job));
 }
@@ -240,7 +242,7 @@ async fn waiting_client_gets_the_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
-        let asked = server.ask_and(session, "wait=3600");
+        let asked = server.request_score_with_prefer(session, "wait=3600");
         let work = async {
             let job = server.queue.next().await.id;
             server.succeed(job, 81).await
@@ -257,7 +259,7 @@ async fn waiting_client_gets_the_score() {
 async fn waiting_client_gets_the_judge_failure() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
-    let asked = server.ask_and(session, "wait=30");
+    let asked = server.request_score_with_prefer(session, "wait=30");
     let work = async {
         let job = server.queue.next().await.id;
         server.fail(job).await;
@@ -283,7 +285,7 @@ async fn waiting_client_gets_the_judge_failure() {
 async fn waiting_client_gets_the_cancellation() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
-    let asked = server.ask_and(session, "wait=30");
+    let asked = server.request_score_with_prefer(session, "wait=30");
     let work = async {
         let job = server.queue.next().await.id;
         server
@@ -302,12 +304,16 @@ async fn wait_that_times_out_or_is_stopped_is_202() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     for wait in ["wait=0", "wait=1"] {
-        let response = server.ask_and(session, wait).await;
+        let response = server.request_score_with_prefer(session, wait).await;
         assert_eq!(applied(&response).as_deref(), Some(wait));
         json_of(response, 202).await;
     }
     server.health.draining.store(true, Ordering::Relaxed);
-    json_of(server.ask_and(session, "wait=60").await, 202).await;
+    json_of(
+        server.request_score_with_prefer(session, "wait=60").await,
+        202,
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -278,7 +278,7 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
     ]
 }
 
-fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
+fn bad_options(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
     let jury = |judges: Value| json!({"purpose": "jury", "judges": judges});
     let (one, two) = (["judge-a"], ["judge-a", "judge-b"]);
     vec![
@@ -334,7 +334,7 @@ fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
 async fn invalid_requests_name_the_field_and_the_remedy() {
     let server = Server::with(Setup::default()).await;
     let unpriced = server.other_criteria().await;
-    for (body, pointer, says) in bad_filters().into_iter().chain(bad_words(&unpriced)) {
+    for (body, pointer, says) in bad_filters().into_iter().chain(bad_options(&unpriced)) {
         for dry_run in [true, false] {
             let mut body = body.clone();
             body["dry_run"] = json!(dry_run);

@@ -25,7 +25,7 @@ pub(super) fn check_answer(path: &str, status: u16, body: &Value) {
     });
     let mut faults = vec![format!("status {status} is not documented")];
     for schema in schemas {
-        faults = faults_of(schema, body);
+        faults = schema_violations(schema, body);
         if faults.is_empty() {
             return;
         }
@@ -50,7 +50,7 @@ fn item(path: &str) -> Option<&'static Value> {
 }
 
 /// Violations of a schema by a value.
-pub(super) fn faults_of(schema: &Value, value: &Value) -> Vec<String> {
+pub(super) fn schema_violations(schema: &Value, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     check(schema, value, "", &mut faults);
     faults

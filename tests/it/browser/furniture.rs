@@ -7,27 +7,27 @@ use super::showroom::{Sessions, Showroom, Suites};
 use super::*;
 use crate::support::client::id_of;
 use crate::support::home::{JUDGE, built_in};
-use crate::support::judge_server::{Call, Say, good_reply};
+use crate::support::judge_server::{Call, Reply, good_reply};
 
 /// Marker of totals in session texts.
 const POD: &str = "-7d9f4-";
 
 /// Judge: sessions get the total in their pod's name, and less under other criteria.
-pub(super) fn judge(call: &Call) -> Say {
+pub(super) fn judge(call: &Call) -> Reply {
     let prompt = call.prompt();
     if prompt.contains("forever") {
-        return Say::held(50);
+        return Reply::held(50);
     }
     if prompt.contains("credentials of") || prompt.contains("outside Germany") {
-        return Say::Refusal;
+        return Reply::Refusal;
     }
     if prompt.contains("in an hour") {
-        return Say::throttled(3_600);
+        return Reply::throttled(3_600);
     }
     let schema = &call.body["response_format"]["json_schema"]["schema"];
     if schema["properties"]["label"].is_object() {
         let said = "Both ask the same table, but the generated query leaves out a condition.";
-        return Say::Content(json!({"reasoning": said, "label": "partial"}).to_string());
+        return Reply::Content(json!({"reasoning": said, "label": "partial"}).to_string());
     }
     if !schema["properties"]["score_breakdown"].is_object() {
         let score = if prompt.contains("SEM0260") {
@@ -36,7 +36,7 @@ pub(super) fn judge(call: &Call) -> Say {
             0.85
         };
         let said = "The tables and the time range are the same. The generated query **groups differently**, so that its rows say less than was asked for.";
-        return Say::Content(json!({"reasoning": said, "score": score}).to_string());
+        return Reply::Content(json!({"reasoning": said, "score": score}).to_string());
     }
     let total = prompt
         .split_once(POD)
@@ -71,7 +71,7 @@ pub(super) fn judge(call: &Call) -> Say {
         {"tool_name": "kubectl.events", "rationale": "It would have named the probe that failed, minutes before the first restart."},
         {"tool_name": if total > 70 { "prometheus.query_range" } else { "node.journal" }, "rationale": "The memory of the hours before was never looked at."},
     ]);
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }
 
 const REASONING: &str = "**logical_flow**: the agent listed the pods before it read their logs, which is the right order, but it \

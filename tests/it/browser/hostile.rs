@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::support::client::id_of;
-use crate::support::judge_server::{Call, Say, good_reply};
+use crate::support::judge_server::{Call, Reply, good_reply};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 const MARKDOWN: &str = "<img src=x onerror=alert(2)> <b onclick=alert(3)>bold</b> [here](javascript:alert(4)) \
@@ -17,13 +17,13 @@ fn session() -> Value {
     })
 }
 
-fn judge(call: &Call) -> Say {
+fn judge(call: &Call) -> Reply {
     let mut reply = good_reply(66, &call.body);
     reply["score_reasoning"] = json!(MARKDOWN);
     reply["missing_tools"] = json!([{"tool_name": SCRIPT, "rationale": MARKDOWN}]);
     reply["alternative_approaches"] =
         json!([{"name": SCRIPT, "description": MARKDOWN, "steps": [MARKDOWN]}]);
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::client::id_of;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::process::PrivateRedis;
 use crate::support::sessions::session;
 
@@ -95,7 +95,7 @@ async fn paused_or_unavailable_judge_is_shown_as_wait_reason() {
 
 #[tokio::test]
 async fn banner_without_workers_shows_remedy_until_one_starts() {
-    let Some(mut site) = Site::over(World::idle(Home::embedded(), Say::Score(70))).await else {
+    let Some(mut site) = Site::over(World::idle(Home::embedded(), Reply::Score(70))).await else {
         return;
     };
     site.hurry().await;
@@ -130,7 +130,7 @@ async fn page_shows_it_is_not_live_while_redis_is_unavailable() {
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let Some(site) = Site::over(World::start(home, Say::Score(70))).await else {
+    let Some(site) = Site::over(World::start(home, Reply::Score(70))).await else {
         return;
     };
     site.open("/queue").await;

@@ -27,7 +27,7 @@ use tokio::process::Command;
 
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::Home;
-use crate::support::judge_server::{Call, Say};
+use crate::support::judge_server::{Call, Reply};
 use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -61,8 +61,8 @@ enum Scripts {
     Off,
 }
 
-async fn judged_by(judge: fn(&Call) -> Say) -> World {
-    let world = World::start(Home::embedded(), Say::Refusal).await;
+async fn judged_by(judge: fn(&Call) -> Reply) -> World {
+    let world = World::start(Home::embedded(), Reply::Refusal).await;
     world.judge.rule(judge);
     world
 }
@@ -105,7 +105,7 @@ impl Site {
         })
         .await;
         let up = Up { judge, _up };
-        Some(programs.look_at(api, up, dir, Scripts::Run).await)
+        Some(programs.open_site(api, up, dir, Scripts::Run).await)
     }
 }
 
@@ -117,7 +117,7 @@ impl Site<World> {
         let world = world.await;
         let dir = tempfile::tempdir().unwrap();
         let api = world.api.clone();
-        Some(programs.look_at(api, world, dir, Scripts::Run).await)
+        Some(programs.open_site(api, world, dir, Scripts::Run).await)
     }
 }
 
@@ -144,7 +144,7 @@ impl Programs {
         })
     }
 
-    async fn look_at<Of>(
+    async fn open_site<Of>(
         self,
         api: Api,
         gavel: Of,

@@ -3,19 +3,19 @@
 use super::suites::{WHOLE, WRONG};
 use super::*;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 
-async fn without_scripts(say: Say) -> Option<Site<World>> {
+async fn without_scripts(say: Reply) -> Option<Site<World>> {
     let programs = Programs::find()?;
     let world = World::start(Home::embedded(), say).await;
     let dir = tempfile::tempdir().unwrap();
     let api = world.api.clone();
-    Some(programs.look_at(api, world, dir, Scripts::Off).await)
+    Some(programs.open_site(api, world, dir, Scripts::Off).await)
 }
 
 #[tokio::test]
 async fn session_is_scored_watched_and_rated_without_scripts() {
-    let Some(site) = without_scripts(Say::held(72)).await else {
+    let Some(site) = without_scripts(Reply::held(72)).await else {
         return;
     };
     site.open("/").await;
@@ -45,7 +45,7 @@ async fn session_is_scored_watched_and_rated_without_scripts() {
 
 #[tokio::test]
 async fn suites_pauses_and_pages_work_without_scripts() {
-    let Some(site) = without_scripts(Say::Refusal).await else {
+    let Some(site) = without_scripts(Reply::Refusal).await else {
         return;
     };
     site.gavel.judge.rule(super::suites::judge);

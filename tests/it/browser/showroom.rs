@@ -7,7 +7,7 @@ use super::furniture::judge;
 use super::*;
 use crate::support::documented_pages;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 
 pub(super) struct Room {
     /// File name of its screenshots.
@@ -48,7 +48,7 @@ impl Showroom {
     /// Opens an empty one without a worker; `None` without a browser.
     pub(super) async fn open() -> Option<Self> {
         let world = async {
-            let world = World::idle(Home::embedded(), Say::Refusal).await;
+            let world = World::idle(Home::embedded(), Reply::Refusal).await;
             world.judge.rule(judge);
             world
         };
@@ -58,7 +58,7 @@ impl Showroom {
             "GAVEL_AUTH_TOKENS",
             "somebody-who-reads:read:reading-in-the-showroom",
         );
-        let guarded = World::idle(home, Say::Refusal).await;
+        let guarded = World::idle(home, Reply::Refusal).await;
         Some(Self { site, guarded })
     }
 

@@ -1,7 +1,7 @@
 //! Suites: upload with an invalid row, the corrected file, and its report.
 
 use super::*;
-use crate::support::judge_server::{Call, Say};
+use crate::support::judge_server::{Call, Reply};
 
 const HEAD: &str = "id,prompt,generated_kql,expected_kql,generated_results,expected_results\n";
 const RIGHT: [&str; 4] = [
@@ -12,13 +12,13 @@ const RIGHT: [&str; 4] = [
 ];
 
 /// Judge that declines one question, delays another, and grades the rest.
-pub(super) fn judge(call: &Call) -> Say {
+pub(super) fn judge(call: &Call) -> Reply {
     let prompt = call.prompt();
-    let grade = Say::Content(json!({"reasoning": "It asks for more.", "score": 1.0}).to_string());
+    let grade = Reply::Content(json!({"reasoning": "It asks for more.", "score": 1.0}).to_string());
     if prompt.contains("Declined?") {
-        Say::Refusal
+        Reply::Refusal
     } else if prompt.contains("Late?") {
-        Say::Held(Box::new(grade))
+        Reply::Held(Box::new(grade))
     } else {
         grade
     }

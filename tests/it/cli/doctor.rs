@@ -242,7 +242,7 @@ async fn each_family_reports_the_cause_and_the_remedy() {
             );
             assert!(!run.out.contains("retry the job"), "{family}: {}", run.out);
         }
-        let (_nobody, address) = crate::support::nobody_at();
+        let (_nobody, address) = crate::support::no_listener();
         let run = place_of(family, &format!("http://{address}"))
             .run(&["doctor"])
             .ends(3);

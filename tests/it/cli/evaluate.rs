@@ -649,7 +649,7 @@ pub(super) fn question(id: &str, agent: &str, text: &str) -> Value {
 
 #[test]
 fn unreachable_agent_is_named_with_its_address() {
-    let (_nobody, address) = crate::support::nobody_at();
+    let (_nobody, address) = crate::support::no_listener();
     let place = Sandbox::new().with("GAVEL_AGENTS_DOCKING_URL", &format!("http://{address}"));
     suite(
         &place,

@@ -120,7 +120,7 @@ fn unreachable_server_is_reported_before_the_run() {
     assert!(!place.path().join("reports").exists(), "no run was begun");
 }
 
-async fn refusing(status: StatusCode) -> String {
+async fn rejecting_judge(status: StatusCode) -> String {
     let answer = move || async move {
         (
             status,
@@ -139,7 +139,7 @@ async fn judge_rejecting_its_key_ends_an_embedded_run_at_once() {
     for status in [StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND] {
         let place = Sandbox::new()
             .with("DEFAULT_LLM_PROVIDER", "simulated")
-            .with("GAVEL_SIMULATED_URL", &refusing(status).await);
+            .with("GAVEL_SIMULATED_URL", &rejecting_judge(status).await);
         let cases: Vec<Value> = (0..40).map(|n| doubtful(&format!("c{n}"))).collect();
         suite(&place, "suite.jsonl", &cases);
         let run = tokio::task::spawn_blocking(move || {
@@ -178,7 +178,7 @@ async fn wait_reason_is_shown_before_the_wait_ends() {
         .with("DEFAULT_LLM_PROVIDER", "simulated")
         .with(
             "GAVEL_SIMULATED_URL",
-            &refusing(StatusCode::UNAUTHORIZED).await,
+            &rejecting_judge(StatusCode::UNAUTHORIZED).await,
         );
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
@@ -215,7 +215,10 @@ async fn wait_reason_is_shown_before_the_wait_ends() {
 async fn judge_rejecting_its_key_stops_no_other_judge() {
     let (place, simulator) = place_with_judge();
     let place = place
-        .with("REFUSING_URL", &refusing(StatusCode::UNAUTHORIZED).await)
+        .with(
+            "REFUSING_URL",
+            &rejecting_judge(StatusCode::UNAUTHORIZED).await,
+        )
         .with("GAVEL_LLM_PROVIDERS", "judges.yaml");
     place.write(
         "judges.yaml",

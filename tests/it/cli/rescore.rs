@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Run, Sandbox, embedded};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
@@ -48,7 +48,7 @@ fn id(batch: &Value) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rescore_is_planned_started_and_watched_to_its_end() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 3).await;
     let plan = run(&world, &["rescore", "--dry-run"]).await.ends(0);
     let plan = plan.prints("3 sessions match, 3 to score");
@@ -77,7 +77,7 @@ async fn rescore_is_planned_started_and_watched_to_its_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_items_end_a_watch_with_3_and_are_retried() {
-    let world = World::start(Home::embedded(), Say::Status(400)).await;
+    let world = World::start(Home::embedded(), Reply::Status(400)).await;
     let ids = sessions(&world, 2).await;
     let place = place(&world);
     place.write("ids.txt", &format!("# one of two\n{}\n", ids[0]));
@@ -86,7 +86,7 @@ async fn failed_items_end_a_watch_with_3_and_are_retried() {
     drop(failed.prints("1 of 1 done: 1 failed"));
     let batch = id(&batches(&world).await[0]);
 
-    world.judge.says(Say::Score(80));
+    world.judge.says(Reply::Score(80));
     let retried = run(&world, &["batches", "retry-errors", &batch])
         .await
         .ends(0);
@@ -100,7 +100,7 @@ async fn failed_items_end_a_watch_with_3_and_are_retried() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batch_is_paused_budgeted_resumed_and_cancelled() {
-    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+    let world = World::idle(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 2).await;
     let started = run(&world, &["rescore", "--json"]).await.ends(0);
     let batch = id(&started.json());
@@ -129,7 +129,7 @@ async fn batch_is_paused_budgeted_resumed_and_cancelled() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interrupted_watch_keeps_the_batch_and_prints_the_command() {
-    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+    let world = World::idle(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 1).await;
     let place = place(&world);
     let watching = tokio::task::spawn_blocking(move || {
@@ -154,7 +154,7 @@ async fn interrupted_watch_keeps_the_batch_and_prints_the_command() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn candidate_is_tried_on_a_sample_and_replaces_no_score() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     let ids = sessions(&world, 3).await;
     let mut before = Vec::new();
     for id in &ids {
@@ -230,7 +230,7 @@ async fn candidate_is_tried_on_a_sample_and_replaces_no_score() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repeats_end_with_the_spread_of_their_scores() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 2).await;
     let base = world.api.base().to_owned();
     let args = ["rescore", "--repeat", "3", "--watch", "--server", &base];

@@ -7,7 +7,7 @@ use super::Sandbox;
 use super::embedded::{place_with_judge, session};
 
 /// Sandbox with a session scored under two criteria versions; returns the session, its score and the other version.
-fn scored_twice() -> (Sandbox, Uuid, String, String) {
+fn session_with_two_scores() -> (Sandbox, Uuid, String, String) {
     let (place, _simulator) = place_with_judge();
     let second = include_str!("../../../config/criteria/session_outcome_first.yaml");
     place.write("second.yaml", second);
@@ -45,7 +45,7 @@ fn faults(place: &Sandbox, ratings: &str, expected: &[&str]) {
 
 #[test]
 fn rating_file_is_checked_completely_and_stored_once() {
-    let (place, id, score, _) = scored_twice();
+    let (place, id, score, _) = session_with_two_scores();
     let ratings = format!(
         "session_id,score_id,total,quality,at\n{id},{score},1,,\n{id},,101,,\n,,1,,\n{id},,,good,\n{id},,1,,soon\nnone,,1,,\n"
     );
@@ -132,7 +132,7 @@ fn rating_file_is_checked_completely_and_stored_once() {
 
 #[test]
 fn agreement_is_printed_with_its_caveats() {
-    let (place, id, _, hash) = scored_twice();
+    let (place, id, _, hash) = session_with_two_scores();
     let args = ["ratings", "agreement", "--criteria", &hash[..8]];
     place.run(&args).ends(4).says("no rating meets a score");
     place.write(
@@ -161,7 +161,7 @@ fn agreement_is_printed_with_its_caveats() {
 
 #[test]
 fn criteria_and_their_texts_are_compared() {
-    let (place, id, _, hash) = scored_twice();
+    let (place, id, _, hash) = session_with_two_scores();
     let short = &hash[..10];
     let compared = place
         .run(&["criteria", "compare", "current", short])

@@ -70,7 +70,7 @@ async fn moved(server: &Server, total: u8, then: u8) -> String {
     let (session, _) = server.scored(total).await;
     let other = server.other_criteria().await;
     let again = json!({"force_rescore": true, "criteria_hash": other});
-    let again = json_of(server.ask_with(session, again).await, 202).await;
+    let again = json_of(server.request_score_with(session, again).await, 202).await;
     server.succeed(job_id(&again), then).await;
     other
 }

@@ -6,7 +6,7 @@ use super::fleet::end;
 use super::{DEADLINE, all_scored_once, number, shared};
 use crate::support::batch_server::{BatchServer, Fate};
 use crate::support::execute;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, gavel};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
@@ -16,7 +16,7 @@ async fn backlog_survives_api_and_worker_kills_and_scores_once() {
     // More than the first steps of the request and of a worker.
     const SESSIONS: usize = 1_500;
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     fleet.api.put(session()).await;
     execute(
@@ -112,7 +112,7 @@ async fn killed_worker_hands_over_its_provider_batch_and_pays_once() {
     killed.exit_code().await;
     permits.add_permits(100);
     let mut other = worker("other");
-    server.finishes_at_once();
+    server.finish_immediately();
     all_scored_once(&fleet.home, 5).await;
     let path = made["links"]["self"].as_str().unwrap();
     let done = eventually(DEADLINE, "the batch is completed", || async {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::fleet::end;
-use super::{all_scored_once, enqueue, number, on_its_own_postgres, shared};
-use crate::support::judge_server::{JudgeServer, Say};
+use super::{all_scored_once, enqueue, number, private_postgres, shared};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, run};
 use crate::support::wait::eventually;
 
@@ -18,7 +18,7 @@ async fn job_starts_at_once_whatever_the_api_clock() {
         if home.set_clock(offset).is_none() {
             return;
         }
-        let judge = JudgeServer::start(Say::Score(70)).await;
+        let judge = JudgeServer::start(Reply::Score(70)).await;
         let mut fleet = Fleet::start(home).await;
         fleet.home.set_clock("");
         let mut worker = fleet.worker("a", &judge.url("a"), 4);
@@ -61,8 +61,8 @@ async fn host_clock_days_ahead_ends_no_wait() {
     let Some(mut home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.rule(|_| Say::throttled(3600));
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.rule(|_| Reply::throttled(3600));
     home.set("GAVEL_WORKER_MAX_WAIT_S", 7200);
     let mut fleet = Fleet::start(home).await;
     if fleet.home.set_clock("+3d").is_none() {
@@ -109,12 +109,12 @@ async fn degraded_by(fleet: &Fleet, parts: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_clock_jump_makes_no_worker_delete_rows() {
     const SESSIONS: usize = 30;
-    let Some((mut home, mut postgres)) = on_its_own_postgres().await else {
+    let Some((mut home, mut postgres)) = private_postgres().await else {
         return;
     };
     home.set("GAVEL_RETENTION_SESSIONS_DAYS", 30);
     home.set("GAVEL_RETENTION_JOBS_DAYS", 30);
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     degraded_by(&fleet, &["no worker is alive"]).await;
     let mut worker = fleet.worker("before", &judge.url("before"), 4);

@@ -10,7 +10,7 @@ use super::fleet::end;
 use super::{all_scored_once, enqueue, shared};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::pooler::Pooler;
 use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
@@ -42,7 +42,7 @@ async fn process_stays_within_its_session_limit() {
         if setting == 16 {
             home.unset("GAVEL_DATABASE_MAX_CONNECTIONS");
         }
-        let judge = JudgeServer::start(Say::Score(70)).await;
+        let judge = JudgeServer::start(Reply::Score(70)).await;
         let mut fleet = Fleet::start(home).await;
         let api = &fleet.api;
         let client = |_| async move {
@@ -92,7 +92,7 @@ async fn workers_with_few_sessions_live_and_score_all_jobs() {
     let direct = home.database_url();
     let (_, place) = direct.split_once('@').unwrap();
     home.set("DATABASE_URL", format!("postgres://{role}@{place}"));
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     let starter = fleet.starter(16);
     let mut workers: Vec<_> = ["a", "b", "c"]
@@ -168,8 +168,8 @@ async fn killed_worker_behind_a_session_pooler_loses_no_job() {
     };
     let direct = home.database_url();
     home.set("DATABASE_URL", pooler.url(&direct));
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("killed");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("killed");
     let mut fleet = Fleet::start(home).await;
     let ready = fleet.api.get("/readyz").await;
     let reasons = ready.body["reasons"].as_array().unwrap();
@@ -195,7 +195,7 @@ async fn few_descriptors_limit_slots_and_fail_no_job() {
     let Some(mut home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     home.judge_at(&judge.url("few"), "");
     let health = free_address();
     home.set("GAVEL_WORKER_HEALTH_BIND", health);

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::fleet::end;
 use super::{DEADLINE, Tally, all_scored_once, enqueue, marked, shared};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process};
 use crate::support::redis_cluster;
 use crate::support::wait::eventually;
@@ -17,8 +17,8 @@ use crate::support::wait::eventually;
 async fn killed_worker_with_50_jobs_loses_none_and_scores_each_once() {
     const JOBS: usize = 50;
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("killed");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("killed");
     let fleet = Fleet::start(home).await;
     let mut killed = fleet.worker("killed", &judge.url("killed"), JOBS);
     enqueue(&fleet.api, JOBS).await;
@@ -55,8 +55,8 @@ async fn killed_worker_on_a_redis_cluster_loses_no_job() {
     };
     // Processes get the address of only one node, which usually isn't the owner of the keys.
     home.set("REDIS_URL", &nodes[0]);
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("killed");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("killed");
     let fleet = Fleet::start(home).await;
     let mut events = fleet.api.events("?types=job.succeeded", None).await;
     assert_eq!(events.next().await.event, "hello");
@@ -88,13 +88,13 @@ async fn job_that_kills_workers_fails_as_poison_and_no_other_does() {
     };
     home.set("GAVEL_WORKER_LEASE_S", "1.5");
     let (kill, to_kill) = mpsc::unbounded_channel::<String>();
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     judge.rule(move |call| {
         if call.prompt().contains(MARK) {
             kill.send(call.tag.clone()).unwrap();
-            return Say::held(1);
+            return Reply::held(1);
         }
-        Say::Score(70)
+        Reply::Score(70)
     });
     let fleet = Fleet::start(home).await;
     let workers = Supervised::start(&fleet, &judge, &["a", "b", "c"]);

@@ -6,10 +6,10 @@ use std::process::Command as BlockingCommand;
 
 use sqlx::Connection as _;
 
-use super::{DEADLINE, on_its_own_postgres, shared, without_heartbeats};
+use super::{DEADLINE, private_postgres, shared, without_heartbeats};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::{JUDGE, built_in, providers};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
@@ -72,7 +72,7 @@ async fn job_shows_that_no_live_worker_has_its_judge() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let has_it = providers(&judge.url("a"), "");
     let has_another = has_it.replacen(&format!("{JUDGE}:"), "elsewhere:", 1);
@@ -110,7 +110,7 @@ async fn worker_port_reports_readiness_and_all_metrics_are_documented() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let paced = providers(&judge.url("a"), "  requests_per_minute: 600\n");
     let (mut working, port) = worker(&fleet, "a", &paced);
@@ -128,7 +128,7 @@ async fn worker_port_reports_readiness_and_all_metrics_are_documented() {
 
     let (_, job) = fleet.api.enqueue(session()).await;
     assert_eq!(fleet.api.ended(job).await["state"], "succeeded");
-    fleet.api.tell_judge("pause").await;
+    fleet.api.post_judge_action("pause").await;
     counts(&port, "gavel_judge_cost_usd{").await;
     counts(&fleet.api, "gavel_cluster_stopped{").await;
     // The worker has seen the pause: it claims no more jobs of this lane.
@@ -239,10 +239,10 @@ for family in text_string_to_metric_families(open(sys.argv[1]).read()):
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_without_its_database_is_alive_and_not_ready() {
-    let Some((home, mut postgres)) = on_its_own_postgres().await else {
+    let Some((home, mut postgres)) = private_postgres().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;
@@ -259,7 +259,7 @@ async fn stopped_heartbeat_makes_a_worker_not_ready() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;
@@ -276,7 +276,7 @@ async fn occupied_explicit_port_ends_a_worker_and_empty_one_disables() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -316,7 +316,7 @@ async fn container_healthcheck_checks_its_worker() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{DEADLINE, all_scored_once, enqueue, number, shared};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, free_address, gavel};
 use crate::support::wait::{eventually, stays};
 
@@ -65,7 +65,7 @@ async fn two_hundred_sessions_are_scored_once_as_workers_change() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_worker_finishes_its_jobs_and_claims_no_more() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 5);
     enqueue(&fleet.api, 5).await;
@@ -100,8 +100,8 @@ async fn slow_drain_requeues_its_jobs_at_once() {
     home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", "1");
     // The lease is too long to cause the requeueing.
     home.set("GAVEL_WORKER_LEASE_S", "120");
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("a");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("a");
     let fleet = Fleet::start(home).await;
     let mut stuck = fleet.worker("a", &judge.url("a"), 5);
     enqueue(&fleet.api, 5).await;

@@ -6,7 +6,7 @@ use sqlx::Connection as _;
 
 use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, shared, without_heartbeats};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process};
 use crate::support::wait::eventually;
 
@@ -26,7 +26,7 @@ const JOBS: usize = 4;
 async fn full_worker(lease_s: &str) -> Option<(Fleet, JudgeServer, Process)> {
     let mut home = shared().await?;
     home.set("GAVEL_WORKER_LEASE_S", lease_s);
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let worker = fleet.worker("a", &judge.url("a"), JOBS);
     enqueue(&fleet.api, JOBS).await;
@@ -72,7 +72,7 @@ async fn worker_with_a_shorter_lease_steals_no_job_from_a_longer_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_claimed_for_a_worker_that_does_not_run_it_runs_again() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 1).await;
@@ -87,7 +87,7 @@ async fn row_claimed_for_a_worker_that_does_not_run_it_runs_again() {
     crate::support::execute(fleet.home.get("DATABASE_URL"), claim)
         .await
         .unwrap();
-    judge.says(Say::held(70));
+    judge.says(Reply::held(70));
     enqueue(&fleet.api, 30).await;
     worker.thaw();
     let queued = "select count(*) from (select state from scoring_jobs order by created_at offset 1 limit 1) as second
@@ -96,7 +96,7 @@ async fn row_claimed_for_a_worker_that_does_not_run_it_runs_again() {
         (number(&fleet.home, queued).await == 1).then_some(())
     })
     .await;
-    judge.says(Say::Score(70));
+    judge.says(Reply::Score(70));
     judge.release();
     all_scored_once(&fleet.home, 32).await;
     assert!(worker.runs());
@@ -119,7 +119,7 @@ async fn housekeeping_moves_to_another_worker_after_a_kill() {
         return;
     };
     home.set("GAVEL_WORKER_LEASE_S", "1.5");
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = Vec::new();
     for name in ["a", "b", "c"] {
@@ -169,7 +169,7 @@ async fn worker_started_without_heartbeats_works_once_one_is_written() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let lock = without_heartbeats(&fleet.home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
@@ -192,7 +192,7 @@ async fn no_job_is_claimed_without_heartbeats() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 1).await;

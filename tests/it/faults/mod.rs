@@ -43,7 +43,7 @@ async fn shared() -> Option<Home> {
 }
 
 /// Set-up on a private Postgres, which the test may stop; prints a message without one.
-async fn on_its_own_postgres() -> Option<(Home, PrivatePostgres)> {
+async fn private_postgres() -> Option<(Home, PrivatePostgres)> {
     let Some(redis) = crate::support::redis_server() else {
         eprintln!("NOT TESTED: REDIS_URL names no server");
         return None;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use sqlx::Connection as _;
 
 use super::fleet::end;
-use super::{DEADLINE, all_scored_once, enqueue, number, on_its_own_postgres, shared};
+use super::{DEADLINE, all_scored_once, enqueue, number, private_postgres, shared};
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, PrivateRedis, free_address};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
@@ -17,7 +17,7 @@ use crate::support::wait::eventually;
 async fn queue_that_loses_its_keys_loses_no_job() {
     const JOBS: usize = 60;
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = [
         fleet.worker("a", &judge.url("a"), 8),
@@ -52,7 +52,7 @@ async fn requests_and_jobs_continue_while_redis_is_unavailable() {
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = [
         fleet.worker("a", &judge.url("a"), 4),
@@ -100,7 +100,7 @@ async fn redis_that_forbids_scripts_is_reported_once_and_stops_no_job() {
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     enqueue(&fleet.api, 5).await;
@@ -144,7 +144,7 @@ async fn two_installations_share_a_redis_and_no_keys() {
         return;
     };
     let mut first = first;
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     for home in [&mut first, &mut second] {
         home.set("REDIS_URL", redis.url());
         home.set("GAVEL_REDIS_QUEUE", "main");
@@ -173,7 +173,7 @@ const COUNT_READY: &str =
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locked_table_gives_503_and_is_named_by_readyz() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     enqueue(&fleet.api, 2).await;
@@ -220,8 +220,8 @@ async fn leader_without_redis_does_not_block_other_workers() {
     };
     home.set("REDIS_URL", redis.url());
     let (judge, held) = (
-        JudgeServer::start(Say::Score(70)).await,
-        JudgeServer::start(Say::held(70)).await,
+        JudgeServer::start(Reply::Score(70)).await,
+        JudgeServer::start(Reply::held(70)).await,
     );
     let mut fleet = Fleet::start(home).await;
     fleet
@@ -263,7 +263,7 @@ async fn leader_is_elected_without_redis() {
         return;
     };
     home.set("REDIS_URL", format!("redis://{}", free_address()));
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = ["a", "b"].map(|name| fleet.worker(name, &judge.url(name), 1));
     enqueue(&fleet.api, 1).await;
@@ -286,7 +286,7 @@ async fn redis_unreachable_at_start_degrades_and_stops_no_process() {
         return;
     };
     home.set("REDIS_URL", format!("redis://{}", free_address()));
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     let ready = fleet.api.get("/readyz").await;
@@ -301,10 +301,10 @@ async fn redis_unreachable_at_start_degrades_and_stops_no_process() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn short_database_outage_loses_no_result() {
     const JOBS: usize = 12;
-    let Some((home, mut postgres)) = on_its_own_postgres().await else {
+    let Some((home, mut postgres)) = private_postgres().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 6);
     enqueue(&fleet.api, JOBS).await;
@@ -345,11 +345,11 @@ async fn short_database_outage_loses_no_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_stops_while_the_database_is_unavailable() {
-    let Some((mut home, mut postgres)) = on_its_own_postgres().await else {
+    let Some((mut home, mut postgres)) = private_postgres().await else {
         return;
     };
     home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", 1);
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 2).await;

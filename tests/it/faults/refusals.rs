@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{DEADLINE, all_scored_once, enqueue, number, on_its_own_postgres};
+use super::{DEADLINE, all_scored_once, enqueue, number, private_postgres};
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, PrivatePostgres, Process, gavel, run, run_to_end};
 use crate::support::wait::{eventually, stays};
 
@@ -27,7 +27,7 @@ struct Refusing {
 }
 
 async fn refusing() -> Option<(Home, Refusing)> {
-    let (mut home, postgres) = on_its_own_postgres().await?;
+    let (mut home, postgres) = private_postgres().await?;
     let mut admin = PgConnection::connect(&postgres.url()).await.unwrap();
     tell(&mut admin, "create database app").await;
     tell(&mut admin, "create role app login password 'first'").await;
@@ -59,7 +59,7 @@ async fn tell(db: &mut PgConnection, statement: &str) {
 }
 
 /// Rejects the role while the judge replies, and accepts it again.
-async fn loses_nothing(
+async fn assert_no_loss(
     refuse: impl AsyncFnOnce(&mut Refusing),
     accept: impl AsyncFnOnce(&mut Refusing),
     reason: &str,
@@ -68,7 +68,7 @@ async fn loses_nothing(
     let Some((home, mut server)) = refusing().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let mut fleet = Fleet::start_migrated(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 6);
     fleet.home.set("DATABASE_URL", &server.owner_url);
@@ -105,7 +105,7 @@ async fn loses_nothing(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn role_without_login_loses_no_result() {
-    loses_nothing(
+    assert_no_loss(
         async |server| tell(&mut server.admin, "alter role app nologin").await,
         async |server| tell(&mut server.admin, "alter role app login").await,
         "SQLSTATE 28000",
@@ -115,7 +115,7 @@ async fn role_without_login_loses_no_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn role_rejected_by_pg_hba_loses_no_result() {
-    loses_nothing(
+    assert_no_loss(
         async |server| {
             server.postgres.admit(SHUT);
             tell(&mut server.admin, RELOAD).await;
@@ -132,7 +132,7 @@ async fn role_rejected_by_pg_hba_loses_no_result() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_that_allows_no_connections_loses_no_result() {
     let allow = "alter database app allow_connections";
-    loses_nothing(
+    assert_no_loss(
         async |server| tell(&mut server.admin, &format!("{allow} false")).await,
         async |server| tell(&mut server.admin, &format!("{allow} true")).await,
         "SQLSTATE 55000",
@@ -142,7 +142,7 @@ async fn database_that_allows_no_connections_loses_no_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rotated_password_file_needs_no_restart() {
-    loses_nothing(
+    assert_no_loss(
         async |server| tell(&mut server.admin, "alter role app password 'second'").await,
         async |server| std::fs::write(&server.password_file, "second").unwrap(),
         "SQLSTATE 28P01",
@@ -156,7 +156,7 @@ async fn revoked_privilege_stops_claims_and_preserves_results() {
     let Some((home, server)) = refusing().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let mut fleet = Fleet::start_migrated(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     let role_url = fleet.home.get("DATABASE_URL").to_owned();

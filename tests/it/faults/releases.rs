@@ -8,7 +8,7 @@ use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, shared};
 use crate::support;
 use crate::support::client::Api;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
@@ -23,7 +23,7 @@ const NEWER: &str =
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_binary_runs_and_starts_on_a_newer_schema() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let database = fleet.home.get("DATABASE_URL").to_owned();
     support::execute(&database, NEWER).await.unwrap();
@@ -151,7 +151,7 @@ async fn use_both(both: [String; 2], stop: Arc<AtomicBool>, done: Arc<AtomicUsiz
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn worker_with_a_hanging_judge_requeues_and_stops_in_time() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     enqueue(&fleet.api, 4).await;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::on_every_setup;
 use crate::support::client::{SCORE_FIELDS, id_of, score_path};
 use crate::support::home::{Home, JUDGE, KEY};
-use crate::support::judge_server::{MODEL, Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{MODEL, Reply, TOKENS_IN, TOKENS_OUT};
 use crate::support::sessions::session;
 use crate::support::world::World;
 
@@ -21,7 +21,7 @@ on_every_setup!(
 );
 
 async fn session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
-    let world = World::start(home, Say::held(64)).await;
+    let world = World::start(home, Reply::held(64)).await;
     let id = world.api.put(session()).await;
     assert_eq!(world.api.score(id).await.status, 404);
 
@@ -74,7 +74,7 @@ async fn session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
 }
 
 async fn score_body_has_exactly_the_fields_of_the_rules(home: Home) {
-    let world = World::start(home, Say::Score(81)).await;
+    let world = World::start(home, Reply::Score(81)).await;
     let (id, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
     let answer = world.api.score(id).await;
@@ -130,7 +130,7 @@ async fn score_body_has_exactly_the_fields_of_the_rules(home: Home) {
 }
 
 async fn prefer_wait_returns_the_score(home: Home) {
-    let world = World::start(home, Say::Score(58)).await;
+    let world = World::start(home, Reply::Score(58)).await;
     let id = world.api.put(session()).await;
     let answer = world
         .api
@@ -139,7 +139,7 @@ async fn prefer_wait_returns_the_score(home: Home) {
     let score = answer.expect(200);
     assert_eq!(score["total_score"], 58);
 
-    world.judge.says(Say::Status(400));
+    world.judge.says(Reply::Status(400));
     let id = world.api.put(session()).await;
     let answer = world
         .api
@@ -154,7 +154,7 @@ async fn prefer_wait_returns_the_score(home: Home) {
     );
     answer.expect(502);
 
-    world.judge.says(Say::held(50));
+    world.judge.says(Reply::held(50));
     let id = world.api.put(session()).await;
     let answer = world
         .api
@@ -170,7 +170,7 @@ async fn prefer_wait_returns_the_score(home: Home) {
 }
 
 async fn job_survives_a_restart_of_the_program(home: Home) {
-    let world = World::idle(home, Say::Score(66)).await;
+    let world = World::idle(home, Reply::Score(66)).await;
     let (id, job) = world.api.enqueue(session()).await;
     let waiting = world.api.job(job).await;
     assert_eq!(waiting["state"], "queued");
@@ -186,7 +186,7 @@ async fn job_survives_a_restart_of_the_program(home: Home) {
 }
 
 async fn many_sessions_are_each_scored_by_one_call(home: Home) {
-    let mut world = World::start(home, Say::Score(70)).await;
+    let mut world = World::start(home, Reply::Score(70)).await;
     world.work();
     let mut jobs = Vec::new();
     for _ in 0..60 {
@@ -201,7 +201,7 @@ async fn many_sessions_are_each_scored_by_one_call(home: Home) {
 }
 
 async fn repeated_request_returns_the_active_job(home: Home) {
-    let world = World::start(home, Say::held(70)).await;
+    let world = World::start(home, Reply::held(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
     world
         .api

@@ -9,7 +9,7 @@ use super::backlogs::{ask, put, rescore, until};
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{JudgeServer, Say, call_cost};
+use crate::support::judge_server::{JudgeServer, Reply, call_cost};
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
@@ -20,7 +20,7 @@ on_every_setup!(
 );
 
 async fn individual_requests_run_while_their_backlog_is_paused(home: Home) {
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let sessions = put(&world, 3).await;
     let at = rescore(&world, json!({})).await;
     world.api.post(&format!("{at}/pause")).await.expect(200);
@@ -69,7 +69,7 @@ async fn plan(world: &World) -> Value {
 }
 
 async fn plan_lists_active_holds(home: Home) {
-    let world = World::idle(home, Say::Score(70)).await;
+    let world = World::idle(home, Reply::Score(70)).await;
     put(&world, 2).await;
     assert!(!warned(&plan(&world).await, "is stopped"));
     for (what, says) in [
@@ -91,12 +91,12 @@ async fn plan_lists_active_holds(home: Home) {
 }
 
 async fn fallback_without_a_price_rejects_a_budget(home: Home) {
-    let second = JudgeServer::start(Say::Score(70)).await;
+    let second = JudgeServer::start(Reply::Score(70)).await;
     let more = format!(
         "  fallback: second\nsecond:\n  type: openai\n  base_url: {}\n  key: other-key\n  model: judge-2\n",
         second.url("second")
     );
-    let world = World::idle_with(home, Say::Refusal, &more).await;
+    let world = World::idle_with(home, Reply::Refusal, &more).await;
     put(&world, 2).await;
     let refused = ask(&world, json!({"budget_usd": 1.0})).await.expect(422);
     let text = refused.to_string();
@@ -116,7 +116,7 @@ async fn budget_is_enforced_while_the_database_is_slow() {
         return;
     };
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     put(&world, 20).await;
     let url = world.home.get("DATABASE_URL").to_owned();
     let mut blocker = sqlx::PgConnection::connect(&url).await.unwrap();

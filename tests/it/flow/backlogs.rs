@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::Home;
-use crate::support::judge_server::{Say, TOKENS_IN, call_cost};
+use crate::support::judge_server::{Reply, TOKENS_IN, call_cost};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -76,7 +76,7 @@ pub(super) async fn completed(world: &World, batch: &str) -> Value {
 }
 
 async fn backlog_is_scored_to_its_end_without_duplicates(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     put(&world, 12).await;
     let at = rescore(&world, json!({"name": "spring"})).await;
     let done = completed(&world, &at).await;
@@ -102,7 +102,7 @@ async fn backlog_is_scored_to_its_end_without_duplicates(home: Home) {
         ),
         (&json!(0), &json!(12))
     );
-    world.judge.says(Say::held(80));
+    world.judge.says(Reply::held(80));
     let busy = put(&world, 1).await[0];
     world.api.ask(busy).await.expect(202);
     let at = rescore(&world, json!({"force_rescore": true})).await;
@@ -122,7 +122,7 @@ async fn backlog_is_scored_to_its_end_without_duplicates(home: Home) {
 async fn backlog_resumes_after_a_restart(home: Home) {
     // More than the first step, which the request itself runs.
     const SESSIONS: usize = 260;
-    let world = World::idle(home, Say::Score(70)).await;
+    let world = World::idle(home, Reply::Score(70)).await;
     put(&world, SESSIONS).await;
     let at = rescore(&world, json!({})).await;
     let made = world.api.get(&at).await.expect(200);
@@ -152,11 +152,11 @@ async fn backlog_resumes_after_a_restart(home: Home) {
 
 async fn exhausted_budget_stops_a_backlog_and_a_larger_one_resumes_it(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     // The fourth call waits for the test, so that the third result is stored before it ends, even on a slow disk.
     world
         .judge
-        .says_in_turn(vec![Say::Score(70); 3], Say::held(70));
+        .reply_in_order(vec![Reply::Score(70); 3], Reply::held(70));
     put(&world, 40).await;
     let mut stream = world.api.events("?types=batch.paused", None).await;
     assert_eq!(stream.next().await.event, "hello");
@@ -218,7 +218,7 @@ async fn exhausted_budget_stops_a_backlog_and_a_larger_one_resumes_it(mut home: 
 }
 
 async fn backlog_without_a_session_completes_at_once(home: Home) {
-    let world = World::idle(home, Say::Score(70)).await;
+    let world = World::idle(home, Reply::Score(70)).await;
     let made = ask(&world, json!({"filter": {"agent": "nobody"}}))
         .await
         .expect(202);
@@ -231,10 +231,10 @@ async fn backlog_without_a_session_completes_at_once(home: Home) {
 }
 
 async fn preview_preserves_scores_and_repeats_call_again(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let (session, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
-    world.judge.says(Say::Score(20));
+    world.judge.says(Reply::Score(20));
     for (body, items) in [
         (json!({"purpose": "preview", "force_rescore": true}), 1),
         (json!({"purpose": "repeat", "repeats": 3}), 3),
@@ -277,7 +277,7 @@ async fn dry_run_matches_the_run_and_its_cost(mut home: Home) {
     let stop = tokio_util::sync::CancellationToken::new();
     let simulator = tokio::spawn(serve(listener, SimulatorOptions::default(), stop.clone()));
     home.set("DEFAULT_LLM_PROVIDER", "simulator");
-    let mut world = World::idle_with(home, Say::Score(70), &priced_simulator(address)).await;
+    let mut world = World::idle_with(home, Reply::Score(70), &priced_simulator(address)).await;
     for n in 0..20 {
         world.api.put(long_session(n)).await;
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -57,7 +57,7 @@ async fn completed(world: &World, batch: &str) -> Value {
 }
 
 async fn thousands_of_items_are_accepted_at_once_and_end(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let n = items();
     let items: Value = (0..n)
         .map(|n| json!({"id": format!("q{n}"), "generated_kql": format!("T{n} | take 1"), "expected_kql": format!("T{n} | take 1")}))
@@ -72,7 +72,7 @@ async fn thousands_of_items_are_accepted_at_once_and_end(home: Home) {
 
 async fn paused_batch_starts_no_item_and_resumes_in_place(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let world = World::start(home, Say::held(70)).await;
+    let world = World::start(home, Reply::held(70)).await;
     let at = sessions(&world, 3).await;
     world.judge.until_in_flight(1).await;
     let paused = world.api.post(&format!("{at}/pause")).await.expect(200);
@@ -105,11 +105,11 @@ async fn paused_batch_starts_no_item_and_resumes_in_place(mut home: Home) {
 }
 
 async fn failed_items_are_retried_together(home: Home) {
-    let world = World::start(home, Say::Status(400)).await;
+    let world = World::start(home, Reply::Status(400)).await;
     let at = sessions(&world, 3).await;
     let done = completed(&world, &at).await;
     assert_eq!(done["counts"]["failed"], 3);
-    world.judge.says(Say::Score(81));
+    world.judge.says(Reply::Score(81));
     let mut events = world.api.events("", None).await;
     let again = world
         .api
@@ -128,7 +128,7 @@ async fn failed_items_are_retried_together(home: Home) {
 }
 
 async fn case_with_unreadable_sql_is_incomplete(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let items = json!([
         {"id": "broken", "generated_sql": "SELEC name FORM users", "expected_tables": ["users"]},
         {"id": "right", "generated_sql": "select name from users", "expected_tables": ["users"]},
@@ -178,7 +178,7 @@ async fn case_with_unreadable_sql_is_incomplete(home: Home) {
 }
 
 async fn listeners_receive_events_of_a_batch(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let types = "?types=batch.created,batch.completed";
     let mut stream = world.api.events(types, None).await;
     assert_eq!(stream.next().await.event, "hello");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
@@ -49,7 +49,7 @@ async fn states(world: &World, jobs: &[(uuid::Uuid, uuid::Uuid)]) -> Vec<Value> 
 async fn five_failures_in_a_row_stop_all_calls_until_a_probe_succeeds(mut home: Home) {
     // The rest of the cool-down after that second exceeds the slot wait.
     five_at_once(&mut home, 4.0, 1.5);
-    let world = World::start(home, Say::Held(Box::new(Say::Status(500)))).await;
+    let world = World::start(home, Reply::Held(Box::new(Reply::Status(500)))).await;
     let jobs = enqueue_and_fail_five(&world).await;
 
     // More than five if others became ready in between.
@@ -88,7 +88,7 @@ async fn five_failures_in_a_row_stop_all_calls_until_a_probe_succeeds(mut home: 
 
     // The first call after the cool-down is the only one until it succeeds.
     world.judge.hold();
-    world.judge.says(Say::held(75));
+    world.judge.says(Reply::held(75));
     eventually(PATIENCE, "a probe goes out", || async {
         (world.judge.count() == 6).then_some(())
     })
@@ -116,14 +116,14 @@ async fn five_failures_in_a_row_stop_all_calls_until_a_probe_succeeds(mut home: 
 
 async fn failed_probe_opens_the_breaker_again(mut home: Home) {
     five_at_once(&mut home, 2.0, 1.5);
-    let world = World::start(home, Say::Held(Box::new(Say::Status(500)))).await;
+    let world = World::start(home, Reply::Held(Box::new(Reply::Status(500)))).await;
     let probes = std::sync::Arc::new(AtomicUsize::new(0));
     let jobs = enqueue_and_fail_five(&world).await;
     world.judge.rule({
         let probes = probes.clone();
         move |_| match probes.fetch_add(1, Ordering::SeqCst) {
-            0 => Say::Status(503),
-            _ => Say::Score(75),
+            0 => Reply::Status(503),
+            _ => Reply::Score(75),
         }
     });
     for (_, job) in &jobs {

@@ -2,7 +2,7 @@
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
@@ -13,10 +13,10 @@ on_every_setup!(
 
 async fn result_of_a_job_cancelled_while_running_is_dropped(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let world = World::start(home, Say::held(70)).await;
+    let world = World::start(home, Reply::held(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;
-    let cancelled = world.api.tell_job(job, "cancel").await.expect(200);
+    let cancelled = world.api.post_job_action(job, "cancel").await.expect(200);
     assert_eq!(cancelled["state"], "cancelled");
     // With one slot, a score of the next job means that the cancelled one's end was recorded.
     let (next, next_job) = world.api.enqueue(session()).await;
@@ -35,10 +35,10 @@ async fn result_of_a_job_cancelled_while_running_is_dropped(mut home: Home) {
 }
 
 async fn job_cancelled_before_it_runs_calls_no_judge(home: Home) {
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
-    world.api.tell_job(job, "cancel").await.expect(200);
-    let ended = world.api.tell_job(job, "cancel").await;
+    world.api.post_job_action(job, "cancel").await.expect(200);
+    let ended = world.api.post_job_action(job, "cancel").await;
     assert!([200, 409].contains(&ended.status), "{ended:?}");
     world.work();
     let (next, _) = world.api.enqueue(session()).await;

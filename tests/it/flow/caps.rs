@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
@@ -37,7 +37,7 @@ async fn capped(world: &World) -> Value {
 
 async fn reached_cap_stops_the_judge_until_it_is_raised(home: Home) {
     let cap = format!("  daily_cap_usd: {LITTLE}\n  monthly_cap_usd: 50\n");
-    let mut world = World::idle_with(home, Say::Score(70), &cap).await;
+    let mut world = World::idle_with(home, Reply::Score(70), &cap).await;
     world.work();
     let judge = capped(&world).await;
     let message = judge["hold"]["message"].as_str().unwrap();
@@ -86,7 +86,7 @@ async fn reached_cap_stops_the_judge_until_it_is_raised(home: Home) {
 
 async fn cap_over_all_judges_stops_each_of_them(mut home: Home) {
     home.set("GAVEL_JUDGE_MONTHLY_CAP_USD", LITTLE);
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let judge = capped(&world).await;
     let message = judge["hold"]["message"].as_str().unwrap();
     assert!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::stays;
 use crate::support::world::World;
@@ -16,7 +16,7 @@ on_every_setup!(
 );
 
 async fn soft_stop_finishes_running_jobs_and_claims_no_more(home: Home) {
-    let world = World::idle(home, Say::held(70)).await;
+    let world = World::idle(home, Reply::held(70)).await;
     let worker = world.worker();
     let (_, first) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;
@@ -36,7 +36,7 @@ async fn soft_stop_finishes_running_jobs_and_claims_no_more(home: Home) {
 }
 
 async fn hard_stop_requeues_unfinished_jobs_for_another_worker(home: Home) {
-    let mut world = World::idle(home, Say::held(70)).await;
+    let mut world = World::idle(home, Reply::held(70)).await;
     let worker = world.worker();
     let (id, job) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;
@@ -60,7 +60,7 @@ async fn hard_stop_requeues_unfinished_jobs_for_another_worker(home: Home) {
 
 async fn slow_drain_becomes_a_hard_stop(mut home: Home) {
     home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", "1");
-    let world = World::idle(home, Say::held(70)).await;
+    let world = World::idle(home, Reply::held(70)).await;
     let worker = world.worker();
     let (_, job) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::process;
 use crate::support::world::World;
 
@@ -19,8 +19,8 @@ on_every_setup!(
 
 const ROWS: usize = 12;
 
-fn good() -> Say {
-    Say::Content(json!({"reasoning": "The same rows.", "score": 1.0}).to_string())
+fn good() -> Reply {
+    Reply::Content(json!({"reasoning": "The same rows.", "score": 1.0}).to_string())
 }
 
 /// Cases with equivalent, differently written queries: only the judge can decide.
@@ -70,7 +70,7 @@ async fn judge_failure_preserves_computed_parts_and_retry_finishes(home: Home) {
     world
         .judge
         .rule(|call| match call.prompt().contains("case 7") {
-            true => Say::Status(500),
+            true => Reply::Status(500),
             false => good(),
         });
     let (code, text) = evaluate(&world, &["suite.jsonl", "--output", "run"]).await;
@@ -118,7 +118,7 @@ async fn second_run_calls_no_judge(home: Home) {
 async fn wait_for_an_uncallable_judge_times_out(home: Home) {
     let mut home = home;
     home.set("GAVEL_JUDGE_BREAKER_FAILURES", "1");
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     write_suite(&world.home);
     let args = ["suite.jsonl", "--output", "run", "--max-wait", "1"];
     let (code, text) = evaluate(&world, &args).await;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, PrivateRedis};
 use crate::support::sessions::session;
-use crate::support::sse::{Stream, Told};
+use crate::support::sse::{Stream, StreamEvent};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
@@ -20,7 +20,7 @@ on_every_setup!(
     drain_ends_open_streams_and_the_program,
 );
 
-async fn take(stream: &mut Stream, n: usize) -> Vec<Told> {
+async fn take(stream: &mut Stream, n: usize) -> Vec<StreamEvent> {
     let mut told = Vec::new();
     for _ in 0..n {
         told.push(stream.next().await);
@@ -28,12 +28,12 @@ async fn take(stream: &mut Stream, n: usize) -> Vec<Told> {
     told
 }
 
-fn names(told: &[Told]) -> Vec<&str> {
+fn names(told: &[StreamEvent]) -> Vec<&str> {
     told.iter().map(|told| told.event.as_str()).collect()
 }
 
 async fn events_of_a_scored_session_are_in_order(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let id = world.api.put(session()).await;
     let mut stream = world.api.events(&format!("?session_id={id}"), None).await;
     let hello = stream.next().await;
@@ -59,7 +59,7 @@ async fn events_of_a_scored_session_are_in_order(home: Home) {
 }
 
 async fn reconnect_has_no_missed_or_duplicate_events(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let mut whole = world.api.events("", None).await;
     let hello = whole.next().await;
     let mut jobs = Vec::new();
@@ -82,13 +82,13 @@ async fn reconnect_has_no_missed_or_duplicate_events(home: Home) {
         pieces.extend(take(&mut stream, 3).await);
         last.clone_from(&pieces.last().unwrap().id);
     }
-    let ids = |told: &[Told]| told.iter().map(|told| told.id.clone()).collect::<Vec<_>>();
+    let ids = |told: &[StreamEvent]| told.iter().map(|told| told.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&pieces), ids(&whole));
     world.end().await;
 }
 
 async fn failed_job_event_has_its_error_class(home: Home) {
-    let world = World::start(home, Say::Status(401)).await;
+    let world = World::start(home, Reply::Status(401)).await;
     let mut stream = world
         .api
         .events("?types=job.failed,judge.closed", None)
@@ -109,7 +109,7 @@ async fn failed_job_event_has_its_error_class(home: Home) {
 }
 
 async fn timed_pause_publishes_its_start_and_end(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let query = "?types=judge.closed,judge.opened";
     let mut stream = world.api.events(query, None).await;
     stream.next().await;
@@ -127,7 +127,7 @@ async fn timed_pause_publishes_its_start_and_end(home: Home) {
 }
 
 async fn drain_ends_open_streams_and_the_program(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     assert_eq!(stream.next().await.event, "hello");
     // Without `bye` the shutdown would wait for this stream for ever.
@@ -142,7 +142,7 @@ async fn stream_resumes_across_a_restart_of_serve() {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
     };
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     stream.next().await;
     let (_, before) = world.api.enqueue(session()).await;
@@ -167,7 +167,7 @@ async fn stream_resumes_across_a_restart_of_serve() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_memory_event_ids_reset_with_the_process() {
-    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+    let world = World::idle(Home::embedded(), Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     let hello = stream.next().await;
     let world = world.restart().await;
@@ -186,7 +186,7 @@ async fn redis_outage_loses_events_but_no_jobs() {
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     stream.next().await;
     redis.kill().await;
@@ -219,7 +219,7 @@ async fn worker_process_events_reach_the_api_process() {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("w1", &judge.url("w1"), 2);
     let mut stream = fleet.api.events("?types=job.succeeded", None).await;

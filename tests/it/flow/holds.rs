@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{on_every_setup, stays_held};
+use super::{on_every_setup, stays_queued};
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
@@ -26,11 +26,11 @@ async fn paused_judge_blocks_its_lane(home: Home) {
 }
 
 async fn pause_and_resume(home: Home, what: &str) {
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     world.api.post(&format!("{what}/pause")).await.expect(200);
     let (id, job) = world.api.enqueue(session()).await;
     world.work();
-    stays_held(&world, 0, job, "paused").await;
+    stays_queued(&world, 0, job, "paused").await;
 
     world.api.post(&format!("{what}/resume")).await.expect(200);
     assert_eq!(world.api.scored(id).await["total_score"], 70);
@@ -43,8 +43,8 @@ async fn pause_and_resume(home: Home, what: &str) {
 }
 
 async fn live_worker_obeys_a_pause(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
-    world.api.tell_judge("pause").await;
+    let world = World::start(home, Reply::Score(70)).await;
+    world.api.post_judge_action("pause").await;
     // The worker reads the holds every 0.5 s; jobs claimed before that are scored.
     let held = eventually(PATIENCE, "a new job stays queued", || async {
         let (_, job) = world.api.enqueue(session()).await;
@@ -62,20 +62,20 @@ async fn live_worker_obeys_a_pause(home: Home) {
         world.judge.count() == calls
     })
     .await;
-    world.api.tell_judge("resume").await;
+    world.api.post_judge_action("resume").await;
     assert_eq!(world.api.ended(held).await["state"], "succeeded");
     world.end().await;
 }
 
 async fn resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let headers = vec![
         ("x-ratelimit-remaining-requests", "0".to_owned()),
         ("x-ratelimit-reset-requests", "1h".to_owned()),
     ];
     world
         .judge
-        .says(Say::StatusWith(429, headers, "insufficient_quota"));
+        .says(Reply::StatusWith(429, headers, "insufficient_quota"));
     let (id, job) = world.api.enqueue(session()).await;
     let waits = |job: &serde_json::Value| job["state"] == "waiting";
     let held = world.api.job_until(job, "the job waits", waits).await;
@@ -85,8 +85,8 @@ async fn resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
         row["hold"].is_object().then_some(())
     })
     .await;
-    world.judge.says(Say::Score(70));
-    world.api.tell_judge("resume").await;
+    world.judge.says(Reply::Score(70));
+    world.api.post_judge_action("resume").await;
     world.api.scored(id).await;
     world.end().await;
 }

@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::{Api, PATIENCE, id_of};
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
-use crate::support::tarsy::{Fault, Kept, TarsyServer, kept};
+use crate::support::judge_server::Reply;
+use crate::support::tarsy::{FakeError, FakeSession, TarsyServer, kept};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 use crate::support::{tarsy_go, tarsy_python};
@@ -30,7 +30,7 @@ on_every_setup!(
 const PATH: &str = "/api/v1/sessions/import";
 
 pub(super) async fn world(home: Home) -> World {
-    World::idle(home, Say::Score(70)).await
+    World::idle(home, Reply::Score(70)).await
 }
 
 /// Import request without a filter or rate limit.
@@ -90,7 +90,7 @@ async fn stored(api: &Api) -> BTreeSet<Uuid> {
 
 async fn every_page_of_either_generation_is_imported_and_mapped(home: Home) {
     let world = world(home).await;
-    let mut going_on = Kept::nth(500);
+    let mut going_on = FakeSession::nth(500);
     (going_on.status, going_on.completed_us) = ("in_progress", None);
     for generation in ["python", "go"] {
         let mut sessions = kept(230);
@@ -166,7 +166,7 @@ async fn second_import_fetches_only_changes(home: Home) {
         sessions[3].completed_us = Some(sessions[3].began_us + 1);
         // Changes that the list doesn't show are found only by a fetch.
         sessions[4].text = "silently another".to_owned();
-        sessions.push(Kept::nth(120));
+        sessions.push(FakeSession::nth(120));
     }
     let import = imported(&world.api, all_of(&server)).await;
     assert_eq!(import["counts"], counts(1, 1, 119, 0));
@@ -208,9 +208,9 @@ async fn sessions_deleted_or_added_during_the_walk_hide_no_others(home: Home) {
                     sessions.sort_by_key(|kept| kept.began_us);
                     let left = sessions.len() - 30;
                     sessions.truncate(left);
-                    sessions.push(Kept {
+                    sessions.push(FakeSession {
                         began_us: i64::MAX / 4,
-                        ..Kept::nth(0)
+                        ..FakeSession::nth(0)
                     });
                 }
             }
@@ -225,7 +225,7 @@ async fn sessions_deleted_or_added_during_the_walk_hide_no_others(home: Home) {
         );
         let stored = stored(&world.api).await;
         let left = server.archive.sessions.lock().unwrap().clone();
-        let missing: Vec<&Kept> = left
+        let missing: Vec<&FakeSession> = left
             .iter()
             .filter(|kept| kept.began_us < i64::MAX / 4 && !stored.contains(&kept.uuid()))
             .collect();
@@ -243,13 +243,13 @@ async fn transient_errors_are_retried_and_others_reported(home: Home) {
     let id = ids.clone();
     server.rule(move |_, asked| match asked.path.as_str() {
         // Two failures of the list itself.
-        "/api/v1/sessions" if asked.before < 2 => Some(Fault::Status(502)),
-        path if path.ends_with(&id[1]) && asked.before < 2 => Some(Fault::Status(500)),
-        path if path.ends_with(&id[2]) && asked.before == 0 => Some(Fault::RetryAfter(429, 1)),
-        path if path.ends_with(&id[3]) => Some(Fault::BrokenJson),
-        path if path.ends_with(&id[4]) => Some(Fault::Status(503)),
-        path if path.ends_with(&id[5]) => Some(Fault::Status(404)),
-        path if path.ends_with(&format!("{}/trace", id[6])) => Some(Fault::Status(404)),
+        "/api/v1/sessions" if asked.before < 2 => Some(FakeError::Status(502)),
+        path if path.ends_with(&id[1]) && asked.before < 2 => Some(FakeError::Status(500)),
+        path if path.ends_with(&id[2]) && asked.before == 0 => Some(FakeError::RetryAfter(429, 1)),
+        path if path.ends_with(&id[3]) => Some(FakeError::BrokenJson),
+        path if path.ends_with(&id[4]) => Some(FakeError::Status(503)),
+        path if path.ends_with(&id[5]) => Some(FakeError::Status(404)),
+        path if path.ends_with(&format!("{}/trace", id[6])) => Some(FakeError::Status(404)),
         _ => None,
     });
     let import = imported(&world.api, all_of(&server)).await;
@@ -278,12 +278,12 @@ async fn unavailable_source_fails_the_import_with_a_reason(home: Home) {
     let world = world(home).await;
     let server = tarsy_python::start(kept(3)).await;
     let faults = [
-        (Fault::Status(401), "history.token"),
-        (Fault::Status(503), "answered 503"),
-        (Fault::Html, "is no TARSy"),
-        (Fault::BrokenJson, "is no TARSy"),
+        (FakeError::Status(401), "history.token"),
+        (FakeError::Status(503), "answered 503"),
+        (FakeError::Html, "is no TARSy"),
+        (FakeError::BrokenJson, "is no TARSy"),
         (
-            Fault::Redirect("http://127.0.0.1:1/elsewhere".to_owned()),
+            FakeError::Redirect("http://127.0.0.1:1/elsewhere".to_owned()),
             "redirects",
         ),
     ];
@@ -301,7 +301,8 @@ async fn unavailable_source_fails_the_import_with_a_reason(home: Home) {
         if asked.path.contains("/final-analysis") {
             down.store(true, Ordering::Relaxed);
         }
-        down.load(Ordering::Relaxed).then_some(Fault::Status(500))
+        down.load(Ordering::Relaxed)
+            .then_some(FakeError::Status(500))
     });
     let id = begun(&world.api, all_of(&server)).await;
     assert_eq!(ended(&world.api, id).await["state"], "failed");
@@ -332,7 +333,7 @@ async fn source_that_ignores_parameters_is_read_and_filtered_locally(home: Home)
             Some("1") => entries.as_slice(),
             _ => &[],
         };
-        lists.then(|| Fault::Answer(json!({"sessions": entries, "pagination": {}})))
+        lists.then(|| FakeError::Answer(json!({"sessions": entries, "pagination": {}})))
     });
     let mut body = all_of(&server);
     body["status"] = json!(["completed"]);
@@ -345,7 +346,7 @@ async fn source_that_ignores_parameters_is_read_and_filtered_locally(home: Home)
     let asked_for = ids[1].to_string();
     server.rule(move |_, asked| {
         let details = asked.path.ends_with(&asked_for);
-        details.then(|| Fault::Answer(other.clone()))
+        details.then(|| FakeError::Answer(other.clone()))
     });
     let import = imported(&world.api, all_of(&server)).await;
     assert_eq!(import["counts"], counts(1, 0, 1, 1));
@@ -379,7 +380,7 @@ async fn slow_import_is_sped_up_by_a_second_request(home: Home) {
 async fn same_import_runs_once_and_can_be_cancelled(home: Home) {
     let world = world(home).await;
     let server = tarsy_go::start(kept(30)).await;
-    server.rule(|_, asked| asked.path.contains("/timeline").then_some(Fault::Held));
+    server.rule(|_, asked| asked.path.contains("/timeline").then_some(FakeError::Held));
     let id = begun(&world.api, all_of(&server)).await;
     let again = world.api.post_json(PATH, all_of(&server)).await;
     assert_eq!(again.expect(200)["import_id"], json!(id));
@@ -418,7 +419,7 @@ async fn stopping_program_releases_its_import_and_the_next_resumes(home: Home) {
     let world = world(home).await;
     let server = tarsy_python::start(kept(250)).await;
     let late = server.archive.sessions.lock().unwrap()[10].id.clone();
-    server.rule(move |_, asked| asked.path.contains(&late).then_some(Fault::Held));
+    server.rule(move |_, asked| asked.path.contains(&late).then_some(FakeError::Held));
     let id = begun(&world.api, all_of(&server)).await;
     eventually(PATIENCE, "most sessions are stored", || async {
         let import = import(&world.api, id).await;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{on_every_setup, stays_held};
+use super::{on_every_setup, stays_queued};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{Call, Say};
-use crate::support::nobody_at;
+use crate::support::judge_server::{Call, Reply};
+use crate::support::no_listener;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -64,10 +64,11 @@ async fn fail(world: &World) -> Value {
 
 async fn two_500s_then_a_good_reply_score_after_1_and_2_seconds(mut home: Home) {
     home.set("GAVEL_JUDGE_RETRY_BASE_S", "1.0");
-    let world = World::start(home, Say::Score(72)).await;
-    world
-        .judge
-        .says_in_turn(vec![Say::Status(500), Say::Status(500)], Say::Score(72));
+    let world = World::start(home, Reply::Score(72)).await;
+    world.judge.reply_in_order(
+        vec![Reply::Status(500), Reply::Status(500)],
+        Reply::Score(72),
+    );
     let (id, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 72);
     assert_eq!(world.api.ended(job).await["retries"], 2);
@@ -80,7 +81,7 @@ async fn two_500s_then_a_good_reply_score_after_1_and_2_seconds(mut home: Home) 
 }
 
 async fn judge_that_always_returns_500_fails_the_job_after_four_calls(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let job = fail(&world).await;
     assert_failed(&job, "transient");
     assert_eq!(job["retries"], 3);
@@ -90,7 +91,7 @@ async fn judge_that_always_returns_500_fails_the_job_after_four_calls(home: Home
 
 async fn judge_timeout_fails_the_job_as_transient(mut home: Home) {
     home.set("GAVEL_JUDGE_MAX_RETRIES", "1");
-    let mut world = World::idle_with(home, Say::held(70), "  timeout_s: 0.3\n").await;
+    let mut world = World::idle_with(home, Reply::held(70), "  timeout_s: 0.3\n").await;
     world.work();
     assert_failed(&fail(&world).await, "transient");
     assert_eq!(world.judge.count(), 2);
@@ -98,9 +99,9 @@ async fn judge_timeout_fails_the_job_as_transient(mut home: Home) {
 }
 
 async fn unreachable_judge_fails_the_job_as_transient(home: Home) {
-    let (_nobody, address) = nobody_at();
+    let (_nobody, address) = no_listener();
     let more = format!("  custom_base_url: http://{address}/v1\n");
-    let mut world = World::idle_with(home, Say::Score(70), &more).await;
+    let mut world = World::idle_with(home, Reply::Score(70), &more).await;
     world.work();
     let job = fail(&world).await;
     assert_failed(&job, "transient");
@@ -121,10 +122,10 @@ async fn unreachable_judge_fails_the_job_as_transient(home: Home) {
 }
 
 async fn short_retry_after_is_obeyed_in_the_slot_without_a_retry(home: Home) {
-    let world = World::start(home, Say::Score(72)).await;
+    let world = World::start(home, Reply::Score(72)).await;
     world
         .judge
-        .says_in_turn(vec![Say::throttled(1)], Say::Score(72));
+        .reply_in_order(vec![Reply::throttled(1)], Reply::Score(72));
     let (id, job) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     assert_eq!(world.api.ended(job).await["retries"], 0);
@@ -137,7 +138,7 @@ async fn short_retry_after_is_obeyed_in_the_slot_without_a_retry(home: Home) {
 }
 
 async fn long_retry_after_puts_the_job_into_waiting(home: Home) {
-    let world = World::start(home, Say::throttled(40)).await;
+    let world = World::start(home, Reply::throttled(40)).await;
     let before = chrono::Utc::now();
     let (_, job) = world.api.enqueue(session()).await;
     let waiting = waiting(&world.api, job).await;
@@ -153,7 +154,7 @@ async fn long_retry_after_puts_the_job_into_waiting(home: Home) {
 
 async fn job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
     home.set("GAVEL_WORKER_MAX_WAIT_S", "1");
-    let world = World::start(home, Say::throttled(600)).await;
+    let world = World::start(home, Reply::throttled(600)).await;
     let (_, job) = world.api.enqueue(session()).await;
     assert_failed(&world.api.ended(job).await, "wait_expired");
     assert_eq!(world.judge.count(), 1);
@@ -161,7 +162,7 @@ async fn job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
 }
 
 async fn wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) {
-    let world = World::start(home, Say::Status(401)).await;
+    let world = World::start(home, Reply::Status(401)).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 1);
     let row = judge_until(&world.api, |row| row["hold"].is_object()).await;
@@ -176,21 +177,21 @@ async fn wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) {
     let reason = ready["reasons"][0].as_str().unwrap();
     assert!(reason.contains("gavel judges resume"), "{reason}");
 
-    world.judge.says(Say::Score(70));
+    world.judge.says(Reply::Score(70));
     let (id, job) = world.api.enqueue(session()).await;
-    stays_held(&world, 1, job, "misconfigured").await;
+    stays_queued(&world, 1, job, "misconfigured").await;
 
-    world.api.tell_judge("resume").await;
+    world.api.post_judge_action("resume").await;
     assert_eq!(world.api.scored(id).await["total_score"], 70);
     assert_eq!(world.judge.count(), 2);
     world.end().await;
 }
 
 async fn exhausted_quota_makes_the_job_wait_and_others_stay_queued(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     world
         .judge
-        .says(Say::StatusWith(429, Vec::new(), "insufficient_quota"));
+        .says(Reply::StatusWith(429, Vec::new(), "insufficient_quota"));
     let (first, job) = world.api.enqueue(session()).await;
     let held = waiting(&world.api, job).await;
     assert_eq!(held["wait"]["reason"], "exhausted");
@@ -198,10 +199,10 @@ async fn exhausted_quota_makes_the_job_wait_and_others_stay_queued(home: Home) {
     assert_eq!(row["hold"]["reason"], "exhausted", "{row:#}");
 
     let (second, job) = world.api.enqueue(session()).await;
-    stays_held(&world, 1, job, "exhausted").await;
+    stays_queued(&world, 1, job, "exhausted").await;
 
-    world.judge.says(Say::Score(70));
-    world.api.tell_judge("resume").await;
+    world.judge.says(Reply::Score(70));
+    world.api.post_judge_action("resume").await;
     world.api.scored(first).await;
     world.api.scored(second).await;
     assert_eq!(world.judge.count(), 3);
@@ -209,7 +210,7 @@ async fn exhausted_quota_makes_the_job_wait_and_others_stay_queued(home: Home) {
 }
 
 async fn truncated_reply_is_requested_again_with_a_larger_cap(home: Home) {
-    let world = World::start(home, Say::Truncated).await;
+    let world = World::start(home, Reply::Truncated).await;
     assert_failed(&fail(&world).await, "truncated");
     let caps: Vec<u64> = world
         .judge
@@ -221,33 +222,33 @@ async fn truncated_reply_is_requested_again_with_a_larger_cap(home: Home) {
 
     world
         .judge
-        .says_in_turn(vec![Say::Truncated], Say::Score(70));
+        .reply_in_order(vec![Reply::Truncated], Reply::Score(70));
     let (id, _) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     world.end().await;
 }
 
 async fn refusal_is_not_retried(home: Home) {
-    let world = World::start(home, Say::Refusal).await;
+    let world = World::start(home, Reply::Refusal).await;
     assert_failed(&fail(&world).await, "refused");
     assert_eq!(world.judge.count(), 1);
     world.end().await;
 }
 
 async fn rejected_request_fails_the_job_and_leaves_the_lane_open(home: Home) {
-    let world = World::start(home, Say::Status(400)).await;
+    let world = World::start(home, Reply::Status(400)).await;
     assert_failed(&fail(&world).await, "rejected");
     assert_eq!(world.judge.count(), 1);
-    world.judge.says(Say::Score(70));
+    world.judge.says(Reply::Score(70));
     let (id, _) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     world.end().await;
 }
 
 async fn failed_job_is_retried_by_hand_under_its_id(home: Home) {
-    let world = World::start(home, Say::Status(400)).await;
+    let world = World::start(home, Reply::Status(400)).await;
     let job = fail(&world).await;
-    world.judge.says(Say::Score(70));
+    world.judge.says(Reply::Score(70));
     let path = job["links"]["retry"].as_str().unwrap();
     let answer = world.api.post(path).await;
     assert!([200, 202].contains(&answer.status), "{answer:?}");
@@ -280,17 +281,17 @@ fn output_cap(body: &Value) -> u64 {
         .unwrap()
 }
 
-fn firewall() -> Say {
-    Say::Body(403, json!("<h1>403 Forbidden</h1>"))
+fn firewall() -> Reply {
+    Reply::Body(403, json!("<h1>403 Forbidden</h1>"))
 }
 
 async fn firewall_blocking_one_session_fails_only_its_job(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     world
         .judge
         .rule(|call| match call.prompt().contains("../../etc/passwd") {
             true => firewall(),
-            false => Say::Score(70),
+            false => Reply::Score(70),
         });
     let mut bad = session();
     bad["final_analysis"] =
@@ -316,7 +317,7 @@ async fn judge_that_forbids_every_request_is_closed(home: Home) {
 }
 
 async fn retired_model_closes_the_judge_after_one_call(home: Home) {
-    let retired = Say::StatusWith(400, Vec::new(), "model_decommissioned");
+    let retired = Reply::StatusWith(400, Vec::new(), "model_decommissioned");
     let world = World::start(home, retired).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 1);
@@ -326,13 +327,13 @@ async fn retired_model_closes_the_judge_after_one_call(home: Home) {
 }
 
 async fn reply_unusable_for_the_server_is_requested_again(home: Home) {
-    let world = World::start(home, Say::Score(72)).await;
+    let world = World::start(home, Reply::Score(72)).await;
     let body = json!({ "error": {
         "message": "Failed to generate JSON.", "code": "json_validate_failed", "failed_generation": "{\"total",
     }});
     world
         .judge
-        .says_in_turn(vec![Say::Body(400, body)], Say::Score(72));
+        .reply_in_order(vec![Reply::Body(400, body)], Reply::Score(72));
     let (id, _) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 72);
     let calls = world.judge.calls();
@@ -347,7 +348,7 @@ async fn reply_unusable_for_the_server_is_requested_again(home: Home) {
 }
 
 async fn minute_quota_in_the_body_delays_the_retry(home: Home) {
-    let world = World::start(home, Say::Score(72)).await;
+    let world = World::start(home, Reply::Score(72)).await;
     let quota = json!([{ "error": {
         "code": 429, "status": "RESOURCE_EXHAUSTED",
         "message": "You exceeded your current quota, please check your plan and billing details.",
@@ -359,7 +360,7 @@ async fn minute_quota_in_the_body_delays_the_retry(home: Home) {
     }}]);
     world
         .judge
-        .says_in_turn(vec![Say::Body(429, quota)], Say::Score(72));
+        .reply_in_order(vec![Reply::Body(429, quota)], Reply::Score(72));
     let (id, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 72);
     assert_eq!(world.api.ended(job).await["retries"], 0);

@@ -60,7 +60,7 @@ async fn incomplete_case(world: &World, kind: &str, payload: Value) -> (Uuid, Va
 }
 
 /// Asserts that the judge gets no further calls, and that this job stays queued for this reason.
-async fn stays_held(world: &World, calls: usize, job: Uuid, reason: &str) {
+async fn stays_queued(world: &World, calls: usize, job: Uuid, reason: &str) {
     stays(Duration::from_millis(1_200), "nothing is asked", || async {
         world.judge.count() == calls
     })

@@ -5,9 +5,9 @@ use uuid::Uuid;
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
-use crate::support::tarsy::{Fault, TarsyServer, kept};
+use crate::support::tarsy::{FakeError, TarsyServer, kept};
 use crate::support::world::World;
 use crate::support::{tarsy_go, tarsy_python};
 
@@ -24,13 +24,13 @@ async fn world(mut home: Home, server: &TarsyServer) -> World {
     home.set("GAVEL_HISTORY_TOKEN", "secret-4711");
     home.set("GAVEL_HISTORY_REQUESTS_PER_SECOND", "0");
     home.set("GAVEL_HISTORY_TIMEOUT_S", "0.5");
-    World::start(home, Say::Score(70)).await
+    World::start(home, Reply::Score(70)).await
 }
 
 async fn unknown_session_is_fetched_once_and_scored(home: Home) {
     let server = tarsy_go::start(kept(2)).await;
     server.rule(|_, asked| {
-        (asked.before == 0 && asked.path.contains("/timeline")).then_some(Fault::Status(500))
+        (asked.before == 0 && asked.path.contains("/timeline")).then_some(FakeError::Status(500))
     });
     let world = world(home, &server).await;
     let id = server.ids()[0];
@@ -97,10 +97,10 @@ async fn unavailable_source_differs_from_an_unknown_session(home: Home) {
     let world = world(home, &server).await;
     let ids = server.ids();
     for (fault, retry_after) in [
-        (Fault::Status(500), "10"),
-        (Fault::RetryAfter(503, 90), "90"),
-        (Fault::Held, "10"),
-        (Fault::Status(401), "10"),
+        (FakeError::Status(500), "10"),
+        (FakeError::RetryAfter(503, 90), "90"),
+        (FakeError::Held, "10"),
+        (FakeError::Status(401), "10"),
     ] {
         server.rule(move |_, _| Some(fault.clone()));
         let answer = world.api.ask(ids[0]).await;
@@ -113,7 +113,7 @@ async fn unavailable_source_differs_from_an_unknown_session(home: Home) {
         asked
             .path
             .contains("final-analysis")
-            .then_some(Fault::BrokenJson)
+            .then_some(FakeError::BrokenJson)
     });
     let body = world.api.ask(ids[1]).await.expect(502);
     assert_eq!(body["type"], "urn:gavel:problem:history-unusable");

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -37,7 +37,7 @@ async fn states(world: &World, jobs: &[Uuid]) -> Vec<Value> {
 
 async fn concurrency_cap_of_two_is_kept_without_waiting_jobs(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", 16);
-    let mut world = World::idle_with(home, Say::held(75), "  max_concurrency: 2\n").await;
+    let mut world = World::idle_with(home, Reply::held(75), "  max_concurrency: 2\n").await;
     let jobs = enqueued(&world, 40).await;
     world.work();
     world.judge.until_in_flight(2).await;
@@ -59,7 +59,7 @@ async fn concurrency_cap_of_two_is_kept_without_waiting_jobs(mut home: Home) {
             .then_some(())
     })
     .await;
-    assert_eq!(world.judge.most_in_flight(), 2);
+    assert_eq!(world.judge.max_in_flight(), 2);
     assert_eq!(world.judge.count(), 40);
     world.end().await;
 }
@@ -76,10 +76,11 @@ async fn no_call_is_made_before_an_exhausted_limit_resets(mut home: Home) {
         .into_iter()
         .zip(used_up)
         .map(|(name, (_, value))| (name, value.to_owned()));
-    let world = World::start(home, Say::Score(75)).await;
-    world
-        .judge
-        .says_in_turn(vec![Say::ScoreWith(70, headers.collect())], Say::Score(75));
+    let world = World::start(home, Reply::Score(75)).await;
+    world.judge.reply_in_order(
+        vec![Reply::ScoreWith(70, headers.collect())],
+        Reply::Score(75),
+    );
     let (_, first) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(first).await["state"], "succeeded");
 
@@ -120,7 +121,7 @@ async fn no_call_is_made_before_an_exhausted_limit_resets(mut home: Home) {
 async fn limit_per_minute_spreads_the_calls_and_shows_its_use(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", 16);
     let limit = "  requests_per_minute: 120\n  tokens_per_minute: 1000000\n";
-    let mut world = World::idle_with(home, Say::Score(75), limit).await;
+    let mut world = World::idle_with(home, Reply::Score(75), limit).await;
     let jobs = enqueued(&world, 8).await;
     world.work();
     for job in &jobs {

@@ -33,16 +33,16 @@ on_every_setup!(
 );
 
 async fn no_chunk_is_submitted_while_the_queue_is_paused(home: Home) {
-    nothing_while_paused(home, "/api/v1/queue").await;
+    assert_no_submission_while_paused(home, "/api/v1/queue").await;
 }
 
 async fn no_chunk_is_submitted_while_its_judge_is_paused(home: Home) {
-    nothing_while_paused(home, &format!("/api/v1/judges/{JUDGE}")).await;
+    assert_no_submission_while_paused(home, &format!("/api/v1/judges/{JUDGE}")).await;
 }
 
-async fn nothing_while_paused(mut home: Home, what: &str) {
+async fn assert_no_submission_while_paused(mut home: Home, what: &str) {
     let server = provider(&mut home, "openai").await;
-    server.finishes_at_once();
+    server.finish_immediately();
     let mut world = World::elsewhere(home).await;
     world.api.post(&format!("{what}/pause")).await.expect(200);
     put(&world, 2).await;
@@ -61,7 +61,7 @@ async fn nothing_while_paused(mut home: Home, what: &str) {
 async fn pause_stops_unsent_chunks(mut home: Home) {
     let server = provider(&mut home, "openai").await;
     home.set("GAVEL_WORKER_ECONOMY_PART", 1);
-    server.finishes_at_once();
+    server.finish_immediately();
     let permits = server.holds("POST /v1/files");
     let mut world = World::elsewhere(home).await;
     world.work();
@@ -174,7 +174,7 @@ async fn item_with_a_waiting_client_is_called_at_once(home: Home) {
 
 async fn provider_that_rejects_is_retried_without_failed_chunks(mut home: Home) {
     let server = provider(&mut home, "anthropic").await;
-    server.troubles("POST /v1/messages/batches", 429);
+    server.fail_requests("POST /v1/messages/batches", 429);
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 1).await;
@@ -183,8 +183,8 @@ async fn provider_that_rejects_is_retried_without_failed_chunks(mut home: Home) 
         (server.seen().len() > 2).then_some(())
     })
     .await;
-    server.finishes_at_once();
-    server.recovers();
+    server.finish_immediately();
+    server.clear_failures();
     let done = collected(&world, &batch, &server, (1, 1)).await;
     let parts = done["economy"]["parts"].as_array().unwrap();
     assert_eq!(parts.len(), 1, "{done:#}");
@@ -194,7 +194,7 @@ async fn provider_that_rejects_is_retried_without_failed_chunks(mut home: Home) 
 async fn slow_chunk_is_cancelled_and_then_abandoned(home: Home) {
     let (server, world, batch, _) = rescored(home, "openai", 1).await;
     // The chunk continues as if the cancellation was lost.
-    server.troubles("POST /v1/batches/batch_0/cancel", 503);
+    server.fail_requests("POST /v1/batches/batch_0/cancel", 503);
     let url = world.home.database_url();
     let handed_over_before = async |hours: i64| {
         let at = Utc::now() - TimeDelta::hours(hours);
@@ -224,12 +224,12 @@ async fn slow_chunk_is_cancelled_and_then_abandoned(home: Home) {
 
 async fn chunk_unknown_to_a_failing_provider_is_looked_up_again(home: Home) {
     let (server, world, batch, _) = rescored(home, "openai", 2).await;
-    server.troubles("GET /v1/batches/batch_0", 404);
+    server.fail_requests("GET /v1/batches/batch_0", 404);
     let found = waits_for(&world, &batch, "404").await;
     let part = &found["economy"]["parts"][0];
     assert_eq!(part["state"], "submitted", "{found:#}");
     server.finish();
-    server.recovers();
+    server.clear_failures();
     let done = collected(&world, &batch, &server, (2, 1)).await;
     spent(&done, 2.0 * call_cost() / 2.0);
     world.end().await;
@@ -237,7 +237,7 @@ async fn chunk_unknown_to_a_failing_provider_is_looked_up_again(home: Home) {
 
 async fn unknown_chunk_is_cancelled_before_full_price_calls(home: Home) {
     let (server, world, batch, _) = rescored(home, "anthropic", 1).await;
-    server.troubles("GET /v1/messages/batches/batch_0", 404);
+    server.fail_requests("GET /v1/messages/batches/batch_0", 404);
     let done = completed(&world, &batch).await;
     assert_eq!(done["counts"]["succeeded"], 1, "{done:#}");
     assert_eq!(done["economy"]["parts"][0]["state"], "failed", "{done:#}");

@@ -8,7 +8,7 @@ use super::on_every_setup;
 use crate::support::batch_server::{BatchServer, Fate, marker};
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::{Say, TOKENS_IN, call_cost};
+use crate::support::judge_server::{Reply, TOKENS_IN, call_cost};
 use crate::support::sessions::session_about;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -201,7 +201,7 @@ async fn items_missing_in_a_provider_batch_are_called_directly(mut home: Home) {
         Some(4) => Fate::Missing,
         _ => Fate::Rubbish,
     });
-    server.finishes_at_once();
+    server.finish_immediately();
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 6).await;
@@ -235,15 +235,15 @@ async fn interrupted_step_is_resumed_by_another_worker_and_paid_once(mut home: H
     };
 
     // The file exists, the batch doesn't.
-    server.troubles("POST /v1/batches", 503);
+    server.fail_requests("POST /v1/batches", 503);
     let first = world.worker();
     refused("POST /v1/batches", 0).await;
     first.drain().await;
-    server.recovers();
+    server.clear_failures();
     assert_eq!(server.batches().len(), 0);
 
     // The batch exists, but the response was lost.
-    server.loses_the_answer_to("POST /v1/batches");
+    server.drop_response_to("POST /v1/batches");
     let second = world.worker();
     refused("POST /v1/batches", 1).await;
     second.drain().await;
@@ -252,7 +252,7 @@ async fn interrupted_step_is_resumed_by_another_worker_and_paid_once(mut home: H
     // The batch is known, but the download of its results breaks off.
     let third = world.worker();
     handed_over(&world, &batch, 3).await;
-    server.cuts_after(900);
+    server.truncate_response_at(900);
     server.finish();
     refused("GET /v1/files/output-batch_0/content", 0).await;
     third.drain().await;
@@ -319,7 +319,7 @@ async fn large_batch_is_split_into_chunks_and_smaller_ones_on_limits(mut home: H
     };
     assert_eq!(sizes(), [4, 2]);
     server.refuse("token_limit_exceeded");
-    server.finishes_at_once();
+    server.finish_immediately();
     let done = completed(&world, &batch).await;
     assert_eq!(done["counts"]["succeeded"], 6, "{done:#}");
     // Two chunks were rejected, so a quarter of a chunk is sent.
@@ -331,15 +331,15 @@ async fn large_batch_is_split_into_chunks_and_smaller_ones_on_limits(mut home: H
 
 async fn unavailable_provider_is_shown_as_the_wait_reason(mut home: Home) {
     let server = provider(&mut home, "openai").await;
-    server.troubles("", 503);
+    server.fail_requests("", 503);
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 1).await;
     let batch = rescore(&world, json!({})).await;
     let found = waits_for(&world, &batch, "503").await;
     assert_eq!(found["counts"]["queued"], 1, "{found:#}");
-    server.finishes_at_once();
-    server.recovers();
+    server.finish_immediately();
+    server.clear_failures();
     let done = collected(&world, &batch, &server, (1, 1)).await;
     assert_eq!(done["economy"]["waits_for"], Value::Null);
     world.end().await;
@@ -347,7 +347,7 @@ async fn unavailable_provider_is_shown_as_the_wait_reason(mut home: Home) {
 
 async fn rejected_chunk_is_replaced_by_single_calls(mut home: Home) {
     let server = provider(&mut home, "anthropic").await;
-    server.troubles("POST /v1/messages/batches", 400);
+    server.fail_requests("POST /v1/messages/batches", 400);
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 2).await;
@@ -363,7 +363,7 @@ async fn rejected_chunk_is_replaced_by_single_calls(mut home: Home) {
 }
 
 async fn options_incompatible_with_economy_are_rejected(home: Home) {
-    let world = World::idle_with(home, Say::Score(70), "").await;
+    let world = World::idle_with(home, Reply::Score(70), "").await;
     for (body, pointer, words) in [
         (json!({}), "/economy", "batch_price_factor"),
         (

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
@@ -23,7 +23,7 @@ on_every_setup!(
 
 async fn worker_prunes_expired_judge_calls(mut home: Home) {
     home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     let [old, young] = [31, 29].map(|days| (JobId::new(), TimeDelta::days(days)));
     for (job, age) in [old, young] {
@@ -97,7 +97,7 @@ async fn ended_batch(store: &Store, items: i64, at: DateTime<Utc>) -> (Uuid, Vec
 
 async fn interrupted_manual_deletion_is_finished_despite_a_veto(mut home: Home) {
     home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     let old = Utc::now() - TimeDelta::days(31);
     let (interrupted, hidden) = ended_batch(&store, 2, Utc::now()).await;
@@ -121,7 +121,7 @@ async fn interrupted_manual_deletion_is_finished_despite_a_veto(mut home: Home) 
 
 async fn worker_deletes_expired_jobs(mut home: Home) {
     home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     let mut ended = Vec::new();
     for age in [31, 29].map(TimeDelta::days) {
@@ -149,7 +149,7 @@ async fn worker_deletes_expired_jobs(mut home: Home) {
 
 async fn worker_waits_for_an_operator_to_delete_most_judge_calls(mut home: Home) {
     home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     for age in [31; 30].into_iter().chain([29; 29]) {
         let mut call = crate::support::call(JobId::new());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ended_case, incomplete_case, on_every_setup};
 use crate::support::home::Home;
-use crate::support::judge_server::{MODEL, Say};
+use crate::support::judge_server::{MODEL, Reply};
 use crate::support::world::World;
 
 on_every_setup!(
@@ -15,8 +15,8 @@ on_every_setup!(
     every_payload_error_is_listed,
 );
 
-fn opinion(score: f64) -> Say {
-    Say::Content(json!({ "explanation": "ORDER BY is missing.", "score": score }).to_string())
+fn opinion(score: f64) -> Reply {
+    Reply::Content(json!({ "explanation": "ORDER BY is missing.", "score": score }).to_string())
 }
 
 fn payload() -> Value {
@@ -57,7 +57,7 @@ async fn case_is_scored_by_its_judge_with_one_call(home: Home) {
 }
 
 async fn identical_queries_make_no_call(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let mut same = payload();
     same["generated_sql"] = json!("select name from customers order by spent desc limit 3;");
     let job = ended_case(&world, "qas", same).await;
@@ -83,7 +83,7 @@ async fn two_open_questions_are_two_calls(home: Home) {
 }
 
 async fn unavailable_judge_preserves_computed_parts_for_a_retry(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let (id, result) = incomplete_case(&world, "qas", payload()).await;
     assert_eq!(
         (
@@ -99,7 +99,7 @@ async fn unavailable_judge_preserves_computed_parts_for_a_retry(home: Home) {
     );
 
     world.judge.says(opinion(0.85));
-    world.api.tell_job(id, "retry").await.expect(202);
+    world.api.post_job_action(id, "retry").await.expect(202);
     let job = world.api.ended(id).await;
     assert_eq!(
         (&job["state"], &job["result"]["final_score"]),
@@ -111,7 +111,7 @@ async fn unavailable_judge_preserves_computed_parts_for_a_retry(home: Home) {
 }
 
 async fn every_payload_error_is_listed(home: Home) {
-    let world = World::idle(home, Say::Status(500)).await;
+    let world = World::idle(home, Reply::Status(500)).await;
     let mut bad = payload();
     bad["expected_answer_type"] = json!("chart");
     bad["success"] = json!("yes");

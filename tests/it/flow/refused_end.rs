@@ -2,14 +2,14 @@
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
 on_every_setup!(job_fails_when_the_database_rejects_its_result);
 
 async fn job_fails_when_the_database_rejects_its_result(home: Home) {
-    let world = World::start(home, Say::held(70)).await;
+    let world = World::start(home, Reply::held(70)).await;
     let (_, job) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;
     // The score's foreign key will refer to a deleted session.

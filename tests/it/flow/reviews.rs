@@ -7,7 +7,7 @@ use super::importing::{all_of, counts, imported, world};
 use super::on_every_setup;
 use crate::support::client::Api;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::tarsy::kept;
 use crate::support::tarsy_go;
 use crate::support::world::World;
@@ -66,7 +66,7 @@ async fn session_fetched_on_demand_has_its_review(mut home: Home) {
     let server = tarsy_go::start(sessions).await;
     home.set("GAVEL_HISTORY_BASE_URL", server.url());
     home.set("GAVEL_HISTORY_REQUESTS_PER_SECOND", "0");
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let id = server.ids()[0];
     world.api.ask(id).await;
     world.api.scored(id).await;

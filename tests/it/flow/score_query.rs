@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::{Answer, Api, PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{MODEL, Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{MODEL, Reply, TOKENS_IN, TOKENS_OUT};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
@@ -44,9 +44,9 @@ fn minor_difference() -> Value {
     })
 }
 
-fn grade(score: f64) -> Say {
+fn grade(score: f64) -> Reply {
     let reply = json!({"reasoning": "An hour is sixty minutes.", "score": score});
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }
 
 async fn post(api: &Api, body: Value, headers: &[(&str, &str)]) -> Answer {
@@ -118,7 +118,7 @@ async fn second_run_makes_no_call(home: Home) {
 }
 
 async fn identical_queries_make_no_call(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let mut body = minor_difference();
     body["generated_kql"] = json!(format!("// mine\n{}", RIGHT.replace(" | ", "\n| ")));
     let body = post(&world.api, body, &[]).await.expect(200);
@@ -133,7 +133,7 @@ async fn identical_queries_make_no_call(home: Home) {
 }
 
 async fn failing_judge_leaves_an_incomplete_score_that_a_retry_fills(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let body = post(&world.api, minor_difference(), &[]).await.expect(200);
     assert_eq!(body["success"], true);
     let score = &body["score"];
@@ -155,7 +155,7 @@ async fn failing_judge_leaves_an_incomplete_score_that_a_retry_fills(home: Home)
     assert_eq!(&job["result"], score);
 
     world.judge.says(grade(1.0));
-    let retry = world.api.tell_job(id, "retry").await;
+    let retry = world.api.post_job_action(id, "retry").await;
     assert!([200, 202].contains(&retry.status), "{retry:?}");
     let job = world.api.ended(id).await;
     assert_eq!(job["state"], "succeeded");
@@ -267,7 +267,7 @@ async fn model_is_a_judge_or_any_model_of_the_default_judge(home: Home) {
 }
 
 async fn respond_async_returns_the_job_at_once(home: Home) {
-    let world = World::start(home, Say::Held(Box::new(grade(1.0)))).await;
+    let world = World::start(home, Reply::Held(Box::new(grade(1.0)))).await;
     let answer = post(
         &world.api,
         minor_difference(),
@@ -293,7 +293,7 @@ async fn respond_async_returns_the_job_at_once(home: Home) {
 
 async fn slow_judge_is_504_and_the_job_continues(mut home: Home) {
     home.set("GAVEL_HTTP_SCORE_QUERY_WAIT_S", "1");
-    let world = World::start(home, Say::Held(Box::new(grade(0.95)))).await;
+    let world = World::start(home, Reply::Held(Box::new(grade(0.95)))).await;
     let key = [("idempotency-key", "slow-1")];
     let answer = post(&world.api, minor_difference(), &key).await;
     let location = answer.header("location").unwrap().to_owned();
@@ -351,7 +351,7 @@ async fn waiting_client_gets_the_cancellation(home: Home) {
     let api = world.api.clone();
     let asking = tokio::spawn(async move { post(&api, minor_difference(), &[]).await });
     let id = the_only_job(&world.api).await;
-    let cancelled = world.api.tell_job(id, "cancel").await;
+    let cancelled = world.api.post_job_action(id, "cancel").await;
     cancelled.expect(200);
     let problem = asking.await.unwrap().expect(409);
     assert_eq!(problem["type"], "urn:gavel:problem:job-cancelled");

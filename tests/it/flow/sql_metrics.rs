@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{ended_case, incomplete_case, on_every_setup};
 use crate::support;
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{JudgeServer, Reply, TOKENS_IN, TOKENS_OUT};
 use crate::support::world::World;
 
 on_every_setup!(
@@ -27,8 +27,8 @@ on_every_setup!(
     unavailable_judge_preserves_other_metrics_for_a_retry,
 );
 
-fn label(label: &str) -> Say {
-    Say::Content(json!({ "reasoning": "The order is missing.", "label": label }).to_string())
+fn label(label: &str) -> Reply {
+    Reply::Content(json!({ "reasoning": "The order is missing.", "label": label }).to_string())
 }
 
 fn payload() -> Value {
@@ -63,7 +63,7 @@ async fn case_has_the_judge_label_as_a_metric_with_one_call(home: Home) {
 }
 
 async fn identical_queries_make_no_call(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let same = json!({ "generated_sql": "select 1 /* one */", "expected_sql": "SELECT 1;" });
     let job = ended_case(&world, "sql_metrics", same).await;
     assert_eq!(
@@ -80,7 +80,7 @@ async fn identical_queries_make_no_call(home: Home) {
 }
 
 async fn unavailable_judge_preserves_other_metrics_for_a_retry(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let (id, result) = incomplete_case(&world, "sql_metrics", payload()).await;
     assert_eq!(
         (&result["total"], &result["passed"]),
@@ -101,7 +101,7 @@ async fn unavailable_judge_preserves_other_metrics_for_a_retry(home: Home) {
     assert_eq!(result["metrics"]["safety_validation"]["score"], 1.0);
 
     world.judge.says(label("correct"));
-    world.api.tell_job(id, "retry").await.expect(202);
+    world.api.post_job_action(id, "retry").await.expect(202);
     let job = world.api.ended(id).await;
     assert_eq!(
         (&job["state"], &job["result"]["passed"]),
@@ -159,7 +159,7 @@ async fn claimed(store: &Store, worker: Uuid) -> Job {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_judge_is_a_timeout_and_the_run_continues() {
     for test in support::stores().await {
-        let judge = JudgeServer::start(Say::held(1)).await;
+        let judge = JudgeServer::start(Reply::held(1)).await;
         let worker = Uuid::now_v7();
         let job = claimed(&test.store, worker).await;
 
@@ -195,8 +195,8 @@ async fn slow_judge_is_a_timeout_and_the_run_continues() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn earlier_call_of_a_cancelled_slow_question_is_billed() {
     for test in support::stores().await {
-        let judge = JudgeServer::start(Say::held(1)).await;
-        judge.says_in_turn(vec![Say::Content("hm".to_owned())], Say::held(1));
+        let judge = JudgeServer::start(Reply::held(1)).await;
+        judge.reply_in_order(vec![Reply::Content("hm".to_owned())], Reply::held(1));
         let worker = Uuid::now_v7();
         let job = claimed(&test.store, worker).await;
         let pipeline = pipeline(&test.store, &judge, worker);

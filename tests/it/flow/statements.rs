@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
@@ -111,7 +111,7 @@ async fn job_stays_within_its_statement_limit() {
     tokio::spawn(relay(listener, server.to_owned(), executed.clone()));
     let through = format!("postgres://{user}@{address}/{database}?sslmode=disable");
     home.set("DATABASE_URL", through);
-    let world = World::start(home, Say::Score(72)).await;
+    let world = World::start(home, Reply::Score(72)).await;
     let mut beside = sqlx::PgConnection::connect(&url).await.unwrap();
     let mut sessions = Vec::new();
     for _ in 0..=JOBS {

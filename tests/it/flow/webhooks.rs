@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::receiver::{Hook, Receiver};
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
@@ -23,7 +23,7 @@ on_every_setup!(
     no_delivery_is_stored_without_endpoints,
 );
 
-async fn world(mut home: Home, endpoints: &[Value], say: Say) -> World {
+async fn world(mut home: Home, endpoints: &[Value], say: Reply) -> World {
     home.set("GAVEL_WEBHOOKS_ENDPOINTS", json!(endpoints));
     home.set("GAVEL_WEBHOOKS_ALLOW_PRIVATE", "true");
     World::start(home, say).await
@@ -68,13 +68,13 @@ async fn job_webhooks_are_signed_ordered_and_retried(home: Home) {
         receiver.endpoint("ops", &["job.failed", "job.succeeded"], "standard"),
         slack.endpoint("channel", &["job.succeeded"], "slack"),
     ];
-    let world = world(home, &endpoints, Say::Refusal).await;
+    let world = world(home, &endpoints, Reply::Refusal).await;
     let (session_id, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(job).await["state"], "failed");
     came(&receiver, 1).await;
     // It is scored long before the first retry.
-    world.judge.rule(|_| Say::Score(70));
-    world.api.tell_job(job, "retry").await.expect(202);
+    world.judge.rule(|_| Reply::Score(70));
+    world.api.post_job_action(job, "retry").await.expect(202);
     assert_eq!(world.api.ended(job).await["state"], "succeeded");
 
     let hooks = came(&receiver, 3).await;
@@ -130,7 +130,7 @@ async fn private_address_is_rejected_and_redirects_not_followed(mut home: Home) 
     let only =
         |receiver: &Receiver| json!([receiver.endpoint("ops", &["job.succeeded"], "standard")]);
     home.set("GAVEL_WEBHOOKS_ENDPOINTS", only(&private));
-    let mut world = World::start(home, Say::Score(70)).await;
+    let mut world = World::start(home, Reply::Score(70)).await;
     world.api.enqueue(session()).await;
     let tried = async |world: &World, status: Option<i32>| {
         eventually(PATIENCE, "it was tried", || async {
@@ -180,7 +180,7 @@ async fn batch_webhook_reports_its_end_once_and_a_dropped_mean(home: Home) {
     let world = world(
         home,
         &[receiver.endpoint("ops", &all, "standard")],
-        Say::Content(json!({"reasoning": "Half of it.", "label": "partial"}).to_string()),
+        Reply::Content(json!({"reasoning": "Half of it.", "label": "partial"}).to_string()),
     )
     .await;
     let (good, bad) = ("SELECT name FROM users", "SELECT id FROM orders");
@@ -258,7 +258,7 @@ async fn judge_closing_and_opening_sends_webhooks(mut home: Home) {
     home.set("GAVEL_JUDGE_MAX_SLOT_WAIT_S", "0");
     let receiver = Receiver::start(|_| 200).await;
     let endpoint = receiver.endpoint("ops", &["judge.closed", "judge.opened"], "standard");
-    let world = world(home, &[endpoint], Say::Status(500)).await;
+    let world = world(home, &[endpoint], Reply::Status(500)).await;
     let (_, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(job).await["state"], "failed");
     // It waits for the breaker, and is the successful probe.
@@ -269,7 +269,7 @@ async fn judge_closing_and_opening_sends_webhooks(mut home: Home) {
         (&json!("judge.closed"), &json!("breaker_open")),
         "{closed:#}"
     );
-    world.judge.rule(|_| Say::Score(70));
+    world.judge.rule(|_| Reply::Score(70));
     let hooks = came(&receiver, 2).await;
     assert_eq!(types(&hooks), ["judge.closed", "judge.opened"]);
     assert_eq!(
@@ -280,7 +280,7 @@ async fn judge_closing_and_opening_sends_webhooks(mut home: Home) {
 }
 
 async fn no_delivery_is_stored_without_endpoints(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let (_, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
     // A later endpoint gets no earlier events.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
@@ -18,8 +18,8 @@ on_every_setup!(
 
 const WINDOW: &str = "  context_window: 32768\n";
 
-fn too_large() -> Say {
-    Say::StatusWith(400, Vec::new(), "context_length_exceeded")
+fn too_large() -> Reply {
+    Reply::StatusWith(400, Vec::new(), "context_length_exceeded")
 }
 
 /// About 500 kB in three tool results.
@@ -49,13 +49,13 @@ fn medium() -> Value {
     session
 }
 
-async fn world(home: Home, say: Say) -> World {
+async fn world(home: Home, say: Reply) -> World {
     let mut world = World::idle_with(home, say, WINDOW).await;
     world.work();
     world
 }
 
-async fn never(home: Home, say: Say) -> World {
+async fn never(home: Home, say: Reply) -> World {
     let criteria = home.dir().join("scoring_config.yaml");
     let text = std::fs::read_to_string(&criteria).unwrap();
     let never = text.replace("trim: ${SCORING_TRIM:-auto}", "trim: never");
@@ -65,7 +65,7 @@ async fn never(home: Home, say: Say) -> World {
 }
 
 async fn oversized_session_is_trimmed_and_its_score_flagged(home: Home) {
-    let world = world(home, Say::Score(64)).await;
+    let world = world(home, Reply::Score(64)).await;
     let (id, job) = world.api.enqueue(large()).await;
     let score = world.api.scored(id).await;
     assert_eq!(score["flags"], json!(["input_trimmed"]));
@@ -98,8 +98,10 @@ async fn oversized_session_is_trimmed_and_its_score_flagged(home: Home) {
 }
 
 async fn judge_that_reports_too_large_gets_one_smaller_request(home: Home) {
-    let world = world(home, Say::Score(64)).await;
-    world.judge.says_in_turn(vec![too_large()], Say::Score(64));
+    let world = world(home, Reply::Score(64)).await;
+    world
+        .judge
+        .reply_in_order(vec![too_large()], Reply::Score(64));
     let body = medium();
     let (id, job) = world.api.enqueue(body.clone()).await;
     assert_eq!(
@@ -119,7 +121,9 @@ async fn judge_that_reports_too_large_gets_one_smaller_request(home: Home) {
     let mut world = world.restart().await;
     world.work();
     // The cache has only the reply to the smaller request: the full session is sent again, and is rejected.
-    world.judge.says_in_turn(vec![too_large()], Say::Score(1));
+    world
+        .judge
+        .reply_in_order(vec![too_large()], Reply::Score(1));
     let (again, job) = world.api.enqueue(body).await;
     let score = world.api.scored(again).await;
     assert_eq!(score["total_score"], 64, "the smaller question is known");
@@ -142,7 +146,7 @@ async fn judge_that_reports_too_large_again_fails_the_job(home: Home) {
 }
 
 async fn criteria_without_trimming_fail_an_oversized_session(home: Home) {
-    let world = never(home, Say::Score(64)).await;
+    let world = never(home, Reply::Score(64)).await;
     let (_, job) = world.api.enqueue(large()).await;
     let job = world.api.ended(job).await;
     assert_eq!(job["error"]["class"], "too_large", "{job:#}");

@@ -300,7 +300,7 @@ async fn interrupted_results_are_an_error_and_collected_again() {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1, 2]).await.unwrap();
         lane.server.finish();
-        lane.server.cuts_after(40);
+        lane.server.truncate_response_at(40);
         let error = lane.collect(&batch).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::Transient, "{family}: {error}");
         assert_eq!(lane.collect(&batch).await.unwrap().len(), 2, "{family}");
@@ -318,7 +318,7 @@ async fn chunk_is_found_by_its_tag_where_supported() {
     let batch = lane.hand_over(&[1]).await.unwrap();
     // By then it is on the third page.
     for _ in 0..4 {
-        lane.server.adds_a_strangers_batch();
+        lane.server.add_foreign_batch();
     }
     assert_eq!(
         lane.batch_endpoint().find(tag).await.unwrap(),
@@ -392,7 +392,7 @@ async fn errors_have_the_class_of_a_call_error_and_show_no_key() {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1]).await.unwrap();
         for (status, class) in table {
-            lane.server.troubles("", status);
+            lane.server.fail_requests("", status);
             let endpoint = lane.batch_endpoint();
             let errors = [
                 lane.hand_over(&[1]).await.unwrap_err(),
@@ -404,7 +404,7 @@ async fn errors_have_the_class_of_a_call_error_and_show_no_key() {
                 assert_eq!(error.class, class, "{family} {status}: {error}");
                 assert!(error.message.contains("test") && !error.message.contains(KEY));
             }
-            lane.server.recovers();
+            lane.server.clear_failures();
         }
         // The location of the results is known, but the download fails.
         lane.server.finish();
@@ -412,7 +412,7 @@ async fn errors_have_the_class_of_a_call_error_and_show_no_key() {
             "openai" => "GET /v1/files/",
             _ => "GET /v1/messages/batches/batch_0/results",
         };
-        lane.server.troubles(results, 503);
+        lane.server.fail_requests(results, 503);
         let error = lane.collect(&batch).await.unwrap_err();
         assert_eq!(
             (error.class, error.status),
@@ -489,7 +489,7 @@ async fn results_url_is_used_unless_it_would_leak_the_key() {
         "{}/v1/messages/batches/x/results",
         elsewhere.url("anthropic")
     );
-    lane.server.says_that_results_lie_at(&theirs);
+    lane.server.set_results_url(&theirs);
     assert_eq!(lane.collect(&batch).await.unwrap().len(), 1);
     assert!(elsewhere.seen().is_empty());
 
@@ -497,7 +497,7 @@ async fn results_url_is_used_unless_it_would_leak_the_key() {
         "{}/v1/messages/batches/gone/results",
         lane.server.url("anthropic")
     );
-    lane.server.says_that_results_lie_at(&ours);
+    lane.server.set_results_url(&ours);
     lane.collect(&batch).await.unwrap_err();
     let seen = lane.server.seen();
     assert_eq!(

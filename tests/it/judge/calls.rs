@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wiremock::{MockServer, ResponseTemplate};
 
 use super::stage::*;
-use crate::support::nobody_at;
+use crate::support::no_listener;
 use crate::support::wait::eventually;
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn body_that_stops_halfway_is_a_transient_failure() {
 
 #[tokio::test]
 async fn unreachable_address_is_a_transient_failure() {
-    let (_nobody, address) = nobody_at();
+    let (_nobody, address) = no_listener();
     let base_url = format!("http://{address}/v1");
     let stage = Stage::at(MockServer::start().await, &base_url, Staging::default());
     let (error, ..) = error_of(stage.ask().await);

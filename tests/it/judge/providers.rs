@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use wiremock::{MockServer, ResponseTemplate};
 
 use super::stage::*;
-use family::{Family, Headers, Refusal, Reply, Told};
+use family::{Family, Headers, Refusal, Reply, Wire};
 
 const FAMILIES: [&dyn Family; 3] = [&openai::OpenAi, &anthropic::Anthropic, &gemini::Gemini];
 const MODEL: &str = "judge-model";
@@ -224,8 +224,8 @@ async fn status_403_is_a_judge_error_only_if_a_harmless_call_fails() {
 async fn requested_delay_is_obeyed_in_each_of_its_forms() {
     for family in FAMILIES {
         let own = refuses(family, Refusal::Throttled);
-        let Told(status, _, body) = family.refusal(Refusal::Throttled);
-        let by_header = Told(status, vec![("retry-after", "23".to_owned())], body).template();
+        let Wire(status, _, body) = family.refusal(Refusal::Throttled);
+        let by_header = Wire(status, vec![("retry-after", "23".to_owned())], body).template();
         for (answer, seconds) in [(own, 17), (by_header, 23)] {
             let stage = stage(family, vec![answer]).await;
             let name = family.name();
@@ -399,7 +399,7 @@ async fn entry_that_requires_the_schema_makes_no_call_without_it() {
 async fn error_in_a_list_is_parsed_like_any_other() {
     let mut skipped = Vec::new();
     for family in FAMILIES {
-        let Told(status, headers, body) = family.refusal(Refusal::WrongKey);
+        let Wire(status, headers, body) = family.refusal(Refusal::WrongKey);
         let body = match family.in_a_list(&body) {
             Ok(body) => body,
             Err(reason) => {
@@ -408,7 +408,7 @@ async fn error_in_a_list_is_parsed_like_any_other() {
             }
         };
         for status in [status, 200] {
-            let told = Told(status, headers.clone(), body.clone());
+            let told = Wire(status, headers.clone(), body.clone());
             let stage = stage(family, vec![told.template()]).await;
             let (error, ..) = error_of(stage.ask().await);
             assert_eq!(error.class, ErrorClass::Misconfigured, "{error}");

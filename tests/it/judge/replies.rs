@@ -166,7 +166,7 @@ async fn reply_that_stays_bad_is_unparsable_and_stored_raw() {
     assert_eq!(calls[1].reply.as_deref(), Some("still no"));
     assert_eq!(calls[1].status, Some(200));
     assert_eq!(calls[1].usage.tokens_in, 1000);
-    assert!(!stage.memory.keeps_a_reply());
+    assert!(!stage.memory.has_cacheable_reply());
     assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
 }
 

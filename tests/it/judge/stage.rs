@@ -28,7 +28,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Whether any logged reply is usable as a cached one.
-    pub(super) fn keeps_a_reply(&self) -> bool {
+    pub(super) fn has_cacheable_reply(&self) -> bool {
         let calls = self.calls.lock().unwrap();
         calls
             .iter()

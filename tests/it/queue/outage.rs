@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{LONG, bulk, from, ids, no_redis};
-use crate::support::{nobody_at, redis_server};
+use crate::support::{no_listener, redis_server};
 
 fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     let options = RedisOptions {
@@ -34,7 +34,7 @@ fn redis_address() -> Option<String> {
 
 #[tokio::test]
 async fn queue_is_created_while_its_server_is_down_and_reports_it() {
-    let (_nobody, address) = nobody_at();
+    let (_nobody, address) = no_listener();
     let queue = queue_at(address);
     let start = Instant::now();
     for _ in 0..2 {

@@ -60,7 +60,7 @@ async fn row(store: &Store, id: Uuid) -> BatchRow {
     store.batches().get(id).await.unwrap().unwrap()
 }
 
-async fn standing(store: &Store, id: Uuid) -> (BatchState, Option<PausedBy>) {
+async fn batch_status(store: &Store, id: Uuid) -> (BatchState, Option<PausedBy>) {
     let batch = row(store, id).await;
     (batch.state, batch.paused_by)
 }
@@ -75,10 +75,10 @@ async fn exhausted_budget_pauses_a_batch_until_it_is_raised() {
         let budgets = store.budgets();
         let (id, items) = running(store, 5, Some(1.0)).await;
         spend(store, items[0], Some(0.5)).await;
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         assert!(budgets.spent_batches().await.unwrap().is_empty());
         spend(store, items[1], Some(0.5)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         assert_eq!(budgets.spent_batches().await.unwrap(), [(id, Kind::Query)]);
         assert!(
             budgets.spent_batches().await.unwrap().is_empty(),
@@ -105,12 +105,12 @@ async fn exhausted_budget_pauses_a_batch_until_it_is_raised() {
             (BatchState::Running, Some(1.5))
         );
         spend(store, items[2], Some(0.25)).await;
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         // A budget below the current cost pauses it; removing the budget resumes it.
         budgets.set(id, Some(1.0), now()).await.unwrap();
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         budgets.set(id, None, now()).await.unwrap();
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         assert_eq!(
             budgets.set(Uuid::now_v7(), None, now()).await.unwrap(),
             Moved::Unknown
@@ -155,13 +155,13 @@ async fn call_costs_count_whatever_the_outcome_of_their_run() {
         assert_eq!(late, Recorded::Stale);
         let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.tokens_in), (0.5, 200));
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         // Killed after its calls: the second one exceeds the budget.
         claim(store, items[2], Uuid::now_v7()).await;
         calls(store, items[2], Some(0.25)).await;
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         calls(store, items[2], Some(0.25)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
     }
 }
 
@@ -227,11 +227,11 @@ async fn unpriced_run_pauses_a_batch_with_a_budget_and_counts_partly() {
             assert_eq!(end, Recorded::Applied);
             let usage = store.budgets().batch_usage(id).await.unwrap();
             assert_eq!((usage.spent_usd, usage.unpriced), (0.25, 1));
-            assert_eq!(standing(store, id).await, stands);
+            assert_eq!(batch_status(store, id).await, stands);
             // A resume lasts until the next such run.
             if budget.is_some() {
                 store.batches().resume(id, now()).await.unwrap();
-                assert_eq!(standing(store, id).await, RUNS);
+                assert_eq!(batch_status(store, id).await, RUNS);
                 assert!(
                     store
                         .budgets()
@@ -240,11 +240,15 @@ async fn unpriced_run_pauses_a_batch_with_a_budget_and_counts_partly() {
                         .unwrap()
                         .contains(&(id, Kind::Query))
                 );
-                assert_eq!(standing(store, id).await, RUNS);
+                assert_eq!(batch_status(store, id).await, RUNS);
                 spend(store, items[1], Some(0.25)).await;
-                assert_eq!(standing(store, id).await, RUNS);
+                assert_eq!(batch_status(store, id).await, RUNS);
                 spend(store, items[2], None).await;
-                assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+                assert_eq!(
+                    batch_status(store, id).await,
+                    RUNS,
+                    "nothing is left to stop"
+                );
             }
         }
     }
@@ -259,20 +263,20 @@ async fn operator_pause_is_independent_of_the_budget() {
         store.batches().pause(id).await.unwrap();
         store.budgets().set(id, Some(5.0), now()).await.unwrap();
         let paused = (BatchState::Paused, Some(PausedBy::Operator));
-        assert_eq!(standing(store, id).await, paused);
+        assert_eq!(batch_status(store, id).await, paused);
         store.batches().resume(id, now()).await.unwrap();
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
 
         // A batch paused by its budget becomes paused by the operator.
         let (id, items) = running(store, 3, Some(1.0)).await;
         spend(store, items[0], Some(1.0)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         store.batches().pause(id).await.unwrap();
-        assert_eq!(standing(store, id).await, paused);
+        assert_eq!(batch_status(store, id).await, paused);
         store.budgets().set(id, Some(5.0), now()).await.unwrap();
-        assert_eq!(standing(store, id).await, paused);
+        assert_eq!(batch_status(store, id).await, paused);
         store.batches().resume(id, now()).await.unwrap();
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
     }
 }
 
@@ -282,13 +286,21 @@ async fn last_item_completes_a_batch_at_any_cost() {
         let store = &test.store;
         let (id, items) = running(store, 1, Some(1.0)).await;
         spend(store, items[0], Some(5.0)).await;
-        assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+        assert_eq!(
+            batch_status(store, id).await,
+            RUNS,
+            "nothing is left to stop"
+        );
         assert!(store.batches().complete(id, now()).await.unwrap().is_some());
         // Items in flight end anyway, and may be the last: the batch is paused only when an item has to restart.
         let (id, items) = running(store, 2, Some(1.0)).await;
         let second = claim(store, items[1], Uuid::now_v7()).await;
         spend(store, items[0], Some(5.0)).await;
-        assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+        assert_eq!(
+            batch_status(store, id).await,
+            RUNS,
+            "nothing is left to stop"
+        );
         assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         let wait = waiting(WaitReason::Throttled, now());
         assert_eq!(
@@ -296,12 +308,12 @@ async fn last_item_completes_a_batch_at_any_cost() {
             Recorded::Applied
         );
         assert!(!store.budgets().spent_batches().await.unwrap().is_empty());
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         store.budgets().set(id, Some(6.0), now()).await.unwrap();
         let second = claim(store, items[1], Uuid::now_v7()).await;
         calls(store, items[1], Some(1.0)).await;
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         assert_eq!(
             recorded(store, record_of(&second, failed())).await,
             Recorded::Applied
@@ -337,7 +349,7 @@ async fn two_processes_exceeding_a_budget_together_are_detected() {
         let (id, items) = running(store, 4, Some(1.0)).await;
         spend(store, items[0], Some(0.6)).await;
         spend(&other, items[1], Some(0.6)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         assert_eq!(
             other.budgets().spent_batches().await.unwrap(),
             [(id, Kind::Query)]

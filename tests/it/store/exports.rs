@@ -6,7 +6,7 @@ use super::analytics::{DAY, at, rescored, scored_at, simulated};
 use super::fixtures::{now, score_of, scored_session};
 use crate::support;
 
-fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
+fn current_good(filter: ScoreFilter, min_score: u8) -> GoodScores {
     GoodScores {
         filter,
         sessions: SessionFilter::default(),
@@ -29,7 +29,7 @@ async fn good_current_real_scores_are_paged() {
         scored_at(store, DAY, simulated(score_of(99)), 'a').await;
         let superseded = scored_at(store, DAY, score_of(99), 'a').await;
         rescored(store, superseded, score_of(20), 'a').await;
-        let all = good_now(ScoreFilter::default(), 85);
+        let all = current_good(ScoreFilter::default(), 85);
         let (mut after, mut found) = (None, Vec::new());
         for expected in [3, 1, 0] {
             let page = store.scores().good(&all, after, 3).await.unwrap();
@@ -42,7 +42,7 @@ async fn good_current_real_scores_are_paged() {
             to: Some(at(DAY)),
             ..ScoreFilter::default()
         };
-        let late = store.scores().good(&good_now(late, 0), None, 3).await;
+        let late = store.scores().good(&current_good(late, 0), None, 3).await;
         assert!(late.unwrap().is_empty());
     }
 }
@@ -55,7 +55,7 @@ async fn session_rescored_between_two_pages_is_returned_once() {
         for total in [90, 91, 92, 93] {
             sessions.push(scored_session(store, total).await);
         }
-        let good = good_now(ScoreFilter::default(), 85);
+        let good = current_good(ScoreFilter::default(), 85);
         let mut found = store.scores().good(&good, None, 2).await.unwrap();
         // One already sent, one not yet sent, and one newly good.
         rescored(store, sessions[0], score_of(95), 'b').await;

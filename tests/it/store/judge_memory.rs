@@ -134,7 +134,7 @@ async fn calls_logged_before_close_are_written() {
 }
 
 /// Makes each write of a call of the judge `bad` fail.
-pub(super) async fn refuse_bad_calls(url: &str) {
+pub(super) async fn reject_bad_calls(url: &str) {
     let refuse = if url.starts_with("postgres") {
         "alter table judge_calls add constraint refuses check (judge <> 'bad')"
     } else {
@@ -242,7 +242,7 @@ async fn worker_with_a_longer_lease_counts_as_alive_for_longer() {
 #[tokio::test]
 async fn unwritable_call_does_not_affect_other_calls() {
     for test in support::stores().await {
-        refuse_bad_calls(&test.url).await;
+        reject_bad_calls(&test.url).await;
         let job_id = JobId::new();
         let mut bad = call(job_id);
         bad.judge = "bad".to_owned();

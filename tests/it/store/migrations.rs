@@ -8,7 +8,7 @@ use super::fixtures::{accept, new_job};
 use crate::support;
 
 #[track_caller]
-fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, words: &str) {
+fn assert_rejected<T: std::fmt::Debug>(answer: Result<T, StoreError>, words: &str) {
     let error = answer.unwrap_err();
     assert!(matches!(error, StoreError::Schema(_)), "{error}");
     assert!(error.to_string().contains(words), "{error}");
@@ -89,7 +89,7 @@ async fn version_applied_with_another_text_is_rejected() {
     for test in support::stores().await {
         let other = "update schema_versions set checksum = 'x'";
         support::execute(&test.url, other).await.unwrap();
-        is_refused(test.store.pending_migrations().await, "another text");
+        assert_rejected(test.store.pending_migrations().await, "another text");
     }
 }
 
@@ -101,7 +101,7 @@ async fn migration_conflicting_with_a_table_names_its_error() {
         support::execute(&url, "create table alert_sessions (x text)")
             .await
             .unwrap();
-        is_refused(store.migrate().await, "alert_sessions");
+        assert_rejected(store.migrate().await, "alert_sessions");
     }
 }
 

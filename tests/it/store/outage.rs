@@ -22,7 +22,7 @@ use super::fixtures::{
     accept, claim, failed, job, new_job, now, record, record_of, recorded, run_of, scored, session,
     session_with_job, waiting,
 };
-use super::judge_memory::refuse_bad_calls;
+use super::judge_memory::reject_bad_calls;
 use crate::support::{self, END_SESSIONS, call};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Wire {
         self.mode.send_replace(Mode::Frozen);
     }
 
-    fn swallow_the_answer_to(&self, sent: &'static [u8]) {
+    fn drop_response_to(&self, sent: &'static [u8]) {
         self.mode.send_replace(Mode::Swallow(sent));
     }
 
@@ -144,7 +144,7 @@ async fn pipe(
 }
 
 #[track_caller]
-fn is_away<T>(answer: Result<T, StoreError>) {
+fn assert_unavailable<T>(answer: Result<T, StoreError>) {
     let error = answer.err().unwrap();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }
@@ -190,7 +190,7 @@ async fn sums_with_an_unconfirmed_commit_count_once() {
         return;
     };
     let store = &wire.store;
-    refuse_bad_calls(&wire.direct.url).await;
+    reject_bad_calls(&wire.direct.url).await;
     let mut first = call(JobId::new());
     first.judge = "good".to_owned();
     store.log(first);
@@ -198,7 +198,7 @@ async fn sums_with_an_unconfirmed_commit_count_once() {
     let mut bad = call(JobId::new());
     bad.judge = "bad".to_owned();
     bad.usage.cost_usd = Some(0.5);
-    wire.swallow_the_answer_to(b"COMMIT");
+    wire.drop_response_to(b"COMMIT");
     store.log(bad);
     store.calls().counted().await;
     assert!(wire.has_swallowed());
@@ -244,8 +244,8 @@ async fn during_an_outage_accepts_fail_and_records_wait() {
     let run = run_of(store, new_job(None)).await;
     let id = run.job_id;
     wire.cut();
-    is_away(store.jobs().accept(new_job(None)).await);
-    is_away(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
+    assert_unavailable(store.jobs().accept(new_job(None)).await);
+    assert_unavailable(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
     let ended = record_of(&run, failed());
     let ticket = store.jobs().record(ended).await.unwrap();
     wire.mend();
@@ -258,7 +258,7 @@ async fn during_an_outage_accepts_fail_and_records_wait() {
 }
 
 /// Concurrent requests of clients; each succeeds, or is retried while the store reports itself as unavailable.
-async fn everything_works(store: &Store) {
+async fn assert_clients_recover(store: &Store) {
     let work = |_| async {
         loop {
             let new = new_job(None);
@@ -290,9 +290,9 @@ async fn silent_connections_are_reopened() {
     let Some(wire) = Wire::new().await else {
         return;
     };
-    everything_works(&wire.store).await;
+    assert_clients_recover(&wire.store).await;
     wire.freeze();
-    everything_works(&wire.store).await;
+    assert_clients_recover(&wire.store).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -301,16 +301,16 @@ async fn sessions_of_a_formerly_read_only_server_are_reopened() {
         return;
     };
     let store = &test.store;
-    everything_works(store).await;
+    assert_clients_recover(store).await;
     let database = test.url.rsplit_once('/').unwrap().1;
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
     let set = format!("alter database \"{database}\" set default_transaction_read_only = on");
     other.execute(sqlx::AssertSqlSafe(set)).await.unwrap();
     other.execute(END_SESSIONS).await.unwrap();
-    is_away(store.jobs().accept(new_job(None)).await);
+    assert_unavailable(store.jobs().accept(new_job(None)).await);
     let reset = format!("alter database \"{database}\" reset default_transaction_read_only");
     other.execute(sqlx::AssertSqlSafe(reset)).await.unwrap();
-    everything_works(store).await;
+    assert_clients_recover(store).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -324,7 +324,7 @@ async fn claim_waiting_for_a_lock_leaves_no_unowned_row() {
     let mut lock = other.begin().await.unwrap();
     let take = "lock table scoring_jobs in share mode";
     sqlx::Executor::execute(&mut *lock, take).await.unwrap();
-    is_away(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
+    assert_unavailable(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
     // The server cancelled the claim, so it isn't executed later.
     lock.rollback().await.unwrap();
     assert_eq!(job(store, id).await.state, JobState::Queued);
@@ -339,7 +339,7 @@ async fn accept_with_a_lost_response_is_one_row_and_new() {
     };
     // The first of its size prepares the statement; the second is one message and one response.
     accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
-    wire.swallow_the_answer_to(b"");
+    wire.drop_response_to(b"");
     let id = accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
     assert!(wire.has_swallowed());
     assert_eq!(job(&wire.store, id).await.state, JobState::Queued);
@@ -363,7 +363,7 @@ async fn first_job_with_a_lost_response_is_one_row_and_new() {
         let record = session(session_id);
         store.sessions().put(&record, now()).await.unwrap();
         if swallow {
-            wire.swallow_the_answer_to(b"");
+            wire.drop_response_to(b"");
         }
         let new = new_job(Some(session_id));
         let scorable = vec![SessionStatus::Completed];
@@ -384,7 +384,7 @@ async fn claim_with_a_lost_response_is_released_and_repeated() {
     let worker = Uuid::now_v7();
     claim(store, accept(store, new_job(None)).await, worker).await;
     let id = accept(store, new_job(None)).await;
-    wire.swallow_the_answer_to(Box::leak(Box::new(*id.0.as_bytes())));
+    wire.drop_response_to(Box::leak(Box::new(*id.0.as_bytes())));
     let run = claim(store, id, worker).await;
     assert!(wire.has_swallowed());
     // The lost claim was committed, so this is the second.
@@ -415,7 +415,7 @@ async fn record_with_a_lost_response_is_applied_once() {
         let ending = ending(session_id);
         let mut end = record_of(&run, ending);
         end.usage.tokens_in = 7;
-        wire.swallow_the_answer_to(Box::leak(Box::new(*id.0.as_bytes())));
+        wire.drop_response_to(Box::leak(Box::new(*id.0.as_bytes())));
         assert_eq!(recorded(store, end).await, Recorded::Applied);
         assert!(wire.has_swallowed());
         assert_eq!(job(store, id).await.usage.tokens_in, 7);
@@ -435,7 +435,7 @@ async fn record_waiting_for_the_database_is_abandoned_at_close() {
     let ended = record_of(&run, failed());
     let ticket = store.jobs().record(ended).await.unwrap();
     store.close().await;
-    is_away(ticket.committed().await);
+    assert_unavailable(ticket.committed().await);
 }
 
 async fn cannot_connect(url: &str) -> StoreError {
@@ -448,7 +448,7 @@ async fn cannot_connect(url: &str) -> StoreError {
 
 #[tokio::test]
 async fn unreachable_server_is_unavailable_after_the_timeout() {
-    let (_nobody, address) = support::nobody_at();
+    let (_nobody, address) = support::no_listener();
     let error = cannot_connect(&format!("postgres://gavel@{address}/none")).await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }
@@ -480,7 +480,7 @@ async fn retry_with_a_lost_response_is_recognised() {
     }
     // The first prepares the statement; the second sends only the id.
     store.jobs().retry(failed_jobs[0], now()).await.unwrap();
-    wire.swallow_the_answer_to(Box::leak(Box::new(*failed_jobs[1].0.as_bytes())));
+    wire.drop_response_to(Box::leak(Box::new(*failed_jobs[1].0.as_bytes())));
     let retried = store.jobs().retry(failed_jobs[1], now()).await.unwrap();
     assert!(wire.has_swallowed());
     assert_eq!(retried, Some(Accepted::New));
@@ -496,12 +496,12 @@ async fn closed_store_is_unavailable_for_all_calls() {
         store.close().await;
         let worker = Uuid::now_v7();
         // Before the claim, because that leaves its outcome unknown.
-        is_away(jobs.rescue_lost(Died::Somebody, 3, now()).await);
-        is_away(jobs.accept(new_job(None)).await);
-        is_away(jobs.claim(&[id], worker, now()).await);
-        is_away(jobs.retry(id, now()).await);
-        is_away(jobs.get(id).await);
-        is_away(store.ping().await);
+        assert_unavailable(jobs.rescue_lost(Died::Somebody, 3, now()).await);
+        assert_unavailable(jobs.accept(new_job(None)).await);
+        assert_unavailable(jobs.claim(&[id], worker, now()).await);
+        assert_unavailable(jobs.retry(id, now()).await);
+        assert_unavailable(jobs.get(id).await);
+        assert_unavailable(store.ping().await);
     }
 }
 

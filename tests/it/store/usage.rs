@@ -8,7 +8,7 @@ use gavel::wire::UsageBy;
 use sqlx::Connection as _;
 
 use super::fixtures::delete_older;
-use super::judge_memory::refuse_bad_calls;
+use super::judge_memory::reject_bad_calls;
 use crate::support::{self, call};
 
 fn at(text: &str) -> DateTime<Utc> {
@@ -153,7 +153,7 @@ async fn sums_outlive_the_calls() {
 #[tokio::test]
 async fn call_rejected_by_the_database_is_still_counted() {
     for test in support::stores().await {
-        refuse_bad_calls(&test.url).await;
+        reject_bad_calls(&test.url).await;
         for judge in ["a", "bad", "a"] {
             test.store.log(call_of(judge, "2026-01-02T08:00:00Z"));
         }

@@ -46,7 +46,7 @@ pub(crate) fn marker(body: &Value) -> Option<u32> {
 type Rule = Arc<dyn Fn(&Value) -> Fate + Send + Sync>;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct StoredBatch {
     pub(crate) id: String,
     /// Our tag, if the family supports one.
     pub(crate) tag: Option<String>,
@@ -65,7 +65,7 @@ enum Status {
 
 struct Inner {
     files: BTreeMap<String, Vec<u8>>,
-    batches: Vec<Held>,
+    batches: Vec<StoredBatch>,
     rule: Rule,
     /// Result of single calls.
     single: Fate,
@@ -162,7 +162,7 @@ impl BatchServer {
     }
 
     /// Ends running batches, and later ones as they arrive.
-    pub(crate) fn finishes_at_once(&self) {
+    pub(crate) fn finish_immediately(&self) {
         self.shared.lock().at_once = true;
         self.finish();
     }
@@ -177,17 +177,17 @@ impl BatchServer {
     }
 
     /// Sets the status for requests with this prefix of method and path.
-    pub(crate) fn troubles(&self, beginning: &str, status: u16) {
+    pub(crate) fn fail_requests(&self, beginning: &str, status: u16) {
         let mut inner = self.shared.lock();
         inner.trouble.push((beginning.to_owned(), status));
     }
 
-    pub(crate) fn recovers(&self) {
+    pub(crate) fn clear_failures(&self) {
         self.shared.lock().trouble.clear();
     }
 
     /// Executes the next request with this method and path, but drops the response.
-    pub(crate) fn loses_the_answer_to(&self, request: &str) {
+    pub(crate) fn drop_response_to(&self, request: &str) {
         self.shared.lock().lost = Some(request.to_owned());
     }
 
@@ -199,20 +199,20 @@ impl BatchServer {
     }
 
     /// Truncates the next response to this number of bytes.
-    pub(crate) fn cuts_after(&self, bytes: usize) {
+    pub(crate) fn truncate_response_at(&self, bytes: usize) {
         self.shared.lock().cut = Some(bytes);
     }
 
     /// Sets another location of results.
-    pub(crate) fn says_that_results_lie_at(&self, address: &str) {
+    pub(crate) fn set_results_url(&self, address: &str) {
         self.shared.lock().results_at = Some(address.to_owned());
     }
 
     /// Adds a batch with another tag and without calls, as from another client.
-    pub(crate) fn adds_a_strangers_batch(&self) {
+    pub(crate) fn add_foreign_batch(&self) {
         let mut inner = self.shared.lock();
         let id = format!("batch_{}", inner.batches.len());
-        inner.batches.push(Held {
+        inner.batches.push(StoredBatch {
             id,
             tag: None,
             calls: Vec::new(),
@@ -220,7 +220,7 @@ impl BatchServer {
         });
     }
 
-    pub(crate) fn batches(&self) -> Vec<Held> {
+    pub(crate) fn batches(&self) -> Vec<StoredBatch> {
         self.shared.lock().batches.clone()
     }
 
@@ -233,7 +233,7 @@ impl BatchServer {
     }
 }
 
-impl Held {
+impl StoredBatch {
     pub(crate) fn is_cancelled(&self) -> bool {
         self.status == Status::Cancelled
     }
@@ -270,12 +270,12 @@ async fn watched(
 }
 
 impl Inner {
-    fn take(&mut self, tag: Option<String>, calls: Vec<(String, Value)>) -> Held {
+    fn take(&mut self, tag: Option<String>, calls: Vec<(String, Value)>) -> StoredBatch {
         let status = match self.at_once {
             true => Status::Ended,
             false => Status::Runs,
         };
-        let held = Held {
+        let held = StoredBatch {
             id: format!("batch_{}", self.batches.len()),
             tag,
             calls,
@@ -285,11 +285,11 @@ impl Inner {
         held
     }
 
-    fn of(&mut self, id: &str) -> Option<&mut Held> {
+    fn of(&mut self, id: &str) -> Option<&mut StoredBatch> {
         self.batches.iter_mut().find(|batch| batch.id == id)
     }
 
-    fn cancel(&mut self, id: &str) -> Option<Held> {
+    fn cancel(&mut self, id: &str) -> Option<StoredBatch> {
         let batch = self.of(id)?;
         if batch.status == Status::Runs {
             batch.status = Status::Cancelled;

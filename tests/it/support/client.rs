@@ -143,11 +143,11 @@ impl Api {
         self.send("POST", path, Some(body), &[]).await
     }
 
-    pub(crate) async fn tell_job(&self, job: Uuid, word: &str) -> Answer {
+    pub(crate) async fn post_job_action(&self, job: Uuid, word: &str) -> Answer {
         self.post(&format!("/api/v1/jobs/{job}/{word}")).await
     }
 
-    pub(crate) async fn tell_judge(&self, word: &str) -> Value {
+    pub(crate) async fn post_judge_action(&self, word: &str) -> Value {
         let path = format!("/api/v1/judges/{JUDGE}/{word}");
         self.post(&path).await.expect(200)
     }

@@ -29,7 +29,7 @@ pub(crate) fn call_cost() -> f64 {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Say {
+pub(crate) enum Reply {
     Score(u8),
     ScoreWith(u8, Vec<(&'static str, String)>),
     Content(String),
@@ -41,10 +41,10 @@ pub(crate) enum Say {
     StatusWith(u16, Vec<(&'static str, String)>, &'static str),
     Body(u16, Value),
     /// Waits for [`JudgeServer::release`], then responds with this.
-    Held(Box<Say>),
+    Held(Box<Reply>),
 }
 
-impl Say {
+impl Reply {
     /// Waits for the release, then sends a good reply.
     pub(crate) fn held(total: u8) -> Self {
         Self::Held(Box::new(Self::Score(total)))
@@ -79,7 +79,7 @@ impl Call {
     }
 }
 
-type Rule = Arc<dyn Fn(&Call) -> Say + Send + Sync>;
+type Rule = Arc<dyn Fn(&Call) -> Reply + Send + Sync>;
 
 struct Shared {
     rule: RwLock<Rule>,
@@ -95,7 +95,7 @@ pub(crate) struct JudgeServer {
 }
 
 impl JudgeServer {
-    pub(crate) async fn start(say: Say) -> Self {
+    pub(crate) async fn start(say: Reply) -> Self {
         let shared = Arc::new(Shared {
             rule: RwLock::new(Arc::new(move |_| say.clone())),
             calls: Mutex::default(),
@@ -116,12 +116,12 @@ impl JudgeServer {
         format!("http://{}/{tag}", self.server.address)
     }
 
-    pub(crate) fn says(&self, say: Say) {
+    pub(crate) fn says(&self, say: Reply) {
         self.rule(move |_| say.clone());
     }
 
     /// Sets the responses to the next calls in order, then `then` for the rest.
-    pub(crate) fn says_in_turn(&self, first: Vec<Say>, then: Say) {
+    pub(crate) fn reply_in_order(&self, first: Vec<Reply>, then: Reply) {
         let turn = AtomicUsize::new(0);
         self.rule(move |_| {
             let turn = turn.fetch_add(1, Ordering::SeqCst);
@@ -129,15 +129,15 @@ impl JudgeServer {
         });
     }
 
-    pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
+    pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Reply + Send + Sync + 'static) {
         *self.shared.rule.write().unwrap() = Arc::new(rule);
     }
 
     /// Blocks the calls of this caller, and scores all others with 70.
-    pub(crate) fn holds_calls_of(&self, tag: &'static str) {
+    pub(crate) fn block_calls_of(&self, tag: &'static str) {
         self.rule(move |call| match call.tag == tag {
-            true => Say::held(1),
-            false => Say::Score(70),
+            true => Reply::held(1),
+            false => Reply::Score(70),
         });
     }
 
@@ -146,7 +146,7 @@ impl JudgeServer {
         self.shared.open.send_replace(true);
     }
 
-    /// Blocks `Say::Held` calls again.
+    /// Blocks `Reply::Held` calls again.
     pub(crate) fn hold(&self) {
         self.shared.open.send_replace(false);
     }
@@ -171,7 +171,7 @@ impl JudgeServer {
         })
     }
 
-    pub(crate) fn most_in_flight(&self) -> usize {
+    pub(crate) fn max_in_flight(&self) -> usize {
         self.shared.most_in_flight.load(Ordering::SeqCst)
     }
 }
@@ -209,7 +209,7 @@ async fn complete(
     };
     let rule = shared.rule.read().unwrap().clone();
     let mut say = rule(&call);
-    while let Say::Held(then) = say {
+    while let Reply::Held(then) = say {
         let mut open = shared.open.subscribe();
         open.wait_for(|open| *open).await.unwrap();
         say = *then;
@@ -217,19 +217,19 @@ async fn complete(
     answer(&say, &call.body)
 }
 
-fn answer(say: &Say, request: &Value) -> Response<Body> {
+fn answer(say: &Reply, request: &Value) -> Response<Body> {
     let model = &request["model"];
     match say {
-        Say::Score(total) => scored(*total, &[], request),
-        Say::ScoreWith(total, headers) => scored(*total, headers, request),
-        Say::Content(text) => completion(model, text, &[], "stop"),
-        Say::Truncated => completion(
+        Reply::Score(total) => scored(*total, &[], request),
+        Reply::ScoreWith(total, headers) => scored(*total, headers, request),
+        Reply::Content(text) => completion(model, text, &[], "stop"),
+        Reply::Truncated => completion(
             model,
             "{\"score_reasoning\": \"The agent first",
             &[],
             "length",
         ),
-        Say::Refusal => json_response(
+        Reply::Refusal => json_response(
             200,
             &[],
             &json!({
@@ -239,10 +239,10 @@ fn answer(say: &Say, request: &Value) -> Response<Body> {
                 "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": 9 },
             }),
         ),
-        Say::Status(status) => failure(*status, &[], "server_says_so"),
-        Say::StatusWith(status, headers, code) => failure(*status, headers, code),
-        Say::Body(status, body) => json_response(*status, &[], body),
-        Say::Held(_) => unreachable!("held replies are waited for"),
+        Reply::Status(status) => failure(*status, &[], "server_says_so"),
+        Reply::StatusWith(status, headers, code) => failure(*status, headers, code),
+        Reply::Body(status, body) => json_response(*status, &[], body),
+        Reply::Held(_) => unreachable!("held replies are waited for"),
     }
 }
 

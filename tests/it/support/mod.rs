@@ -34,7 +34,7 @@ use uuid::Uuid;
 
 /// Address that rejects connections while the socket exists: it is bound, so that no other process gets the port, but
 /// doesn't listen.
-pub(crate) fn nobody_at() -> (tokio::net::TcpSocket, SocketAddr) {
+pub(crate) fn no_listener() -> (tokio::net::TcpSocket, SocketAddr) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let address = socket.local_addr().unwrap();

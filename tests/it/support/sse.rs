@@ -8,7 +8,7 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct StreamEvent {
     pub(crate) id: String,
     pub(crate) event: String,
     pub(crate) data: Value,
@@ -36,14 +36,14 @@ impl Stream {
     }
 
     /// Returns the next event, skipping comments and ids without data.
-    pub(crate) async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> StreamEvent {
         let told = tokio::time::timeout(PATIENCE, self.try_next()).await;
         let told = told.expect("an event in time");
         told.expect("an event before the stream ends")
     }
 
     /// Returns the next event; `None` once the stream has ended, cleanly or not.
-    pub(crate) async fn try_next(&mut self) -> Option<Told> {
+    pub(crate) async fn try_next(&mut self) -> Option<StreamEvent> {
         loop {
             if let Some((piece, rest)) = self.unread.split_once("\n\n") {
                 let told = read(piece);
@@ -65,8 +65,8 @@ impl Stream {
     }
 }
 
-fn read(piece: &str) -> Told {
-    let mut told = Told::default();
+fn read(piece: &str) -> StreamEvent {
+    let mut told = StreamEvent::default();
     for line in piece.lines() {
         let Some((field, value)) = line.split_once(": ") else {
             continue;

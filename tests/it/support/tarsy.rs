@@ -19,7 +19,7 @@ const FIRST_US: i64 = 1_767_225_600_000_000; // 2026-01-01
 
 /// Session of a fake TARSy.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct FakeSession {
     pub(crate) id: String,
     pub(crate) status: &'static str,
     pub(crate) began_us: i64,
@@ -30,7 +30,7 @@ pub(crate) struct Kept {
     pub(crate) quality: Option<&'static str>,
 }
 
-impl Kept {
+impl FakeSession {
     /// The `n`th session; each starts a minute after the previous one and lasts 30 s.
     pub(crate) fn nth(n: usize) -> Self {
         let began_us = FIRST_US + i64::try_from(n).unwrap() * 60_000_000;
@@ -50,13 +50,13 @@ impl Kept {
 }
 
 /// Creates sessions, oldest first.
-pub(crate) fn kept(count: usize) -> Vec<Kept> {
-    (0..count).map(Kept::nth).collect()
+pub(crate) fn kept(count: usize) -> Vec<FakeSession> {
+    (0..count).map(FakeSession::nth).collect()
 }
 
 /// Response in place of the regular one.
 #[derive(Debug, Clone)]
-pub(crate) enum Fault {
+pub(crate) enum FakeError {
     Status(u16),
     /// Status with a `Retry-After` in seconds.
     RetryAfter(u16, u32),
@@ -72,7 +72,7 @@ pub(crate) enum Fault {
 
 /// Received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ApiRequest {
     /// Path without the query.
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
@@ -80,7 +80,7 @@ pub(crate) struct Asked {
     pub(crate) before: usize,
 }
 
-impl Asked {
+impl ApiRequest {
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         let pair = self.query.iter().find(|(key, _)| key == name)?;
         Some(&pair.1)
@@ -101,12 +101,12 @@ impl Asked {
     }
 }
 
-type Answers = fn(&[Kept], &Asked) -> Option<Value>;
-type Rule = Arc<dyn Fn(&Archive, &Asked) -> Option<Fault> + Send + Sync>;
+type Answers = fn(&[FakeSession], &ApiRequest) -> Option<Value>;
+type Rule = Arc<dyn Fn(&Archive, &ApiRequest) -> Option<FakeError> + Send + Sync>;
 
 /// Sessions of a fake TARSy, and its request log.
 pub(crate) struct Archive {
-    pub(crate) sessions: Mutex<Vec<Kept>>,
+    pub(crate) sessions: Mutex<Vec<FakeSession>>,
     rule: RwLock<Rule>,
     asked: Mutex<Vec<(String, Option<String>)>>,
     times: Mutex<HashMap<String, usize>>,
@@ -121,7 +121,7 @@ pub(crate) struct TarsyServer {
 
 impl TarsyServer {
     /// Starts a server with these sessions and this response format.
-    pub(crate) async fn start(answers: Answers, sessions: Vec<Kept>) -> Self {
+    pub(crate) async fn start(answers: Answers, sessions: Vec<FakeSession>) -> Self {
         let archive = Arc::new(Archive {
             sessions: Mutex::new(sessions),
             rule: RwLock::new(Arc::new(|_, _| None)),
@@ -143,7 +143,7 @@ impl TarsyServer {
     /// Sets the rule for injected responses. The rule may change the sessions.
     pub(crate) fn rule(
         &self,
-        rule: impl Fn(&Archive, &Asked) -> Option<Fault> + Send + Sync + 'static,
+        rule: impl Fn(&Archive, &ApiRequest) -> Option<FakeError> + Send + Sync + 'static,
     ) {
         *self.archive.rule.write().unwrap() = Arc::new(rule);
     }
@@ -168,7 +168,7 @@ impl TarsyServer {
     /// Ids of the current sessions.
     pub(crate) fn ids(&self) -> Vec<Uuid> {
         let sessions = self.archive.sessions.lock().unwrap();
-        sessions.iter().map(Kept::uuid).collect()
+        sessions.iter().map(FakeSession::uuid).collect()
     }
 }
 
@@ -188,7 +188,7 @@ async fn answer(
         *times - 1
     };
     let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri());
-    let asked = Asked {
+    let asked = ApiRequest {
         path: request.uri().path().to_owned(),
         query: query.unwrap().0,
         before,
@@ -203,24 +203,24 @@ async fn answer(
     };
     match rule(&archive, &asked) {
         None => found(),
-        Some(Fault::Status(status)) => respond(status, r#"{"error":"as told"}"#),
-        Some(Fault::RetryAfter(status, seconds)) => {
+        Some(FakeError::Status(status)) => respond(status, r#"{"error":"as told"}"#),
+        Some(FakeError::RetryAfter(status, seconds)) => {
             let mut response = respond(status, "{}");
             let headers = response.headers_mut();
             headers.insert("retry-after", seconds.into());
             response
         }
-        Some(Fault::Redirect(to)) => {
+        Some(FakeError::Redirect(to)) => {
             let mut response = respond(302, "");
             response
                 .headers_mut()
                 .insert("location", to.parse().unwrap());
             response
         }
-        Some(Fault::BrokenJson) => respond(200, "{\"sessions\": ["),
-        Some(Fault::Html) => respond(200, "<!doctype html><title>TARSy</title>"),
-        Some(Fault::Answer(body)) => respond(200, &body.to_string()),
-        Some(Fault::Held) => {
+        Some(FakeError::BrokenJson) => respond(200, "{\"sessions\": ["),
+        Some(FakeError::Html) => respond(200, "<!doctype html><title>TARSy</title>"),
+        Some(FakeError::Answer(body)) => respond(200, &body.to_string()),
+        Some(FakeError::Held) => {
             let mut open = archive.open.subscribe();
             let _ = open.wait_for(|open| *open).await;
             found()
@@ -238,13 +238,13 @@ fn respond(status: u16, body: &str) -> Response<Body> {
 
 /// Requested page of a list, newest first, with its pagination.
 pub(crate) fn page(
-    sessions: &[Kept],
-    asked: &Asked,
-    fits: impl Fn(&Kept) -> bool,
-    shown: impl Fn(&Kept) -> Value,
+    sessions: &[FakeSession],
+    asked: &ApiRequest,
+    fits: impl Fn(&FakeSession) -> bool,
+    shown: impl Fn(&FakeSession) -> Value,
 ) -> Value {
     let statuses = asked.params("status");
-    let mut fitting: Vec<&Kept> = sessions
+    let mut fitting: Vec<&FakeSession> = sessions
         .iter()
         .filter(|kept| fits(kept) && (statuses.is_empty() || statuses.contains(&kept.status)))
         .collect();

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::client::Api;
 use super::home::Home;
-use super::judge_server::{JudgeServer, Say};
+use super::judge_server::{JudgeServer, Reply};
 
 pub(crate) struct World {
     pub(crate) api: Api,
@@ -39,18 +39,18 @@ impl Running {
 
 impl World {
     /// Opens the program with one worker and a judge with this response.
-    pub(crate) async fn start(home: Home, say: Say) -> Self {
+    pub(crate) async fn start(home: Home, say: Reply) -> Self {
         let mut world = Self::idle(home, say).await;
         world.work();
         world
     }
 
-    pub(crate) async fn idle(home: Home, say: Say) -> Self {
+    pub(crate) async fn idle(home: Home, say: Reply) -> Self {
         Self::idle_with(home, say, "").await
     }
 
     /// Opens the program without a worker; `more` are further lines of the judge's entry.
-    pub(crate) async fn idle_with(mut home: Home, say: Say, more: &str) -> Self {
+    pub(crate) async fn idle_with(mut home: Home, say: Reply, more: &str) -> Self {
         let judge = JudgeServer::start(say).await;
         home.judge_at(&judge.url("w"), more);
         Self::open(home, judge).await
@@ -58,7 +58,7 @@ impl World {
 
     /// Opens the program without a worker, with the judge of the home; its own judge gets no calls.
     pub(crate) async fn elsewhere(home: Home) -> Self {
-        let judge = JudgeServer::start(Say::Status(500)).await;
+        let judge = JudgeServer::start(Reply::Status(500)).await;
         Self::open(home, judge).await
     }
 

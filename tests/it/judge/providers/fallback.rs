@@ -184,7 +184,10 @@ async fn refusal_by_both_names_both() {
         assert!(error.message.contains(name), "{error}");
     }
     assert_eq!(pair.asked().await, (1, 1));
-    assert!(!pair.memory.keeps_a_reply(), "nothing is kept as an answer");
+    assert!(
+        !pair.memory.has_cacheable_reply(),
+        "nothing is kept as an answer"
+    );
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ pub(super) trait Family: Sync {
     fn headers(&self) -> Headers;
     fn request(&self, prompt: &str, schema: &Value) -> Value;
     fn reply(&self, reply: Reply<'_>) -> Value;
-    fn refusal(&self, refusal: Refusal) -> Told;
+    fn refusal(&self, refusal: Refusal) -> Wire;
     /// Headers for a limit of requests per minute, or the reason for having none.
     fn limits(&self, limit: u64, left: u64, reset_s: u64) -> Result<Headers, &'static str>;
     /// Output modes, in order of preference.
@@ -67,9 +67,9 @@ pub(super) enum Refusal {
     Odd,
 }
 
-pub(super) struct Told(pub(super) u16, pub(super) Headers, pub(super) Value);
+pub(super) struct Wire(pub(super) u16, pub(super) Headers, pub(super) Value);
 
-impl Told {
+impl Wire {
     pub(super) fn bare(status: u16, body: Value) -> Self {
         Self(status, Vec::new(), body)
     }

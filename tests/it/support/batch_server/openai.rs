@@ -110,7 +110,7 @@ pub(super) async fn create(
     }
 }
 
-fn view(batch: &Held) -> Value {
+fn view(batch: &StoredBatch) -> Value {
     let (status, answers) = match batch.status {
         Status::Runs => ("in_progress", false),
         Status::Ended => ("completed", true),
@@ -143,7 +143,7 @@ pub(super) async fn list(
 ) -> Response<Body> {
     let inner = shared.lock();
     let newest_first = inner.batches.iter().rev();
-    let mut left: Vec<&Held> = newest_first.collect();
+    let mut left: Vec<&StoredBatch> = newest_first.collect();
     if let Some(after) = query.get("after") {
         let at = left.iter().position(|batch| batch.id == *after).unwrap();
         left.drain(..=at);
