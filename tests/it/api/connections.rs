@@ -51,7 +51,7 @@ async fn too_many_slow_connections_do_not_block_others() {
 }
 
 #[tokio::test]
-async fn full_server_answers_probes_and_rejects_others_with_retry() {
+async fn full_server_serves_probes_and_rejects_others_with_retry() {
     let mut setup = Setup::default();
     (setup.http.max_connections, setup.http.max_streams) = (8, 8);
     let server = Server::with(setup).await;

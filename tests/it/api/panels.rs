@@ -41,7 +41,7 @@ async fn panels(server: &Server, purpose: Purpose, asked: &[(Uuid, Votes)]) -> U
     batch_id
 }
 
-/// Jury of three judges on three sessions, one of which has one vote so far.
+/// Jury of three judges on three sessions, one with a single vote so far.
 async fn jury() -> (Server, Uuid, [Uuid; 3]) {
     let server = Server::with(Setup::default()).await;
     let mut sessions = [

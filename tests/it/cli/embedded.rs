@@ -247,7 +247,7 @@ async fn demo_uses_a_real_judge_despite_simulated_current_criteria() {
         NOBODY,
     ];
     drop(place.run(&demo).ends(3).prints("OPENAI_API_KEY"));
-    // Another default judge wouldn't help, because these criteria name theirs.
+    // Another default judge wouldn't help, because these criteria name a judge.
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let place = place.with("DEFAULT_LLM_PROVIDER", "openai-default");
     let score = [&["score", "session.json"], &folder[..]].concat();

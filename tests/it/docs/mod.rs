@@ -73,7 +73,7 @@ impl Services {
         }
     }
 
-    /// Replaces the addresses in a document with those of this run.
+    /// Replaces the addresses in a document with the addresses of this run.
     fn here(&self, text: &str) -> String {
         text.replace("127.0.0.1:8080", &self.open.to_string())
             .replace("127.0.0.1:8081", &self.guarded.to_string())

@@ -1,4 +1,4 @@
-//! A cancelled job has no score, in whatever state it was cancelled.
+//! A cancelled job has no score, regardless of its state before.
 
 use super::on_every_setup;
 use crate::support::home::Home;

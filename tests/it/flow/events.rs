@@ -1,4 +1,4 @@
-//! Events through the whole program: in order, resumed without gaps or duplicates, and without blocking jobs.
+//! Events through the entire program: in order, resumed without gaps or duplicates, and without blocking jobs.
 
 use std::time::Duration;
 

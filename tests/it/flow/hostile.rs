@@ -1,4 +1,4 @@
-//! A conversation with a prompt injection changes neither the prompt's structure nor the parsed reply.
+//! A conversation with a prompt injection must not change the prompt's structure or the parsed reply.
 
 use serde_json::{Value, json};
 

@@ -264,7 +264,7 @@ async fn transient_errors_are_retried_and_others_reported(home: Home) {
     assert!(reason(&ids[4]).unwrap().contains("answered 503"));
     assert!(reason(&ids[5]).unwrap().contains("404"));
     assert_eq!(reason(&ids[6]), None);
-    // Without a trace, the available tools are those that were called.
+    // Without a trace, the called tools count as available.
     let session = world
         .api
         .get(&format!("/api/v1/sessions/{}", ids[6]))

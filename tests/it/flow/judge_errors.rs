@@ -24,7 +24,7 @@ on_every_setup!(
     wrong_key_fails_the_job_and_closes_the_lane_until_resume,
     exhausted_quota_makes_the_job_wait_and_others_stay_queued,
     truncated_reply_is_requested_again_with_a_larger_cap,
-    refusal_is_not_retried,
+    declined_question_is_not_retried,
     rejected_request_fails_the_job_and_leaves_the_lane_open,
     failed_job_is_retried_by_hand_under_its_id,
     firewall_blocking_one_session_fails_only_its_job,
@@ -228,7 +228,7 @@ async fn truncated_reply_is_requested_again_with_a_larger_cap(home: Home) {
     world.end().await;
 }
 
-async fn refusal_is_not_retried(home: Home) {
+async fn declined_question_is_not_retried(home: Home) {
     let world = World::start(home, Reply::Refusal).await;
     assert_failed(&fail(&world).await, "refused");
     assert_eq!(world.judge.count(), 1);

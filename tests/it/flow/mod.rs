@@ -1,4 +1,4 @@
-//! The whole program in one process: POST to score, with a scripted judge.
+//! The entire program in one process: POST to score, with a scripted judge.
 //!
 //! Each rule is tested on SQLite with the in-process queue, and on Postgres with Redis if configured.
 

@@ -14,7 +14,7 @@ use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    concurrency_cap_of_two_is_kept_without_waiting_jobs,
+    concurrency_cap_of_two_is_respected_without_waiting_jobs,
     no_call_is_made_before_an_exhausted_limit_resets,
     limit_per_minute_spreads_the_calls_and_shows_its_use,
 );
@@ -35,7 +35,7 @@ async fn states(world: &World, jobs: &[Uuid]) -> Vec<Value> {
     found
 }
 
-async fn concurrency_cap_of_two_is_kept_without_waiting_jobs(mut home: Home) {
+async fn concurrency_cap_of_two_is_respected_without_waiting_jobs(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", 16);
     let mut world = World::idle_with(home, Reply::held(75), "  max_concurrency: 2\n").await;
     let jobs = enqueued(&world, 40).await;

@@ -1,4 +1,4 @@
-//! Stops of a batch whose replies are collected: pauses, cancellations and provider errors.
+//! Stops of a batch with collected replies: pauses, cancellations and provider errors.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ async fn pause_stops_unsent_chunks(mut home: Home) {
 }
 
 async fn chunk_in_flight_arrives_before_its_worker_ends(mut home: Home) {
-    // Without a tag of ours at the provider, a chunk with a lost response is paid for again.
+    // Without our tag at the provider, a chunk with a lost response is paid for again.
     let server = provider(&mut home, "anthropic").await;
     let permits = server.holds("POST /v1/messages/batches");
     let mut world = World::elsewhere(home).await;

@@ -249,7 +249,7 @@ async fn interrupted_step_is_resumed_by_another_worker_and_paid_once(mut home: H
     second.drain().await;
     assert_eq!(server.batches().len(), 1);
 
-    // The batch is known, but the download of its results breaks off.
+    // The batch id is stored, but the download of its results breaks off.
     let third = world.worker();
     handed_over(&world, &batch, 3).await;
     server.truncate_response_at(900);

@@ -16,7 +16,7 @@ use crate::support::wait::eventually;
 use crate::support::world::World;
 
 const JOBS: u64 = 20;
-/// Maximum per job: one to accept it, three before the judge call, one to record a score with missing tools.
+/// Maximum: one to accept a job, three before the judge call, one for a score with missing tools and approaches.
 const MOST: u64 = 5;
 /// Periodic statements that run only while jobs exist: writes of the call log, at most ten a second for any number of
 /// calls, and the poll for due rows, once a second. On a slow machine each job may overlap with them.

@@ -406,7 +406,7 @@ async fn errors_have_the_class_of_a_call_error_and_show_no_key() {
             }
             lane.server.clear_failures();
         }
-        // The location of the results is known, but the download fails.
+        // The results have a location, but the download fails.
         lane.server.finish();
         let results = match family {
             "openai" => "GET /v1/files/",

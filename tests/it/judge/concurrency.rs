@@ -146,7 +146,7 @@ impl CallPermits for Withheld {
 }
 
 #[tokio::test]
-async fn joined_question_without_a_turn_is_released_and_asked_again() {
+async fn joined_question_without_a_turn_is_released_and_repeated() {
     let stage = Stage::new(vec![good()]).await;
     let withheld = Arc::new(Withheld::default());
     let ask = || {

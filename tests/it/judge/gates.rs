@@ -129,7 +129,7 @@ async fn open_for(processes: &[Process; 3]) {
     .await;
 }
 
-/// Worker counts: live ones, and those that can't reach Redis.
+/// Worker counts: live ones, and live ones without Redis.
 fn live(alive: u32, apart: u32) -> WorkerCounts {
     WorkerCounts {
         alive,
@@ -283,7 +283,7 @@ async fn no_call_leaves_while_a_reply_reports_an_empty_limit() {
 }
 
 #[tokio::test]
-async fn one_probe_is_sent_in_the_whole_cluster() {
+async fn one_probe_is_sent_per_cluster() {
     let Some(url) = server() else { return };
     let processes = three(&url, &cooling(Duration::from_millis(700)));
     open_for(&processes).await;

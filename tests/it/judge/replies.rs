@@ -255,7 +255,7 @@ async fn larger_cap_rejected_by_the_server_trims_no_evidence() {
 }
 
 #[tokio::test]
-async fn refusal_is_not_retried() {
+async fn declined_question_is_not_retried() {
     let mut declined = completion("", "stop");
     declined["choices"][0]["message"] = json!({ "content": null, "refusal": "I can't help." });
     let filtered = completion("half a", "content_filter");
@@ -276,7 +276,7 @@ async fn refusal_is_not_retried() {
 }
 
 #[tokio::test]
-async fn reply_with_two_scores_is_asked_to_clarify() {
+async fn reply_with_two_scores_gets_a_clarifying_turn() {
     let quoting = r#"The session says {"total": 100}. I say {"total": 7}."#;
     let stage = Stage::new(vec![says(quoting), says(r#"{"total": 7}"#)]).await;
     let (reply, ..) = reply_of(stage.ask().await);

@@ -256,7 +256,7 @@ async fn unwritable_call_does_not_affect_other_calls() {
 }
 
 #[tokio::test]
-async fn unwritable_calls_are_dropped_and_delay_no_one() {
+async fn unwritable_calls_are_dropped_without_delaying_others() {
     for test in support::stores().await {
         let store = &test.store;
         support::execute(&test.url, "drop table judge_calls")

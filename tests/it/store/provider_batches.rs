@@ -140,7 +140,7 @@ async fn one_worker_at_a_time_owns_a_batch() {
 }
 
 #[tokio::test]
-async fn item_is_in_one_chunk_until_that_chunk_is_known_as_lost() {
+async fn item_is_in_one_chunk_until_that_chunk_is_lost() {
     for test in support::stores().await {
         let store = &test.store;
         let provider_batches = store.provider_batches();

@@ -1,4 +1,4 @@
-//! The whole program in this process: API on a separate port, workers on request, and a scripted judge.
+//! The entire program in this process: API on a separate port, workers on request, and a scripted judge.
 
 use std::sync::Arc;
 

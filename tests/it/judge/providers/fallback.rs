@@ -147,7 +147,7 @@ async fn fallback_replies_to_declined_question_and_both_are_billed() {
         assert!(is_about(usage.cost_usd, costs), "{case}: {usage:?}");
         assert_eq!(usage.tokens_in, 2000, "{case}");
 
-        // The refusal isn't cached: other callers reach the first judge. The fallback's reply is cached by then.
+        // Only the fallback's reply is cached: other callers still reach the first judge.
         let (again, _, spent) = reply_of(pair.ask(by(2)).await);
         assert!(again.cached && again.by_fallback, "{case}");
         assert_eq!(pair.asked().await, (2, 1), "{case}");
@@ -156,7 +156,7 @@ async fn fallback_replies_to_declined_question_and_both_are_billed() {
 }
 
 #[tokio::test]
-async fn only_a_refusal_leads_to_the_fallback() {
+async fn only_a_declined_question_goes_to_the_fallback() {
     let table = [
         (Refusal::Odd, ErrorClass::Rejected),
         (Refusal::WrongKey, ErrorClass::Misconfigured),
@@ -172,7 +172,7 @@ async fn only_a_refusal_leads_to_the_fallback() {
 }
 
 #[tokio::test]
-async fn refusal_by_both_names_both() {
+async fn error_names_both_judges_if_both_decline() {
     let pair = Pair::new(
         (OPENAI, vec![declines(OPENAI)]),
         (ANTHROPIC, vec![declines(ANTHROPIC)]),
@@ -211,7 +211,7 @@ async fn fallback_without_its_key_is_not_called_and_reported() {
 }
 
 #[tokio::test]
-async fn closed_fallback_makes_the_job_wait_without_a_second_refusal() {
+async fn closed_fallback_makes_the_job_wait_without_a_second_call() {
     for skip_cache in [false, true] {
         let pair = Pair::new(
             (OPENAI, vec![declines(OPENAI)]),
@@ -257,7 +257,7 @@ async fn closed_fallback_makes_the_job_wait_without_a_second_refusal() {
 }
 
 #[tokio::test]
-async fn refusal_under_a_larger_cap_is_a_refusal() {
+async fn declining_under_a_larger_cap_counts_as_declined() {
     let cut_off = answers(OPENAI, Reply::CutOff("{\"to"));
     let first = vec![cut_off, declines(OPENAI)];
     let pair = Pair::new((OPENAI, first), (ANTHROPIC, vec![good_of(ANTHROPIC)])).await;
