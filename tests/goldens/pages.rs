@@ -172,7 +172,7 @@ async fn empty_pages_match_golden_files() {
     golden::check_folder("pages-without-data", &texts);
 }
 
-/// Addresses by page name: the pages of `docs/pages.md` and those of the stored data.
+/// Addresses by page name: from `docs/pages.md` and from the stored data.
 fn addresses(service: &Service) -> Vec<(String, String)> {
     let stored = &service.stored;
     let [older, newer] = stored.scores;
