@@ -16,5 +16,5 @@ command -v chromium >/dev/null && command -v chromedriver >/dev/null || exit 2
 
 rm -rf target/pictures
 GAVEL_TEST_BROWSER=required cargo test --locked --quiet --test it -- --ignored --exact \
-    browser::pictures::every_page_is_drawn_for_a_desk_and_a_phone_in_light_and_dark || exit 1
+    browser::pictures::pages_are_captured_for_desktop_and_phone_in_light_and_dark || exit 1
 say "$(find target/pictures -name '*.png' | wc -l) pictures in target/pictures"

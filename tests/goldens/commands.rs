@@ -12,7 +12,6 @@ use crate::mask::Mask;
 use crate::service::{Output, Service, gavel};
 use crate::support::home::built_in;
 
-/// A transcript of a command.
 fn transcript(args: &[&str], output: &Output, mask: &Mask) -> String {
     let code = output
         .code
@@ -37,16 +36,15 @@ fn transcript(args: &[&str], output: &Output, mask: &Mask) -> String {
     text.push_str(&format!("--- exit code {code}\n\n"));
     let text = mask.apply(&text);
     match args[0] {
-        // The name of a worker has its process id: tables are as wide as that is long.
+        // Masks the width of the tables, which depends on the length of the process id in worker names.
         "queue" => WIDTHS.replace_all(&text, "$1$1").into_owned(),
         _ => text,
     }
 }
 
-/// What the width of a table decides on.
 static WIDTHS: LazyLock<Regex> = LazyLock::new(|| Regex::new("( ) {2,}|─{2,}|═{2,}").unwrap());
 
-/// Commands that read or change what is stored, each as words. `@` stands for: run it as text and with `--json`.
+/// Commands that read or change stored data, one line of arguments each. `@` runs a command as text and with `--json`.
 fn commands(service: &Service) -> Vec<String> {
     let stored = &service.stored;
     let first = stored.sessions[0];
@@ -144,7 +142,6 @@ fn commands(service: &Service) -> Vec<String> {
     ]
 }
 
-/// Files that the commands read.
 fn write_files(service: &Service) {
     let dir = service.work_dir();
     let session = built_in("examples/sessions/disk-pressure-timed-out.json");
@@ -205,12 +202,12 @@ fn series(metrics: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commands_and_metrics() {
+async fn commands_and_metrics_match_golden_files() {
     let Some(service) = Service::start().await else {
         return;
     };
     write_files(&service);
-    // A worker publishes what it applied of a hold some time later.
+    // Masked because the worker publishes the hold with a delay.
     let mask = service
         .mask()
         .pattern(r#"("breaker": "closed",\s+"reason": )"paused""#, "${1}null");

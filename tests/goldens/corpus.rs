@@ -1,7 +1,7 @@
-//! Shapes of queries, scores of result tables and scores of cases, of the corpus in `tests/corpus` and of `examples`.
+//! Golden files of query shapes, scores of result tables and scores of cases, for `tests/corpus` and `examples`.
 //!
-//! `GAVEL_CORPUS` names another folder of such files, and `GAVEL_CORPUS_ANSWERS` the folder of its golden files: for texts whose
-//! licence keeps them out of this repository.
+//! `GAVEL_CORPUS` names another corpus folder and `GAVEL_CORPUS_ANSWERS` the folder of its golden files: for texts that
+//! must stay out of this repository because of their licence.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use crate::golden;
 use crate::service::{answered_questions, lines};
 use crate::support::home::built_in;
 
-/// The values of a file with one on each line; none without the file.
+/// Reads a JSONL file. Returns no values if it doesn't exist.
 fn read(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines()
@@ -25,7 +25,7 @@ fn read(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// The beginning of a text, to find its line in the corpus by.
+/// First 100 characters of a text, used to find its line in the corpus.
 fn clipped(text: &str) -> String {
     text.chars().take(100).collect()
 }
@@ -141,7 +141,6 @@ fn tables_answer(row: &Value) -> String {
     format!("{} | {}\n  {found}\n", rows("expected"), rows("generated"))
 }
 
-/// A case's questions, and its score without a judge.
 fn case_answer(row: &Value) -> String {
     let kind = serde_json::from_value(row["kind"].clone()).unwrap();
     let (_, text) = about(kind).built_in_criteria;
@@ -177,7 +176,7 @@ fn case_answer(row: &Value) -> String {
     format!("{kind} {}\n{found}", clipped(&row["payload"].to_string()))
 }
 
-/// Compares the answers to all files of a folder with golden files.
+/// Compares the results for all files of a folder with golden files.
 fn check(folder: &Path, more_cases: Vec<Value>, answers: &Path) {
     type Answer = fn(&Value) -> String;
     let all: [(&str, Answer, Vec<Value>); 4] = [
@@ -197,7 +196,7 @@ fn check(folder: &Path, more_cases: Vec<Value>, answers: &Path) {
 }
 
 #[test]
-fn corpus() {
+fn corpus_matches_golden_files() {
     let of = |kind: &str, rows: Vec<Value>| -> Vec<Value> {
         rows.into_iter()
             .map(|payload| json!({"kind": kind, "payload": payload}))
@@ -216,7 +215,7 @@ fn corpus() {
 }
 
 #[test]
-fn corpus_elsewhere() {
+fn external_corpus_matches_golden_files() {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let Some((corpus, answers)) = folder("GAVEL_CORPUS").zip(folder("GAVEL_CORPUS_ANSWERS")) else {
         eprintln!("NOT TESTED: GAVEL_CORPUS and GAVEL_CORPUS_ANSWERS name no other corpus");

@@ -9,12 +9,10 @@ use similar::TextDiff;
 /// Longest part of the differences that is printed, in lines.
 const MAX_DIFF_LINES: usize = 400;
 
-/// The folder of the golden files.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/snapshots")
 }
 
-/// Compares a text with one golden file.
 #[track_caller]
 pub(crate) fn check(name: &str, text: &str) {
     finish(difference(&root().join(name), text).into_iter().collect());
@@ -26,7 +24,7 @@ pub(crate) fn check_folder(name: &str, texts: &BTreeMap<String, String>) {
     check_folder_at(&root().join(name), texts);
 }
 
-/// As [`check_folder`], with a folder anywhere.
+/// Like [`check_folder`], for a folder outside [`root`].
 #[track_caller]
 pub(crate) fn check_folder_at(folder: &Path, texts: &BTreeMap<String, String>) {
     let existing: BTreeSet<String> = fs::read_dir(folder)
@@ -46,7 +44,7 @@ fn updates() -> bool {
     std::env::var_os("UPDATE_GOLDENS").is_some_and(|value| !value.is_empty())
 }
 
-/// Removes a file that nothing is compared with; `None` unless files are only compared.
+/// Deletes a stale golden file when updating. Otherwise returns it as a difference.
 fn remove(path: &Path) -> Option<String> {
     if updates() {
         fs::remove_file(path).unwrap();

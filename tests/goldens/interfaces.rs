@@ -1,11 +1,10 @@
-//! What needs no data: the API's document, the types of problem, the help of each command, the settings.
+//! Golden files that need no data: OpenAPI document, problem types, command help and settings.
 
 use serde_json::Value;
 
 use crate::golden;
 use crate::service::{Output, gavel};
 
-/// JSON with an indent of one space.
 pub(crate) fn pretty(value: &Value) -> String {
     use serde::Serialize as _;
     let mut bytes = Vec::new();
@@ -21,13 +20,13 @@ fn run(args: &[&str]) -> Output {
 }
 
 #[test]
-fn openapi() {
+fn openapi_matches_golden_file() {
     let document: Value = serde_json::from_str(&run(&["openapi"]).stdout).unwrap();
     golden::check("openapi.json", &pretty(&document));
 }
 
 #[test]
-fn problems() {
+fn problem_types_match_golden_file() {
     let rows = gavel::api::problem::ALL.iter().map(|row| {
         let statuses: Vec<String> = row.statuses.iter().map(u16::to_string).collect();
         let statuses = statuses.join(", ");
@@ -39,7 +38,6 @@ fn problems() {
     golden::check("problems.txt", &rows.collect::<String>());
 }
 
-/// The names of the subcommands that a help text lists.
 fn subcommands(help: &str) -> Vec<String> {
     let listed = help.lines().skip_while(|line| *line != "Commands:");
     let listed = listed.skip(1).take_while(|line| !line.is_empty());
@@ -50,7 +48,7 @@ fn subcommands(help: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Appends the help of a command and of all below it.
+/// Appends the help of a command and of its subcommands, recursively.
 fn append_help(path: &[&str], text: &mut String) {
     let help = run(&[path, &["--help"]].concat()).stdout;
     let line = [&["gavel"], path].concat().join(" ");
@@ -61,14 +59,14 @@ fn append_help(path: &[&str], text: &mut String) {
 }
 
 #[test]
-fn help() {
+fn command_help_matches_golden_file() {
     let mut text = String::new();
     append_help(&[], &mut text);
     golden::check("help.txt", &text);
 }
 
 #[test]
-fn settings() {
+fn settings_match_golden_file() {
     let text = run(&["config", "show", "--origin"]).stdout;
     golden::check("settings.txt", &text);
 }

@@ -1,7 +1,8 @@
-//! Golden files: what users and programs see of Gavel, compared with the files in this folder.
+//! Golden tests: visible output of Gavel, compared with the files in this folder.
 //!
-//! `UPDATE_GOLDENS=1 cargo nextest run --test goldens` rewrites them. The service under test runs with a wall clock that stands still
-//! (libfaketime), so that times and ages are the same on each run. Without libfaketime those tests are skipped with a line that says so.
+//! `UPDATE_GOLDENS=1 cargo nextest run --test goldens` rewrites them. The service runs with a frozen wall clock
+//! (libfaketime), so that times and ages are the same on each run. Without libfaketime those tests are skipped with a
+//! message.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,23 +1,20 @@
-//! Replaces what differs from run to run: generated ids, addresses, folders, durations that were measured.
+//! Masks output that differs between runs: generated ids, addresses, folders and measured durations.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// UUIDs, and 32 random hexadecimal digits.
 static IDS: LazyLock<Regex> = LazyLock::new(|| {
     let uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
     Regex::new(&format!(r"\b(?:{uuid}|[0-9a-f]{{32}})\b")).unwrap()
 });
 
-/// Numbers whose last digits depend on the order in which they were summed up.
+/// Floats with last digits that depend on the order of summation.
 static FRACTIONS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b\d+\.\d{10,}\b").unwrap());
 
-/// What the ids have that tests choose.
 const CHOSEN: &str = "-0000-4000-8000-";
 
-/// Masks texts of one run.
 #[derive(Default)]
 pub(crate) struct Mask {
     fixed: Vec<(String, String)>,
@@ -25,19 +22,18 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// Replaces this text, which must not be empty, wherever it occurs.
+    /// Replaces each occurrence of a text, which must not be empty.
     pub(crate) fn text(mut self, text: impl Into<String>, with: &str) -> Self {
         self.fixed.push((text.into(), with.to_owned()));
         self
     }
 
-    /// Replaces what fits this regular expression.
     pub(crate) fn pattern(mut self, pattern: &str, with: &'static str) -> Self {
         self.patterns.push((Regex::new(pattern).unwrap(), with));
         self
     }
 
-    /// The masked text. Ids that tests don't choose are numbered in the order of their first occurrence.
+    /// Returns the masked text. Generated ids are numbered in the order of first occurrence; ids chosen by tests stay.
     pub(crate) fn apply(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (fixed, with) in &self.fixed {

@@ -1,12 +1,9 @@
-//! The HTML of each page.
-
 use std::collections::BTreeMap;
 
 use crate::golden;
 use crate::service::{LAST_DAY, Service};
 use crate::support::documented_pages;
 
-/// A page of a browser without scripts and with a form token.
 struct Browser {
     client: reqwest::Client,
     cookie: String,
@@ -51,7 +48,6 @@ impl Browser {
         self.send(request.body(body.finish())).await
     }
 
-    /// Uploads a file by the form of a page.
     async fn upload(&self, service: &Service, path: &str, file: &str) -> String {
         let part = |head: &str, text: &str| {
             format!("--part\r\nContent-Disposition: form-data; {head}\r\n\r\n{text}\r\n")
@@ -69,8 +65,7 @@ impl Browser {
     }
 }
 
-/// Each element on a line, without the white space around it.
-fn one_element_a_line(html: &str) -> String {
+fn split_elements(html: &str) -> String {
     let mut text = String::with_capacity(html.len());
     for (n, part) in html.split('<').enumerate() {
         if n > 0 {
@@ -84,8 +79,8 @@ fn one_element_a_line(html: &str) -> String {
     text
 }
 
-/// What a page has of its own: its status, its title, what its frame says, and its main part.
-fn own_part(html: &str) -> String {
+/// Returns the part specific to a page: status, title, main part, and messages of the frame.
+fn page_content(html: &str) -> String {
     let between = |from: &str, to: &str| {
         let (_, rest) = html.split_once(from)?;
         Some(format!(
@@ -103,12 +98,11 @@ fn own_part(html: &str) -> String {
     parts.into_iter().flatten().collect()
 }
 
-/// Suites with wrong rows.
 const WRONG_SUITE: &str = "id,prompt,generated_kql,expected_kql,threshold\n\
     a,How many?,T | count,T | count,\nb,Which?,T | take 5,,\nc,Who?,T,T,much\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages() {
+async fn pages_match_golden_files() {
     let Some(service) = Service::start().await else {
         return;
     };
@@ -116,8 +110,8 @@ async fn pages() {
     let mask = service.mask().text(FORM_TOKEN, "form-token");
     let mut texts = BTreeMap::new();
     let mut keep = |name: &str, html: String, whole: bool| {
-        let html = if whole { html } else { own_part(&html) };
-        let text = one_element_a_line(&mask.apply(&html));
+        let html = if whole { html } else { page_content(&html) };
+        let text = split_elements(&mask.apply(&html));
         assert!(
             texts.insert(format!("{name}.html"), text).is_none(),
             "{name}"
@@ -141,7 +135,7 @@ async fn pages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pages_without_data() {
+async fn empty_pages_match_golden_files() {
     let tokens = ("GAVEL_AUTH_TOKENS", "reader:read:reading-the-pages");
     let Some(open) = Service::empty(LAST_DAY, &[]).await else {
         return;
@@ -162,7 +156,7 @@ async fn pages_without_data() {
     ] {
         let name = if path == "/" { "overview" } else { &path[1..] };
         let html = browser.get(&open, path).await;
-        let text = one_element_a_line(&mask.apply(&own_part(&html)));
+        let text = split_elements(&mask.apply(&page_content(&html)));
         texts.insert(format!("{name}.html"), text);
     }
     let mask = guarded.mask().text(FORM_TOKEN, "form-token");
@@ -171,17 +165,14 @@ async fn pages_without_data() {
         .post(&guarded, "/sign-in", &[("token", "wrong")])
         .await;
     for (name, html) in [("sign-in", sign_in), ("sign-in-refused", refused)] {
-        texts.insert(
-            format!("{name}.html"),
-            one_element_a_line(&mask.apply(&html)),
-        );
+        texts.insert(format!("{name}.html"), split_elements(&mask.apply(&html)));
     }
     open.stop().await;
     guarded.stop().await;
     golden::check_folder("pages-without-data", &texts);
 }
 
-/// The pages that are there, by name: those of `docs/pages.md` and those of what is stored.
+/// Addresses by page name: from `docs/pages.md` and from the stored data.
 fn addresses(service: &Service) -> Vec<(String, String)> {
     let stored = &service.stored;
     let [older, newer] = stored.scores;

@@ -1,4 +1,4 @@
-//! What a judge is sent: one question of each kind and of each form.
+//! Golden files of judge requests: one for each kind and form of question.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::mask::Mask;
 use crate::service::answered_questions;
 use crate::support::client::id_of;
 use crate::support::home::{Home, built_in};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::world::World;
 
-/// The request as JSON without the messages' texts, which follow as they are.
+/// Formats a request as JSON followed by the unescaped texts of its messages.
 fn readable(mut body: Value) -> String {
     let mut texts = Vec::new();
     for message in body["messages"].as_array_mut().unwrap() {
@@ -29,7 +29,7 @@ fn readable(mut body: Value) -> String {
     format!("{}\n{}", pretty(&body), texts.concat())
 }
 
-/// A value that a file of the project has, the first one of a file with one on each line.
+/// Returns the value of a JSON file, or the first value of a JSONL file.
 fn first(path: &str) -> Value {
     let text = std::fs::read_to_string(built_in(path)).unwrap();
     let mut values = serde_json::Deserializer::from_str(&text).into_iter();
@@ -37,8 +37,8 @@ fn first(path: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn prompts() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+async fn prompts_match_golden_files() {
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     let mut texts = BTreeMap::new();
     let mask = Mask::default().pattern(r"(message \d+/\d+ )[0-9a-f]{8}\b", "${1}nonce");
     let mut seen = 0;

@@ -13,7 +13,6 @@ use crate::mask::Mask;
 use crate::service::{Clock, LAST_DAY, answered_suite, gavel};
 use crate::support::home::built_in;
 
-/// The cells of each sheet, a row a line.
 fn sheets(path: &Path) -> String {
     let mut book: Xlsx<_> = open_workbook(path).unwrap();
     let mut text = String::new();
@@ -33,7 +32,6 @@ fn sheets(path: &Path) -> String {
     text
 }
 
-/// The schema and the rows of a Parquet file.
 fn rows(path: &Path) -> String {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let mut schema = Vec::new();
@@ -46,7 +44,7 @@ fn rows(path: &Path) -> String {
 }
 
 #[test]
-fn reports() {
+fn reports_match_golden_files() {
     let dir = tempfile::tempdir().unwrap();
     let Some(clock) = Clock::at(dir.path(), LAST_DAY) else {
         return;

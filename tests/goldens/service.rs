@@ -1,5 +1,5 @@
-//! A service with data of each kind, made the same way on each run: `gavel up` as a process over SQLite, one job at a time, each
-//! process with a wall clock that moves only between requests.
+//! Service with data of each kind, created the same way on each run: `gavel up` as a process over SQLite with a
+//! concurrency of one job. The wall clock of each process advances only between requests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,25 +11,23 @@ use uuid::Uuid;
 use crate::mask::Mask;
 use crate::support::client::{Api, PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE, built_in};
-use crate::support::judge_server::{Call, JudgeServer, Say, good_reply};
+use crate::support::judge_server::{Call, JudgeServer, Reply, good_reply};
 use crate::support::process::{self, Process, clock_at, free_address};
 use crate::support::wait::eventually;
 
-/// When sessions are scored.
+/// Time at which sessions are scored.
 const FIRST_DAY: &str = "2030-03-01T09:00:00";
-/// When suites are run and sessions scored anew.
+/// Time at which suites run and sessions are rescored.
 const SECOND_DAY: &str = "2030-03-03T15:30:00";
-/// When everything is read.
+/// Time at which tests read the data.
 pub(crate) const LAST_DAY: &str = "2030-03-05T12:00:00";
 
-/// Result of a command.
 pub(crate) struct Output {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Runs `gavel` in a folder, with no other environment than this.
 pub(crate) fn gavel(dir: &Path, env: &[(String, String)], args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gavel"));
     let environment = env.iter().map(|(name, value)| (name, value));
@@ -44,14 +42,14 @@ pub(crate) fn gavel(dir: &Path, env: &[(String, String)], args: &[&str]) -> Outp
     }
 }
 
-/// A wall clock that stands still, and moves when a test says so; in a file that processes read (libfaketime).
+/// Frozen wall clock, set by the test through a file that processes read (libfaketime).
 pub(crate) struct Clock {
     file: PathBuf,
     time: NaiveDateTime,
 }
 
 impl Clock {
-    /// A clock in this folder; `None` without libfaketime.
+    /// Creates a clock in a folder; `None` without libfaketime.
     pub(crate) fn at(dir: &Path, time: &str) -> Option<Self> {
         clock_at("+0")?;
         let mut clock = Self {
@@ -67,7 +65,7 @@ impl Clock {
         self.write();
     }
 
-    /// Moves it by a second: less than the time after which a worker counts as dead.
+    /// Advances by one second, less than the heartbeat timeout of a worker.
     fn tick(&mut self) {
         self.time += TimeDelta::seconds(1);
         self.write();
@@ -79,7 +77,6 @@ impl Clock {
         std::fs::rename(&new, &self.file).unwrap();
     }
 
-    /// The environment of a process with this clock.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         let mut env = clock_at("+0").unwrap();
         env.remove("FAKETIME");
@@ -95,12 +92,11 @@ impl Clock {
     }
 }
 
-/// The ids of what is stored.
 #[derive(Default)]
 pub(crate) struct Stored {
     /// Scored; the first one under two versions of the criteria.
     pub(crate) sessions: Vec<Uuid>,
-    /// From `examples/sessions`: two scored ones, one in progress, one that wasn't scored.
+    /// From `examples/sessions`: two scored, one in progress, one not scored.
     pub(crate) samples: Vec<Uuid>,
     /// The first session's scores, oldest first.
     pub(crate) scores: [Uuid; 2],
@@ -129,7 +125,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts one with everything in it; `None` where the clock can't be stopped.
+    /// Starts a service with all data; `None` without libfaketime.
     pub(crate) async fn start() -> Option<Self> {
         let mut service = Self::empty(FIRST_DAY, &[]).await?;
         service.score_sessions().await;
@@ -141,13 +137,13 @@ impl Service {
         Some(service)
     }
 
-    /// Starts one without data; `None` where the clock can't be stopped.
+    /// Starts a service without data; `None` without libfaketime.
     pub(crate) async fn empty(time: &str, settings: &[(&str, &str)]) -> Option<Self> {
         let mut home = Home::embedded();
         let clock = Clock::at(home.dir(), time)?;
-        let judge = JudgeServer::start(Say::Refusal).await;
+        let judge = JudgeServer::start(Reply::Refusal).await;
         judge.rule(reply);
-        // A held call must not time out before everything is read, however slow the machine is.
+        // A pending call must not time out before everything is read, even on a slow machine.
         home.judge_at(&judge.url("w"), "  timeout_s: 900\n");
         home.set("GAVEL_LOG_FILTER", "warn");
         let data = home.dir().join("data");
@@ -167,7 +163,6 @@ impl Service {
         Some(service)
     }
 
-    /// Stops the process, and starts it at this time.
     async fn restart(&mut self, time: &str, concurrency: usize) {
         if let Some(mut up) = self.up.take() {
             up.stop().await;
@@ -189,18 +184,16 @@ impl Service {
         .await;
     }
 
-    /// Stops it.
     pub(crate) async fn stop(mut self) {
         self.judge.release();
         self.up.take().unwrap().stop().await;
     }
 
-    /// Masks what differs between two runs of this service.
     pub(crate) fn mask(&self) -> Mask {
         let base = self.api.base();
         let (_, address) = base.rsplit_once('/').unwrap();
         let up = self.up.as_ref().unwrap().pid();
-        // Times that count from the steady clock are as long ago as the test has run.
+        // Times from the monotonic clock depend on the duration of the test.
         Mask::default()
             .text(address, "127.0.0.1:8080")
             .text(self.home.dir().display().to_string(), "/home/gavel")
@@ -221,19 +214,16 @@ impl Service {
             .pattern(r"(last error: [^(]+\()[^)]+", "${1}time")
     }
 
-    /// Runs a client command against it, at its time.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         let mut env = self.clock.env();
         env.push(("GAVEL_SERVER".to_owned(), self.api.base().to_owned()));
         gavel(&self.work_dir(), &env, args)
     }
 
-    /// The environment of a process with the service's clock.
     pub(crate) fn clock_env(&self) -> Vec<(String, String)> {
         self.clock.env()
     }
 
-    /// The folder in which client commands run.
     pub(crate) fn work_dir(&self) -> PathBuf {
         let dir = self.home.dir().join("work");
         std::fs::create_dir_all(&dir).unwrap();
@@ -273,7 +263,6 @@ impl Service {
         .await;
     }
 
-    /// Scores the examples, and enough sessions for charts.
     async fn score_sessions(&mut self) {
         let examples = [
             "crypto-miner-binary",
@@ -304,7 +293,7 @@ impl Service {
         }
     }
 
-    /// Scores some sessions under other criteria, previews those, and rates.
+    /// Scores some sessions under other criteria, previews them, and adds ratings.
     async fn score_anew(&mut self) {
         let file = built_in("config/criteria/session_outcome_first.yaml");
         let text = std::fs::read_to_string(file).unwrap();
@@ -353,7 +342,7 @@ impl Service {
         id_of(&self.post("/api/v1/batches", suite).await["batch_id"])
     }
 
-    /// Runs a suite of each kind, one of them twice.
+    /// Runs a suite of each kind, one of them in two versions.
     async fn run_suites(&mut self) {
         let cases = lines("examples/queries/kql-suite.jsonl");
         let mut later = cases.clone();
@@ -373,7 +362,6 @@ impl Service {
         self.batch_ended(self.stored.qas).await;
     }
 
-    /// Leaves jobs that failed, run and wait.
     async fn leave_unfinished(&mut self) {
         let mut open = lines("examples/queries/kql-suite.jsonl")[..4].to_vec();
         open[1]["prompt"] = json!("Which requests run forever?");
@@ -418,7 +406,6 @@ impl Service {
     }
 }
 
-/// The values of a file that has one on each line.
 pub(crate) fn lines(path: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(built_in(path)).unwrap();
     let lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -427,7 +414,7 @@ pub(crate) fn lines(path: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The questions of the examples with the answers of the example agent, as payloads.
+/// Questions of the examples with the replies of the example agent, as payloads.
 pub(crate) fn answered_questions() -> Vec<Value> {
     let mut questions = answered_suite();
     for question in &mut questions {
@@ -439,7 +426,6 @@ pub(crate) fn answered_questions() -> Vec<Value> {
     questions
 }
 
-/// The same as a suite.
 pub(crate) fn answered_suite() -> Vec<Value> {
     let read = |path: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(built_in(path)).unwrap()).unwrap()
@@ -459,10 +445,10 @@ pub(crate) fn answered_suite() -> Vec<Value> {
     questions.clone()
 }
 
-/// What sessions' totals follow in their prompts.
+/// Marker in prompts, followed by the total of the session.
 const POD: &str = "-7d9f4-";
 
-/// A session that ended on this day of February 2030 and will get this total.
+/// Session that ended on a day of February 2030 and will get this total.
 fn session(total: u8, day: usize, alert_type: &str, tag: &str) -> Value {
     let pod = format!("cart{POD}{total:02}");
     let at = |minute: u8| format!("2030-02-{day:02}T10:{minute:02}:00Z");
@@ -481,22 +467,22 @@ fn session(total: u8, day: usize, alert_type: &str, tag: &str) -> Value {
     })
 }
 
-/// The judge's reply: the total that a session names, a fixed score for cases, and some failures.
-fn reply(call: &Call) -> Say {
+/// Judge reply: the total in a session's pod name, a fixed score for cases, and some failures.
+fn reply(call: &Call) -> Reply {
     let prompt = call.prompt();
     if prompt.contains("run forever") {
-        return Say::held(50);
+        return Reply::held(50);
     }
     if prompt.contains("credentials of") || prompt.contains("outside Germany") {
-        return Say::Refusal;
+        return Reply::Refusal;
     }
     if prompt.contains("in an hour") {
-        return Say::throttled(3_600);
+        return Reply::throttled(3_600);
     }
     let fields = &call.body["response_format"]["json_schema"]["schema"]["properties"];
     if fields["label"].is_object() {
         let text = "Both read the same table, but the generated query lacks a condition.";
-        return Say::Content(json!({"reasoning": text, "label": "partial"}).to_string());
+        return Reply::Content(json!({"reasoning": text, "label": "partial"}).to_string());
     }
     if !fields["score_breakdown"].is_object() {
         let score = if prompt.contains("SEM0260") {
@@ -510,7 +496,7 @@ fn reply(call: &Call) -> Say {
             "reasoning"
         };
         let text = "The tables and the time range are the same. The generated query **groups differently**.";
-        return Say::Content(json!({name: text, "score": score}).to_string());
+        return Reply::Content(json!({name: text, "score": score}).to_string());
     }
     let total = prompt.split_once(POD);
     let total = total.and_then(|(_, after)| after.get(..2)?.parse::<u8>().ok());
@@ -526,5 +512,5 @@ fn reply(call: &Call) -> Say {
         {"tool_name": "kubectl.events", "rationale": "It names the probe that failed."},
         {"tool_name": if total > 70 { "prometheus.query_range" } else { "node.journal" }, "rationale": "It has the memory of the hours before."},
     ]);
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }

@@ -1,4 +1,4 @@
-//! The real binary: what it says, and with which exit code. Each run has a working folder and an environment of its own.
+//! Tests of the real binary: output and exit codes. Each run has a separate folder and environment.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -18,13 +18,12 @@ mod settings;
 mod terminal;
 mod trust;
 
-/// A folder to run `gavel` in, with nothing of this process's environment.
+/// Folder to run `gavel` in, without the environment of this process.
 struct Sandbox {
     dir: TempDir,
     env: Vec<(String, String)>,
 }
 
-/// What a run gave.
 struct Run {
     code: Option<i32>,
     out: String,
@@ -62,7 +61,7 @@ impl Sandbox {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Coverage of the binary is written where this process was told to write its own.
+        // Passes the coverage profile path on to the binary.
         if let Ok(profile) = std::env::var("LLVM_PROFILE_FILE") {
             command.env("LLVM_PROFILE_FILE", profile);
         }

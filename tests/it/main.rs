@@ -1,7 +1,7 @@
-//! One integration binary: real databases, a real Redis, real HTTP.
+//! Integration tests in one binary, with real databases, Redis and HTTP.
 //!
-//! SQLite and the in-process queue are always tested; Postgres and Redis where `DATABASE_URL` and `REDIS_URL` name a
-//! server (`tests/run.sh` sees to that). Each test has a database and a queue name of its own.
+//! SQLite and the in-process queue are always tested; Postgres and Redis only if `DATABASE_URL` and `REDIS_URL` name a
+//! server (`tests/run.sh` sets them). Each test has a separate database and queue name.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

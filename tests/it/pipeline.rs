@@ -1,4 +1,4 @@
-//! One run of one job, by itself: what each trouble on the way to the judge comes to.
+//! One run of one job: the result of each error before the judge call.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::support;
 use crate::support::sessions::session;
 
-/// A pipeline whose judge listens nowhere: what is tested here ends before it is asked.
+/// Pipeline with an unreachable judge: these runs end before the call.
 struct Bench {
     test: support::TestStore,
     pipeline: Pipeline,
@@ -49,7 +49,7 @@ impl Bench {
         &self.test.store
     }
 
-    /// A job in hand: for a stored session under stored criteria, but for what `change` makes of it.
+    /// Claimed job for a stored session under stored criteria, as modified by `change`.
     async fn job(&self, change: impl FnOnce(&mut NewJob)) -> Job {
         let session_id = self.session(session()).await;
         let options = support::in_bulk("tester");
@@ -122,7 +122,7 @@ fn failure(ending: Ending) -> (FailureClass, String) {
 }
 
 #[tokio::test]
-async fn what_a_job_lacks_fails_it_with_a_reason_that_names_it() {
+async fn missing_data_of_a_job_fails_it_with_a_reason() {
     for bench in Bench::all().await {
         let unknown = "f".repeat(64);
         let (class, reason) = bench
@@ -168,10 +168,10 @@ async fn what_a_job_lacks_fails_it_with_a_reason_that_names_it() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_makes_a_run_rest_and_spends_nothing() {
+async fn unavailable_store_delays_a_run_and_uses_no_retry() {
     for bench in Bench::all().await {
         let job = bench.job(|_| ()).await;
-        // The criteria are known from here on: the session is what can't be read.
+        // The criteria are cached now, so the session can't be read.
         let other = bench.job(|job| job.judge = None).await;
         bench.pipeline.process(&other).await;
         let fresh = pipeline(bench.store(), bench.worker);
@@ -189,7 +189,7 @@ async fn a_store_that_is_away_makes_a_run_rest_and_spends_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_that_doesnt_read_back_fails_its_job_as_internal() {
+async fn unreadable_session_fails_its_job_as_internal() {
     for bench in Bench::all().await {
         let job = bench.job(|_| ()).await;
         let break_it = "update alert_sessions set conversation = '{\"no\": \"list\"}'";
@@ -201,7 +201,7 @@ async fn a_session_that_doesnt_read_back_fails_its_job_as_internal() {
 }
 
 #[tokio::test]
-async fn a_run_that_panicked_fails_and_one_given_back_is_queued_again() {
+async fn panicked_run_fails_and_released_run_is_requeued() {
     for bench in Bench::all().await {
         let job = bench.job(|_| ()).await;
         let back = bench.pipeline.given_back(&job);

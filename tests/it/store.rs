@@ -1,4 +1,4 @@
-//! The store: every rule on both databases.
+//! Store: every rule on both databases.
 
 mod accept;
 mod analytics;

@@ -1,10 +1,9 @@
-//! What scores come to, as clients see it.
+//! Analytics endpoints.
 
 use super::*;
 use crate::support::stores;
 
 impl Server {
-    /// A scored session that completed then and misses these tools.
     pub(super) async fn scored_at(
         &self,
         completed: &str,
@@ -18,7 +17,6 @@ impl Server {
         session
     }
 
-    /// Scores a session so.
     pub(super) async fn scored_as(
         &self,
         session: Uuid,
@@ -43,7 +41,7 @@ impl Server {
 pub(super) const DAY: &str = "2026-01-02T12:00:00Z";
 
 #[tokio::test]
-async fn a_scores_missing_tools_are_counted_over_other_sessions_alone() {
+async fn missing_tools_of_a_score_exclude_its_own_session() {
     for db in stores().await {
         let server = Server::over(db).await;
         let tools = ["kubectl-logs", "Kubectl Logs", "rare"];
@@ -54,7 +52,7 @@ async fn a_scores_missing_tools_are_counted_over_other_sessions_alone() {
         server
             .scored_at(DAY, 60, true, &["kubectl-logs", "rare"])
             .await;
-        // Scored again without the tool: what it missed before doesn't count.
+        // Rescored without the tool, so its earlier finding doesn't count.
         let mended = server.scored_at(DAY, 50, false, &["rare"]).await;
         let job = job_id(&json_of(server.force(mended).await, 202).await);
         server.succeed(job, 60).await;
@@ -90,7 +88,7 @@ async fn a_scores_missing_tools_are_counted_over_other_sessions_alone() {
 }
 
 #[tokio::test]
-async fn missing_tools_lead_to_their_sessions() {
+async fn missing_tools_link_to_their_sessions() {
     for db in stores().await {
         let server = Server::over(db).await;
         let first = server
@@ -184,7 +182,7 @@ async fn scores_are_grouped_by_agent_alert_type_and_tag() {
 }
 
 #[tokio::test]
-async fn a_distribution_is_of_the_current_criteria_and_tells_what_it_leaves_out() {
+async fn distribution_covers_current_criteria_and_counts_exclusions() {
     for db in stores().await {
         let server = Server::over(db).await;
         for total in [40, 60, 80, 100] {
@@ -245,7 +243,7 @@ async fn only_simulated_scores_are_shown_with_their_mark() {
 }
 
 #[tokio::test]
-async fn a_trend_has_a_line_for_each_period_and_criteria() {
+async fn trend_has_a_line_per_period_and_criteria() {
     for db in stores().await {
         let server = Server::over(db).await;
         for (completed, total) in [
@@ -293,7 +291,7 @@ async fn a_trend_has_a_line_for_each_period_and_criteria() {
         }
         let recent = server.json_of("/api/v1/analytics/trend").await;
         assert!(recent["from"].is_string(), "{recent:#}");
-        // All of them are older than that.
+        // All sessions are older than 30 days.
         for (query, says) in [
             ("", "no session of the last 30 days has a score"),
             (
@@ -326,7 +324,7 @@ async fn a_trend_has_a_line_for_each_period_and_criteria() {
 }
 
 #[tokio::test]
-async fn a_bad_choice_of_scores_is_named() {
+async fn invalid_score_filter_is_named() {
     let server = Server::with(Setup::default()).await;
     for (query, pointer) in [
         ("missing-tools?criteria=best", "/criteria"),

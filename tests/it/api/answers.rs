@@ -1,9 +1,9 @@
-//! What is true of every answer: ids, problems, compression, caching, panics.
+//! Behaviour of all responses: request ids, problems, compression, caching and panics.
 
 use super::*;
 
 #[tokio::test]
-async fn a_request_id_is_kept_if_it_is_sane_and_made_otherwise() {
+async fn valid_request_id_is_echoed_and_invalid_one_replaced() {
     let server = Server::with(Setup::default()).await;
     let get = |id: &str| server.get("/api/v1/jobs").header("x-request-id", id).send();
     assert_eq!(
@@ -47,7 +47,7 @@ async fn unknown_routes_and_methods_are_problems() {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_500_without_its_message() {
+async fn panic_is_500_without_its_message() {
     let setup = Setup {
         judges: Arc::new(|| panic!("the secret of the panic")),
         ..Setup::default()
@@ -67,7 +67,7 @@ async fn a_panic_is_a_500_without_its_message() {
 }
 
 #[tokio::test]
-async fn answers_are_not_to_be_stored_and_compressed_on_request() {
+async fn responses_are_no_store_and_compressed_on_request() {
     let server = Server::with(Setup::default()).await;
     let response = server.get("/api/v1/jobs").send().await.unwrap();
     assert_eq!(
@@ -97,7 +97,7 @@ async fn answers_are_not_to_be_stored_and_compressed_on_request() {
 }
 
 #[tokio::test]
-async fn headers_beyond_16_kib_are_431() {
+async fn headers_above_16_kib_are_431() {
     let server = Server::with(Setup::default()).await;
     let response = server
         .get("/api/v1/jobs")

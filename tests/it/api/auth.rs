@@ -74,7 +74,7 @@ const ROUTES: [(&str, &str, u8); 20] = [
 ];
 
 #[tokio::test]
-async fn each_route_needs_its_scope_and_a_wider_one_will_do() {
+async fn each_route_needs_its_scope_or_a_wider_one() {
     let server = Server::with(guarded()).await;
     let names = ["", "read", "enqueue", "admin"];
     for (method, path, needed) in ROUTES {
@@ -110,7 +110,7 @@ async fn each_route_needs_its_scope_and_a_wider_one_will_do() {
 }
 
 #[tokio::test]
-async fn health_and_docs_need_no_token_and_an_unknown_route_does() {
+async fn health_and_docs_need_no_token_but_unknown_routes_do() {
     let server = Server::with(guarded()).await;
     for path in ["/livez", "/readyz", "/openapi.json", "/docs/"] {
         assert_eq!(
@@ -135,7 +135,7 @@ async fn health_and_docs_need_no_token_and_an_unknown_route_does() {
 }
 
 #[tokio::test]
-async fn the_scheme_is_bearer_in_any_case_and_nothing_else() {
+async fn auth_scheme_is_only_bearer_case_insensitively() {
     let server = Server::with(guarded()).await;
     for (value, status) in [
         ("bearer r-token-of-a-test", 200),
@@ -157,7 +157,7 @@ async fn the_scheme_is_bearer_in_any_case_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn settings_that_do_not_hold_together_are_refused() {
+async fn conflicting_auth_settings_are_rejected() {
     let server = Server::with(Setup::default()).await;
     let state = |auth: AuthSettings, proxies: &[&str], bind: &str| ApiParts {
         store: server.db.store.clone(),
@@ -200,8 +200,11 @@ async fn settings_that_do_not_hold_together_are_refused() {
     assert!(error.contains("http.trusted_proxies"), "{error}");
 }
 
-/// Who a score asked for with these headers is attributed to.
-async fn asked_by(server: &Server, headers: &[(&str, &[u8])], token: Option<&str>) -> Response {
+async fn score_response(
+    server: &Server,
+    headers: &[(&str, &[u8])],
+    token: Option<&str>,
+) -> Response {
     let id = Uuid::now_v7();
     let session = server.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
     let mut put = session.json(&session_body());
@@ -217,7 +220,7 @@ async fn asked_by(server: &Server, headers: &[(&str, &[u8])], token: Option<&str
 }
 
 #[tokio::test]
-async fn a_score_is_attributed_to_the_token_on_behalf_of_the_forwarded_user_else_to_either() {
+async fn score_is_attributed_to_token_and_forwarded_user() {
     let open = Server::with(Setup::default()).await;
     let closed = Server::with(guarded()).await;
     let mut far = guarded();
@@ -252,7 +255,7 @@ async fn a_score_is_attributed_to_the_token_on_behalf_of_the_forwarded_user_else
         ),
     ];
     for (server, headers, token, expected) in cases {
-        let body = json_of(asked_by(server, &headers, token).await, 202).await;
+        let body = json_of(score_response(server, &headers, token).await, 202).await;
         let by = server.job(job_id(&body)).await.triggered_by;
         let expected_token = match token {
             Some("e-token-of-a-test") => Some("ci"),
@@ -267,7 +270,7 @@ async fn a_score_is_attributed_to_the_token_on_behalf_of_the_forwarded_user_else
 }
 
 #[tokio::test]
-async fn many_wrong_tokens_keep_no_right_one_out() {
+async fn many_wrong_tokens_do_not_block_a_valid_one() {
     let server = Server::with(guarded()).await;
     let ask = |token| server.get("/api/v1/jobs").bearer_auth(token).send();
     for _ in 0..2 {
@@ -275,7 +278,7 @@ async fn many_wrong_tokens_keep_no_right_one_out() {
         problem_of(wrong, 401, "unauthorized").await;
     }
     assert_eq!(ask("r-token-of-a-test").await.unwrap().status(), OK);
-    // Also while as many wrong ones as may wait for their answer do.
+    // Also while the maximum number of wrong tokens waits for a response.
     let wrong = futures::future::join_all((0..40).map(|_| ask("a-wrong-token-of-a-test")));
     let right = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -290,7 +293,7 @@ async fn many_wrong_tokens_keep_no_right_one_out() {
 }
 
 #[tokio::test]
-async fn a_forwarded_user_is_no_token_and_a_bad_name_is_refused() {
+async fn forwarded_user_is_no_token_and_invalid_name_is_rejected() {
     let closed = Server::with(guarded()).await;
     let forwarded = closed
         .get("/api/v1/jobs")
@@ -304,11 +307,11 @@ async fn a_forwarded_user_is_no_token_and_a_bad_name_is_refused() {
         b"\xff\xfe",
         long.as_bytes(),
     ] {
-        let response = asked_by(&open, &[("x-forwarded-user", name)], None).await;
+        let response = score_response(&open, &[("x-forwarded-user", name)], None).await;
         problem_of(response, 400, "invalid-request").await;
     }
     let body = json_of(
-        asked_by(&open, &[("x-forwarded-user", &long.as_bytes()[1..])], None).await,
+        score_response(&open, &[("x-forwarded-user", &long.as_bytes()[1..])], None).await,
         202,
     )
     .await;
@@ -316,7 +319,7 @@ async fn a_forwarded_user_is_no_token_and_a_bad_name_is_refused() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_ours_is_421() {
+async fn foreign_host_is_421() {
     let mut setup = Setup::default();
     setup.http.allowed_hosts = vec!["gavel.example".to_owned()];
     let server = Server::with(setup).await;
@@ -359,7 +362,7 @@ async fn a_host_that_is_not_ours_is_421() {
 }
 
 #[tokio::test]
-async fn a_public_bind_without_tokens_answers_to_no_name_that_a_web_page_could_have() {
+async fn public_bind_without_tokens_rejects_dns_names() {
     let mut open = Setup::default();
     open.auth.insecure_no_auth = true;
     open.bind = Some("0.0.0.0:80".parse().unwrap());
@@ -396,7 +399,7 @@ async fn a_public_bind_without_tokens_answers_to_no_name_that_a_web_page_could_h
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_can_change_nothing() {
+async fn cross_origin_pages_cannot_change_data() {
     let server = Server::with(Setup::default()).await;
     let own = server.base.clone();
     let by_tls = own.replace("http:", "https:");

@@ -1,4 +1,4 @@
-//! Every kind of bad input has its own answer.
+//! Responses to each kind of bad input.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -12,7 +12,7 @@ fn put(server: &Server, body: &Value) -> RequestBuilder {
 }
 
 #[tokio::test]
-async fn a_session_is_put_updated_unchanged_and_read_back() {
+async fn session_is_put_updated_unchanged_and_read_back() {
     for db in stores().await {
         let server = Server::over(db).await;
         let path = format!("/api/v1/sessions/{}", Uuid::now_v7());
@@ -50,7 +50,7 @@ async fn a_session_is_put_updated_unchanged_and_read_back() {
 }
 
 #[tokio::test]
-async fn a_field_that_stands_twice_is_refused_and_nothing_is_queued() {
+async fn duplicate_json_field_is_rejected_and_enqueues_no_job() {
     let server = Server::with(Setup::default()).await;
     let twice = r#"{"generated_kql":"T","expected_kql":"T","expected_kql":"U"}"#;
     let job = format!(r#"{{"kind":"query","payload":{twice}}}"#);
@@ -78,14 +78,14 @@ async fn a_field_that_stands_twice_is_refused_and_nothing_is_queued() {
 }
 
 #[tokio::test]
-async fn putting_a_session_scores_nothing() {
+async fn putting_a_session_enqueues_no_job() {
     let server = Server::with(Setup::default()).await;
     server.session().await;
     assert_eq!(server.json_of("/api/v1/jobs").await["items"], json!([]));
 }
 
 #[tokio::test]
-async fn a_bad_session_is_422_with_a_pointer_to_each_fault() {
+async fn invalid_session_is_422_with_a_pointer_per_error() {
     let server = Server::with(Setup::default()).await;
     let cases = [
         (json!({ "status": "done" }), "/status"),
@@ -130,7 +130,7 @@ async fn a_bad_session_is_422_with_a_pointer_to_each_fault() {
 }
 
 #[tokio::test]
-async fn no_body_deep_json_and_what_is_no_json_are_422() {
+async fn missing_body_deep_json_and_invalid_json_are_422() {
     let server = Server::with(Setup::default()).await;
     let path = format!("/api/v1/sessions/{}", Uuid::now_v7());
     let deep = format!(
@@ -158,7 +158,7 @@ async fn no_body_deep_json_and_what_is_no_json_are_422() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_declared_as_json_is_415() {
+async fn body_without_json_content_type_is_415() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     for content_type in [
@@ -197,7 +197,7 @@ fn gzipped(text: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_gzip_body_is_inflated_and_the_limit_counts_what_it_inflates_to() {
+async fn gzip_body_is_limited_by_its_inflated_size() {
     let mut setup = Setup::default();
     setup.http.max_body_bytes = 2_048;
     let server = Server::with(setup).await;
@@ -232,7 +232,7 @@ async fn a_gzip_body_is_inflated_and_the_limit_counts_what_it_inflates_to() {
 }
 
 #[tokio::test]
-async fn ten_megabytes_of_conversation_are_413() {
+async fn ten_megabyte_conversation_is_413() {
     let server = Server::with(Setup::default()).await;
     let mut session = session_body();
     session["conversation"][0]["content"] = json!("x".repeat(10 << 20));
@@ -263,7 +263,7 @@ async fn ten_megabytes_of_conversation_are_413() {
 }
 
 #[tokio::test]
-async fn a_body_of_unknown_length_is_measured_as_it_comes() {
+async fn body_of_unknown_length_is_limited_while_read() {
     let mut setup = Setup::default();
     setup.http.max_body_bytes = 1_000;
     let server = Server::with(setup).await;
@@ -273,7 +273,6 @@ async fn a_body_of_unknown_length_is_measured_as_it_comes() {
     assert!(response.starts_with("HTTP/1.1 413"), "{response}");
 }
 
-/// A PUT in chunks, over a plain socket.
 async fn raw_chunked(server: &Server, path: &str, pieces: Vec<String>) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let address = server.base.trim_start_matches("http://");
@@ -293,7 +292,7 @@ async fn raw_chunked(server: &Server, path: &str, pieces: Vec<String>) -> String
 }
 
 #[tokio::test]
-async fn ids_limits_cursors_and_unknown_parameters_are_checked() {
+async fn ids_limits_cursors_and_unknown_parameters_are_validated() {
     for db in stores().await {
         let server = Server::over(db).await;
         let cases = [
@@ -337,7 +336,7 @@ async fn ids_limits_cursors_and_unknown_parameters_are_checked() {
 }
 
 #[tokio::test]
-async fn criteria_are_added_and_read_and_variables_are_refused() {
+async fn criteria_are_added_and_read_and_variables_rejected() {
     for db in stores().await {
         let server = Server::over(db).await;
         let add = |body: Value| server.post("/api/v1/scoring/criteria").json(&body).send();
@@ -416,7 +415,7 @@ async fn criteria_are_added_and_read_and_variables_are_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_to_bad_input_quotes_little_of_it() {
+async fn error_response_quotes_little_of_bad_input() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let long = "x".repeat(100_000);
@@ -436,7 +435,7 @@ async fn an_answer_to_bad_input_quotes_little_of_it() {
 }
 
 #[tokio::test]
-async fn a_time_that_no_database_keeps_is_refused_wherever_it_is_given() {
+async fn time_out_of_database_range_is_rejected_everywhere() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, _) = server.scored(50).await;
@@ -492,7 +491,7 @@ async fn a_time_that_no_database_keeps_is_refused_wherever_it_is_given() {
         let sent = put(&server, &body).send().await.unwrap();
         let problem = problem_of(sent, 422, "invalid-request").await;
         assert_eq!(pointers(&problem), ["/started_at"]);
-        // A position that nobody was given.
+        // Cursor that the server never issued.
         let cursor = format!("s{:016x}{}", i64::MAX / 2, Uuid::nil().simple());
         let asked = server.get(&format!("/api/v1/sessions?cursor={cursor}"));
         problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;
@@ -500,7 +499,7 @@ async fn a_time_that_no_database_keeps_is_refused_wherever_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_word_that_is_none_of_the_known_and_a_number_out_of_range_say_what_is_wanted() {
+async fn unknown_value_and_number_out_of_range_list_allowed_ones() {
     let server = Server::with(Setup::default()).await;
     for (query, said) in [
         ("exports/training?min_score=-1", "must be 0-100"),

@@ -1,4 +1,4 @@
-//! A batch's items: in their order, by how they stand, one of them whole; and two batches side by side.
+//! Items of a batch: order, filter by state, one full item, and comparison of two batches.
 
 use super::*;
 use crate::support::stores;
@@ -10,24 +10,23 @@ fn case(id: &str) -> Value {
 }
 
 impl Server {
-    /// A batch of queries by these names, which runs; answers its id and its jobs in order.
+    /// Starts a batch of queries with these names; returns its id and its jobs in order.
     pub(super) async fn cases(&self, names: &[&str]) -> (Uuid, Vec<JobId>) {
         let items: Vec<Value> = names.iter().map(|name| case(name)).collect();
         let body = json!({"kind": "query", "name": "nightly", "items": items});
         self.begun(&body).await
     }
 
-    /// A batch of this body: its id and its jobs in order.
+    /// Creates a batch from a body; returns its id and its jobs in order.
     pub(super) async fn begun(&self, body: &Value) -> (Uuid, Vec<JobId>) {
         let id = crate::support::client::id_of(&self.batch_of(body).await["batch_id"]);
         let path = format!("/api/v1/jobs?batch_id={id}&limit=500");
         let jobs = self.json_of(&path).await;
-        // The list has the newest first.
+        // The list is sorted newest first.
         let jobs = jobs["items"].as_array().unwrap().iter().rev();
         (id, jobs.map(job_id).collect())
     }
 
-    /// Lets a case end with a total.
     pub(super) async fn score_case(&self, id: JobId, total: f64) {
         let job = self.claim(id).await;
         let result = json!({ "total_score": total, "threshold": 0.9, "components": {
@@ -44,7 +43,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn items_come_in_order_by_how_they_stand_a_page_at_a_time() {
+async fn items_are_paged_in_order_and_filtered_by_state() {
     for db in stores().await {
         let server = Server::over(db).await;
         let all: Vec<String> = (0..25).map(|n| format!("q{n}")).collect();
@@ -104,7 +103,7 @@ async fn items_come_in_order_by_how_they_stand_a_page_at_a_time() {
 }
 
 #[tokio::test]
-async fn one_item_is_answered_with_what_was_sent_and_what_it_came_to() {
+async fn item_is_returned_with_its_payload_and_result() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (id, jobs) = server.cases(&["a", "b"]).await;
@@ -130,7 +129,7 @@ async fn one_item_is_answered_with_what_was_sent_and_what_it_came_to() {
 }
 
 #[tokio::test]
-async fn items_of_sessions_have_their_scores() {
+async fn session_items_have_their_scores() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
@@ -146,7 +145,7 @@ async fn items_of_sessions_have_their_scores() {
 }
 
 #[tokio::test]
-async fn two_batches_are_compared_by_what_their_items_call_themselves() {
+async fn two_batches_are_compared_by_item_name() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (a, before) = server.cases(&["same", "broke", "mended", "gone"]).await;

@@ -1,4 +1,4 @@
-//! Reports of batches: of what has ended so far, in every form, whole.
+//! Batch reports: they cover the ended items, in all formats.
 
 use gavel::job::BatchPlace;
 use gavel::report::Format;
@@ -7,14 +7,12 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use super::*;
 use crate::support::stores;
 
-/// A batch of queries, its items without their ends.
 struct Batch<'a> {
     server: &'a Server,
     id: Uuid,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch that runs, without items.
     async fn of(server: &'a Server, kind: Kind) -> Self {
         let new = crate::support::new_batch(kind, SystemClock.now());
         server.store().batches().begin(&new).await.unwrap();
@@ -23,7 +21,7 @@ impl<'a> Batch<'a> {
         Self { server, id }
     }
 
-    /// Inserts an item, as what makes batches does.
+    /// Inserts an item, as batch creation does.
     async fn item(&self, item_no: i64) -> JobId {
         let payload = json!({
             "id": format!("q-{item_no}"), "prompt": "Errors?", "generated_kql": "=T | count", "expected_kql": "T | count",
@@ -46,7 +44,7 @@ impl<'a> Batch<'a> {
         id
     }
 
-    /// Lets an item end with a total; without one its judge failed.
+    /// Ends an item with a total; `None` is a judge failure.
     async fn end(&self, id: JobId, total: Option<f64>) {
         let job = self.server.claim(id).await;
         let result = json!({ "total_score": total, "threshold": 0.9, "components": {
@@ -75,11 +73,11 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// One that passed, one that missed, one whose judge failed, one that was cancelled, one that has not ended.
+/// Batch with five items: passed, missed, judge failure, cancelled and not ended.
 async fn five(server: &Server) -> Batch<'_> {
     let batch = Batch::of(server, Kind::Query).await;
     let mut jobs = Vec::new();
-    // Not in their order: reports have it all the same.
+    // Inserted out of order: reports must sort them.
     for item_no in [3, 4, 0, 2, 1] {
         jobs.push((item_no, batch.item(item_no).await));
     }
@@ -93,7 +91,7 @@ async fn five(server: &Server) -> Batch<'_> {
 }
 
 #[tokio::test]
-async fn a_report_has_what_has_ended_in_its_order_and_counts_the_rest() {
+async fn report_lists_ended_items_in_order_and_counts_the_rest() {
     for db in stores().await {
         let server = Server::over(db).await;
         let batch = five(&server).await;
@@ -133,7 +131,7 @@ async fn a_report_has_what_has_ended_in_its_order_and_counts_the_rest() {
 }
 
 #[tokio::test]
-async fn rows_may_be_those_of_one_outcome_and_sums_are_of_all() {
+async fn rows_are_filtered_by_outcome_but_sums_cover_all() {
     for db in stores().await {
         let server = Server::over(db).await;
         let batch = five(&server).await;
@@ -164,7 +162,7 @@ async fn rows_may_be_those_of_one_outcome_and_sums_are_of_all() {
 }
 
 #[tokio::test]
-async fn every_form_comes_whole_under_a_name_of_its_own() {
+async fn each_format_is_complete_under_its_file_name() {
     let server = Server::with(Setup::default()).await;
     let batch = five(&server).await;
     for format in Format::ALL {
@@ -195,7 +193,7 @@ async fn every_form_comes_whole_under_a_name_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_batch_of_many_pages_is_whole() {
+async fn report_of_many_pages_is_complete() {
     for db in stores().await {
         let server = Server::over(db).await;
         let batch = Batch::of(&server, Kind::Query).await;
@@ -214,7 +212,7 @@ async fn a_batch_of_many_pages_is_whole() {
 }
 
 #[tokio::test]
-async fn a_session_shows_its_score_of_100_and_its_judges_words() {
+async fn session_report_shows_score_of_100_and_reasoning() {
     for db in stores().await {
         let server = Server::over(db).await;
         let batch_id = Batch::of(&server, Kind::Session).await.id;
@@ -246,7 +244,7 @@ async fn a_session_shows_its_score_of_100_and_its_judges_words() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said() {
+async fn unknown_batch_or_format_is_404() {
     let server = Server::with(Setup::default()).await;
     let batch = five(&server).await;
     let unknown = Batch {

@@ -1,4 +1,4 @@
-//! Batches over HTTP: every form of a file, what is refused and where, and what may be done to one.
+//! Batches over HTTP: file formats, validation errors and actions.
 
 use super::auth::guarded;
 use super::*;
@@ -31,18 +31,16 @@ impl Server {
             .await
     }
 
-    /// A batch of this body, which is taken.
     pub(super) async fn batch_of(&self, body: &Value) -> Value {
         json_of(self.json_batch(body).await, 202).await
     }
 
-    /// The jobs of a batch, as the list has them.
     pub(super) async fn jobs_of(&self, batch: &Value) -> Value {
         let path = batch["links"]["jobs"].as_str().unwrap();
         self.json_of(path).await
     }
 
-    /// A batch of so many queries, which runs; nobody works on it.
+    /// Starts a batch of queries without a worker.
     pub(super) async fn batch(&self, items: usize) -> Value {
         let body = json!({"kind": "query", "name": "nightly", "items": queries(items)});
         self.batch_of(&body).await
@@ -71,7 +69,7 @@ fn workbook() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn every_form_of_a_file_becomes_a_batch() {
+async fn every_file_format_creates_a_batch() {
     for db in crate::support::stores().await {
         let server = Server::over(db).await;
         let json = json!({"name": "nightly", "items": queries(2), "kind": "query"}).to_string();
@@ -119,7 +117,7 @@ async fn every_form_of_a_file_becomes_a_batch() {
 }
 
 #[tokio::test]
-async fn a_batch_with_a_fault_is_refused_whole_by_row_and_column() {
+async fn invalid_batch_is_rejected_with_row_and_column() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let running = server
@@ -176,7 +174,7 @@ async fn a_batch_with_a_fault_is_refused_whole_by_row_and_column() {
 }
 
 #[tokio::test]
-async fn only_the_first_twenty_faults_are_told() {
+async fn only_the_first_20_errors_are_listed() {
     let server = Server::with(Setup::default()).await;
     let items: Value = (0..600).map(|n| json!({ "n": n })).collect();
     let refused = server
@@ -192,7 +190,7 @@ async fn only_the_first_twenty_faults_are_told() {
 }
 
 #[tokio::test]
-async fn two_cases_of_one_name_are_refused_by_the_row_of_the_second() {
+async fn duplicate_case_name_is_rejected_with_the_second_row() {
     let server = Server::with(Setup::default()).await;
     let case = |id: Value| json!({"id": id, "generated_kql": "T", "expected_kql": "T"});
     let items = json!([
@@ -211,7 +209,7 @@ async fn two_cases_of_one_name_are_refused_by_the_row_of_the_second() {
 }
 
 #[tokio::test]
-async fn what_stands_beside_the_items_is_checked_by_its_name() {
+async fn batch_options_are_validated_by_name() {
     let server = Server::with(Setup::default()).await;
     for (body, pointer) in [
         (json!({"items": []}), ""),
@@ -263,7 +261,7 @@ async fn what_stands_beside_the_items_is_checked_by_its_name() {
 }
 
 #[tokio::test]
-async fn what_a_batch_in_json_says_of_itself_stands_in_its_body() {
+async fn json_batch_options_are_read_from_the_body() {
     let server = Server::with(Setup::default()).await;
     let body = json!({"kind": "query", "items": queries(1)}).to_string();
     let refused = server
@@ -285,7 +283,7 @@ async fn what_a_batch_in_json_says_of_itself_stands_in_its_body() {
 }
 
 #[tokio::test]
-async fn a_question_file_of_the_command_line_is_told_our_names() {
+async fn question_file_of_the_cli_gets_a_hint_about_field_names() {
     let server = Server::with(Setup::default()).await;
     let body = json!({"kind": "qas", "items": [{"id": "a", "agent": "sql"}]});
     let refused = server.json_batch(&body).await;
@@ -297,7 +295,7 @@ async fn a_question_file_of_the_command_line_is_told_our_names() {
 }
 
 #[tokio::test]
-async fn a_batch_may_be_larger_than_other_bodies_and_not_without_end() {
+async fn batch_body_limit_is_larger_but_finite() {
     let mut setup = Setup::default();
     setup.http.max_body_bytes = 2_000;
     setup.http.max_batch_bytes = 50_000;
@@ -330,7 +328,7 @@ async fn a_batch_may_be_larger_than_other_bodies_and_not_without_end() {
 }
 
 #[tokio::test]
-async fn the_same_key_makes_one_batch() {
+async fn same_key_creates_one_batch() {
     for db in crate::support::stores().await {
         let server = Server::over(db).await;
         let body = json!({"kind": "query", "items": queries(3)});
@@ -359,7 +357,7 @@ async fn the_same_key_makes_one_batch() {
 }
 
 #[tokio::test]
-async fn a_batch_is_paused_resumed_and_cancelled_and_says_where_it_stands() {
+async fn batch_is_paused_resumed_and_cancelled_with_its_state() {
     let server = Server::with(Setup::default()).await;
     let batch = server.batch(2).await;
     let at = this(&batch);
@@ -419,7 +417,7 @@ async fn a_batch_is_paused_resumed_and_cancelled_and_says_where_it_stands() {
 }
 
 #[tokio::test]
-async fn a_batch_whose_last_item_ends_is_completed_when_it_is_read() {
+async fn batch_is_completed_on_read_after_its_last_item_ends() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let body = json!({"kind": "session", "items": [{"session_id": session}]});
@@ -446,7 +444,7 @@ async fn a_batch_whose_last_item_ends_is_completed_when_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_batch_needs_the_scope_enqueue_and_a_judge() {
+async fn batch_needs_enqueue_scope_and_a_judge() {
     let server = Server::with(guarded()).await;
     let body = json!({"kind": "query", "items": queries(1)});
     let sent = |token: &str| server.post(PATH).bearer_auth(token).json(&body).send();
@@ -464,7 +462,7 @@ async fn a_batch_needs_the_scope_enqueue_and_a_judge() {
 }
 
 #[tokio::test]
-async fn the_columns_of_a_file_of_sessions_are_those_that_a_fault_lists() {
+async fn session_file_columns_match_those_listed_in_errors() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let send = |text: String| {

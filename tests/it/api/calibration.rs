@@ -1,4 +1,4 @@
-//! POST `/api/v1/metrics/calibration`: the figures of the rules, and every fault with its place.
+//! POST `/api/v1/metrics/calibration`: results of the rules, and errors with their pointers.
 
 use gavel::store::{MadeBy, NewEvaluation};
 
@@ -7,7 +7,7 @@ use crate::support::stores;
 
 const PATH: &str = "/api/v1/metrics/calibration";
 
-/// Cases by level: how many are right of how many.
+/// Cases by level, as (level, right, total).
 fn cases(groups: [(&str, usize, usize); 3]) -> Vec<Value> {
     let mut cases = Vec::new();
     for (level, right, all) in groups {
@@ -30,7 +30,7 @@ async fn post(server: &Server, body: &Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn worked_examples_are_met() {
+async fn worked_examples_are_reproduced() {
     let server = Server::with(Setup::default()).await;
     let mut good = cases([("High", 19, 20), ("MEDIUM", 12, 15), ("low", 4, 10)]);
     good.push(json!({ "correctness": 0.0 }));
@@ -75,7 +75,7 @@ async fn worked_examples_are_met() {
 }
 
 #[tokio::test]
-async fn targets_and_factor_may_be_others_and_few_cases_have_no_score() {
+async fn targets_and_factor_are_settable_and_few_cases_have_no_score() {
     let server = Server::with(Setup::default()).await;
     let body = json!({
         "cases": cases([("high", 16, 20), ("medium", 0, 0), ("low", 0, 0)]),
@@ -98,7 +98,7 @@ async fn targets_and_factor_may_be_others_and_few_cases_have_no_score() {
 }
 
 #[tokio::test]
-async fn faults_are_told_with_their_place() {
+async fn errors_have_their_pointers() {
     let server = Server::with(Setup::default()).await;
     let body = json!({
         "cases": [{ "confidence": "high", "correctness": 1.5 }, { "correctness": -1 }],
@@ -136,7 +136,7 @@ async fn faults_are_told_with_their_place() {
 }
 
 impl Server {
-    /// A batch of SQL cases with these confidences, each ended as right as said (`None`: not ended); answers its id.
+    /// Creates a batch of SQL cases with these confidences; returns its id. `None` as correctness: not ended.
     pub(super) async fn graded(
         &self,
         name: &str,
@@ -159,7 +159,7 @@ impl Server {
         id
     }
 
-    /// Ends a job as this right; `None`: nobody was asked.
+    /// Ends a job with this correctness; `by: None` is a score without a judge call.
     async fn grade(&self, id: JobId, correctness: f64, by: Option<MadeBy>) {
         let job = self.claim(id).await;
         let score = NewEvaluation {
@@ -176,7 +176,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_stored_suite_is_calibrated_by_what_has_ended() {
+async fn stored_suite_is_calibrated_over_its_ended_items() {
     for db in stores().await {
         let server = Server::over(db).await;
         let mut cases = vec![(Some("High"), Some(1.0)); 15];
@@ -199,7 +199,7 @@ async fn a_stored_suite_is_calibrated_by_what_has_ended() {
             (&found["groups"][1]["n"], &found["simulated"]),
             (&json!(0), &json!(false))
         );
-        // What the same cases come to when they are sent.
+        // Result for the same cases sent in the body.
         let sent: Vec<Value> = cases
             .iter()
             .map(|(confidence, right)| json!({"confidence": confidence, "correctness": right}))
@@ -224,7 +224,7 @@ async fn a_stored_suite_is_calibrated_by_what_has_ended() {
 }
 
 #[tokio::test]
-async fn what_a_simulated_judge_graded_is_left_out_beside_real_grades_and_counted() {
+async fn simulated_grades_are_excluded_next_to_real_ones_and_counted() {
     for db in stores().await {
         let server = Server::over(db).await;
         let mut cases = vec![(Some("high"), Some(1.0)); 20];
@@ -249,7 +249,7 @@ async fn what_a_simulated_judge_graded_is_left_out_beside_real_grades_and_counte
 }
 
 #[tokio::test]
-async fn a_suite_that_a_simulated_judge_graded_says_so_with_what_needed_none_in_it() {
+async fn all_simulated_suite_is_marked_and_includes_judgeless_items() {
     for db in stores().await {
         let server = Server::over(db).await;
         let mut cases = vec![(Some("low"), Some(0.5)); 3];

@@ -1,4 +1,4 @@
-//! Connections that are slow, silent or too many: others are answered as before.
+//! Slow, silent or too many connections must not affect others.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -6,19 +6,17 @@ use tokio::net::TcpStream;
 use super::auth::guarded;
 use super::*;
 
-/// A connection on which this was said, and nothing more.
 async fn said(server: &Server, text: &str) -> TcpStream {
     let address = server.base.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // One that has given way already takes nothing.
+    // Fails on a connection that the server has already closed.
     let _ = stream.write_all(text.as_bytes()).await;
     stream
 }
 
-/// What comes back until the server closes the connection.
-async fn to_its_end(mut stream: TcpStream) -> String {
+async fn read_to_close(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
-    // A connection that is reset has ended, too.
+    // A reset counts as closed.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -28,7 +26,7 @@ fn asking(path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_slow_connections_than_there_may_be_keep_nobody_out() {
+async fn too_many_slow_connections_do_not_block_others() {
     let mut setup = Setup::default();
     (setup.http.max_connections, setup.http.header_timeout_s) = (8, 600);
     let server = Server::with(setup).await;
@@ -46,30 +44,30 @@ async fn more_slow_connections_than_there_may_be_keep_nobody_out() {
         let fresh = server.get(path).header("connection", "close");
         assert_eq!(fresh.send().await.unwrap().status(), OK, "{path}");
     }
-    // The first ones have given way to those that came after them, long before their time was over.
+    // The oldest connections were closed in favour of newer ones, long before their timeout.
     for stream in slow.into_iter().take(60) {
-        assert_eq!(to_its_end(stream).await, "");
+        assert_eq!(read_to_close(stream).await, "");
     }
 }
 
 #[tokio::test]
-async fn where_every_connection_is_busy_probes_are_answered_and_others_told_to_come_again() {
+async fn full_server_serves_probes_and_rejects_others_with_retry() {
     let mut setup = Setup::default();
     (setup.http.max_connections, setup.http.max_streams) = (8, 8);
     let server = Server::with(setup).await;
     let mut busy = Vec::new();
     for _ in 0..8 {
         let mut stream = said(&server, &asking("/api/v1/events")).await;
-        // The stream has begun.
+        // The stream is open.
         stream.read_u8().await.unwrap();
         busy.push(stream);
     }
     let answer = async |path: &str| {
         let last = asking(path).replacen("\r\n\r\n", "\r\nconnection: close\r\n\r\n", 1);
-        to_its_end(said(&server, &last).await).await
+        read_to_close(said(&server, &last).await).await
     };
-    // That connection is asked to stay, and must not.
-    let refused = to_its_end(said(&server, &asking("/api/v1/jobs")).await).await;
+    // The client requests keep-alive; the server must close the connection.
+    let refused = read_to_close(said(&server, &asking("/api/v1/jobs")).await).await;
     assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
     assert!(
         refused.contains("too-many-connections") && refused.contains("retry-after: "),
@@ -92,7 +90,7 @@ fn quick() -> Setup {
 }
 
 #[tokio::test]
-async fn a_body_that_falls_silent_ends_with_its_request_also_before_anybody_signed_in() {
+async fn silent_body_ends_its_request_even_before_sign_in() {
     const FORM: &str = "application/x-www-form-urlencoded";
     let open = Server::with(quick()).await;
     let mut setup = quick();
@@ -111,14 +109,14 @@ async fn a_body_that_falls_silent_ends_with_its_request_also_before_anybody_sign
         let half = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: 100\r\n\r\n{{"
         );
-        let answer = to_its_end(said(server, &half).await).await;
+        let answer = read_to_close(said(server, &half).await).await;
         let expected = format!("HTTP/1.1 {status}");
         assert!(answer.starts_with(&expected), "{path} {kind}: {answer}");
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_asks_nothing_more_is_closed() {
+async fn idle_connection_is_closed() {
     let server = Server::with(quick()).await;
     // HTTP/2: its preface, and an empty frame of settings.
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\u{4}\0\0\0\0\0";
@@ -128,7 +126,7 @@ async fn a_connection_that_asks_nothing_more_is_closed() {
         ("GET /livez HTTP/1.1\r\nhost".to_owned(), 0),
         (preface.to_owned(), 0),
     ] {
-        let answer = to_its_end(said(&server, &text).await).await;
+        let answer = read_to_close(said(&server, &text).await).await;
         assert_eq!(
             answer.matches("HTTP/1.1 200").count(),
             answered,

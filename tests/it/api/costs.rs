@@ -1,4 +1,4 @@
-//! What was spent, as clients see it.
+//! Cost endpoints.
 
 use chrono::TimeDelta;
 use gavel::judge::{CallLog as _, CallRecord, CallUsage};
@@ -22,7 +22,7 @@ fn call(judge: &str, cost_usd: Option<f64>, ago: TimeDelta) -> CallRecord {
 }
 
 #[tokio::test]
-async fn a_bill_names_what_is_unknown_beside_what_is_known() {
+async fn bill_lists_unknown_costs_next_to_known_ones() {
     for db in stores().await {
         let server = Server::over(db).await;
         for (judge, cost, days) in [
@@ -69,7 +69,7 @@ async fn a_bill_names_what_is_unknown_beside_what_is_known() {
 }
 
 #[tokio::test]
-async fn a_bad_range_or_word_is_named() {
+async fn invalid_range_or_value_is_named() {
     let server = Server::with(Setup::default()).await;
     for (query, pointer, part) in [
         ("from=yesterday", "/from", "such as 2026-01-31"),
@@ -85,7 +85,6 @@ async fn a_bad_range_or_word_is_named() {
     }
 }
 
-/// Lets an item of a batch end, having cost this.
 async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
     let job = server.claim(id).await;
     let record = Record {
@@ -114,7 +113,6 @@ async fn ends(server: &Server, id: JobId, cost_usd: Option<f64>) {
     assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
 }
 
-/// A batch of two items of this name, which cost this.
 async fn batch(server: &Server, name: Option<&str>, cost_usd: Option<f64>) {
     let case = json!({"generated_sql": "select 1", "expected_sql": "select 2"});
     let body = json!({"kind": "sql_metrics", "name": name, "items": [case, case]});
@@ -126,7 +124,7 @@ async fn batch(server: &Server, name: Option<&str>, cost_usd: Option<f64>) {
 }
 
 #[tokio::test]
-async fn suites_are_billed_by_name_and_what_is_unpriced_is_never_0() {
+async fn suites_are_billed_by_name_and_unpriced_is_not_zero() {
     for db in stores().await {
         let server = Server::over(db).await;
         for (name, cost) in [
@@ -175,7 +173,7 @@ async fn suites_are_billed_by_name_and_what_is_unpriced_is_never_0() {
 }
 
 #[tokio::test]
-async fn how_quickly_judges_answered_is_told_by_judge() {
+async fn judge_latency_is_reported_by_judge() {
     for db in stores().await {
         let server = Server::over(db).await;
         let path = "/api/v1/analytics/latency";

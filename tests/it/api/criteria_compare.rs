@@ -1,8 +1,7 @@
-//! Two versions of the criteria beside each other over HTTP: each figure, and every fault with its place.
+//! Comparison of two criteria versions over HTTP: results, and errors with their pointers.
 
 use super::*;
 
-/// Scores a session under criteria, for a purpose; answers the score's id.
 async fn scored_as(
     server: &Server,
     session: Uuid,
@@ -22,7 +21,7 @@ async fn scored_as(
     server.succeed(id, total).await
 }
 
-/// A server with three sessions under two versions of the criteria; the hash of the other version, and the sessions.
+/// Server with three sessions scored under two criteria versions. Returns the other version's hash and the sessions.
 async fn compared() -> (Server, String, Vec<Uuid>) {
     let server = Server::with(Setup::default()).await;
     let other = server.other_criteria().await;
@@ -36,7 +35,7 @@ async fn compared() -> (Server, String, Vec<Uuid>) {
 }
 
 #[tokio::test]
-async fn two_versions_are_compared_on_the_sessions_that_both_have_scored() {
+async fn two_versions_are_compared_on_sessions_scored_by_both() {
     let (server, other, sessions) = compared().await;
     server.scored(70).await;
     let path = format!(
@@ -97,7 +96,7 @@ async fn two_versions_are_compared_on_the_sessions_that_both_have_scored() {
 }
 
 #[tokio::test]
-async fn criteria_that_share_no_session_have_no_figures_and_a_warning() {
+async fn criteria_without_common_sessions_give_a_warning_only() {
     let server = Server::with(Setup::default()).await;
     let other = server.other_criteria().await;
     let found = server
@@ -122,7 +121,7 @@ async fn criteria_that_share_no_session_have_no_figures_and_a_warning() {
 }
 
 #[tokio::test]
-async fn what_names_no_criteria_or_two_of_one_is_told_by_its_parameter() {
+async fn unknown_or_mismatched_criteria_are_named_by_parameter() {
     let server = Server::with(Setup::default()).await;
     let other = server.other_criteria().await;
     for (query, expected) in [
@@ -167,7 +166,6 @@ async fn what_names_no_criteria_or_two_of_one_is_told_by_its_parameter() {
     );
 }
 
-/// The hash of the current criteria of a kind.
 async fn criteria_of_kind(server: &Server, kind: &str) -> String {
     let listed = server.json_of("/api/v1/scoring/criteria").await;
     let items = listed["items"].as_array().unwrap();
@@ -176,7 +174,7 @@ async fn criteria_of_kind(server: &Server, kind: &str) -> String {
 }
 
 #[tokio::test]
-async fn texts_differ_part_by_part_whatever_order_a_database_keeps_keys_in() {
+async fn texts_are_compared_by_part_regardless_of_key_order() {
     let server = Server::with(Setup::default()).await;
     let other = server.other_criteria().await;
     let path = format!("/api/v1/scoring/criteria/diff?a=current&b={other}");
@@ -208,7 +206,7 @@ async fn texts_differ_part_by_part_whatever_order_a_database_keeps_keys_in() {
 }
 
 #[tokio::test]
-async fn a_list_of_criteria_says_when_each_was_first_used() {
+async fn criteria_list_shows_first_use() {
     let (server, other, _) = compared().await;
     let listed = server.json_of("/api/v1/scoring/criteria").await;
     let items = listed["items"].as_array().unwrap();
@@ -224,7 +222,7 @@ async fn a_list_of_criteria_says_when_each_was_first_used() {
         used[name].as_str().unwrap().parse().unwrap()
     };
     assert!(time("first_scored_at") >= time("created_at"));
-    // Previews are looks, not uses.
+    // Previews don't count as use.
     let looked = items
         .iter()
         .find(|item| item["criteria_hash"] == json!(other))

@@ -1,4 +1,4 @@
-//! DELETE of a session: with all that was made of it, and not beside an active job.
+//! DELETE of a session: removes all its data, unless a job is active.
 
 use super::*;
 use crate::support::stores;
@@ -15,7 +15,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_session_is_deleted_once_no_job_of_it_is_active() {
+async fn session_is_deleted_once_it_has_no_active_job() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, score) = server.scored(80).await;
@@ -44,7 +44,7 @@ async fn a_session_is_deleted_once_no_job_of_it_is_active() {
 }
 
 #[tokio::test]
-async fn no_kept_answer_tells_of_a_session_that_is_deleted() {
+async fn deleted_session_is_removed_from_stored_responses() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, score) = server.scored(80).await;
@@ -80,7 +80,7 @@ async fn no_kept_answer_tells_of_a_session_that_is_deleted() {
 }
 
 #[tokio::test]
-async fn puts_scores_and_a_deletion_at_once_end_in_one_state() {
+async fn concurrent_puts_scores_and_delete_leave_one_state() {
     for db in stores().await {
         let server = Server::over(db).await;
         for _ in 0..5 {

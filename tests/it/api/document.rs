@@ -1,4 +1,4 @@
-//! The OpenAPI document says what the router does.
+//! The OpenAPI document matches the router.
 
 use std::collections::BTreeSet;
 
@@ -100,7 +100,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 }
 
 #[test]
-fn the_document_is_openapi_3_1_and_lists_every_route() {
+fn document_is_openapi_3_1_and_lists_every_route() {
     let document = document();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let listed: BTreeSet<String> = operations(&document)
@@ -111,7 +111,7 @@ fn the_document_is_openapi_3_1_and_lists_every_route() {
 }
 
 #[test]
-fn a_route_gets_into_the_router_only_by_way_of_the_document() {
+fn routes_are_registered_only_through_the_document() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api");
     let mut folders = vec![std::path::PathBuf::from(folder)];
     let mut files = Vec::new();
@@ -127,7 +127,7 @@ fn a_route_gets_into_the_router_only_by_way_of_the_document() {
         }
     }
     for path in files {
-        // A worker's own port is no part of the API.
+        // The worker's health port isn't part of the API.
         if path.ends_with("worker_health.rs") {
             continue;
         }
@@ -143,9 +143,9 @@ fn a_route_gets_into_the_router_only_by_way_of_the_document() {
 }
 
 #[tokio::test]
-async fn the_router_answers_every_route_of_the_document() {
+async fn router_serves_every_route_of_the_document() {
     let server = Server::with(Setup::default()).await;
-    // A stream ends at once, so that its answer can be read like the others.
+    // Streams end at once, so that their responses can be read like others.
     server.stopping.cancel();
     for (method, path, _) in operations(&document()) {
         let path = path
@@ -171,7 +171,7 @@ async fn the_router_answers_every_route_of_the_document() {
 }
 
 #[tokio::test]
-async fn every_body_has_an_example_that_is_taken() {
+async fn every_body_has_an_accepted_example() {
     let server = Server::with(Setup::default()).await;
     let (session, score) = server.scored(50).await;
     let batch = server.batch(1).await;
@@ -185,7 +185,7 @@ async fn every_body_has_an_example_that_is_taken() {
         assert!(example.is_object(), "{method} {path} has no example");
         let schema = &body["content"]["application/json"]["schema"];
         assert_eq!(
-            schema::faults_of(schema, example),
+            schema::schema_violations(schema, example),
             [""; 0],
             "{method} {path}"
         );
@@ -196,7 +196,7 @@ async fn every_body_has_an_example_that_is_taken() {
             .replace("{criteria_hash}", "current")
             .replace("{name}", "judge-a");
         let method: Method = method.to_uppercase().parse().unwrap();
-        // No worker runs: what would wait for one answers its job.
+        // No worker runs: requests that would wait return their job.
         let sent = server
             .request(method.clone(), &path)
             .header("prefer", "respond-async")
@@ -213,7 +213,7 @@ async fn every_body_has_an_example_that_is_taken() {
 }
 
 #[tokio::test]
-async fn every_value_of_a_closed_parameter_is_taken() {
+async fn every_value_of_a_closed_parameter_is_accepted() {
     let server = Server::with(Setup::default()).await;
     let document = document();
     let mut values = 0;
@@ -237,7 +237,7 @@ async fn every_value_of_a_closed_parameter_is_taken() {
 }
 
 #[test]
-fn the_body_of_a_query_lists_every_field_that_is_read() {
+fn query_body_lists_every_field_that_is_read() {
     let document = document();
     let schemas = &document["components"]["schemas"];
     let listed: BTreeSet<&str> = schemas["ScoreQueryRequest"]["properties"]
@@ -258,7 +258,7 @@ fn the_body_of_a_query_lists_every_field_that_is_read() {
 }
 
 #[tokio::test]
-async fn an_unknown_query_parameter_is_refused_where_the_document_says_so() {
+async fn unknown_query_parameter_is_rejected_where_documented() {
     let server = Server::with(Setup::default()).await;
     let id = "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f";
     for (method, path, operation) in operations(&document()) {
@@ -278,7 +278,7 @@ async fn an_unknown_query_parameter_is_refused_where_the_document_says_so() {
 }
 
 #[test]
-fn every_operation_documents_its_parameters_answers_and_scope() {
+fn every_operation_documents_parameters_responses_and_scope() {
     let document = document();
     for (method, path, operation) in operations(&document) {
         let place = format!("{method} {path}");
@@ -324,14 +324,14 @@ fn every_operation_documents_its_parameters_answers_and_scope() {
     );
 }
 
-/// Whether an operation's parameters, or an answer's headers, name this.
+/// Returns whether an operation's parameters or a response's headers refer to this component.
 fn refers(to: &Value, place: &str) -> bool {
     to.to_string()
         .contains(&format!("\"#/components/{place}\""))
 }
 
 #[test]
-fn every_post_documents_its_key_and_every_operation_its_request_id() {
+fn posts_document_their_key_and_operations_their_request_id() {
     let mut posts = 0;
     for (method, path, operation) in operations(&document()) {
         let place = format!("{method} {path}");
@@ -372,7 +372,7 @@ fn every_post_documents_its_key_and_every_operation_its_request_id() {
 }
 
 #[tokio::test]
-async fn what_has_an_etag_is_documented_with_it_and_with_304() {
+async fn responses_with_an_etag_document_it_and_304() {
     let server = Server::with(Setup::default()).await;
     let (session, _) = server.scored(70).await;
     let job = server.json_of("/api/v1/jobs").await["items"][0]["job_id"].clone();
@@ -420,7 +420,7 @@ async fn what_has_an_etag_is_documented_with_it_and_with_304() {
 }
 
 #[test]
-fn every_reference_of_the_document_is_there() {
+fn every_reference_of_the_document_resolves() {
     let document = document();
     let text = document.to_string();
     for reference in text.split("\"$ref\":\"#").skip(1) {
@@ -448,11 +448,11 @@ fn every_schema_can_be_satisfied() {
             .collect()
     };
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
-        // A closed part refuses what the others ask for.
+        // With `allOf`, a closed part rejects the fields of the other parts.
         for part in parts(schema, "allOf") {
             assert_ne!(part["additionalProperties"], false, "{name}");
         }
-        // What is any object is both that and the other branch.
+        // With `oneOf`, a branch that accepts any object overlaps with the others.
         let branches = parts(schema, "oneOf");
         let any = |part: &Value| part["type"] == "object" && part["properties"].is_null();
         let objects = branches
@@ -467,7 +467,7 @@ fn every_schema_can_be_satisfied() {
 }
 
 #[test]
-fn no_two_types_share_the_name_of_a_schema() {
+fn schema_names_are_unique() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut seen = std::collections::BTreeMap::new();
     let mut folders = vec![root.join("src"), root.join("crates")];
@@ -482,7 +482,7 @@ fn no_two_types_share_the_name_of_a_schema() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap();
-            // A closed enum has a schema too.
+            // Closed enums (`text_enum!`) have a schema as well.
             let schemas = text.split("ToSchema").skip(1);
             for part in schemas.chain(text.split("text_enum! {").skip(1)) {
                 let declared = part.lines().map(str::trim).find_map(|line| {
@@ -543,7 +543,7 @@ fn every_problem_in_the_document_is_in_the_table() {
 }
 
 #[tokio::test]
-async fn the_viewer_works_without_anything_from_elsewhere() {
+async fn api_viewer_loads_no_external_resources() {
     let server = Server::with(Setup::default()).await;
     let moved = server.get("/docs").send().await.unwrap();
     assert_eq!(header(&moved, "location").as_deref(), Some("/docs/"));

@@ -1,4 +1,4 @@
-//! GET /api/v1/events: what is told, to whom, and how it ends. Across processes: `flow/events.rs`.
+//! GET /api/v1/events: published events, access and end of streams. Across processes: `flow/events.rs`.
 
 use gavel::events::{Event, EventType, Events as _};
 
@@ -17,7 +17,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn the_stream_says_hello_with_its_headers_and_is_not_compressed() {
+async fn stream_starts_with_hello_and_is_not_compressed() {
     let server = Server::with(Setup::default()).await;
     let asked = server
         .get("/api/v1/events")
@@ -44,7 +44,7 @@ async fn the_stream_says_hello_with_its_headers_and_is_not_compressed() {
 }
 
 #[tokio::test]
-async fn what_the_api_does_is_told_after_it_is_done() {
+async fn api_actions_are_published_after_they_are_done() {
     let server = Server::with(Setup::default()).await;
     let mut stream = server.stream("").await;
     assert_eq!(stream.next().await.event, "hello");
@@ -57,7 +57,7 @@ async fn what_the_api_does_is_told_after_it_is_done() {
     assert_eq!(queued.data["state"], "queued");
     for path in [
         format!("/api/v1/jobs/{job}/cancel"),
-        // Once more: it is cancelled already, and that isn't told again.
+        // Already cancelled: no second event.
         format!("/api/v1/jobs/{job}/cancel"),
         "/api/v1/judges/judge-a/pause".to_owned(),
         "/api/v1/judges/judge-a/resume".to_owned(),
@@ -92,7 +92,7 @@ async fn what_the_api_does_is_told_after_it_is_done() {
 }
 
 #[tokio::test]
-async fn a_stream_resumes_behind_the_id_it_names_by_header_or_query() {
+async fn stream_resumes_after_the_id_in_header_or_query() {
     let server = Server::with(Setup::default()).await;
     let mut stream = server.stream("").await;
     let hello = stream.next().await;
@@ -125,7 +125,7 @@ async fn a_stream_resumes_behind_the_id_it_names_by_header_or_query() {
 }
 
 #[tokio::test]
-async fn an_unknown_id_gets_one_reset_and_then_what_is_new() {
+async fn unknown_event_id_gets_one_reset_then_new_events() {
     let server = Server::with(Setup::default()).await;
     server.tell(3).await;
     let mut stream = server.stream("?last_event_id=0-0").await;
@@ -136,7 +136,7 @@ async fn an_unknown_id_gets_one_reset_and_then_what_is_new() {
 }
 
 #[tokio::test]
-async fn filters_leave_out_what_was_not_asked_for() {
+async fn filters_exclude_other_events() {
     let server = Server::with(Setup::default()).await;
     let [mine, other] = [server.session().await, server.session().await];
     let mut stream = server
@@ -171,11 +171,11 @@ async fn filters_leave_out_what_was_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_overtaken_is_told_so() {
+async fn lagging_client_gets_a_reset() {
     let server = Server::with(Setup::default()).await;
     let mut stream = server.stream("").await;
     stream.next().await;
-    // All at once, before the stream's task can take any: more than are kept.
+    // Published before the stream's task can read any: more than the buffer size.
     server.tell(10_001).await;
     assert_eq!(stream.next().await.event, "reset");
     server.tell(1).await;
@@ -183,7 +183,7 @@ async fn a_client_that_is_overtaken_is_told_so() {
 }
 
 #[tokio::test]
-async fn one_stream_too_many_is_refused_until_one_ends() {
+async fn stream_above_the_limit_is_rejected_until_one_ends() {
     let server = Server::with(Setup::default()).await;
     let mut first = server.stream("").await;
     let mut second = server.stream("").await;
@@ -207,7 +207,7 @@ async fn one_stream_too_many_is_refused_until_one_ends() {
 }
 
 #[tokio::test]
-async fn a_process_that_stops_says_bye_and_ends_every_stream() {
+async fn stopping_process_sends_bye_and_ends_every_stream() {
     let server = Server::with(Setup::default()).await;
     let mut stream = server.stream("").await;
     let hello = stream.next().await;
@@ -219,7 +219,7 @@ async fn a_process_that_stops_says_bye_and_ends_every_stream() {
 }
 
 #[tokio::test]
-async fn listening_needs_the_scope_read() {
+async fn events_need_the_scope_read() {
     let mut setup = Setup::default();
     setup.auth.tokens = vec!["a:read:token-a-of-a-test".to_owned()];
     let server = Server::with(setup).await;

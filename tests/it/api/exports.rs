@@ -1,4 +1,4 @@
-//! Sessions with their scores, line by line: whole, real, current, and recognisably broken when broken.
+//! Exports of sessions with their scores. An export that breaks off must be recognisable as incomplete.
 
 use axum::body::Bytes;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
@@ -9,7 +9,7 @@ use super::*;
 use crate::support::stores;
 
 #[tokio::test]
-async fn a_bad_choice_of_sessions_is_named() {
+async fn invalid_session_filter_is_named() {
     let server = Server::with(Setup::default()).await;
     for (query, pointer) in [("min_score=101", "/min_score"), ("limit=0", "/limit")] {
         let asked = server.get(&format!("/api/v1/exports/training?{query}"));
@@ -18,7 +18,6 @@ async fn a_bad_choice_of_sessions_is_named() {
     }
 }
 
-/// The lines of an export.
 async fn exported(server: &Server, query: &str) -> Vec<Value> {
     let answer = server.get(&format!("/api/v1/exports/training?{query}"));
     let answer = answer.send().await.unwrap();
@@ -35,7 +34,7 @@ async fn exported(server: &Server, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_export_holds_good_real_current_scores_with_their_sessions_in_order() {
+async fn export_has_good_real_current_scores_with_sessions_in_order() {
     for db in stores().await {
         let server = Server::over(db).await;
         let mut good = Vec::new();
@@ -64,7 +63,7 @@ async fn an_export_holds_good_real_current_scores_with_their_sessions_in_order()
                 .is_empty()
         );
 
-        // A line's session is a body that can be put as it is.
+        // A line's session can be PUT unchanged.
         let session = &lines[0]["session"];
         let path = format!(
             "/api/v1/sessions/{}",
@@ -77,9 +76,9 @@ async fn an_export_holds_good_real_current_scores_with_their_sessions_in_order()
 }
 
 #[tokio::test]
-async fn an_export_that_breaks_off_is_no_whole_answer() {
+async fn interrupted_export_is_not_a_complete_response() {
     let server = Server::with(Setup::default()).await;
-    // More than the connection holds on its own.
+    // More than the connection buffers.
     let long = "x".repeat(1 << 20);
     for _ in 0..24 {
         let conversation = json!([{ "role": "user", "content": long }]);
@@ -104,7 +103,7 @@ async fn an_export_that_breaks_off_is_no_whole_answer() {
     problem_of(refused, 503, "database-unavailable").await;
 }
 
-/// The rows of a table of Parquet, each cell as JSON: the JSON of lists as such, times in RFC 3339.
+/// Rows of a Parquet file, cells as JSON: list cells are parsed, times are RFC 3339.
 fn parquet_rows(file: Bytes) -> Vec<serde_json::Map<String, Value>> {
     let reader = SerializedFileReader::new(file).unwrap();
     let rows = reader.get_row_iter(None).unwrap();
@@ -134,7 +133,7 @@ fn parquet_rows(file: Bytes) -> Vec<serde_json::Map<String, Value>> {
 }
 
 #[tokio::test]
-async fn a_table_of_parquet_has_the_rows_of_csv_under_the_same_filters() {
+async fn parquet_export_has_the_rows_of_csv_under_the_same_filters() {
     for db in stores().await {
         let server = Server::over(db).await;
         for (n, total) in [40_u8, 60, 71, 90].into_iter().enumerate() {
@@ -189,7 +188,7 @@ async fn a_table_of_parquet_has_the_rows_of_csv_under_the_same_filters() {
 }
 
 #[tokio::test]
-async fn current_scores_are_a_table_of_csv() {
+async fn current_scores_are_exported_as_csv() {
     for db in stores().await {
         let server = Server::over(db).await;
         let bad = json!({"agent": "=cmd()", "external_id": "run, \"1\"", "tags": ["a", "b"]});

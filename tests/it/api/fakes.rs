@@ -1,5 +1,4 @@
-//! Stand-ins for what the API has around it: a queue that only remembers, a process whose health is set by the test, judges
-//! of whom only the terms are known.
+//! Fakes around the API: a queue that records pushes, a process with settable health, judges with only their terms.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +17,9 @@ use uuid::Uuid;
 /// `judge-a` has a price and limits, [`NARROW`] a price, the others have none; each prompt is 1,000 tokens.
 pub(super) struct Priced;
 
-/// Another name of `judge-a`.
 pub(super) const FIRST: &str = "anything:first";
 
-/// A judge whom no prompt fits.
+/// Judge with a context too small for any prompt.
 pub(super) const NARROW: &str = "anything:narrow";
 
 impl JudgeDirectory for Priced {
@@ -61,7 +59,6 @@ impl JudgeDirectory for Priced {
     }
 }
 
-/// A queue that remembers what was pushed, and says when.
 #[derive(Default)]
 pub(super) struct Pushed {
     pushes: Mutex<Vec<Push>>,
@@ -69,7 +66,6 @@ pub(super) struct Pushed {
 }
 
 impl Pushed {
-    /// Waits for the next push that wasn't looked at yet.
     pub(super) async fn next(&self) -> Push {
         loop {
             let arrived = self.arrived.notified();
@@ -126,7 +122,6 @@ impl Queue for Pushed {
     }
 }
 
-/// A process whose health is set by the test.
 #[derive(Default)]
 pub(super) struct Condition {
     pub(super) degraded: Mutex<Vec<(&'static str, String)>>,

@@ -1,4 +1,4 @@
-//! Pausing and resuming judges and the queue; workers.
+//! Holds on judges and the queue; workers.
 
 use gavel::store::{Hold, HoldTarget};
 use serde_json::json;
@@ -12,7 +12,7 @@ fn judge<'a>(list: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn a_judge_is_paused_and_resumed() {
+async fn judge_is_paused_and_resumed() {
     for db in stores().await {
         let server = Server::over(db).await;
         let pause = server
@@ -49,7 +49,7 @@ async fn a_judge_is_paused_and_resumed() {
 }
 
 #[tokio::test]
-async fn the_queue_is_paused_without_a_body_and_resumed() {
+async fn queue_is_paused_without_a_body_and_resumed() {
     for db in stores().await {
         let server = Server::over(db).await;
         server.posted("/api/v1/queue/pause", 200).await;
@@ -61,7 +61,7 @@ async fn the_queue_is_paused_without_a_body_and_resumed() {
 }
 
 #[tokio::test]
-async fn the_queue_tells_its_hold_and_counts_its_jobs_by_state() {
+async fn queue_returns_its_hold_and_job_counts_by_state() {
     for db in stores().await {
         let server = Server::over(db).await;
         let counts = |queue: &Value| {
@@ -106,7 +106,7 @@ async fn the_queue_tells_its_hold_and_counts_its_jobs_by_state() {
 }
 
 #[tokio::test]
-async fn an_unknown_judge_is_404_with_the_list_and_any_model_that_could_be_asked_is_known() {
+async fn unknown_judge_is_404_with_the_list_of_known_ones() {
     let server = Server::with(Setup::default()).await;
     for step in ["pause", "resume"] {
         let unknown = server
@@ -134,7 +134,7 @@ async fn an_unknown_judge_is_404_with_the_list_and_any_model_that_could_be_asked
 }
 
 #[tokio::test]
-async fn a_bad_pause_is_422() {
+async fn invalid_pause_is_422() {
     let server = Server::with(Setup::default()).await;
     for (body, pointer) in [
         (json!({ "message": "x".repeat(501) }), "/message"),
@@ -155,7 +155,7 @@ async fn a_bad_pause_is_422() {
 }
 
 #[tokio::test]
-async fn judges_show_whether_they_could_be_asked() {
+async fn judges_show_whether_they_are_callable() {
     let server = Server::with(Setup::default()).await;
     let list = server.json_of("/api/v1/judges").await;
     assert_eq!(judge(&list, "judge-a")["configured"], true);
@@ -188,7 +188,7 @@ async fn workers_are_listed() {
 }
 
 #[tokio::test]
-async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
+async fn operator_pause_replaces_a_worker_closure() {
     let server = Server::with(Setup::default()).await;
     let closure = gavel::store::Hold {
         target: gavel::store::HoldTarget::Judge("judge-a".to_owned()),
@@ -212,7 +212,7 @@ async fn an_operators_pause_takes_the_place_of_a_workers_closure() {
 }
 
 #[tokio::test]
-async fn a_judge_that_is_stopped_by_its_cap_is_not_resumed_and_says_why() {
+async fn judge_over_its_cap_is_not_resumed_and_gives_a_reason() {
     let cap = gavel::api::SpendingCap {
         daily_usd: Some(10.0),
         monthly_usd: None,
@@ -266,7 +266,7 @@ async fn a_judge_that_is_stopped_by_its_cap_is_not_resumed_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() {
+async fn batch_with_all_judges_stopped_gives_a_reason_and_no_eta() {
     for db in stores().await {
         let server = Server::over(db).await;
         let sessions = [server.session().await, server.session().await];
@@ -285,7 +285,7 @@ async fn a_batch_whose_judges_are_all_stopped_says_why_and_no_end_is_foretold() 
             since: SystemClock.now(),
             until: Some(until),
         };
-        // So that there is a rate from which an end could be told.
+        // So that a rate exists from which an end could be estimated.
         let done: JobId = items["items"][1]["job_id"]
             .as_str()
             .unwrap()

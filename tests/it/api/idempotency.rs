@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a POST that is sent twice is done once, whatever happens in between.
+//! `Idempotency-Key`: a repeated POST has one effect, also after crashes and disconnects.
 
 use gavel::store::{KeyReservation, KeyUse, Reserved};
 use sqlx::Connection as _;
@@ -6,7 +6,6 @@ use sqlx::Connection as _;
 use super::*;
 use crate::support::{self, stores};
 
-/// Asks for a score with a key.
 async fn ask(server: &Server, session: Uuid, key: &str, body: Value) -> Response {
     let asked = server.post(&score_path(session)).json(&body);
     asked.header("Idempotency-Key", key).send().await.unwrap()
@@ -22,7 +21,7 @@ fn replayed(response: &Response) -> bool {
 }
 
 #[tokio::test]
-async fn a_repeat_gets_the_first_answer_with_its_headers_and_a_mark() {
+async fn repeat_gets_the_first_response_with_headers_and_a_mark() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
@@ -48,7 +47,7 @@ async fn a_repeat_gets_the_first_answer_with_its_headers_and_a_mark() {
 }
 
 #[tokio::test]
-async fn a_key_with_another_body_or_query_is_refused_and_on_another_path_it_is_another_key() {
+async fn key_with_other_body_or_query_is_rejected_but_not_other_path() {
     let server = Server::with(Setup::default()).await;
     let [one, two] = [server.session().await, server.session().await];
     json_of(ask(&server, one, "k", json!({})).await, 202).await;
@@ -64,7 +63,7 @@ async fn a_key_with_another_body_or_query_is_refused_and_on_another_path_it_is_a
 }
 
 #[tokio::test]
-async fn twenty_equal_requests_at_once_make_one_job() {
+async fn twenty_concurrent_equal_requests_create_one_job() {
     for db in stores().await {
         let server = Arc::new(Server::over(db).await);
         let session = server.session().await;
@@ -91,7 +90,7 @@ async fn twenty_equal_requests_at_once_make_one_job() {
 }
 
 #[tokio::test]
-async fn a_refusal_frees_the_key() {
+async fn rejected_request_frees_the_key() {
     let server = Server::with(Setup::default()).await;
     let session = server
         .session_with(json!({"status": "in_progress", "completed_at": null}))
@@ -108,7 +107,7 @@ async fn a_refusal_frees_the_key() {
 }
 
 #[tokio::test]
-async fn every_post_of_the_document_takes_a_key() {
+async fn every_post_of_the_document_accepts_a_key() {
     let server = Server::with(Setup::default()).await;
     let (session, job) = server.queued_session().await;
     let (_, score) = server.scored(50).await;
@@ -117,7 +116,7 @@ async fn every_post_of_the_document_takes_a_key() {
     let webhook = json!({"name": "one", "url": "https://hooks.example.com"});
     let webhook = server.post("/api/v1/webhooks").json(&webhook).send().await;
     let webhook = json_of(webhook.unwrap(), 201).await;
-    // Something to tell it.
+    // Creates a delivery that can be sent again.
     server.scored(50).await;
     let told = server.get("/api/v1/webhooks/deliveries").send().await;
     let told = json_of(told.unwrap(), 200).await;
@@ -127,7 +126,7 @@ async fn every_post_of_the_document_takes_a_key() {
         let Some(operation) = item.get("post") else {
             continue;
         };
-        // One for each path: what is done to it must not stand in the way of the next.
+        // One target per path, so that requests don't affect each other.
         let batch = server.batch(1).await;
         let asked = path
             .replace("{session_id}", &session.to_string())
@@ -143,12 +142,12 @@ async fn every_post_of_the_document_takes_a_key() {
             .replace("{criteria_hash}", "current")
             .replace("{name}", "judge-a");
         if path.ends_with("/retry") {
-            // It has been cancelled by then: nothing is done, and nothing is kept.
+            // Already cancelled: no effect, so no response is stored.
             continue;
         }
         let example = &operation["requestBody"]["content"]["application/json"]["example"];
         let send = async || {
-            // No worker runs: what would wait for one answers its job.
+            // No worker runs: requests that would wait return their job.
             let mut post = server
                 .post(&asked)
                 .header("Idempotency-Key", "every")
@@ -177,7 +176,7 @@ async fn every_post_of_the_document_takes_a_key() {
 }
 
 #[tokio::test]
-async fn a_bad_key_names_the_header_and_the_limit() {
+async fn invalid_key_names_the_header_and_the_limit() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let scoring = ask(&server, session, &"k".repeat(256), json!({})).await;
@@ -195,7 +194,7 @@ async fn a_bad_key_names_the_header_and_the_limit() {
 }
 
 #[tokio::test]
-async fn get_and_put_pass_the_header_over() {
+async fn get_and_put_ignore_the_key_header() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let read = server.get(&format!("/api/v1/sessions/{session}"));
@@ -207,7 +206,7 @@ async fn get_and_put_pass_the_header_over() {
 }
 
 #[tokio::test]
-async fn tokens_and_users_do_not_share_keys() {
+async fn keys_are_separate_per_token_and_user() {
     let mut setup = Setup::default();
     setup.auth.tokens = ["a:enqueue:token-a-of-a-test", "b:enqueue:token-b-of-a-test"]
         .map(str::to_owned)
@@ -232,7 +231,7 @@ async fn tokens_and_users_do_not_share_keys() {
     }
 }
 
-fn wish(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
+fn reservation_request(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
     KeyUse {
         key_hash: key.to_owned(),
         request_hash: request.to_owned(),
@@ -245,13 +244,13 @@ fn wish(key: &str, request: &str, at: chrono::DateTime<chrono::Utc>) -> KeyUse {
 }
 
 #[tokio::test]
-async fn keys_that_nobody_can_be_at_any_more_are_released_at_once() {
+async fn keys_of_a_stopped_process_are_released_at_once() {
     for db in stores().await {
         let store = &db.store;
         let now = SystemClock.now();
-        let first = wish("k", "r", now);
+        let first = reservation_request("k", "r", now);
         store.idempotency_keys().reserve(&first).await.unwrap();
-        let again = wish("k", "r", now + chrono::TimeDelta::milliseconds(1));
+        let again = reservation_request("k", "r", now + chrono::TimeDelta::milliseconds(1));
         assert_eq!(
             store.idempotency_keys().reserve(&again).await.unwrap(),
             Reserved::InUse
@@ -270,11 +269,11 @@ async fn keys_that_nobody_can_be_at_any_more_are_released_at_once() {
 }
 
 #[tokio::test]
-async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
+async fn key_of_a_dead_holder_resumes_under_the_first_request_id() {
     for db in stores().await {
         let store = &db.store;
         let now = SystemClock.now();
-        let first = wish("k", "r", now);
+        let first = reservation_request("k", "r", now);
         let Reserved::Mine(KeyReservation {
             effect_id,
             repeated: false,
@@ -284,20 +283,20 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
             panic!("a new key");
         };
         assert_eq!(effect_id, first.effect_id);
-        let soon = wish("k", "r", now + chrono::TimeDelta::seconds(29));
+        let soon = reservation_request("k", "r", now + chrono::TimeDelta::seconds(29));
         assert_eq!(
             store.idempotency_keys().reserve(&soon).await.unwrap(),
             Reserved::InUse
         );
         let late = now + chrono::TimeDelta::seconds(31);
-        let other = wish("k", "other", late);
+        let other = reservation_request("k", "other", late);
         assert_eq!(
             store.idempotency_keys().reserve(&other).await.unwrap(),
             Reserved::OtherRequest
         );
         let taken = store
             .idempotency_keys()
-            .reserve(&wish("k", "r", late))
+            .reserve(&reservation_request("k", "r", late))
             .await
             .unwrap();
         let Reserved::Mine(KeyReservation {
@@ -309,18 +308,18 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
             panic!("{taken:?}");
         };
         assert_eq!(effect_id, first.effect_id);
-        // Who comes back from the dead changes nothing.
+        // A late request of the dead holder changes no key.
         store
             .idempotency_keys()
             .free("k", first.holder)
             .await
             .unwrap();
-        let soon = wish("k", "r", late + chrono::TimeDelta::seconds(1));
+        let soon = reservation_request("k", "r", late + chrono::TimeDelta::seconds(1));
         assert_eq!(
             store.idempotency_keys().reserve(&soon).await.unwrap(),
             Reserved::InUse
         );
-        let next_day = wish("k", "other", now + chrono::TimeDelta::hours(24));
+        let next_day = reservation_request("k", "other", now + chrono::TimeDelta::hours(24));
         let taken = store.idempotency_keys().reserve(&next_day).await.unwrap();
         assert!(
             matches!(
@@ -336,49 +335,53 @@ async fn a_key_whose_holder_died_goes_on_under_the_first_tries_id() {
 }
 
 #[tokio::test]
-async fn keys_past_their_day_are_pruned() {
+async fn keys_older_than_a_day_are_pruned() {
     for db in stores().await {
         let now = SystemClock.now();
         db.store
             .idempotency_keys()
-            .reserve(&wish("old", "r", now - chrono::TimeDelta::hours(25)))
+            .reserve(&reservation_request(
+                "old",
+                "r",
+                now - chrono::TimeDelta::hours(25),
+            ))
             .await
             .unwrap();
         db.store
             .idempotency_keys()
-            .reserve(&wish("new", "r", now))
+            .reserve(&reservation_request("new", "r", now))
             .await
             .unwrap();
         assert_eq!(db.store.retention().prune(now).await.unwrap(), 1);
         let again = db
             .store
             .idempotency_keys()
-            .reserve(&wish("new", "r", now))
+            .reserve(&reservation_request("new", "r", now))
             .await
             .unwrap();
         assert_eq!(again, Reserved::InUse);
     }
 }
 
-/// Puts the key of a request back into the state that a process leaves which dies after the effect.
-async fn forget_the_answer(db: &TestStore) {
+/// Resets a key to the state left by a process that dies after the effect.
+async fn reset_key_response(db: &TestStore) {
     let died = "update idempotency_keys set status = null, headers = null, body = null, \
                 locked_until = created_at";
     support::execute(&db.url, died).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_death_between_the_job_and_the_answer_leads_to_the_same_job() {
+async fn crash_between_job_and_response_leads_to_the_same_job() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
         let body = json!({"force_rescore": true});
         let first = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         let again = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
         assert_eq!(again["job_id"], first["job_id"]);
         server.succeed(job_id(&first), 70).await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         let late = json_of(ask(&server, session, "k", body.clone()).await, 202).await;
         assert_eq!(
             (&late["job_id"], &late["state"]),
@@ -389,7 +392,7 @@ async fn a_death_between_the_job_and_the_answer_leads_to_the_same_job() {
 }
 
 #[tokio::test]
-async fn a_job_that_ended_badly_under_a_key_is_not_made_again() {
+async fn failed_job_of_a_key_is_not_created_again() {
     for (spoil, status, slug) in [
         (Spoil::Fail, 502, "judge-failed"),
         (Spoil::Cancel, 409, "job-cancelled"),
@@ -429,7 +432,6 @@ async fn a_job_that_ended_badly_under_a_key_is_not_made_again() {
     }
 }
 
-/// How a job ends without a score.
 enum Spoil {
     Fail,
     Cancel,
@@ -444,7 +446,7 @@ async fn wait_with_key(server: &Server, session: Uuid) -> Response {
 }
 
 #[tokio::test]
-async fn a_death_between_an_import_and_the_answer_leads_to_the_same_import() {
+async fn crash_between_import_and_response_leads_to_the_same_import() {
     for db in stores().await {
         let server = Server::over(db).await;
         let begin = async || {
@@ -453,11 +455,11 @@ async fn a_death_between_an_import_and_the_answer_leads_to_the_same_import() {
             json_of(answer, 202).await
         };
         let first = begin().await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         assert_eq!(begin().await["import_id"], first["import_id"]);
         let cancel = first["links"]["cancel"].as_str().unwrap();
         server.posted(cancel, 200).await;
-        forget_the_answer(&server.db).await;
+        reset_key_response(&server.db).await;
         let late = begin().await;
         assert_eq!(
             (&late["import_id"], &late["state"]),
@@ -469,7 +471,7 @@ async fn a_death_between_an_import_and_the_answer_leads_to_the_same_import() {
 }
 
 #[tokio::test]
-async fn a_retry_that_was_done_before_the_death_is_not_done_again() {
+async fn retry_done_before_a_crash_is_not_repeated() {
     let server = Server::with(Setup::default()).await;
     let (_, job) = server.queued_session().await;
     server.fail(job).await;
@@ -478,10 +480,10 @@ async fn a_retry_that_was_done_before_the_death_is_not_done_again() {
         retry.header("Idempotency-Key", "k").send().await.unwrap()
     };
     json_of(retry().await, 202).await;
-    forget_the_answer(&server.db).await;
+    reset_key_response(&server.db).await;
     json_of(retry().await, 202).await;
     server.fail(job).await;
-    forget_the_answer(&server.db).await;
+    reset_key_response(&server.db).await;
     let late = json_of(retry().await, 202).await;
     assert_eq!(
         late["state"], "failed",
@@ -490,7 +492,7 @@ async fn a_retry_that_was_done_before_the_death_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_finds_the_answer_when_it_asks_again() {
+async fn disconnected_client_gets_the_response_on_repeat() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let waiting = server
@@ -512,7 +514,7 @@ async fn a_client_that_hangs_up_finds_the_answer_when_it_asks_again() {
     assert_eq!(json_of(answer, 200).await["total_score"], 70);
 }
 
-/// Starts a request with the key `k` that waits, and returns once its job is there.
+/// Starts a waiting request with the key `k`, and returns once its job exists.
 async fn start_waiting(server: &Arc<Server>) -> (Uuid, tokio::task::JoinHandle<Response>, String) {
     let session = server.session().await;
     let waiting = tokio::spawn({
@@ -534,7 +536,7 @@ async fn start_waiting(server: &Arc<Server>) -> (Uuid, tokio::task::JoinHandle<R
 }
 
 #[tokio::test]
-async fn key_stays_locked_for_longer_than_its_lease_while_its_request_works() {
+async fn key_lease_is_renewed_while_its_request_works() {
     for db in stores().await {
         let server = Arc::new(Server::over(db).await);
         let (session, waiting, job) = start_waiting(&server).await;
@@ -555,7 +557,7 @@ async fn key_stays_locked_for_longer_than_its_lease_while_its_request_works() {
 }
 
 #[tokio::test]
-async fn request_whose_lease_cannot_be_renewed_ends_before_another_takes_over() {
+async fn request_ends_before_takeover_if_its_lease_is_not_renewed() {
     for db in stores().await {
         if !db.url.starts_with("postgres") {
             continue;

@@ -1,4 +1,4 @@
-//! Who may import what, and what a request must be. Nothing runs the imports here.
+//! Import requests: scopes and validation. No worker runs the imports.
 
 use super::auth::guarded;
 use super::*;
@@ -14,7 +14,7 @@ async fn answer(server: &Server, token: Option<&str>, body: Value) -> Response {
 }
 
 #[tokio::test]
-async fn another_address_or_a_faster_pace_needs_the_scope_admin() {
+async fn other_address_or_faster_pace_needs_the_scope_admin() {
     let server = Server::with(guarded()).await;
     let elsewhere = json!({"from": "http://169.254.169.254/latest"});
     problem_of(
@@ -53,7 +53,7 @@ async fn another_address_or_a_faster_pace_needs_the_scope_admin() {
 }
 
 #[tokio::test]
-async fn a_request_that_can_not_be_is_refused_by_its_field() {
+async fn invalid_import_request_is_rejected_by_field() {
     let server = Server::with(Setup::default()).await;
     for (body, pointer) in [
         (json!({"from": "tarsy"}), "/from"),
@@ -92,7 +92,7 @@ async fn a_request_that_can_not_be_is_refused_by_its_field() {
 }
 
 #[tokio::test]
-async fn the_same_request_in_other_words_is_the_same_import() {
+async fn equivalent_requests_are_the_same_import() {
     let server = Server::with(Setup::default()).await;
     let one = json!({"status": ["failed", "completed"], "since": "30d"});
     let first = json_of(answer(&server, None, one).await, 202).await;
@@ -107,7 +107,7 @@ async fn the_same_request_in_other_words_is_the_same_import() {
 }
 
 #[tokio::test]
-async fn without_a_tarsy_the_remedy_is_named() {
+async fn import_without_tarsy_names_the_remedy() {
     let setup = Setup {
         tarsy: None,
         ..Setup::default()
@@ -133,7 +133,7 @@ async fn without_a_tarsy_the_remedy_is_named() {
 }
 
 #[tokio::test]
-async fn the_same_request_at_another_pace_gives_it_to_the_running_import() {
+async fn same_request_at_another_pace_changes_the_running_import() {
     let server = Server::with(guarded()).await;
     let begun = json_of(
         answer(&server, Some("e-token-of-a-test"), json!({})).await,

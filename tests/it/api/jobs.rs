@@ -1,5 +1,3 @@
-//! One job: its body, its wait, cancel and retry.
-
 use gavel::judge::CallLog as _;
 use gavel::judge::gate::{BreakerState, Denial, GateSnapshot, HeldBack, LastError};
 use gavel::store::{Hold, HoldTarget};
@@ -13,7 +11,7 @@ fn path(id: JobId) -> String {
 }
 
 #[tokio::test]
-async fn a_job_is_answered_as_its_body_is_promised() {
+async fn job_body_matches_the_documented_format() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, id) = server.queued_session().await;
@@ -40,7 +38,7 @@ async fn a_job_is_answered_as_its_body_is_promised() {
 }
 
 #[tokio::test]
-async fn the_result_of_a_session_job_is_the_body_of_its_own_score() {
+async fn session_job_result_is_the_body_of_its_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, first) = server.queued_session().await;
@@ -61,7 +59,7 @@ async fn the_result_of_a_session_job_is_the_body_of_its_own_score() {
 }
 
 #[tokio::test]
-async fn raw_replies_are_shown_when_asked_for() {
+async fn raw_replies_are_shown_on_request() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (_, id) = server.queued_session().await;
@@ -80,7 +78,7 @@ async fn raw_replies_are_shown_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_client_may_wait_for_a_jobs_end() {
+async fn client_can_wait_for_the_end_of_a_job() {
     let server = Server::with(Setup::default()).await;
     let (_, id) = server.queued_session().await;
     let path = path(id);
@@ -98,7 +96,6 @@ async fn a_client_may_wait_for_a_jobs_end() {
     assert_eq!(json_of(response, 200).await["state"], "succeeded");
 }
 
-/// What a judge's call ended with a while ago.
 fn said(message: &str) -> Option<LastError> {
     let message = message.to_owned();
     let ago = Duration::from_secs(90);
@@ -227,7 +224,7 @@ async fn every_wait_has_a_reason() {
 }
 
 #[tokio::test]
-async fn an_active_job_is_cancelled_and_an_ended_one_is_409() {
+async fn active_job_is_cancelled_and_an_ended_one_is_409() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (_, id) = server.queued_session().await;
@@ -247,7 +244,7 @@ async fn an_active_job_is_cancelled_and_an_ended_one_is_409() {
 }
 
 #[tokio::test]
-async fn a_failed_job_is_retried_under_its_id_and_no_other_is() {
+async fn only_a_failed_job_is_retried_and_keeps_its_id() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, id) = server.queued_session().await;
@@ -270,7 +267,7 @@ async fn a_failed_job_is_retried_under_its_id_and_no_other_is() {
 }
 
 #[tokio::test]
-async fn a_client_may_wait_for_a_retry() {
+async fn client_can_wait_for_a_retry() {
     let server = Server::with(Setup::default()).await;
     let (_, id) = server.queued_session().await;
     server.queue.next().await;

@@ -1,5 +1,3 @@
-//! Lists by cursor, and every filter.
-
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -7,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::support::stores;
 
-/// Every id of a list, page by page, and how long the pages were.
+/// Returns each id of a list, page by page, and the sizes of the pages.
 async fn walk(server: &Server, path: &str, id: &str) -> (Vec<String>, Vec<usize>) {
     let (mut ids, mut pages, mut cursor) = (Vec::new(), Vec::new(), String::new());
     loop {
@@ -27,7 +25,7 @@ async fn walk(server: &Server, path: &str, id: &str) -> (Vec<String>, Vec<usize>
 }
 
 #[tokio::test]
-async fn a_cursor_walks_over_everything_once() {
+async fn cursor_visits_each_row_once() {
     for db in stores().await {
         let server = Server::over(db).await;
         for _ in 0..120 {
@@ -45,7 +43,7 @@ async fn a_cursor_walks_over_everything_once() {
 }
 
 #[tokio::test]
-async fn sessions_are_narrowed_by_each_filter() {
+async fn sessions_are_filtered_by_each_parameter() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (good, _) = server.scored(80).await;
@@ -111,7 +109,7 @@ async fn sessions_are_narrowed_by_each_filter() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_by_score_page_after_page() {
+async fn sessions_are_sorted_by_score_across_pages() {
     for db in stores().await {
         let server = Server::over(db).await;
         let mut by_total = Vec::new();
@@ -144,7 +142,7 @@ async fn sessions_are_listed_by_score_page_after_page() {
         assert_eq!(listed("sort=highest_score").await, highest);
         assert_eq!(listed("sort=lowest_score&min_score=60").await, lowest[3..]);
 
-        // A cursor belongs to the order that gave it.
+        // A cursor is only valid for its sort order.
         let page = server.json_of("/api/v1/sessions?sort=lowest_score&limit=2");
         let cursor = page.await["next_cursor"].as_str().unwrap().to_owned();
         for path in [
@@ -161,7 +159,7 @@ async fn sessions_are_listed_by_score_page_after_page() {
 }
 
 #[tokio::test]
-async fn a_line_of_sessions_shows_the_score_and_the_active_job() {
+async fn session_row_shows_the_score_and_the_active_job() {
     let server = Server::with(Setup::default()).await;
     let (session, score_id) = server.scored(80).await;
     let job = job_id(&json_of(server.force(session).await, 202).await);
@@ -182,7 +180,7 @@ async fn a_line_of_sessions_shows_the_score_and_the_active_job() {
 }
 
 #[tokio::test]
-async fn jobs_are_narrowed_by_each_filter() {
+async fn jobs_are_filtered_by_each_parameter() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (first, queued) = server.queued_session().await;

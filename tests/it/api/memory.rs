@@ -1,4 +1,4 @@
-//! Bodies and files that take far more memory than they are long: each takes its turn, and what never fits is refused.
+//! Bodies that need far more memory than their length: they queue for memory, or are rejected if they can't fit.
 
 use futures::future::join_all;
 
@@ -11,7 +11,6 @@ fn with_budget(mebibytes: u64) -> Setup {
     }
 }
 
-/// A case of two results with so many rows and columns.
 fn case(rows: usize, columns: usize) -> Value {
     let rows = vec![vec![1; columns]; rows];
     json!({"kind": "query", "payload": {
@@ -25,7 +24,7 @@ async fn post(server: &Server, body: &Value) -> Response {
 }
 
 #[tokio::test]
-async fn a_body_weighs_by_its_values_and_one_that_never_fits_is_refused() {
+async fn body_is_weighed_by_its_values_and_rejected_if_too_heavy() {
     let server = Server::with(with_budget(64)).await;
     let large = case(500, 400);
     let length = large.to_string().len();
@@ -37,14 +36,14 @@ async fn a_body_weighs_by_its_values_and_one_that_never_fits_is_refused() {
         detail.contains("there are 56 MiB") && detail.contains("memory_budget_bytes"),
         "{detail}"
     );
-    // A long text takes no more than itself.
+    // A long text needs no more memory than its length.
     let mut long = case(1, 1);
     long["payload"]["generated_results"] = json!([["x".repeat(length)]]);
     json_of(post(&server, &long).await, 202).await;
 }
 
 #[tokio::test]
-async fn what_finds_no_room_is_told_to_come_again_and_small_ones_never_wait() {
+async fn request_without_memory_gets_retry_but_small_ones_pass() {
     let setup = with_budget(64);
     let memory = setup.memory.clone();
     let server = Server::with(setup).await;
@@ -58,7 +57,7 @@ async fn what_finds_no_room_is_told_to_come_again_and_small_ones_never_wait() {
 }
 
 #[tokio::test]
-async fn heavy_bodies_that_come_together_take_their_turn() {
+async fn concurrent_heavy_bodies_are_queued() {
     let setup = Setup {
         memory: MemoryBudget::new(64 << 20),
         ..Setup::default()
@@ -72,7 +71,7 @@ async fn heavy_bodies_that_come_together_take_their_turn() {
 }
 
 #[tokio::test]
-async fn a_file_of_items_takes_its_turn_by_its_heaviest_item() {
+async fn item_file_is_queued_by_its_heaviest_item() {
     let setup = with_budget(64);
     let memory = setup.memory.clone();
     let server = Server::with(setup).await;

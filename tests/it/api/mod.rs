@@ -1,4 +1,4 @@
-//! The API over real HTTP and a real store. No worker runs: states are set up through the store.
+//! API over real HTTP and a real store. No worker runs: tests set up states through the store.
 
 mod analytics;
 mod answers;
@@ -69,7 +69,6 @@ use crate::support::client::score_path;
 use crate::support::{TestStore, sqlite};
 use fakes::{Condition, Priced, Pushed};
 
-/// What a test may set before the server starts.
 struct Setup {
     http: HttpSettings,
     memory: MemoryBudget,
@@ -121,7 +120,6 @@ impl Default for Setup {
     }
 }
 
-/// A definition as the criteria file has it.
 fn criteria(judge: &str, opening: &str) -> Value {
     json!({
         "scoring": { "enabled": true, "llm_provider": judge },
@@ -129,7 +127,7 @@ fn criteria(judge: &str, opening: &str) -> Value {
     })
 }
 
-/// `judge-a` and `judge-b` can be asked, and any model of `anything`; the rest can't.
+/// `judge-a`, `judge-b` and any model of `anything` are callable; other judges aren't.
 fn judge_check() -> JudgeCheck {
     Arc::new(|name| {
         if matches!(name, "judge-a" | "judge-b") || name.starts_with("anything:") {
@@ -144,7 +142,6 @@ fn judge_check() -> JudgeCheck {
     })
 }
 
-/// What begins imports; nothing runs them here.
 fn imports(store: Arc<Store>, tarsy: Option<&str>) -> Arc<Imports> {
     let options = HistoryOptions {
         base: tarsy.map(|url| Address::parse(url).unwrap()),
@@ -158,7 +155,6 @@ fn imports(store: Arc<Store>, tarsy: Option<&str>) -> Arc<Imports> {
     Imports::new(store, Arc::new(SystemClock), options)
 }
 
-/// A server on a port of its own.
 struct Server {
     base: String,
     client: reqwest::Client,
@@ -175,12 +171,10 @@ struct Server {
 }
 
 impl Server {
-    /// A server with the usual settings over a store of any kind.
     async fn over(db: TestStore) -> Self {
         Self::start(db, Setup::default()).await
     }
 
-    /// A server over SQLite.
     async fn with(setup: Setup) -> Self {
         Self::start(sqlite().await, setup).await
     }
@@ -282,12 +276,12 @@ impl Server {
         json_of(self.get(path).send().await.unwrap(), 200).await
     }
 
-    /// Stores a session that has ended; answers its id.
+    /// Stores a session that has ended; returns its id.
     async fn session(&self) -> Uuid {
         self.session_with(json!({})).await
     }
 
-    /// Stores a session; `fields` replace those of one that has ended.
+    /// Stores an ended session with these fields replaced.
     async fn session_with(&self, fields: Value) -> Uuid {
         let id = Uuid::now_v7();
         let mut body = session_body();
@@ -301,41 +295,35 @@ impl Server {
         id
     }
 
-    /// What a POST without a body is answered with this status.
+    /// Posts without a body; returns the response body, which must have this status.
     async fn posted(&self, path: &str, status: u16) -> Value {
         json_of(self.post(path).send().await.unwrap(), status).await
     }
 
-    /// The text of a page or a file.
     async fn text_of(&self, path: &str) -> String {
         let answer = self.get(path).send().await.unwrap();
         answer.text().await.unwrap()
     }
 
-    /// Asks for a score without force or criteria.
     async fn ask(&self, session: Uuid) -> Response {
         self.post(&score_path(session)).send().await.unwrap()
     }
 
-    /// Asks for a score with this body.
-    async fn ask_with(&self, session: Uuid, body: Value) -> Response {
+    async fn request_score_with(&self, session: Uuid, body: Value) -> Response {
         let asked = self.post(&score_path(session)).json(&body);
         asked.send().await.unwrap()
     }
 
-    /// Asks for a score anew.
     async fn force(&self, session: Uuid) -> Response {
-        self.ask_with(session, json!({ "force_rescore": true }))
+        self.request_score_with(session, json!({ "force_rescore": true }))
             .await
     }
 
-    /// A session whose score is asked for: its id and the job's.
     async fn queued_session(&self) -> (Uuid, JobId) {
         let session = self.session().await;
         (session, self.queued(session).await)
     }
 
-    /// Asks for a score and answers the job's id.
     async fn queued(&self, session: Uuid) -> JobId {
         let body = json_of(self.ask(session).await, 202).await;
         job_id(&body)
@@ -345,13 +333,12 @@ impl Server {
         self.store().jobs().get(id).await.unwrap().unwrap()
     }
 
-    /// The worker under whose id tests run jobs is heard.
+    /// Records a heartbeat of the worker that runs the tests' jobs.
     async fn heartbeat(&self) {
         let beat = crate::support::beat(self.worker_id, "test");
         crate::support::heartbeat(self.store(), &beat).await;
     }
 
-    /// Takes a job as a live worker would.
     async fn claim(&self, id: JobId) -> Job {
         self.heartbeat().await;
         let claimed = self
@@ -392,7 +379,6 @@ impl Server {
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     }
 
-    /// Lets a case end with this score.
     async fn evaluated(&self, job: &Job, score: NewEvaluation, result: Value) {
         let ending = Ending::Evaluated {
             score: Box::new(score),
@@ -402,7 +388,6 @@ impl Server {
         self.record(job, ending).await;
     }
 
-    /// Lets a job end with a score; answers the score's id.
     async fn succeed(&self, id: JobId, total: u8) -> Uuid {
         self.succeed_with(id, session_score(total)).await
     }
@@ -457,14 +442,12 @@ impl Server {
         .await;
     }
 
-    /// A session with a score: its id and the score's.
     async fn scored(&self, total: u8) -> (Uuid, Uuid) {
         let session = self.session().await;
         let job = self.queued(session).await;
         (session, self.succeed(job, total).await)
     }
 
-    /// A bulk job of a session.
     fn new_bulk(&self, session: Uuid) -> NewJob {
         let options = crate::support::in_bulk("batch");
         NewJob {
@@ -473,7 +456,6 @@ impl Server {
         }
     }
 
-    /// Inserts a bulk job as a batch would.
     async fn bulk(&self, session: Uuid) -> JobId {
         let job = self.new_bulk(session);
         let id = job.job_id;
@@ -484,7 +466,6 @@ impl Server {
         id
     }
 
-    /// Stores other criteria; answers their hash.
     async fn other_criteria(&self) -> String {
         let body = criteria("judge-b", "Judge it otherwise.");
         let added = self
@@ -540,7 +521,7 @@ fn session_score(total: u8) -> SessionScore {
     }
 }
 
-/// How a real judge grades a case with this total; 0.9 passes.
+/// Grades of a real judge for a case with this total; the pass threshold is 0.9.
 fn evaluation(job: &Job, total: Option<f64>) -> NewEvaluation {
     NewEvaluation {
         score_id: Uuid::now_v7(),
@@ -570,7 +551,7 @@ async fn json_of(response: Response, status: u16) -> Value {
     body
 }
 
-/// A problem document of that status and type; answers it.
+/// Returns a problem document, which must have this status and type.
 async fn problem_of(response: Response, status: u16, slug: &str) -> Value {
     let media = header(&response, "content-type");
     let path = response.url().path().to_owned();

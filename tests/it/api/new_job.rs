@@ -12,7 +12,7 @@ async fn ask(server: &Server, body: Value) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn a_session_is_asked_for_by_its_id_and_a_scored_one_is_answered_with_its_job() {
+async fn session_job_is_created_by_id_and_scored_one_returns_its_job() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
@@ -34,7 +34,7 @@ async fn a_session_is_asked_for_by_its_id_and_a_scored_one_is_answered_with_its_
 }
 
 #[tokio::test]
-async fn a_case_is_a_row_with_its_payload_and_waits_for_nobody_else() {
+async fn case_is_a_row_with_its_payload_and_no_wait() {
     for db in stores().await {
         let server = Server::over(db).await;
         let payload = json!({ "generated_sql": "select 1", "expected_sql": "select 2" });
@@ -64,7 +64,7 @@ async fn a_case_is_a_row_with_its_payload_and_waits_for_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_case_that_needs_no_judge_has_no_lane_of_one() {
+async fn case_without_a_judge_has_no_lane() {
     let server = Server::with(Setup::default()).await;
     let payload = json!({ "generated_sql": "select 1", "expected_sql": "SELECT 1;" });
     let asked = ask(
@@ -85,7 +85,7 @@ async fn a_case_that_needs_no_judge_has_no_lane_of_one() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_its_pointer() {
+async fn invalid_job_is_rejected_with_a_pointer() {
     let server = Server::with(Setup::default()).await;
     let session_hash = server.enqueue.current_criteria().hash.0.clone();
     let session = server.session().await;
@@ -139,7 +139,7 @@ async fn what_is_wrong_is_told_with_its_pointer() {
 }
 
 #[tokio::test]
-async fn a_key_makes_one_job_of_two_requests() {
+async fn same_key_creates_one_job() {
     for db in stores().await {
         let server = Server::over(db).await;
         let payload = json!({ "generated_sql": "select 1", "expected_sql": "select 2" });

@@ -1,12 +1,10 @@
-//! Health and metrics.
-
 use serde_json::json;
 
 use super::*;
 use crate::support::stores;
 
 #[tokio::test]
-async fn a_process_is_ready_degraded_or_unavailable() {
+async fn process_is_ready_degraded_or_unavailable() {
     for db in stores().await {
         let server = Server::over(db).await;
         assert_eq!(
@@ -55,7 +53,7 @@ async fn a_process_is_ready_degraded_or_unavailable() {
 }
 
 #[tokio::test]
-async fn a_database_without_its_migrations_is_unavailable() {
+async fn database_without_migrations_is_unavailable() {
     for db in stores().await {
         let server = Server::over(db).await;
         server.store().revert(1).await.unwrap();
@@ -89,7 +87,7 @@ async fn metrics_are_plain_text() {
 }
 
 #[tokio::test]
-async fn without_its_database_a_process_says_so_in_place_of_old_figures() {
+async fn metrics_report_a_missing_database_not_old_values() {
     let server = Server::with(Setup::default()).await;
     server.store().close().await;
     let text = server.get("/metrics").send().await.unwrap();

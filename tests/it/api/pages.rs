@@ -1,4 +1,4 @@
-//! Pages as a browser without JavaScript gets them: whole, under their policy, with forms that only they can send.
+//! Pages as a browser without JavaScript gets them: complete, with a content policy and form tokens.
 
 use reqwest::header;
 
@@ -6,13 +6,11 @@ use super::auth::guarded;
 use super::*;
 use crate::support::documented_pages;
 
-/// A browser: takes HTML, keeps cookies.
 struct Browser<'a> {
     server: &'a Server,
     cookies: BTreeMap<String, String>,
 }
 
-/// A form's fields as a browser sends them.
 fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     let mut body = form_urlencoded::Serializer::new(String::new());
     body.extend_pairs(fields);
@@ -22,7 +20,6 @@ fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
         .body(body.finish())
 }
 
-/// A page as it came.
 struct Page {
     status: StatusCode,
     location: String,
@@ -31,7 +28,6 @@ struct Page {
 }
 
 impl Page {
-    /// The value of the first field of that name.
     fn field(&self, name: &str) -> String {
         let from = format!("name=\"{name}\" value=\"");
         let at = self.text.find(&from).expect(name) + from.len();
@@ -89,7 +85,7 @@ impl<'a> Browser<'a> {
 }
 
 #[tokio::test]
-async fn every_page_is_whole_under_its_policy() {
+async fn every_page_is_complete_with_its_policy() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let (session, score) = server.scored(72).await;
     let mut browser = Browser::of(&server);
@@ -136,7 +132,7 @@ async fn every_page_is_whole_under_its_policy() {
 }
 
 #[tokio::test]
-async fn what_nothing_is_known_of_is_a_page_for_people_and_a_document_for_programs() {
+async fn errors_are_pages_for_browsers_and_json_for_programs() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let mut browser = Browser::of(&server);
     let missing = format!("/sessions/{}", Uuid::now_v7());
@@ -169,7 +165,7 @@ async fn what_nothing_is_known_of_is_a_page_for_people_and_a_document_for_progra
 }
 
 #[tokio::test]
-async fn an_empty_gavel_says_how_to_begin_and_loads_samples() {
+async fn empty_service_shows_first_steps_and_loads_samples() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let mut browser = Browser::of(&server);
     assert!(browser.get("/sessions").await.shows("No sessions yet"));
@@ -194,7 +190,7 @@ async fn an_empty_gavel_says_how_to_begin_and_loads_samples() {
 }
 
 #[tokio::test]
-async fn a_form_sent_twice_asks_once_and_one_that_is_not_ours_asks_nothing() {
+async fn repeated_form_acts_once_and_forged_form_is_rejected() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let session = server.session().await;
     let path = format!("/sessions/{session}/score-now");
@@ -228,13 +224,13 @@ async fn a_form_sent_twice_asks_once_and_one_that_is_not_ours_asks_nothing() {
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
+async fn sign_in_is_needed_once_and_readers_see_no_actions() {
     let server = Server::start(sqlite().await, guarded()).await;
     let mut browser = Browser::of(&server);
     let asked = browser.get("/sessions?tag=a").await;
     assert_eq!(asked.status, 303);
     assert_eq!(asked.location, "/sign-in?next=%2Fsessions%3Ftag%3Da");
-    // A page that stays open isn't led away from what is typed there.
+    // A fragment doesn't redirect, because that would lose text typed into the open page.
     let piece = server.get("/status-bar").header("hx-request", "true");
     let piece = browser.send(piece).await;
     assert_eq!(piece.status, 401);
@@ -301,7 +297,7 @@ async fn a_token_is_asked_for_once_and_a_reader_sees_no_actions() {
 }
 
 #[tokio::test]
-async fn what_agents_write_stays_text() {
+async fn agent_text_is_escaped() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let script = "<script>alert(1)</script>";
     let session = server
@@ -334,7 +330,7 @@ async fn what_agents_write_stays_text() {
 }
 
 #[tokio::test]
-async fn the_list_is_sorted_by_score_and_keeps_its_filters() {
+async fn list_is_sorted_by_score_and_preserves_its_filters() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let (low, _) = server.scored(31).await;
     let (high, _) = server.scored(93).await;
@@ -354,7 +350,7 @@ async fn the_list_is_sorted_by_score_and_keeps_its_filters() {
 }
 
 #[tokio::test]
-async fn a_score_is_rated_and_a_backlog_planned_before_it_runs() {
+async fn score_is_rated_and_backlog_planned_before_it_runs() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let (_, score) = server.scored(72).await;
     let mut browser = Browser::of(&server);
@@ -425,7 +421,7 @@ async fn a_score_is_rated_and_a_backlog_planned_before_it_runs() {
 }
 
 #[tokio::test]
-async fn assets_are_kept_by_browsers_as_long_as_they_hold() {
+async fn assets_are_cached_while_unchanged() {
     let server = Server::start(sqlite().await, guarded()).await;
     for (name, kind) in [
         ("gavel.css", "text/css; charset=utf-8"),
@@ -450,7 +446,7 @@ async fn assets_are_kept_by_browsers_as_long_as_they_hold() {
 }
 
 #[tokio::test]
-async fn htmx_gets_pieces_and_problems_in_pieces() {
+async fn htmx_gets_fragments_and_problems_as_fragments() {
     let server = Server::start(sqlite().await, Setup::default()).await;
     let session = server.session().await;
     let mut browser = Browser::of(&server);

@@ -1,13 +1,13 @@
-//! Repeats and juries over HTTP: what a batch's scores of one session come to.
+//! Repeats and juries over HTTP: results from several scores of one session.
 
 use gavel::job::BatchPlace;
 
 use super::*;
 
-/// The judges that are asked, and what each gives, if anything.
+/// Judges of a panel, each with its total; `None`: no vote.
 type Votes = &'static [(&'static str, Option<u8>)];
 
-/// A batch of panels that runs: for each session the judges and what each gives, if anything.
+/// Starts a batch of panels: for each session the judges and their votes.
 async fn panels(server: &Server, purpose: Purpose, asked: &[(Uuid, Votes)]) -> Uuid {
     let batch = crate::support::new_batch(Kind::Session, SystemClock.now());
     let batch_id = batch.batch_id;
@@ -41,7 +41,7 @@ async fn panels(server: &Server, purpose: Purpose, asked: &[(Uuid, Votes)]) -> U
     batch_id
 }
 
-/// A jury of three on three sessions, one of which has one vote so far.
+/// Jury of three judges on three sessions, one with a single vote so far.
 async fn jury() -> (Server, Uuid, [Uuid; 3]) {
     let server = Server::with(Setup::default()).await;
     let mut sessions = [
@@ -69,7 +69,7 @@ async fn jury() -> (Server, Uuid, [Uuid; 3]) {
 }
 
 #[tokio::test]
-async fn each_judge_of_a_jury_is_held_against_people() {
+async fn each_jury_judge_is_compared_with_human_ratings() {
     let (server, batch, sessions) = jury().await;
     for (session, total) in [(sessions[0], 80), (sessions[1], 72)] {
         let path = format!("/api/v1/sessions/{session}/ratings");
@@ -94,7 +94,7 @@ async fn each_judge_of_a_jury_is_held_against_people() {
 }
 
 #[tokio::test]
-async fn a_jury_has_a_median_a_flag_where_it_differs_and_no_current_score() {
+async fn jury_has_a_median_a_disagreement_flag_and_no_current_score() {
     let (server, batch, sessions) = jury().await;
     let path = format!("/api/v1/batches/{batch}/spread");
     let found = server.json_of(&path).await;
@@ -145,7 +145,7 @@ async fn a_jury_has_a_median_a_flag_where_it_differs_and_no_current_score() {
         let answer = server.get(&score_path(session)).send().await.unwrap();
         problem_of(answer, 404, "not-scored").await;
     }
-    // A vote by itself says that it is one, and is no score to ask for again.
+    // A single vote is marked as one, and can't be used as a score.
     let job = job_id(&first["scores"][0]);
     let vote = server.store().scores().of_jobs(&[job]).await.unwrap()[0].score_id;
     let score = server.json_of(&format!("/api/v1/scores/{vote}")).await;
@@ -160,7 +160,7 @@ async fn a_jury_has_a_median_a_flag_where_it_differs_and_no_current_score() {
 }
 
 #[tokio::test]
-async fn the_summary_is_of_all_sessions_and_the_items_come_in_pages() {
+async fn panel_summary_covers_all_sessions_and_items_are_paged() {
     let (server, batch, _) = jury().await;
     let path = format!("/api/v1/batches/{batch}/spread");
     let found = server.json_of(&path).await;
@@ -198,7 +198,7 @@ async fn the_summary_is_of_all_sessions_and_the_items_come_in_pages() {
 }
 
 #[tokio::test]
-async fn repeats_have_a_spread_and_no_flag_of_a_jury() {
+async fn repeats_have_a_spread_and_no_jury_flag() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let votes: Votes = &[("judge-a", Some(50)), ("judge-a", Some(80))];
@@ -219,7 +219,7 @@ async fn repeats_have_a_spread_and_no_flag_of_a_jury() {
 }
 
 #[tokio::test]
-async fn a_batch_that_asks_nothing_twice_has_no_panels_and_says_so() {
+async fn batch_without_repeats_has_no_panels_and_gives_a_reason() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let batch = panels(

@@ -1,4 +1,4 @@
-//! POST score: each row of its table.
+//! POST score: each row of its response table.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -7,8 +7,7 @@ use super::*;
 use crate::support::stores;
 
 impl Server {
-    /// Asks for a score with this preference.
-    async fn ask_and(&self, session: Uuid, prefer: &str) -> Response {
+    async fn request_score_with_prefer(&self, session: Uuid, prefer: &str) -> Response {
         let asked = self.post(&score_path(session)).header("prefer", prefer);
         asked.send().await.unwrap()
     }
@@ -19,16 +18,16 @@ fn applied(response: &Response) -> Option<String> {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_404_even_with_a_bad_body() {
+async fn unknown_session_is_404_even_with_an_invalid_body() {
     let server = Server::with(Setup::default()).await;
     let unknown = Uuid::now_v7();
     problem_of(server.ask(unknown).await, 404, "session-not-found").await;
-    let bad = server.ask_with(unknown, json!({ "force_rescore": 1 }));
+    let bad = server.request_score_with(unknown, json!({ "force_rescore": 1 }));
     problem_of(bad.await, 404, "session-not-found").await;
 }
 
 #[tokio::test]
-async fn a_session_that_has_not_ended_is_400() {
+async fn session_that_has_not_ended_is_400() {
     let server = Server::with(Setup::default()).await;
     for status in [
         "pending",
@@ -41,13 +40,15 @@ async fn a_session_that_has_not_ended_is_400() {
         let session = server.session_with(fields).await;
         let body = problem_of(server.ask(session).await, 400, "session-not-completed").await;
         assert!(body["detail"].as_str().unwrap().contains(status), "{body}");
-        let bad = server.ask_with(session, json!({ "typo": 1 })).await;
+        let bad = server
+            .request_score_with(session, json!({ "typo": 1 }))
+            .await;
         problem_of(bad, 400, "session-not-completed").await;
     }
 }
 
 #[tokio::test]
-async fn sessions_that_ended_in_any_way_are_scored() {
+async fn sessions_with_any_ended_status_are_scored() {
     let server = Server::with(Setup::default()).await;
     for status in ["completed", "failed", "cancelled", "timed_out"] {
         let session = server.session_with(json!({ "status": status })).await;
@@ -56,7 +57,7 @@ async fn sessions_that_ended_in_any_way_are_scored() {
 }
 
 #[tokio::test]
-async fn a_bad_body_is_400_with_a_pointer() {
+async fn invalid_body_is_400_with_a_pointer() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let other = "0".repeat(64);
@@ -99,14 +100,14 @@ async fn a_bad_body_is_400_with_a_pointer() {
 }
 
 #[tokio::test]
-async fn an_empty_conversation_is_nothing_to_judge() {
+async fn empty_conversation_is_rejected() {
     let server = Server::with(Setup::default()).await;
     let session = server.session_with(json!({ "conversation": [] })).await;
     problem_of(server.ask(session).await, 400, "nothing-to-judge").await;
 }
 
 #[tokio::test]
-async fn no_body_means_the_defaults_whatever_the_content_type() {
+async fn missing_body_means_defaults_for_any_content_type() {
     let server = Server::with(Setup::default()).await;
     for content_type in [None, Some("application/json"), Some("text/plain")] {
         let session = server.session().await;
@@ -122,7 +123,7 @@ async fn no_body_means_the_defaults_whatever_the_content_type() {
 }
 
 #[tokio::test]
-async fn a_new_job_is_202_with_its_location() {
+async fn new_job_is_202_with_its_location() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
@@ -144,7 +145,7 @@ async fn a_new_job_is_202_with_its_location() {
 }
 
 #[tokio::test]
-async fn a_score_that_fits_is_answered_and_nothing_is_queued() {
+async fn matching_score_is_returned_without_a_new_job() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, score_id) = server.scored(72).await;
@@ -152,7 +153,7 @@ async fn a_score_that_fits_is_answered_and_nothing_is_queued() {
         let named =
             [hash.as_str(), &hash[..8], "current"].map(|name| json!({ "criteria_hash": name }));
         for body in [json!({})].into_iter().chain(named) {
-            let score = json_of(server.ask_with(session, body).await, 200).await;
+            let score = json_of(server.request_score_with(session, body).await, 200).await;
             assert_eq!(score["score_id"], json!(score_id));
         }
         assert_eq!(
@@ -166,7 +167,7 @@ async fn a_score_that_fits_is_answered_and_nothing_is_queued() {
 }
 
 #[tokio::test]
-async fn another_criteria_hash_or_force_makes_a_new_job_and_the_old_score_stays_until_then() {
+async fn other_criteria_or_force_create_a_job_and_keep_the_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let other = server.other_criteria().await;
@@ -175,7 +176,7 @@ async fn another_criteria_hash_or_force_makes_a_new_job_and_the_old_score_stays_
             json!({ "criteria_hash": other }),
         ] {
             let (session, old) = server.scored(72).await;
-            let job = job_id(&json_of(server.ask_with(session, body).await, 202).await);
+            let job = job_id(&json_of(server.request_score_with(session, body).await, 202).await);
             assert_eq!(
                 server.json_of(&score_path(session)).await["score_id"],
                 json!(old)
@@ -190,17 +191,17 @@ async fn another_criteria_hash_or_force_makes_a_new_job_and_the_old_score_stays_
 }
 
 #[tokio::test]
-async fn an_active_job_under_other_criteria_is_409_with_that_job() {
+async fn active_job_under_other_criteria_is_409_with_that_job() {
     let server = Server::with(Setup::default()).await;
     let other = server.other_criteria().await;
     let (session, job) = server.queued_session().await;
-    let asked = server.ask_with(session, json!({ "criteria_hash": other }));
+    let asked = server.request_score_with(session, json!({ "criteria_hash": other }));
     let body = problem_of(asked.await, 409, "scoring-in-progress").await;
     assert_eq!(body["job"]["job_id"], json!(job));
 }
 
 #[tokio::test]
-async fn a_queued_job_is_answered_raised_and_forced() {
+async fn queued_job_is_returned_raised_and_forced() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
@@ -219,7 +220,7 @@ async fn a_queued_job_is_answered_raised_and_forced() {
 }
 
 #[tokio::test]
-async fn a_waiting_job_and_a_running_one_are_answered_and_force_on_a_running_one_is_409() {
+async fn active_jobs_are_returned_but_force_on_running_is_409() {
     for db in stores().await {
         let server = Server::over(db).await;
         let waiting = server.queued_session().await;
@@ -237,11 +238,11 @@ async fn a_waiting_job_and_a_running_one_are_answered_and_force_on_a_running_one
 }
 
 #[tokio::test]
-async fn a_client_that_waits_gets_the_score() {
+async fn waiting_client_gets_the_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
-        let asked = server.ask_and(session, "wait=3600");
+        let asked = server.request_score_with_prefer(session, "wait=3600");
         let work = async {
             let job = server.queue.next().await.id;
             server.succeed(job, 81).await
@@ -255,10 +256,10 @@ async fn a_client_that_waits_gets_the_score() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_told_how_the_judge_failed() {
+async fn waiting_client_gets_the_judge_failure() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
-    let asked = server.ask_and(session, "wait=30");
+    let asked = server.request_score_with_prefer(session, "wait=30");
     let work = async {
         let job = server.queue.next().await.id;
         server.fail(job).await;
@@ -281,10 +282,10 @@ async fn a_client_that_waits_is_told_how_the_judge_failed() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_told_of_a_cancelled_job() {
+async fn waiting_client_gets_the_cancellation() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
-    let asked = server.ask_and(session, "wait=30");
+    let asked = server.request_score_with_prefer(session, "wait=30");
     let work = async {
         let job = server.queue.next().await.id;
         server
@@ -299,20 +300,24 @@ async fn a_client_that_waits_is_told_of_a_cancelled_job() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_over_or_meets_a_stopping_process_is_202() {
+async fn wait_that_times_out_or_is_stopped_is_202() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     for wait in ["wait=0", "wait=1"] {
-        let response = server.ask_and(session, wait).await;
+        let response = server.request_score_with_prefer(session, wait).await;
         assert_eq!(applied(&response).as_deref(), Some(wait));
         json_of(response, 202).await;
     }
     server.health.draining.store(true, Ordering::Relaxed);
-    json_of(server.ask_and(session, "wait=60").await, 202).await;
+    json_of(
+        server.request_score_with_prefer(session, "wait=60").await,
+        202,
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn switched_off_scoring_is_503_and_scores_are_still_read() {
+async fn disabled_scoring_is_503_and_scores_stay_readable() {
     let server = Server::with(Setup::default()).await;
     let (session, _) = server.scored(50).await;
     let mut off = criteria("judge-a", "Judge it.");
@@ -326,7 +331,7 @@ async fn switched_off_scoring_is_503_and_scores_are_still_read() {
 }
 
 #[tokio::test]
-async fn a_judge_without_a_key_is_503_with_the_remedy() {
+async fn judge_without_a_key_is_503_with_the_remedy() {
     let setup = Setup {
         criteria: criteria("no-key", "Judge it."),
         ..Setup::default()
@@ -338,7 +343,7 @@ async fn a_judge_without_a_key_is_503_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_is_503_with_retry_after() {
+async fn unavailable_database_is_503_with_retry_after() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     server.store().close().await;

@@ -1,4 +1,4 @@
-//! Ratings and agreement over HTTP: each figure, and every fault with its place.
+//! Ratings and agreement over HTTP: results, and errors with their pointers.
 
 use super::*;
 
@@ -8,7 +8,7 @@ async fn rated(server: &Server, path: &str, body: Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_rating_is_stored_listed_and_replaced_by_the_next_of_its_person() {
+async fn rating_is_stored_listed_and_replaced_per_rater() {
     let server = Server::with(Setup::default()).await;
     let (session, score) = server.scored(50).await;
     let of_score = format!("/api/v1/scores/{score}/ratings");
@@ -60,7 +60,7 @@ async fn a_rating_is_stored_listed_and_replaced_by_the_next_of_its_person() {
 }
 
 #[tokio::test]
-async fn a_rating_that_was_sent_twice_with_its_key_is_one() {
+async fn repeated_rating_with_a_key_is_stored_once() {
     let server = Server::with(Setup::default()).await;
     let (_, score) = server.scored(50).await;
     let path = format!("/api/v1/scores/{score}/ratings");
@@ -74,7 +74,7 @@ async fn a_rating_that_was_sent_twice_with_its_key_is_one() {
 }
 
 #[tokio::test]
-async fn each_fault_of_a_rating_is_told_with_its_place() {
+async fn each_rating_error_has_its_pointer() {
     let server = Server::with(Setup::default()).await;
     let (session, score) = server.scored(50).await;
     let path = format!("/api/v1/scores/{score}/ratings");
@@ -125,14 +125,14 @@ async fn each_fault_of_a_rating_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn agreement_holds_peoples_words_against_the_judges_on_the_scale_they_used() {
+async fn agreement_compares_ratings_with_scores_on_their_scale() {
     let server = Server::with(Setup::default()).await;
     let nothing = server.json_of("/api/v1/analytics/agreement").await;
     assert_eq!(
         (&nothing["scales"], &nothing["simulated"]),
         (&json!([]), &json!(false))
     );
-    // The words of ann's totals are those of the table; tarsy's are its own.
+    // ann's labels follow from her totals by the table; tarsy has its own labels.
     for (ours, ann, quality) in [
         (80, 82, "accurate"),
         (95, 70, "partially_accurate"),

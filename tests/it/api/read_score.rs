@@ -1,5 +1,3 @@
-//! GET score and its history.
-
 use serde_json::json;
 use uuid::Uuid;
 
@@ -8,7 +6,7 @@ use crate::support::client::SCORE_FIELDS;
 use crate::support::stores;
 
 #[tokio::test]
-async fn a_score_is_answered_exactly_as_its_body_is_promised() {
+async fn score_body_matches_the_documented_format() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, score_id) = server.scored(61).await;
@@ -18,7 +16,7 @@ async fn a_score_is_answered_exactly_as_its_body_is_promised() {
         assert_eq!(score["session_id"], json!(session));
         assert_eq!(score["total_score"], 61);
         assert_eq!(score["rating"], "adequate");
-        // In the order of the criteria, whole points as whole numbers.
+        // Breakdown in the order of the criteria, integers without a fraction.
         assert_eq!(
             score["score_breakdown"].to_string(),
             r#"{"logical_flow":20.5,"consistency":12,"note":"late"}"#
@@ -47,7 +45,7 @@ async fn a_score_is_answered_exactly_as_its_body_is_promised() {
 }
 
 #[tokio::test]
-async fn a_session_without_a_score_names_the_active_else_the_last_failed_job() {
+async fn session_without_a_score_names_its_active_or_failed_job() {
     for db in stores().await {
         let server = Server::over(db).await;
         let session = server.session().await;
@@ -68,7 +66,7 @@ async fn a_session_without_a_score_names_the_active_else_the_last_failed_job() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_has_neither_score_nor_history() {
+async fn unknown_session_has_no_score_and_no_history() {
     let server = Server::with(Setup::default()).await;
     let path = score_path(Uuid::now_v7());
     problem_of(
@@ -87,7 +85,7 @@ async fn an_unknown_session_has_neither_score_nor_history() {
 }
 
 #[tokio::test]
-async fn an_etag_holds_until_the_score_or_the_current_criteria_change() {
+async fn etag_changes_with_the_score_or_the_current_criteria() {
     let server = Server::with(Setup::default()).await;
     let (session, _) = server.scored(61).await;
     let get = |etag: Option<String>| {
@@ -115,7 +113,7 @@ async fn an_etag_holds_until_the_score_or_the_current_criteria_change() {
 }
 
 #[tokio::test]
-async fn earlier_scores_are_kept_and_a_failed_rescore_hides_none() {
+async fn history_has_earlier_scores_and_failed_rescore_hides_none() {
     for db in stores().await {
         let server = Server::over(db).await;
         let (session, first) = server.scored(40).await;

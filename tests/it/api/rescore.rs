@@ -1,4 +1,4 @@
-//! POST /api/v1/rescore: which sessions, what it would come to, and what is refused.
+//! POST /api/v1/rescore: selection, plan and validation.
 
 use super::fakes::FIRST;
 use super::*;
@@ -10,20 +10,17 @@ impl Server {
         self.post(PATH).json(body).send().await.unwrap()
     }
 
-    /// What a request would come to.
     async fn plan(&self, mut body: Value) -> Value {
         body["dry_run"] = json!(true);
         json_of(self.rescore(&body).await, 200).await
     }
 
-    /// How many batches there are.
     async fn batches(&self) -> usize {
         let batches = self.store().batches();
         let all = batches.list(Default::default(), None, 5).await.unwrap();
         all.items.len()
     }
 
-    /// How many sessions a filter finds.
     async fn matching(&self, filter: Value) -> i64 {
         let plan = self.plan(json!({ "filter": filter })).await;
         plan["matching"].as_i64().unwrap()
@@ -31,7 +28,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn each_word_of_the_filter_narrows() {
+async fn each_filter_field_narrows_the_selection() {
     for db in crate::support::stores().await {
         let server = Server::over(db).await;
         let (low, _) = server.scored(40).await;
@@ -84,7 +81,7 @@ async fn each_word_of_the_filter_narrows() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
+async fn dry_run_matches_the_run_and_stores_no_rows() {
     for db in crate::support::stores().await {
         let server = Server::over(db).await;
         server.scored(70).await;
@@ -106,7 +103,7 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
             plan["judges"],
             json!([{"judge": "judge-a", "priced": true}])
         );
-        // 1,000 tokens in by our count; 300 out, as in the one job that ended.
+        // 1,000 tokens in by our estimate; 300 out, as in the one job that ended.
         assert_eq!(
             plan["tokens_in"],
             json!({"expected": 4_000, "low": 3_000, "high": 5_000})
@@ -153,7 +150,7 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
             made["in_progress"],
             json!([{"session_id": busy, "job_id": job.to_string()}])
         );
-        // Now all that can be scored are being scored: a preview minds neither that nor their scores.
+        // All sessions have active jobs now. A preview ignores active jobs and existing scores.
         let preview = server
             .plan(json!({"purpose": "preview", "filter": {"ids": [busy, unknown]}}))
             .await;
@@ -189,7 +186,7 @@ async fn a_dry_run_says_what_then_runs_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_plan_of_prompts_of_which_none_fits_knows_no_cost() {
+async fn plan_without_a_fitting_prompt_has_no_cost() {
     let setup = Setup {
         criteria: criteria(fakes::NARROW, "Judge it."),
         ..Setup::default()
@@ -209,7 +206,7 @@ async fn a_plan_of_prompts_of_which_none_fits_knows_no_cost() {
 }
 
 #[tokio::test]
-async fn a_sample_is_the_same_whenever_it_is_drawn() {
+async fn sample_is_the_same_on_each_request() {
     let server = Server::with(Setup::default()).await;
     for _ in 0..12 {
         server.session().await;
@@ -226,12 +223,12 @@ async fn a_sample_is_the_same_whenever_it_is_drawn() {
         drawn.push(sessions);
     }
     assert_eq!(drawn[0], drawn[1]);
-    // Two seeds draw the same four of twelve once in 495 times.
+    // Two seeds select the same four of twelve once in 495 times.
     assert!(drawn.iter().any(|of| *of != drawn[0]), "{drawn:?}");
 }
 
 #[tokio::test]
-async fn a_request_with_a_key_makes_one_batch() {
+async fn request_with_a_key_creates_one_batch() {
     let server = Server::with(Setup::default()).await;
     server.session().await;
     let mut ids = Vec::new();
@@ -247,7 +244,7 @@ async fn a_request_with_a_key_makes_one_batch() {
     assert_eq!(server.batches().await, 1);
 }
 
-/// Bodies whose filter is refused: where, and what is said.
+/// Bodies with an invalid filter: pointer and message.
 fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
     let of = |filter: Value, word: &'static str, says| (json!({ "filter": filter }), word, says);
     vec![
@@ -281,8 +278,7 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
     ]
 }
 
-/// The same of what stands beside the filter.
-fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
+fn bad_options(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
     let jury = |judges: Value| json!({"purpose": "jury", "judges": judges});
     let (one, two) = (["judge-a"], ["judge-a", "judge-b"]);
     vec![
@@ -335,10 +331,10 @@ fn bad_words(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
 }
 
 #[tokio::test]
-async fn bad_requests_name_the_place_and_the_remedy() {
+async fn invalid_requests_name_the_field_and_the_remedy() {
     let server = Server::with(Setup::default()).await;
     let unpriced = server.other_criteria().await;
-    for (body, pointer, says) in bad_filters().into_iter().chain(bad_words(&unpriced)) {
+    for (body, pointer, says) in bad_filters().into_iter().chain(bad_options(&unpriced)) {
         for dry_run in [true, false] {
             let mut body = body.clone();
             body["dry_run"] = json!(dry_run);
@@ -353,7 +349,7 @@ async fn bad_requests_name_the_place_and_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_budget_is_changed_and_what_it_may_be_is_said() {
+async fn budget_is_changed_and_its_limits_are_reported() {
     let server = Server::with(Setup::default()).await;
     server.session().await;
     let made = json_of(server.rescore(&json!({"budget_usd": 2.5})).await, 202).await;
@@ -376,7 +372,7 @@ async fn a_budget_is_changed_and_what_it_may_be_is_said() {
     }
     let refused = server.post(path).json(&json!({})).send().await.unwrap();
     problem_of(refused, 422, "invalid-request").await;
-    // The one judge of these criteria has no price.
+    // The only judge of these criteria has no price.
     let other = server.other_criteria().await;
     server.session().await;
     let made = json_of(server.rescore(&json!({"criteria_hash": other})).await, 202).await;
@@ -395,7 +391,7 @@ async fn a_budget_is_changed_and_what_it_may_be_is_said() {
 }
 
 #[tokio::test]
-async fn a_batch_of_given_items_takes_a_budget_too() {
+async fn batch_of_given_items_accepts_a_budget() {
     let server = Server::with(Setup::default()).await;
     let item = json!({"id": "q1", "generated_kql": "T | take 1", "expected_kql": "T | take 1"});
     let body = json!({"kind": "query", "budget_usd": 5, "items": [item]});
@@ -409,7 +405,7 @@ async fn a_batch_of_given_items_takes_a_budget_too() {
 }
 
 #[tokio::test]
-async fn a_session_whose_newest_job_failed_is_wanted_whatever_older_score_it_has() {
+async fn failed_filter_selects_by_newest_job_despite_older_score() {
     for db in crate::support::stores().await {
         let server = Server::over(db).await;
         server.scored(70).await;
@@ -425,14 +421,14 @@ async fn a_session_whose_newest_job_failed_is_wanted_whatever_older_score_it_has
         );
         let made = json_of(server.rescore(&failed).await, 202).await;
         assert_eq!(made["counts"]["total"], 1, "{made:#}");
-        // Asked for without that word, it has its score.
+        // Without that filter the session has its score.
         let plan = server.plan(json!({})).await;
         assert_eq!(plan["skipped"]["already_current"], 2, "{plan:#}");
     }
 }
 
 #[tokio::test]
-async fn a_preview_says_how_many_sessions_have_nothing_to_be_compared_with() {
+async fn preview_counts_sessions_without_a_comparable_score() {
     for db in crate::support::stores().await {
         let server = Server::over(db).await;
         let other = server.other_criteria().await;

@@ -1,4 +1,4 @@
-//! Real answers held against the document: types, closed sets, fields that are missing, and fields that it doesn't name.
+//! Validates real responses against the document: types, closed sets, missing fields and undocumented fields.
 
 use std::sync::OnceLock;
 
@@ -9,7 +9,7 @@ fn document() -> &'static Value {
     DOCUMENT.get_or_init(|| serde_json::from_str(&gavel::api::openapi_json()).unwrap())
 }
 
-/// Fails the test unless the document has such an answer of some method of a path.
+/// Fails the test unless the document has this response for a method of the path.
 #[track_caller]
 pub(super) fn check_answer(path: &str, status: u16, body: &Value) {
     let Some(item) = item(path) else {
@@ -25,7 +25,7 @@ pub(super) fn check_answer(path: &str, status: u16, body: &Value) {
     });
     let mut faults = vec![format!("status {status} is not documented")];
     for schema in schemas {
-        faults = faults_of(schema, body);
+        faults = schema_violations(schema, body);
         if faults.is_empty() {
             return;
         }
@@ -33,7 +33,7 @@ pub(super) fn check_answer(path: &str, status: u16, body: &Value) {
     panic!("{path} {status} isn't as the document says: {faults:#?}\n{body:#}");
 }
 
-/// The documented path of a real one: that with the fewest parameters.
+/// Returns the documented path of a real one, preferring the fewest parameters.
 fn item(path: &str) -> Option<&'static Value> {
     let asked: Vec<&str> = path.split('/').collect();
     let fits = |known: &str| {
@@ -49,14 +49,13 @@ fn item(path: &str) -> Option<&'static Value> {
         .map(|(_, item)| item)
 }
 
-/// What is wrong with a value by its schema.
-pub(super) fn faults_of(schema: &Value, value: &Value) -> Vec<String> {
+/// Violations of a schema by a value.
+pub(super) fn schema_violations(schema: &Value, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     check(schema, value, "", &mut faults);
     faults
 }
 
-/// The closed set of a schema, if it is one.
 pub(super) fn closed_set(schema: &Value) -> Option<&Vec<Value>> {
     let one_of = schema["oneOf"].as_array();
     let branch = one_of.and_then(|all| all.iter().find(|branch| branch["$ref"].is_string()));
@@ -70,7 +69,7 @@ fn resolved(schema: &Value) -> &Value {
     }
 }
 
-/// What the parts of a schema say of an object together: its properties, and those that must be there.
+/// Collects the properties and required fields of all parts of an object schema.
 fn members<'a>(
     schema: &'a Value,
     properties: &mut Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Files of sessions, in our own form and in those of others: all of a file is stored, or nothing of it.
+//! Files of sessions, in our format and in others. A file is stored completely or not at all.
 
 use super::*;
 use crate::support::stores;
@@ -27,7 +27,7 @@ async fn count(server: &Server) -> usize {
 }
 
 #[tokio::test]
-async fn the_sessions_of_a_file_are_stored_under_ids_of_ours() {
+async fn sessions_of_a_file_are_stored_under_generated_ids() {
     for db in stores().await {
         let server = Server::over(db).await;
         let lines = format!("{}\n{}\n", conversation("run 1"), conversation("run 2"));
@@ -62,7 +62,7 @@ async fn the_sessions_of_a_file_are_stored_under_ids_of_ours() {
 }
 
 #[tokio::test]
-async fn one_fault_in_a_file_and_nothing_of_it_is_stored() {
+async fn file_with_one_error_is_not_stored() {
     let server = Server::with(Setup::default()).await;
     let bad = json!({"id": "run 2", "messages": [{"content": "?"}]});
     let lines = format!("{}\n{bad}\n", conversation("run 1"));
@@ -91,7 +91,7 @@ async fn one_fault_in_a_file_and_nothing_of_it_is_stored() {
 }
 
 #[tokio::test]
-async fn a_session_is_put_in_another_form_where_its_format_is_named() {
+async fn session_is_put_in_a_named_format() {
     let server = Server::with(Setup::default()).await;
     let id = Uuid::now_v7();
     let mut body = conversation("run 1");

@@ -1,4 +1,4 @@
-//! Webhooks by the API: made, listed, deleted; the log, and sending again. Nothing is sent here.
+//! Webhook API: create, list, delete, log and resend. No worker sends deliveries.
 
 use super::auth::guarded;
 use super::*;
@@ -10,7 +10,7 @@ async fn made(server: &Server, body: Value) -> Response {
     server.post(PATH).json(&body).send().await.unwrap()
 }
 
-/// It ended, and is sent again as if for the first time, under the same id.
+/// Resends an ended delivery: it restarts as new under the same id.
 async fn is_sent_again(server: &Server, id: Uuid) {
     let now = chrono::Utc::now();
     let given_up = gavel::store::DeliveryTry {
@@ -44,7 +44,7 @@ async fn is_sent_again(server: &Server, id: Uuid) {
 }
 
 #[tokio::test]
-async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
+async fn webhook_is_created_shown_without_secret_deleted_with_its_log() {
     for db in stores().await {
         let server = Server::over(db).await;
         let created = json_of(
@@ -126,7 +126,7 @@ async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
             let answer = request.send().await.unwrap();
             problem_of(answer, 404, "webhook-not-found").await;
         }
-        // What was deleted is forgotten at once, the rest by its age.
+        // Deliveries of a deleted webhook are pruned at once, others by age.
         let pruned = server.store().retention().prune(chrono::Utc::now()).await;
         assert_eq!(pruned.unwrap(), 2);
         let other_id = to(&server.json_of(&format!("{PATH}/deliveries")).await);
@@ -135,7 +135,7 @@ async fn a_webhook_is_made_shown_without_its_secret_and_deleted_with_its_log() {
 }
 
 #[tokio::test]
-async fn those_of_the_settings_take_the_place_of_others_and_go_by_a_delete_alone() {
+async fn settings_replace_webhooks_and_are_removed_only_by_delete() {
     for db in stores().await {
         let server = Server::over(db).await;
         json_of(
@@ -185,7 +185,7 @@ async fn those_of_the_settings_take_the_place_of_others_and_go_by_a_delete_alone
         );
         let listed = json_of(server.get(PATH).send().await.unwrap(), 200).await;
         let id = listed["items"][0]["webhook_id"].as_str().unwrap();
-        // A worker of other settings, or of none, deletes nothing.
+        // A worker with other settings, or without any, deletes no webhook.
         let rest = [
             row("chat", "https://b", true),
             row("mine", "https://mine", false),
@@ -201,7 +201,7 @@ async fn those_of_the_settings_take_the_place_of_others_and_go_by_a_delete_alone
 }
 
 #[tokio::test]
-async fn a_webhook_that_can_not_be_is_refused_by_its_field() {
+async fn invalid_webhook_is_rejected_by_field() {
     let server = Server::with(Setup::default()).await;
     let good = json!({"name": "ops", "url": "https://hooks.example.com"});
     for (field, value) in [
@@ -231,7 +231,7 @@ async fn a_webhook_that_can_not_be_is_refused_by_its_field() {
 }
 
 #[tokio::test]
-async fn a_reader_sees_no_webhook() {
+async fn readers_see_no_webhook() {
     let server = Server::with(guarded()).await;
     for path in [
         PATH.to_owned(),

@@ -1,14 +1,14 @@
-//! Every page, as axe-core sees it in light and dark, and as a phone draws it.
+//! Accessibility of every page by axe-core in light and dark, and page width on a phone.
 
 use super::showroom::{Room, Showroom};
 use super::*;
 
-/// How wide and high pages are drawn, CSS pixels.
+/// Window sizes in CSS pixels.
 const DESK: (u32, u32) = (1280, 1000);
 const PHONE: (u32, u32) = (390, 844);
 
 #[tokio::test]
-async fn no_page_keeps_anybody_out_in_light_or_dark_and_none_is_wider_than_a_phone() {
+async fn pages_are_accessible_in_light_and_dark_and_fit_a_phone() {
     let Some(mut showroom) = Showroom::open().await else {
         return;
     };
@@ -42,7 +42,6 @@ async fn look_around(showroom: &Showroom, rooms: &[Room]) -> Vec<String> {
     faults
 }
 
-/// What axe finds on the page that is open.
 pub(super) async fn look<Of>(site: &Site<Of>) -> Vec<String> {
     site.driver.execute(AXE, Vec::new()).await.unwrap();
     let script = "axe.run({resultTypes: ['violations']}).then(\
@@ -51,7 +50,7 @@ pub(super) async fn look<Of>(site: &Site<Of>) -> Vec<String> {
     serde_json::from_value(site.answer(script).await).unwrap()
 }
 
-/// What makes the page wider than the window. What stands in a box that scrolls by itself doesn't.
+/// Returns the elements that make the page wider than the window, except those in a scrolling box.
 async fn too_wide<Of>(site: &Site<Of>) -> Vec<String> {
     let script = "const wide = document.documentElement.clientWidth, whole = document.scrollingElement.scrollWidth; \
         if (whole <= wide) return []; \

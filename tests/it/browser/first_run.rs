@@ -1,11 +1,11 @@
-//! From nothing to a rated score and a backlog, as a newcomer does it.
+//! First run: from an empty service to a rated score and a backlog.
 
 use super::accessible::look;
 use super::*;
 use crate::support::home::built_in;
 
 #[tokio::test]
-async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
+async fn empty_service_leads_to_a_rated_score_without_reloads() {
     let Some(site) = Site::start(Judge::AfterASecond).await else {
         return;
     };
@@ -16,7 +16,6 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.submit("form[action='/samples'] button").await;
     site.shows("tbody", "CryptoMinerDetected").await;
 
-    // The session of that alert, by the search.
     site.find("input[type=search]")
         .await
         .send_keys("crypto" + Key::Enter)
@@ -67,7 +66,7 @@ async fn from_an_empty_gavel_to_a_rated_score_without_loading_a_page_again() {
     site.close().await;
 }
 
-/// Scores the sessions under other criteria, from the page of these to what they changed.
+/// Rescores under other criteria, from the criteria page to the comparison.
 async fn rescore_and_compare(site: &Site) {
     let other = other_criteria(site).await;
     site.open("/criteria").await;
@@ -90,7 +89,6 @@ async fn rescore_and_compare(site: &Site) {
     site.shows("h1", "Two scores of a session").await;
 }
 
-/// Stores criteria that aren't the current ones, with the judge that is asked now; answers their hash.
 async fn other_criteria(site: &Site) -> String {
     let file = built_in("config/criteria/session_outcome_first.yaml");
     let text = std::fs::read_to_string(file).unwrap();
@@ -103,7 +101,7 @@ async fn other_criteria(site: &Site) -> String {
 }
 
 #[tokio::test]
-async fn keys_go_where_hands_do() {
+async fn keyboard_reaches_the_same_actions_as_the_mouse() {
     let Some(site) = Site::start(Judge::AtOnce).await else {
         return;
     };
@@ -131,7 +129,7 @@ async fn keys_go_where_hands_do() {
         "s?j",
         "keys stay in fields"
     );
-    // One row, so that it is known which one is opened and scored.
+    // One row, so that the opened and scored row is unambiguous.
     site.open("/sessions?q=crypto").await;
     let keys = "j" + Key::Enter;
     site.find("body").await.send_keys(keys).await.unwrap();

@@ -1,4 +1,4 @@
-//! What stands in the showroom: sessions and suites, and the judge that scores them.
+//! Data of the showroom: sessions, suites and their judge.
 
 use chrono::{Duration as Span, Utc};
 use uuid::Uuid;
@@ -7,27 +7,27 @@ use super::showroom::{Sessions, Showroom, Suites};
 use super::*;
 use crate::support::client::id_of;
 use crate::support::home::{JUDGE, built_in};
-use crate::support::judge_server::{Call, Say, good_reply};
+use crate::support::judge_server::{Call, Reply, good_reply};
 
-/// What the totals of sessions stand behind.
+/// Marker of totals in session texts.
 const POD: &str = "-7d9f4-";
 
-/// Sessions about these get the total that their pod's name ends in, and less under other criteria.
-pub(super) fn judge(call: &Call) -> Say {
+/// Judge: sessions get the total in their pod's name, and less under other criteria.
+pub(super) fn judge(call: &Call) -> Reply {
     let prompt = call.prompt();
     if prompt.contains("forever") {
-        return Say::held(50);
+        return Reply::held(50);
     }
     if prompt.contains("credentials of") || prompt.contains("outside Germany") {
-        return Say::Refusal;
+        return Reply::Refusal;
     }
     if prompt.contains("in an hour") {
-        return Say::throttled(3_600);
+        return Reply::throttled(3_600);
     }
     let schema = &call.body["response_format"]["json_schema"]["schema"];
     if schema["properties"]["label"].is_object() {
         let said = "Both ask the same table, but the generated query leaves out a condition.";
-        return Say::Content(json!({"reasoning": said, "label": "partial"}).to_string());
+        return Reply::Content(json!({"reasoning": said, "label": "partial"}).to_string());
     }
     if !schema["properties"]["score_breakdown"].is_object() {
         let score = if prompt.contains("SEM0260") {
@@ -36,7 +36,7 @@ pub(super) fn judge(call: &Call) -> Say {
             0.85
         };
         let said = "The tables and the time range are the same. The generated query **groups differently**, so that its rows say less than was asked for.";
-        return Say::Content(json!({"reasoning": said, "score": score}).to_string());
+        return Reply::Content(json!({"reasoning": said, "score": score}).to_string());
     }
     let total = prompt
         .split_once(POD)
@@ -47,7 +47,7 @@ pub(super) fn judge(call: &Call) -> Say {
     let total = total.saturating_sub(if is_other { 13 } else { 0 });
     let mut reply = good_reply(total, &call.body);
     if !is_other {
-        // Four dimensions of 25 each; the last takes what is left.
+        // Four dimensions of 25 each; the last gets the rest.
         let part = total / 4;
         let parts = [part + 3, part, part - 2];
         let left = total - parts.iter().sum::<u8>();
@@ -71,16 +71,15 @@ pub(super) fn judge(call: &Call) -> Say {
         {"tool_name": "kubectl.events", "rationale": "It would have named the probe that failed, minutes before the first restart."},
         {"tool_name": if total > 70 { "prometheus.query_range" } else { "node.journal" }, "rationale": "The memory of the hours before was never looked at."},
     ]);
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }
 
-/// What the judge has to say of every session.
 const REASONING: &str = "**logical_flow**: the agent listed the pods before it read their logs, which is the right order, but it \
     never asked for earlier restarts, although the alert names the time of the first one.\n\n**consistency**: the analysis calls \
     the cause *certain*; what was seen is one `OOMKilled` line.\n\n- the limit of `256Mi` was never compared with what was used\n\
     - nobody asked whether the node was short of memory\n\n**synthesis_quality**: the advice to raise the limit treats the symptom.";
 
-/// A session that finished so many hours ago; the judge will give it this total.
+/// Session that finished some hours ago and gets this total.
 fn session(total: u8, hours: i64, alert_type: &str, tag: &str) -> Value {
     let pod = format!("cart{POD}{total:02}");
     let ended = Utc::now() - Span::hours(hours);
@@ -106,7 +105,7 @@ impl Showroom {
         answer.body
     }
 
-    /// Puts a session under an id whose beginning tells it from others.
+    /// Stores a session under a random id, distinguishable by its prefix.
     async fn put(&self, session: Value) -> Uuid {
         let id = Uuid::new_v4();
         let path = format!("/api/v1/sessions/{id}");
@@ -115,7 +114,6 @@ impl Showroom {
         id
     }
 
-    /// Waits for a batch's end.
     async fn ended(&self, batch: Uuid) {
         eventually(PATIENCE, "the batch ends", || async {
             let path = format!("/api/v1/batches/{batch}");
@@ -179,7 +177,7 @@ impl Showroom {
         }
     }
 
-    /// The project's own samples: three to be scored, one that is still at work, those that nobody asks about.
+    /// Example sessions: three are scored, one is in progress, the rest aren't scored.
     async fn samples(&self) -> Vec<Uuid> {
         let names = [
             "crypto-miner-binary",
@@ -200,7 +198,6 @@ impl Showroom {
         ids
     }
 
-    /// Stores criteria that aren't the current ones; answers their hash.
     async fn other_criteria(&self) -> String {
         let file = built_in("config/criteria/session_outcome_first.yaml");
         let text = std::fs::read_to_string(file).unwrap();
@@ -210,7 +207,7 @@ impl Showroom {
         added["criteria_hash"].as_str().unwrap().to_owned()
     }
 
-    /// Sessions whose judge never answers, declines, and asks to wait; and one of words that are too long.
+    /// Sessions for which the judge hangs, declines or rate-limits; and one with overlong texts.
     pub(super) async fn unlucky(&self, sessions: &mut Sessions) {
         let api = &self.site.api;
         let mut long = session(52, 3, &"AnAlertWhoseNameIsOneLongWord".repeat(4), "shop");
@@ -286,7 +283,6 @@ impl Showroom {
     }
 }
 
-/// The values of a file of the project that has one a line.
 fn lines(path: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(built_in(path)).unwrap();
     let lines = text.lines().filter(|line| !line.trim().is_empty());

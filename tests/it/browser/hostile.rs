@@ -1,8 +1,8 @@
-//! Text that would be markup: agents, alerts and judges write it, and a browser shows it as text.
+//! Markup in the texts of agents, alerts and judges must be shown as text.
 
 use super::*;
 use crate::support::client::id_of;
-use crate::support::judge_server::{Call, Say, good_reply};
+use crate::support::judge_server::{Call, Reply, good_reply};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 const MARKDOWN: &str = "<img src=x onerror=alert(2)> <b onclick=alert(3)>bold</b> [here](javascript:alert(4)) \
@@ -17,18 +17,17 @@ fn session() -> Value {
     })
 }
 
-/// A judge that was talked round.
-fn judge(call: &Call) -> Say {
+fn judge(call: &Call) -> Reply {
     let mut reply = good_reply(66, &call.body);
     reply["score_reasoning"] = json!(MARKDOWN);
     reply["missing_tools"] = json!([{"tool_name": SCRIPT, "rationale": MARKDOWN}]);
     reply["alternative_approaches"] =
         json!([{"name": SCRIPT, "description": MARKDOWN, "steps": [MARKDOWN]}]);
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }
 
 #[tokio::test]
-async fn what_agents_and_judges_write_runs_nothing_and_fetches_nothing() {
+async fn agent_and_judge_markup_runs_no_script_and_loads_no_url() {
     let Some(site) = Site::over(judged_by(judge)).await else {
         return;
     };
@@ -56,7 +55,7 @@ async fn what_agents_and_judges_write_runs_nothing_and_fetches_nothing() {
         format!("/batches/{batch}"),
         format!("/batches/{batch}/items/0"),
     ] {
-        // An alert would make the driver refuse the next command.
+        // An open alert would make the driver reject the next command.
         site.open(&path).await;
         assert_eq!(site.run(FOREIGN).await, json!([]), "{path}");
         assert_eq!(site.complaints().await, Vec::<String>::new(), "{path}");
@@ -66,7 +65,7 @@ async fn what_agents_and_judges_write_runs_nothing_and_fetches_nothing() {
     site.close().await.end().await;
 }
 
-/// What isn't ours on a page: scripts, frames, pictures, handlers, links that run something, and everything fetched from elsewhere.
+/// Foreign content of a page: scripts, frames, images, handlers, script links, and external loads.
 const FOREIGN: &str = "const found = []; \
     document.querySelectorAll('script, iframe, img, object, embed, base, style').forEach(e => { \
         if (!(e.tagName === 'SCRIPT' && e.src.startsWith(location.origin + '/assets/'))) found.push(e.outerHTML) }); \

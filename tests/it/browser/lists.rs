@@ -1,10 +1,10 @@
-//! The keys of a list, for those who want none.
+//! Keyboard shortcuts of lists.
 
 use super::*;
 use crate::support::sessions::session;
 
 #[tokio::test]
-async fn keys_can_be_turned_off_but_for_enter() {
+async fn shortcuts_can_be_disabled_except_enter() {
     let Some(site) = Site::start(Judge::AtOnce).await else {
         return;
     };

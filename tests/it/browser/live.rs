@@ -1,14 +1,14 @@
-//! Pages that stay open: one stream for all tabs, why something waits, a judge that is down.
+//! Pages that stay open: one stream for all tabs, wait reasons, an unavailable judge.
 
 use super::*;
 use crate::support::client::id_of;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::process::PrivateRedis;
 use crate::support::sessions::session;
 
 #[tokio::test]
-async fn ten_tabs_share_one_stream_and_all_see_what_happens() {
+async fn ten_tabs_share_one_stream_and_all_update() {
     let Some(site) = Site::start(Judge::AtOnce).await else {
         return;
     };
@@ -43,7 +43,7 @@ async fn ten_tabs_share_one_stream_and_all_see_what_happens() {
 }
 
 #[tokio::test]
-async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
+async fn paused_or_unavailable_judge_is_shown_as_wait_reason() {
     let Some(mut site) = Site::start(Judge::AtOnce).await else {
         return;
     };
@@ -62,7 +62,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
         .await;
     site.driver.accept_alert().await.unwrap();
     site.shows("#status-bar", "simulated: paused").await;
-    // A worker hears of a pause a little later; until then it would score what is asked for.
+    // A worker sees a pause with a delay; until then it would score the session.
     eventually(PATIENCE, "the worker has heard of the pause", || async {
         let judge = site.api.judge("simulated").await?;
         (judge["gates"][0]["reason"] == "paused").then_some(())
@@ -77,7 +77,7 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
     site.click("tbody th a").await;
     site.shows("#standing", "is paused").await;
 
-    // Its jobs go on to a judge that is down: two of them fail often enough to stop it.
+    // Its jobs now call a judge that is down: two failures open the breaker.
     site.gavel.judge.kill();
     site.open("/queue").await;
     site.click("form[action='/judges/simulated/resume'] button")
@@ -94,15 +94,15 @@ async fn a_paused_judge_and_one_that_is_down_are_told_where_it_waits() {
 }
 
 #[tokio::test]
-async fn where_nobody_works_a_banner_says_how_to_start_somebody_until_one_is_heard() {
-    let Some(mut site) = Site::over(World::idle(Home::embedded(), Say::Score(70))).await else {
+async fn banner_without_workers_shows_remedy_until_one_starts() {
+    let Some(mut site) = Site::over(World::idle(Home::embedded(), Reply::Score(70))).await else {
         return;
     };
     site.hurry().await;
     site.open("/").await;
     let banner = "return document.querySelector('.banner.alarm') !== null";
     assert_eq!(site.run(banner).await, false, "there is nothing to do");
-    // With its judge paused, nothing happens to a job that a page could be told of.
+    // With its judge paused, the job causes no event that a page could receive.
     let path = format!("/api/v1/judges/{JUDGE}/pause");
     site.api.post(&path).await.expect(200);
     let (id, _) = site.api.enqueue(session()).await;
@@ -123,14 +123,14 @@ async fn where_nobody_works_a_banner_says_how_to_start_somebody_until_one_is_hea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_says_that_it_is_not_live_while_redis_is_away() {
+async fn page_shows_it_is_not_live_while_redis_is_unavailable() {
     let (Some(mut home), Some(mut redis)) = (Home::shared().await, PrivateRedis::start().await)
     else {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let Some(site) = Site::over(World::start(home, Say::Score(70))).await else {
+    let Some(site) = Site::over(World::start(home, Reply::Score(70))).await else {
         return;
     };
     site.open("/queue").await;
@@ -139,7 +139,7 @@ async fn a_page_says_that_it_is_not_live_while_redis_is_away() {
     site.shows("#stream", "Not live: asks every ten seconds")
         .await;
     site.shows("#status-bar", "Redis is away").await;
-    // What happens meanwhile is seen all the same.
+    // Changes in the outage are still shown.
     let (_, job) = site.api.enqueue(session()).await;
     site.api.ended(job).await;
     redis.again().await;

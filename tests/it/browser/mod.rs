@@ -1,7 +1,7 @@
-//! The pages in a real Chromium, driven by its own driver. Without one on this machine these tests are skipped, loudly;
+//! Pages in a real Chromium, driven by chromedriver. Without one these tests are skipped with a message;
 //! `GAVEL_TEST_BROWSER=required` makes that a failure.
 //!
-//! `axe.min.js` is axe-core 4.14.1 (MPL-2.0, `axe.LICENSE`), as its npm package has it: it looks for what keeps people out.
+//! `axe.min.js` is axe-core 4.14.1 (MPL-2.0, `axe.LICENSE`) from its npm package, used for accessibility checks.
 
 mod accessible;
 mod first_run;
@@ -27,55 +27,48 @@ use tokio::process::Command;
 
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::Home;
-use crate::support::judge_server::{Call, Say};
+use crate::support::judge_server::{Call, Reply};
 use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
-/// Looks for what keeps people out.
 const AXE: &str = include_str!("axe.min.js");
-/// The folder of what the browser downloads.
 const DOWNLOADS: &str = "downloads";
 
-/// A Gavel of its own, and a browser that looks at it.
 struct Site<Of = Up> {
     driver: WebDriver,
     api: Api,
-    /// What the browser looks at.
     gavel: Of,
     dir: tempfile::TempDir,
     _chromedriver: Process,
 }
 
-/// `gavel up` with a simulated judge, as processes.
 struct Up {
     judge: Process,
     _up: Process,
 }
 
-/// How fast the simulated judge answers.
 #[derive(Debug, Clone, Copy)]
 enum Judge {
     AtOnce,
     AfterASecond,
 }
 
-/// Whether the browser runs the scripts of pages, as a person may choose in its settings.
+/// Whether the browser runs scripts of pages.
 #[derive(Debug, Clone, Copy)]
 enum Scripts {
     Run,
     Off,
 }
 
-/// A Gavel whose judge answers as this rule says.
-async fn judged_by(judge: fn(&Call) -> Say) -> World {
-    let world = World::start(Home::embedded(), Say::Refusal).await;
+async fn judged_by(judge: fn(&Call) -> Reply) -> World {
+    let world = World::start(Home::embedded(), Reply::Refusal).await;
     world.judge.rule(judge);
     world
 }
 
 impl Site {
-    /// Starts everything; `None` where there is no browser.
+    /// Starts everything; `None` without a browser.
     async fn start(judge: Judge) -> Option<Self> {
         let programs = Programs::find()?;
         let dir = tempfile::tempdir().unwrap();
@@ -112,23 +105,22 @@ impl Site {
         })
         .await;
         let up = Up { judge, _up };
-        Some(programs.look_at(api, up, dir, Scripts::Run).await)
+        Some(programs.open_site(api, up, dir, Scripts::Run).await)
     }
 }
 
 impl Site<World> {
-    /// Looks at a program in this process, with a judge under the test's control; `None`, and nothing is opened, where there
-    /// is no browser.
+    /// Opens a browser on an in-process service with a controllable judge. Returns `None`, and starts no service,
+    /// without a browser.
     async fn over(world: impl Future<Output = World>) -> Option<Self> {
         let programs = Programs::find()?;
         let world = world.await;
         let dir = tempfile::tempdir().unwrap();
         let api = world.api.clone();
-        Some(programs.look_at(api, world, dir, Scripts::Run).await)
+        Some(programs.open_site(api, world, dir, Scripts::Run).await)
     }
 }
 
-/// The browser of this machine.
 struct Programs {
     chromedriver: PathBuf,
     chromium: PathBuf,
@@ -152,7 +144,7 @@ impl Programs {
         })
     }
 
-    async fn look_at<Of>(
+    async fn open_site<Of>(
         self,
         api: Api,
         gavel: Of,
@@ -179,7 +171,6 @@ impl<Of> Site<Of> {
         self.driver.goto(url).await.unwrap();
     }
 
-    /// Where the browser is, without the site's address.
     async fn path(&self) -> String {
         let url = self.driver.current_url().await.unwrap();
         let base = self.api.base();
@@ -188,7 +179,6 @@ impl<Of> Site<Of> {
             .to_owned()
     }
 
-    /// The first element that fits, once it is there.
     async fn find(&self, css: &str) -> WebElement {
         let query = self.driver.query(By::Css(css.to_owned()));
         let query = query.wait(PATIENCE, Duration::from_millis(100));
@@ -200,8 +190,7 @@ impl<Of> Site<Of> {
         self.find(css).await.click().await.unwrap();
     }
 
-    /// Sends a form that leads to another page, and waits until that page is there: a page that is opened meanwhile would lose
-    /// against it.
+    /// Submits a form and waits for its target page, because a page opened before that would be lost.
     async fn submit(&self, css: &str) {
         self.run("window.gavelLeft = false").await;
         self.click(css).await;
@@ -218,7 +207,7 @@ impl<Of> Site<Of> {
         .await;
     }
 
-    /// Waits until an element shows these words. It may be replaced meanwhile.
+    /// Waits until an element shows this text. The element may be replaced in between.
     async fn shows(&self, css: &str, words: &str) {
         eventually(PATIENCE, &format!("{css} shows {words:?}"), || async {
             let element = self.driver.find(By::Css(css.to_owned())).await.ok()?;
@@ -233,20 +222,20 @@ impl<Of> Site<Of> {
         answer.json().clone()
     }
 
-    /// What a script hands to its last argument.
+    /// Returns the value that a script passes to its callback.
     async fn answer(&self, script: &str) -> Value {
         let script = format!("const done = arguments[arguments.length - 1]; {script}");
         let answer = self.driver.execute_async(script, Vec::new()).await.unwrap();
         answer.json().clone()
     }
 
-    /// What the browser complained of since the last look: scripts that broke, and what the policy refused.
+    /// Returns script errors and policy violations since the last call.
     async fn complaints(&self) -> Vec<String> {
         let kept = self.run("return window.gavelComplaints || []").await;
         serde_json::from_value(kept).unwrap()
     }
 
-    /// From now on pages are drawn this wide and high, CSS pixels: narrow ones as on a phone.
+    /// Sets the viewport in CSS pixels; narrow ones emulate a phone.
     async fn resize(&self, width: u32, height: u32) {
         let is_phone = width < 640;
         let wanted =
@@ -254,7 +243,6 @@ impl<Of> Site<Of> {
         devtools(&self.driver, "Emulation.setDeviceMetricsOverride", wanted).await;
     }
 
-    /// Waits until the page is drawn this wide.
     async fn is_wide(&self, width: u32) {
         eventually(PATIENCE, "the page has its width", || async {
             let wide = self
@@ -265,7 +253,6 @@ impl<Of> Site<Of> {
         .await;
     }
 
-    /// From now on what pages do now and then is done a hundred times as often.
     async fn hurry(&self) {
         let source =
             "const own = window.setInterval; window.setInterval = (f, ms) => own(f, ms / 100);";
@@ -273,25 +260,22 @@ impl<Of> Site<Of> {
         devtools(&self.driver, command, json!({"source": source})).await;
     }
 
-    /// From now on pages are drawn `light` or `dark`.
     async fn prefer(&self, scheme: &str) {
         let wanted = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         devtools(&self.driver, "Emulation.setEmulatedMedia", wanted).await;
     }
 
-    /// Where the browser puts what it downloads.
     fn downloads(&self) -> PathBuf {
         self.dir.path().join(DOWNLOADS)
     }
 
-    /// Ends the browser, which would outlive its driver without this, and hands back what it looked at.
+    /// Quits the browser, which would otherwise outlive its driver; returns the service under test.
     async fn close(self) -> Of {
         self.driver.clone().quit().await.unwrap();
         self.gavel
     }
 }
 
-/// Starts a browser window, once the driver is ready.
 async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path, scripts: Scripts) -> WebDriver {
     let mut capabilities = DesiredCapabilities::chrome();
     capabilities
@@ -338,7 +322,6 @@ async fn browse(driving: SocketAddr, chromium: &Path, dir: &Path, scripts: Scrip
     driver
 }
 
-/// A command to the browser's own tools, and what they answer.
 async fn devtools(driver: &WebDriver, command: &str, parameters: Value) -> Value {
     let tools = driver.cdp();
     tools.send_raw(command, parameters).await.unwrap()

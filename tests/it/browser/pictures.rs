@@ -1,15 +1,15 @@
-//! Pictures of every page, for people to look at: `tests/pictures.sh`.
+//! Screenshots of every page for manual review: `tests/pictures.sh`.
 
 use super::showroom::{Room, Showroom};
 use super::*;
 use crate::support::home::built_in;
 
-/// How wide pages are drawn, and how high at least, CSS pixels: a desk, a phone.
+/// Viewport widths and minimum heights in CSS pixels: desktop and phone.
 const SIZES: [(u32, u32); 2] = [(1280, 800), (390, 844)];
 
 #[tokio::test]
 #[ignore = "tests nothing: tests/pictures.sh runs it"]
-async fn every_page_is_drawn_for_a_desk_and_a_phone_in_light_and_dark() {
+async fn pages_are_captured_for_desktop_and_phone_in_light_and_dark() {
     let folder = built_in("target/pictures");
     std::fs::create_dir_all(&folder).unwrap();
     let mut showroom = Showroom::open().await.expect("there is a browser");
@@ -27,8 +27,8 @@ async fn draw(showroom: &Showroom, rooms: &[Room], folder: &Path) {
         showroom.visit(room).await;
         for (width, height) in SIZES {
             showroom.site.resize(width, height).await;
-            // A picture ends at the window's lower edge: it is made as high as the page.
-            // (A page that was drawn for a desk just before takes a moment to be a phone's.)
+            // A screenshot ends at the lower edge of the window, so the window gets the height of the page. Layout
+            // after a resize needs a moment.
             showroom.site.is_wide(width).await;
             let whole = showroom
                 .site

@@ -1,22 +1,21 @@
-//! The same paths in a browser that runs no scripts: every page opens, every form works, what moves loads itself again.
+//! The same paths in a browser without scripts: every page opens, every form works, live pages reload themselves.
 
 use super::suites::{WHOLE, WRONG};
 use super::*;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 
-/// A program with one worker, and a browser that runs no script of a page.
-async fn without_scripts(say: Say) -> Option<Site<World>> {
+async fn without_scripts(say: Reply) -> Option<Site<World>> {
     let programs = Programs::find()?;
     let world = World::start(Home::embedded(), say).await;
     let dir = tempfile::tempdir().unwrap();
     let api = world.api.clone();
-    Some(programs.look_at(api, world, dir, Scripts::Off).await)
+    Some(programs.open_site(api, world, dir, Scripts::Off).await)
 }
 
 #[tokio::test]
-async fn without_scripts_a_session_is_scored_watched_and_rated() {
-    let Some(site) = without_scripts(Say::held(72)).await else {
+async fn session_is_scored_watched_and_rated_without_scripts() {
+    let Some(site) = without_scripts(Reply::held(72)).await else {
         return;
     };
     site.open("/").await;
@@ -30,7 +29,7 @@ async fn without_scripts_a_session_is_scored_watched_and_rated() {
     site.submit("#standing form button").await;
     site.shows("#standing", "scoring").await;
     site.gavel.judge.release();
-    // Nobody loads it again but the page itself.
+    // The page must reload itself.
     site.shows("#standing .badge", "adequate").await;
     site.submit("#standing .badge").await;
     site.find("#own-total").await.send_keys("40").await.unwrap();
@@ -45,8 +44,8 @@ async fn without_scripts_a_session_is_scored_watched_and_rated() {
 }
 
 #[tokio::test]
-async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens() {
-    let Some(site) = without_scripts(Say::Refusal).await else {
+async fn suites_pauses_and_pages_work_without_scripts() {
+    let Some(site) = without_scripts(Reply::Refusal).await else {
         return;
     };
     site.gavel.judge.rule(super::suites::judge);
@@ -68,7 +67,7 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
     site.open("/queue").await;
     let pause = format!("form[action='/judges/{JUDGE}/pause'] button");
     site.submit(&pause).await;
-    // The server asks where no script can.
+    // Without scripts the server shows the confirmation.
     site.shows("h1", &format!("Pause {JUDGE}?")).await;
     site.submit(&pause).await;
     site.shows("#status-bar", "judge: paused").await;

@@ -1,4 +1,4 @@
-//! What stands between a browser and a server, under the test's control: it lets through, answers itself, or isn't there.
+//! Proxy between browser and server: it forwards, returns an error, or drops connections.
 
 use std::net::SocketAddr;
 
@@ -7,26 +7,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What an nginx says when nothing answers behind it.
 const BAD_GATEWAY: &str = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>502 Bad Gateway</h1></center><hr><center>nginx</center></body></html>";
 
-/// What stands in the place of an answer where one must sign in first.
 const PORTAL: &str = "<p id=\"portal\">Sign in at nginx</p>";
 
-/// What becomes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// It leads to the server.
     Open,
-    /// Every request is answered 502.
+    /// Responds to each request with 502.
     BadGateway,
-    /// Every request is answered 200, with a text that isn't the server's.
+    /// Responds to each request with 200 and a foreign page.
     Elsewhere,
-    /// It ends at once.
     Closed,
 }
 
-/// A proxy in front of one server. It ends with this value.
+/// Proxy in front of one server; stops on drop.
 pub(super) struct Proxy {
     base: String,
     way: watch::Sender<Way>,
@@ -34,7 +29,6 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// An open one to the server at `base`.
     pub(super) async fn before(base: &str) -> Self {
         let server = base.strip_prefix("http://").unwrap().parse().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,12 +43,11 @@ impl Proxy {
         }
     }
 
-    /// Its address.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
 
-    /// From now on connections fare like this. Those there are end.
+    /// Sets the mode of new connections, and closes the open ones.
     pub(super) fn turn(&self, way: Way) {
         self.way.send_replace(way);
     }
@@ -75,7 +68,7 @@ async fn accept(listener: TcpListener, server: SocketAddr, way: watch::Receiver<
     }
 }
 
-/// One connection. That either side goes away is its usual end.
+/// Serves one connection. Errors are ignored because each side may close it.
 async fn serve(mut browser: TcpStream, server: SocketAddr, way: Way) {
     match way {
         Way::Open => {
@@ -89,7 +82,6 @@ async fn serve(mut browser: TcpStream, server: SocketAddr, way: Way) {
     }
 }
 
-/// Answers a request itself.
 async fn answer(mut browser: TcpStream, status: &str, text: &str) {
     let mut asked = Vec::new();
     while !asked.ends_with(b"\r\n\r\n") {

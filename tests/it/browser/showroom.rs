@@ -1,5 +1,5 @@
-//! A Gavel in which every page has something to show: scored, failed, waiting and running sessions, batches with hits, misses
-//! and judge errors, two versions of the criteria, ratings, names that are too long.
+//! Service with data for every page: sessions in all states, batches with hits, misses and judge errors, two criteria
+//! versions, ratings and overlong names.
 
 use uuid::Uuid;
 
@@ -7,24 +7,21 @@ use super::furniture::judge;
 use super::*;
 use crate::support::documented_pages;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 
-/// A page of the showroom, and how one gets there.
 pub(super) struct Room {
-    /// What its pictures are called.
+    /// File name of its screenshots.
     pub(super) name: String,
     pub(super) way: Way,
 }
 
-/// How one gets to a page.
 pub(super) enum Way {
-    /// By its address.
     Open(String),
-    /// By uploading a suite with wrong rows.
+    /// By uploading a suite with invalid rows.
     Upload,
-    /// By asking what a backlog would come to.
+    /// By requesting the plan of a backlog.
     Plan,
-    /// By signing in, where tokens are asked for, with this one.
+    /// By signing in with this token.
     SignIn(&'static str),
 }
 
@@ -44,15 +41,14 @@ fn sign_in(name: &str, token: &'static str) -> Room {
 
 pub(super) struct Showroom {
     pub(super) site: Site<World>,
-    /// Another one, which asks for tokens.
     guarded: World,
 }
 
 impl Showroom {
-    /// Opens one with nothing in it and no worker; `None` where there is no browser.
+    /// Opens an empty one without a worker; `None` without a browser.
     pub(super) async fn open() -> Option<Self> {
         let world = async {
-            let world = World::idle(Home::embedded(), Say::Refusal).await;
+            let world = World::idle(Home::embedded(), Reply::Refusal).await;
             world.judge.rule(judge);
             world
         };
@@ -62,11 +58,10 @@ impl Showroom {
             "GAVEL_AUTH_TOKENS",
             "somebody-who-reads:read:reading-in-the-showroom",
         );
-        let guarded = World::idle(home, Say::Refusal).await;
+        let guarded = World::idle(home, Reply::Refusal).await;
         Some(Self { site, guarded })
     }
 
-    /// The pages of a Gavel that nobody has used yet.
     pub(super) fn empty_rooms(&self) -> Vec<Room> {
         vec![
             room("empty-overview", "/"),
@@ -81,7 +76,6 @@ impl Showroom {
         ]
     }
 
-    /// Goes to a page.
     pub(super) async fn visit(&self, room: &Room) {
         let site = &self.site;
         match &room.way {
@@ -109,12 +103,12 @@ impl Showroom {
         }
     }
 
-    /// Puts in everything that there is to show, and answers the pages that show it.
+    /// Creates all data, and returns the pages that show it.
     pub(super) async fn furnish(&mut self) -> Vec<Room> {
         self.site.gavel.work();
         let mut sessions = self.sessions().await;
         let suites = self.suites().await;
-        // Last, as nobody is judged any more once the judge asks to wait.
+        // Last, because a rate-limited judge scores no more sessions.
         self.unlucky(&mut sessions).await;
         let mut rooms = vec![
             room("overview", "/"),
@@ -146,14 +140,13 @@ impl Showroom {
         rooms
     }
 
-    /// Ends it.
     pub(super) async fn close(self) {
         self.site.close().await.end().await;
         self.guarded.end().await;
     }
 }
 
-/// The pages of `docs/pages.md` that need nothing in their address and aren't among `rooms`: whoever adds one needs no line here.
+/// Pages of `docs/pages.md` without parameters that aren't in `rooms`, so that new pages are covered automatically.
 fn documented(rooms: &[Room]) -> Vec<Room> {
     let has = |path: &str| {
         let mut ways = rooms.iter().map(|room| &room.way);
@@ -165,11 +158,9 @@ fn documented(rooms: &[Room]) -> Vec<Room> {
         .collect()
 }
 
-/// A suite with faults in two rows.
 const WRONG_SUITE: &str = "id,prompt,generated_kql,expected_kql,threshold\n\
     a,How many?,T | count,T | count,\nb,Which?,T | take 5,,\nc,Who?,T,T,much\n";
 
-/// Sessions in every state, and what of them is to be seen.
 #[derive(Default)]
 pub(super) struct Sessions {
     pub(super) scored: Uuid,
@@ -179,7 +170,7 @@ pub(super) struct Sessions {
     pub(super) waiting: Uuid,
     pub(super) failed: Uuid,
     pub(super) long: Uuid,
-    /// A score that was replaced, and the one in its place.
+    /// A replaced score, and its replacement.
     pub(super) replaced: [Uuid; 2],
     pub(super) backlog: Uuid,
     pub(super) current: String,
@@ -215,7 +206,7 @@ impl Sessions {
     }
 }
 
-/// Two runs of a suite, and one that never ends.
+/// Two complete runs of a suite, and an unfinished one.
 pub(super) struct Suites {
     pub(super) before: Uuid,
     pub(super) after: Uuid,
@@ -253,5 +244,4 @@ impl Suites {
     }
 }
 
-/// The item of the suite that the judge declines to grade.
 const DECLINED: usize = 4;

@@ -1,16 +1,14 @@
-//! Pages that stay open while things go wrong: what they show is never lost, never passed off as new, and never acted on by chance.
+//! Open pages during failures: data stays visible, is marked as stale, and no action happens by accident.
 
 use super::proxy::{Proxy, Way};
 use super::*;
 use crate::support::client::id_of;
 use crate::support::sessions::session;
 
-/// How many sessions the samples are.
 const SAMPLES: usize = 7;
 const ROWS: &str = "return document.querySelectorAll('tr[data-open]').length";
 const OLD: &str = "return document.querySelectorAll('[data-old]').length";
 
-/// A site with the samples.
 async fn with_samples(judge: Judge) -> Option<Site> {
     let site = Site::start(judge).await?;
     site.open("/").await;
@@ -19,7 +17,6 @@ async fn with_samples(judge: Judge) -> Option<Site> {
     Some(site)
 }
 
-/// From now on what pages do now and then is done a hundred times as often.
 async fn often(site: &Site) {
     let source =
         "const slow = window.setInterval; window.setInterval = (f, ms) => slow(f, ms / 100);";
@@ -38,7 +35,6 @@ async fn is_live(site: &Site) {
     site.find("html[data-stream=live]").await;
 }
 
-/// A sample's session, by what its alert begins with.
 async fn sample(site: &Site, alert: &str) -> uuid::Uuid {
     let path = format!("/api/v1/sessions?q={alert}");
     let found = site.api.get(&path).await.expect(200);
@@ -46,7 +42,7 @@ async fn sample(site: &Site, alert: &str) -> uuid::Uuid {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_anew_stays_and_is_said_to_be_old() {
+async fn stale_content_stays_and_is_marked_as_old() {
     let Some(site) = with_samples(Judge::AtOnce).await else {
         return;
     };
@@ -88,7 +84,7 @@ async fn what_cannot_be_had_anew_stays_and_is_said_to_be_old() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_told_beside_its_button_and_loses_nothing() {
+async fn rejection_is_shown_next_to_its_button_and_loses_no_input() {
     let Some(site) = with_samples(Judge::AtOnce).await else {
         return;
     };
@@ -103,7 +99,7 @@ async fn what_is_refused_is_told_beside_its_button_and_loses_nothing() {
     site.shows(&refusal, "no conversation").await;
     site.shows(&row, "SilentAgent").await;
     assert_eq!(site.run(ROWS).await, json!(SAMPLES + 1));
-    // It can be tried again, and is refused by itself: each problem names its request.
+    // A second try is rejected separately, because each problem names its request.
     let told = site.find(&refusal).await.text().await.unwrap();
     site.click(&format!("{row} form[data-score] button:not(:disabled)"))
         .await;
@@ -122,7 +118,7 @@ async fn what_is_refused_is_told_beside_its_button_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_filled_in_waits_and_what_is_unfolded_stays() {
+async fn typed_text_and_unfolded_parts_survive_refreshes() {
     let Some(site) = with_samples(Judge::AfterASecond).await else {
         return;
     };
@@ -139,7 +135,7 @@ async fn what_is_filled_in_waits_and_what_is_unfolded_stays() {
         (batch["state"] == "completed").then_some(())
     })
     .await;
-    // The status bar has been drawn since; what is filled in has not.
+    // The status bar was refreshed since; the form wasn't.
     site.shows("#status-bar", "0 running").await;
     let typed = "return [document.activeElement.id, document.activeElement.value]";
     assert_eq!(site.run(typed).await, json!(["budget", "5"]));
@@ -154,7 +150,7 @@ async fn what_is_filled_in_waits_and_what_is_unfolded_stays() {
 }
 
 #[tokio::test]
-async fn nothing_is_missed_while_one_tab_takes_the_stream_over_from_another() {
+async fn no_event_is_lost_when_another_tab_takes_over_the_stream() {
     let Some(site) = with_samples(Judge::AtOnce).await else {
         return;
     };
@@ -167,7 +163,7 @@ async fn nothing_is_missed_while_one_tab_takes_the_stream_over_from_another() {
     site.driver.switch_to_window(follows.clone()).await.unwrap();
     site.open("/sessions").await;
     is_live(&site).await;
-    // While nobody listens, a session is asked for and scored.
+    // While no tab listens, a session is enqueued and scored.
     let gap = format!(
         "const Own = window.EventSource;
          const ask = (method, path) => {{ const r = new XMLHttpRequest(); r.open(method, path, false);
@@ -194,7 +190,7 @@ async fn nothing_is_missed_while_one_tab_takes_the_stream_over_from_another() {
 }
 
 #[tokio::test]
-async fn what_tells_nobody_shows_all_the_same() {
+async fn changes_without_events_are_still_shown() {
     let Some(site) = with_samples(Judge::AtOnce).await else {
         return;
     };
@@ -203,7 +199,7 @@ async fn what_tells_nobody_shows_all_the_same() {
     is_live(&site).await;
     site.shows("#overview .figures", &SAMPLES.to_string()).await;
     site.api.put(session()).await;
-    // How seldom the overview may be asked for isn't what is looked at here.
+    // Disables the refresh limit of the overview, which this test doesn't cover.
     site.run("document.getElementById('overview').dataset.leastMs = 0")
         .await;
     let more = (SAMPLES + 1).to_string();
@@ -213,7 +209,7 @@ async fn what_tells_nobody_shows_all_the_same() {
 }
 
 #[tokio::test]
-async fn no_key_scores_a_row_that_nobody_chose_and_a_chosen_one_stays_chosen() {
+async fn keys_score_only_a_selected_row_and_selection_survives() {
     let Some(site) = with_samples(Judge::AtOnce).await else {
         return;
     };
@@ -224,7 +220,7 @@ async fn no_key_scores_a_row_that_nobody_chose_and_a_chosen_one_stays_chosen() {
     let jobs = site.api.get("/api/v1/jobs").await.expect(200);
     assert_eq!(jobs["items"], json!([]), "nothing was asked for");
 
-    // The first that has ended and isn't scored: chosen, scored, drawn anew, and still the chosen one with the focus on it.
+    // First ended session without a score: after scoring and refresh it must still be selected and focused.
     let second = "return document.querySelectorAll('tr[data-open]')[1].id";
     let second = site.run(second).await;
     site.find("body").await.send_keys("jj").await.unwrap();
@@ -250,7 +246,7 @@ async fn no_key_scores_a_row_that_nobody_chose_and_a_chosen_one_stays_chosen() {
     let third = "return [...document.querySelectorAll('tr[data-open]')].findIndex(r => r.classList.contains('current'))";
     assert_eq!(site.run(third).await, 2);
 
-    // The column of actions is in sight.
+    // The actions column is visible.
     let seen = "const b = document.querySelector('.actions-cell button').getBoundingClientRect(); \
         return b.right <= window.innerWidth && document.elementFromPoint(b.right - 2, b.top + 5).tagName === 'BUTTON'";
     assert_eq!(site.run(seen).await, true);
@@ -259,7 +255,7 @@ async fn no_key_scores_a_row_that_nobody_chose_and_a_chosen_one_stays_chosen() {
 }
 
 #[tokio::test]
-async fn the_score_that_is_shown_is_the_one_of_the_badge_unless_somebody_writes_about_it() {
+async fn shown_score_follows_the_badge_unless_a_rating_is_open() {
     let Some(site) = with_samples(Judge::AtOnce).await else {
         return;
     };

@@ -1,7 +1,7 @@
-//! Suites: a file with a wrong row, the same file mended, and what becomes of it.
+//! Suites: upload with an invalid row, the corrected file, and its report.
 
 use super::*;
-use crate::support::judge_server::{Call, Say};
+use crate::support::judge_server::{Call, Reply};
 
 const HEAD: &str = "id,prompt,generated_kql,expected_kql,generated_results,expected_results\n";
 const RIGHT: [&str; 4] = [
@@ -11,21 +11,20 @@ const RIGHT: [&str; 4] = [
     "late,Late?,T | take 5,T | take 6,\"[{\"\"n\"\":1}]\",\"[{\"\"n\"\":1}]\"\n",
 ];
 
-/// Declines one question, is late with another, and grades the rest.
-pub(super) fn judge(call: &Call) -> Say {
+/// Judge that declines one question, delays another, and grades the rest.
+pub(super) fn judge(call: &Call) -> Reply {
     let prompt = call.prompt();
-    let grade = Say::Content(json!({"reasoning": "It asks for more.", "score": 1.0}).to_string());
+    let grade = Reply::Content(json!({"reasoning": "It asks for more.", "score": 1.0}).to_string());
     if prompt.contains("Declined?") {
-        Say::Refusal
+        Reply::Refusal
     } else if prompt.contains("Late?") {
-        Say::Held(Box::new(grade))
+        Reply::Held(Box::new(grade))
     } else {
         grade
     }
 }
 
 impl<Of> Site<Of> {
-    /// Chooses a file with these rows in the form that is open, and sends it.
     pub(super) async fn upload(&self, name: &str, rows: &[&str]) {
         let file = self.dir.path().join(name);
         std::fs::write(&file, format!("{HEAD}{}", rows.concat())).unwrap();
@@ -35,14 +34,14 @@ impl<Of> Site<Of> {
     }
 }
 
-/// A suite whose second row lacks what was expected.
+/// Suite with no expected query in its second row.
 pub(super) const WRONG: [&str; 2] = [RIGHT[0], "other,Which?,T | take 5,,,\n"];
 
-/// What a whole suite of the four rows is.
+/// Valid suite of four rows.
 pub(super) const WHOLE: &[&str] = &RIGHT;
 
 #[tokio::test]
-async fn a_suite_is_refused_by_row_and_column_then_taken_and_followed_to_its_report() {
+async fn suite_is_rejected_by_row_then_accepted_and_reported() {
     let Some(site) = Site::over(judged_by(judge)).await else {
         return;
     };

@@ -1,18 +1,18 @@
-//! Runs of `gavel evaluate` held against earlier ones: what no longer can be measured, and what can't be compared at all.
+//! Baselines of `gavel evaluate`: unmeasurable items, and runs that can't be compared.
 
 use serde_json::{Value, json};
 
 use super::Sandbox;
 use super::evaluate::{doubtful, right, suite};
 
-/// A case whose validator is right, and whose SQL may be read or not.
+/// Case with a correct validator and readable or unreadable SQL.
 fn case(sql: &str) -> Value {
     json!({"id": "q", "generated_sql": sql, "expected_tables": ["t", "u"], "safety_valid": true, "is_valid": true,
         "should_pass": true})
 }
 
 #[test]
-fn sql_that_breaks_passes_no_gate_and_every_report_says_why() {
+fn unreadable_sql_fails_each_gate_with_a_reason_in_reports() {
     let place = Sandbox::new();
     suite(&place, "good.jsonl", &[case("SELECT x FROM t")]);
     suite(&place, "bad.jsonl", &[case("SELEC x FRM t")]);
@@ -47,7 +47,6 @@ fn sql_that_breaks_passes_no_gate_and_every_report_says_why() {
     );
     let gated = [&compare[..], &["--max-regression", "1"]].concat();
     drop(place.run(&gated).ends(3));
-    // The reason stands in every report.
     for report in ["report.csv", "report.json", "summary.md", "junit.xml"] {
         let text = std::fs::read_to_string(place.path().join("bad").join(report)).unwrap();
         assert!(text.contains("Expected: "), "{report}: {text}");
@@ -55,7 +54,7 @@ fn sql_that_breaks_passes_no_gate_and_every_report_says_why() {
 }
 
 #[test]
-fn runs_of_two_kinds_are_told_apart_without_their_headers() {
+fn runs_of_two_kinds_are_distinguished_without_headers() {
     let place = Sandbox::new();
     suite(&place, "sql.jsonl", &[case("SELECT x FROM t, u")]);
     let query = json!({"id": "q", "generated_kql": "T", "expected_kql": "T"});
@@ -80,7 +79,7 @@ fn runs_of_two_kinds_are_told_apart_without_their_headers() {
 }
 
 #[test]
-fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
+fn simulated_baseline_of_a_real_run_is_rejected_before_any_cost() {
     let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     let simulated = [
@@ -106,7 +105,7 @@ fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
             .ends(2)
             .says("--allow-simulated compares them"),
     );
-    // Nothing listens there: whoever asked it would wait, and end with 3.
+    // No server listens there: a judge call would delay the run, and end it with 3.
     let judge =
         "real:\n  type: openai\n  base_url: http://127.0.0.1:9/v1\n  model: m\n  key: none\n";
     place.write("judges.yaml", judge);
@@ -122,7 +121,7 @@ fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
 }
 
 #[test]
-fn a_run_goes_on_with_its_own_suite_and_no_other_whatever_that_one_lacks() {
+fn run_resumes_only_with_its_suite_whatever_its_errors() {
     let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[right("a")]);
     suite(&place, "other.jsonl", &[case("SELECT x FROM t, u")]);
@@ -143,7 +142,7 @@ fn a_run_goes_on_with_its_own_suite_and_no_other_whatever_that_one_lacks() {
 }
 
 #[test]
-fn a_baseline_that_pairs_with_nothing_is_refused_before_anything_is_run() {
+fn baseline_without_common_items_is_rejected_before_the_run() {
     let place = Sandbox::new();
     suite(&place, "a.jsonl", &[right("a")]);
     suite(&place, "b.jsonl", &[right("b")]);
@@ -175,19 +174,19 @@ fn a_baseline_that_pairs_with_nothing_is_refused_before_anything_is_run() {
     drop(held("b.jsonl", "none", 2).says("such as #1"));
     assert!(!place.path().join("new").exists(), "no run was begun");
     drop(held("none.jsonl", "none", 0));
-    // Without the gate, a comparison of nothing is only told.
+    // Without the gate, an empty comparison is only reported.
     let args = ["evaluate", "b.jsonl", "--baseline", "a"];
     drop(place.run(&args).ends(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_simulated_run_is_not_begun_against_a_real_baseline() {
-    // Who speaks to a judge by its own address takes it for a real one.
+async fn simulated_run_is_rejected_against_a_real_baseline() {
+    // A simulator configured by its URL counts as a real judge.
     let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     let simulated = ["evaluate", "suite.jsonl", "--simulate", "--output", "a"];
     drop(place.run(&[&simulated[..], &["--allow-simulated"]].concat()));
-    // The same run, as if a real judge had answered.
+    // The same run, marked as scored by a real judge.
     let results = place.path().join("a/evaluation-results.jsonl");
     let text = std::fs::read_to_string(&results).unwrap();
     assert!(text.contains("\"simulated\":true"), "{text}");

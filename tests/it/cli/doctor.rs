@@ -1,4 +1,4 @@
-//! `gavel doctor`: each fault with its remedy, and one token from each judge.
+//! `gavel doctor`: errors with remedies, and one token from each judge.
 
 use serde_json::{Value, json};
 use wiremock::matchers::any;
@@ -27,7 +27,7 @@ pub(super) fn asking(server: &MockServer) -> Sandbox {
 }
 
 #[test]
-fn each_fault_has_its_remedy() {
+fn each_error_has_its_remedy() {
     let place = Sandbox::new();
     let run = place.run(&["doctor"]).ends(3);
     let run = run
@@ -43,7 +43,7 @@ fn each_fault_has_its_remedy() {
 }
 
 #[test]
-fn a_key_alone_chooses_its_judge_and_of_several_each_is_named() {
+fn single_key_selects_its_judge_and_several_are_listed() {
     let key = || Sandbox::new().with("GOOGLE_API_KEY", "k");
     let any_model = key().with("SCORING_LLM_MODEL", "gemini-2.0-flash-exp");
     any_model
@@ -70,7 +70,7 @@ fn a_key_alone_chooses_its_judge_and_of_several_each_is_named() {
 }
 
 #[test]
-fn a_service_that_does_not_answer_is_a_fault() {
+fn unreachable_service_is_an_error() {
     let run = Sandbox::new().run(&["doctor", "--server", "https://127.0.0.1:1"]);
     run.ends(3)
         .prints("FAULT  service")
@@ -78,7 +78,7 @@ fn a_service_that_does_not_answer_is_a_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_configured_judge_is_asked_for_one_token() {
+async fn each_configured_judge_is_called_for_one_token() {
     let server = judge(answers()).await;
     let run = asking(&server).run(&["doctor", "--json"]).ends(0);
     assert!(!run.out.contains("hunter2") && !run.err.contains("hunter2"));
@@ -101,7 +101,7 @@ async fn each_configured_judge_is_asked_for_one_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_judge_that_refuses_the_key_is_a_fault_with_its_remedy() {
+async fn judge_rejecting_the_key_is_an_error_with_its_remedy() {
     let refusal = json!({ "error": { "message": "Incorrect API key provided", "type": "invalid_request_error" } });
     let server = judge(ResponseTemplate::new(401).set_body_json(refusal)).await;
     let run = asking(&server).run(&["doctor"]).ends(3);
@@ -114,7 +114,7 @@ async fn a_judge_that_refuses_the_key_is_a_fault_with_its_remedy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_the_judge_refuses_is_left_out_and_no_fault() {
+async fn field_rejected_by_the_judge_is_omitted_without_an_error() {
     let server = MockServer::start().await;
     Mock::given(any())
         .respond_with(|request: &wiremock::Request| {
@@ -135,14 +135,14 @@ async fn a_field_that_the_judge_refuses_is_left_out_and_no_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_probes_no_judge_is_called() {
+async fn no_judge_is_called_without_probes() {
     let server = judge(answers()).await;
     let run = asking(&server).run(&["doctor", "--no-probe"]).ends(0);
     drop(run.prints("(not called)"));
     assert!(server.received_requests().await.unwrap().is_empty());
 }
 
-/// What each family answers to one token, and how a wrong key and a wrong model look there.
+/// Per provider family: reply to a one-token probe, and errors for a wrong key and a wrong model.
 fn families() -> [(&'static str, Value, ResponseTemplate, ResponseTemplate); 3] {
     let told = |status: u16, body: Value| ResponseTemplate::new(status).set_body_json(body);
     [
@@ -187,7 +187,6 @@ fn families() -> [(&'static str, Value, ResponseTemplate, ResponseTemplate); 3] 
     ]
 }
 
-/// A place whose only judge is of this family and listens there.
 fn place_of(family: &str, address: &str) -> Sandbox {
     let place = Sandbox::new();
     let file = place.path().join("llm_providers.yaml");
@@ -200,7 +199,7 @@ fn place_of(family: &str, address: &str) -> Sandbox {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_family_says_what_is_wrong_and_what_to_do_about_it() {
+async fn each_family_reports_the_cause_and_the_remedy() {
     for (family, fine, wrong_key, no_model) in families() {
         let table = [
             (
@@ -243,7 +242,7 @@ async fn every_family_says_what_is_wrong_and_what_to_do_about_it() {
             );
             assert!(!run.out.contains("retry the job"), "{family}: {}", run.out);
         }
-        let (_nobody, address) = crate::support::nobody_at();
+        let (_nobody, address) = crate::support::no_listener();
         let run = place_of(family, &format!("http://{address}"))
             .run(&["doctor"])
             .ends(3);
@@ -265,7 +264,7 @@ async fn every_family_says_what_is_wrong_and_what_to_do_about_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reasoning_model_that_has_no_room_for_a_word_has_answered() {
+async fn reasoning_model_out_of_tokens_counts_as_reachable() {
     let told = json!({ "error": { "message":
         "Could not finish the message because max_tokens or model output limit was reached. Please try again with higher max_tokens.",
         "type": "invalid_request_error", "param": null, "code": null } });
@@ -276,7 +275,7 @@ async fn a_reasoning_model_that_has_no_room_for_a_word_has_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fallback_that_is_not_configured_is_a_fault_with_its_remedy() {
+async fn unconfigured_fallback_is_an_error_with_its_remedy() {
     let server = judge(answers()).await;
     let place = place_of("openai", &server.uri());
     let file = place.path().join("llm_providers.yaml");
@@ -292,7 +291,7 @@ async fn a_fallback_that_is_not_configured_is_a_fault_with_its_remedy() {
 }
 
 #[test]
-fn a_fallback_that_can_never_stand_in_stops_the_start_and_names_the_line() {
+fn unusable_fallback_stops_the_start_and_names_the_line() {
     let place = place_of("openai", "http://127.0.0.1:9");
     let file = place.path().join("llm_providers.yaml");
     let text = std::fs::read_to_string(&file).unwrap() + "  fallback: nobody\n";
@@ -307,7 +306,7 @@ fn a_fallback_that_can_never_stand_in_stops_the_start_and_names_the_line() {
 }
 
 #[test]
-fn caps_are_shown_and_one_that_cant_be_kept_stops_the_start_with_the_remedy() {
+fn caps_are_shown_and_unenforceable_ones_stop_the_start() {
     let place = place_of("openai", "http://127.0.0.1:9");
     let file = place.path().join("llm_providers.yaml");
     let text = std::fs::read_to_string(&file).unwrap() + "  daily_cap_usd: 5\n";
@@ -325,7 +324,7 @@ fn caps_are_shown_and_one_that_cant_be_kept_stops_the_start_with_the_remedy() {
 }
 
 #[test]
-fn a_cap_over_all_judges_needs_a_price_of_each() {
+fn cap_over_all_judges_needs_a_price_of_each() {
     let place = place_of("openai", "http://127.0.0.1:9").with("GAVEL_JUDGE_DAILY_CAP_USD", "1");
     let run = place.run(&["up"]).ends(2);
     drop(
@@ -337,7 +336,7 @@ fn a_cap_over_all_judges_needs_a_price_of_each() {
 }
 
 #[test]
-fn a_price_of_no_day_or_of_one_to_come_stops_the_start() {
+fn invalid_or_future_price_date_stops_the_start() {
     let place = place_of("openai", "http://127.0.0.1:9");
     let file = place.path().join("llm_providers.yaml");
     let text = std::fs::read_to_string(&file).unwrap();

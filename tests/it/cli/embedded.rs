@@ -1,4 +1,4 @@
-//! The data folder: demo, score, sessions, migrate, and the lock.
+//! Data folder: demo, score, sessions, migrate, and the lock.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
@@ -13,11 +13,10 @@ use crate::support::client::Api;
 
 const NOBODY: &str = "127.0.0.1:0";
 
-/// A process that is killed if a test fails half-way.
 pub(super) struct Running(pub(super) Child);
 
 impl Running {
-    /// Starts a command and waits until it says where it listens; answers its address.
+    /// Starts a command and waits for its listening message; returns its address.
     pub(super) fn start(place: &Sandbox, args: &[&str], sign: &str) -> (Self, String) {
         let mut child = place.command(args).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -26,14 +25,13 @@ impl Running {
             .map_while(Result::ok)
             .find(|line| line.contains(sign))
             .expect("it says where it listens");
-        // The pipe is read to its end, so that the process never waits for us.
+        // Drains the pipe, so that the process doesn't block on it.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let address = line.split("http://").nth(1).unwrap();
         let address = address.split(['/', ' ']).next().unwrap().to_owned();
         (Self(child), format!("http://{address}"))
     }
 
-    /// Asks it to stop, as an operator would, and waits for its end.
     pub(super) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.0.id().to_string();
         let sent = std::process::Command::new("kill")
@@ -53,7 +51,6 @@ impl Drop for Running {
     }
 }
 
-/// A place with a judge: the simulator, on a port of its own.
 pub(super) fn place_with_judge() -> (Sandbox, Running) {
     let place = Sandbox::new();
     let (simulator, url) = Running::start(
@@ -80,7 +77,7 @@ pub(super) fn session(id: Uuid, status: &str) -> String {
 }
 
 #[test]
-fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
+fn demo_scores_the_examples_and_marks_them_as_simulated() {
     let place = Sandbox::new();
     let args = ["demo", "--exit", "--bind", NOBODY];
     let first = place.run(&args).ends(0).says("7 of them new");
@@ -104,7 +101,7 @@ fn the_demo_scores_the_examples_and_says_that_they_are_simulated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
+async fn rejected_key_ends_demo_and_score_with_the_remedy() {
     let refusal =
         json!({ "error": { "message": "Incorrect API key provided.", "code": "invalid_api_key" } });
     let server = judge(ResponseTemplate::new(401).set_body_json(refusal)).await;
@@ -114,7 +111,7 @@ async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
     let run = run.prints("Incorrect").prints("OPENAI_API_KEY");
     assert!(!run.out.contains("Open http"), "{}", run.out);
     assert!(!run.out.contains("provided.."), "{}", run.out);
-    // The first finds out that the judge refuses the key; the second waits for somebody.
+    // The first call finds that the judge rejects the key; the second waits for an operator.
     for _ in 0..2 {
         place.write("session.json", &session(Uuid::now_v7(), "completed"));
         drop(place.run(&["score", "session.json"]).ends(3));
@@ -122,7 +119,7 @@ async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
 }
 
 #[test]
-fn a_judge_that_nobody_knows_is_refused_before_the_demo_stores_anything() {
+fn unknown_judge_is_rejected_before_the_demo_stores_data() {
     let place = Sandbox::new();
     let args = ["demo", "--judge", "openai-defualt", "--bind", NOBODY];
     drop(place.run(&args).ends(2).says("openai-defualt"));
@@ -142,7 +139,7 @@ fn a_judge_that_nobody_knows_is_refused_before_the_demo_stores_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_asks_the_judge_that_is_named_and_makes_nothing_up_in_the_place_of_its_scores() {
+async fn demo_calls_the_named_judge_and_invents_no_scores() {
     let reply = |points: u64| {
         let score = json!({
             "total_score": points * 4,
@@ -181,7 +178,7 @@ async fn the_demo_asks_the_judge_that_is_named_and_makes_nothing_up_in_the_place
 }
 
 #[test]
-fn the_demo_says_that_a_signal_ends_it() {
+fn demo_reports_its_end_by_signal() {
     use std::io::Read as _;
 
     let place = Sandbox::new();
@@ -198,8 +195,7 @@ fn the_demo_says_that_a_signal_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_and_made_current_beside_it()
- {
+async fn up_with_a_simulated_judge_scores_and_accepts_criteria() {
     let place = Sandbox::new();
     let args = ["up", "--simulate", "--bind", NOBODY];
     let (up, url) = Running::start(&place, &args, "listening on");
@@ -218,7 +214,7 @@ async fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_and_
     let current = format!("/api/v1/scoring/criteria/{hash}/current");
     let made = api.post(&current).await.expect(200);
     assert_eq!(made["is_current"], true, "{made}");
-    // Criteria of a real judge would be asked of it.
+    // Criteria of a real judge would call the real one.
     let real = place.with("DEFAULT_LLM_PROVIDER", "openai-default");
     let hash = real.run(&add).ends(0).out.trim().to_owned();
     let current = format!("/api/v1/scoring/criteria/{hash}/current");
@@ -228,7 +224,7 @@ async fn up_scores_with_a_simulated_judge_and_no_key_and_criteria_are_added_and_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_made_current_for_a_simulated_judge_keeps_no_real_one_from_the_demo() {
+async fn demo_uses_a_real_judge_despite_simulated_current_criteria() {
     let server = judge(ResponseTemplate::new(401)).await;
     let place = asking(&server).with("DEFAULT_LLM_PROVIDER", "simulated");
     let folder = ["--data-dir", "gavel-demo"];
@@ -241,7 +237,7 @@ async fn what_was_made_current_for_a_simulated_judge_keeps_no_real_one_from_the_
     let current = format!("/api/v1/scoring/criteria/{hash}/current");
     api.post(&current).await.expect(200);
     assert_eq!(up.stop("-TERM"), Some(0));
-    // The key is refused, so the real judge was asked.
+    // The key is rejected, so the real judge was called.
     let demo = [
         "demo",
         "--exit",
@@ -251,7 +247,7 @@ async fn what_was_made_current_for_a_simulated_judge_keeps_no_real_one_from_the_
         NOBODY,
     ];
     drop(place.run(&demo).ends(3).prints("OPENAI_API_KEY"));
-    // Another default judge wouldn't help whoever scores by those criteria.
+    // Another default judge wouldn't help, because these criteria name a judge.
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let place = place.with("DEFAULT_LLM_PROVIDER", "openai-default");
     let score = [&["score", "session.json"], &folder[..]].concat();
@@ -264,7 +260,7 @@ async fn what_was_made_current_for_a_simulated_judge_keeps_no_real_one_from_the_
 }
 
 #[test]
-fn the_demo_names_the_flag_when_its_port_is_taken() {
+fn demo_names_the_flag_when_its_port_is_in_use() {
     let taken = std::net::TcpListener::bind(NOBODY).unwrap();
     let address = taken.local_addr().unwrap().to_string();
     Sandbox::new()
@@ -275,7 +271,7 @@ fn the_demo_names_the_flag_when_its_port_is_taken() {
 }
 
 #[test]
-fn a_session_is_scored_by_a_simulated_judge_with_no_key_and_no_server() {
+fn simulated_judge_scores_without_key_or_server() {
     let place = Sandbox::new();
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let score = ["score", "session.json", "--simulate", "--json"];
@@ -290,7 +286,7 @@ fn a_session_is_scored_by_a_simulated_judge_with_no_key_and_no_server() {
 }
 
 #[test]
-fn a_failed_job_is_retried_and_shown() {
+fn failed_job_is_retried_and_shown() {
     let place = Sandbox::new();
     let malformed = ["simulate-judge", "--port", "0", "--fault", "malformed=1"];
     let (_simulator, url) = Running::start(&place, &malformed, "simulated judge on");
@@ -308,7 +304,7 @@ fn a_failed_job_is_retried_and_shown() {
 }
 
 #[test]
-fn score_needs_no_server_and_shows_an_old_score_instead_of_judging_again() {
+fn score_without_a_server_shows_the_existing_score() {
     let (place, simulator) = place_with_judge();
     let id = Uuid::now_v7();
     place.write("session.json", &session(id, "completed"));
@@ -318,7 +314,7 @@ fn score_needs_no_server_and_shows_an_old_score_instead_of_judging_again() {
     assert_eq!(scored["items"][0]["outcome"], "scored", "{scored}");
     assert_eq!(score["simulated"], true);
     drop(simulator);
-    // The judge is gone: only a stored score can be answered.
+    // The judge has stopped: only a stored score can be returned.
     let again = place
         .run(&["score", &id.to_string(), "--json"])
         .ends(0)
@@ -347,7 +343,7 @@ fn score_needs_no_server_and_shows_an_old_score_instead_of_judging_again() {
 }
 
 #[test]
-fn the_second_criteria_file_scores_beside_the_first() {
+fn second_criteria_file_scores_next_to_the_first() {
     let (place, _simulator) = place_with_judge();
     let second = include_str!("../../../config/criteria/session_outcome_first.yaml");
     place.write("second.yaml", second);
@@ -366,7 +362,7 @@ fn the_second_criteria_file_scores_beside_the_first() {
 }
 
 #[test]
-fn any_agents_task_is_imported_from_a_folder_and_scored_by_criteria_for_tasks() {
+fn agent_tasks_are_imported_from_a_folder_and_scored() {
     let (place, _simulator) = place_with_judge();
     std::fs::create_dir(place.path().join("runs")).unwrap();
     let run = |id: &str| {
@@ -381,7 +377,6 @@ fn any_agents_task_is_imported_from_a_folder_and_scored_by_criteria_for_tasks() 
     place.write("runs/README.md", "no session");
     let imported = place.run(&["sessions", "import", "runs", "--json"]);
     assert_eq!(imported.ends(0).json()["new"], 3);
-    // A file with an error is reported, and the others are imported.
     place.write("runs/d.json", "{\"messages\": [7]}");
     place.write("runs/log.eval", "PK\u{3}\u{4}");
     place.write("runs/e.json", &run("e"));
@@ -406,7 +401,7 @@ fn any_agents_task_is_imported_from_a_folder_and_scored_by_criteria_for_tasks() 
 }
 
 #[test]
-fn a_session_that_has_not_ended_is_exit_2_and_one_that_is_unknown_too() {
+fn unended_or_unknown_session_is_exit_2() {
     let (place, _simulator) = place_with_judge();
     place.write("open.json", &session(Uuid::now_v7(), "in_progress"));
     place
@@ -438,7 +433,7 @@ fn scoring_without_a_judge_is_exit_2_with_the_remedy() {
 }
 
 #[test]
-fn a_faulty_session_file_is_exit_2_and_nothing_of_it_is_stored() {
+fn invalid_session_file_is_exit_2_and_stores_no_session() {
     let place = Sandbox::new();
     let good = session(Uuid::now_v7(), "completed");
     place.write(
@@ -457,7 +452,7 @@ fn a_faulty_session_file_is_exit_2_and_nothing_of_it_is_stored() {
 }
 
 #[test]
-fn an_import_of_nothing_and_one_from_no_address_name_the_argument() {
+fn import_without_files_or_address_names_the_argument() {
     let place = Sandbox::new();
     let nothing = place.run(&["sessions", "import"]).ends(2);
     nothing.says("name files").says("--from URL");
@@ -473,7 +468,7 @@ fn an_import_of_nothing_and_one_from_no_address_name_the_argument() {
 }
 
 #[test]
-fn reading_commands_make_no_data_folder_and_name_the_ways_to_one() {
+fn reading_commands_create_no_data_folder_and_name_remedies() {
     let place = Sandbox::new();
     for args in [&["jobs", "list"][..], &["sessions", "list"], &["migrate"]] {
         let run = place.run(args).ends(2);
@@ -483,7 +478,7 @@ fn reading_commands_make_no_data_folder_and_name_the_ways_to_one() {
 }
 
 #[test]
-fn up_serves_and_holds_its_data_folder_until_it_is_stopped() {
+fn up_serves_and_locks_its_data_folder_until_stopped() {
     let (place, _simulator) = place_with_judge();
     let (up, url) = Running::start(&place, &["up", "--bind", NOBODY], "listening on");
     place
@@ -515,7 +510,7 @@ fn up_serves_and_holds_its_data_folder_until_it_is_stopped() {
     let score = [
         "score", &again, "--force", "--wait", "0", "--json", "--server", &url,
     ];
-    // The worker hears of a pause within a second.
+    // The worker sees a pause within a second.
     let waits = (0..50).map(|_| place.run(&score));
     let waits = waits.into_iter().find(|run| run.code != Some(0)).unwrap();
     assert_eq!(waits.ends(3).json()["items"][0]["outcome"], "unfinished");
@@ -545,7 +540,7 @@ fn up_serves_and_holds_its_data_folder_until_it_is_stopped() {
 }
 
 #[test]
-fn up_without_a_judge_starts_and_says_what_to_set() {
+fn up_without_a_judge_starts_and_names_the_setting() {
     let place = Sandbox::new();
     let (up, url) = Running::start(&place, &["up", "--bind", NOBODY], "listening on");
     let ready = place.run(&["healthcheck", "--ready", "--server", &url]);
@@ -554,7 +549,7 @@ fn up_without_a_judge_starts_and_says_what_to_set() {
 }
 
 #[test]
-fn migrations_of_the_data_folder_are_reverted_and_applied_again() {
+fn migrations_of_the_data_folder_are_reverted_and_reapplied() {
     let place = Sandbox::new();
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let imported = place.run(&["sessions", "import", "session.json"]).ends(0);
@@ -569,7 +564,7 @@ fn migrations_of_the_data_folder_are_reverted_and_applied_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_things_are_counted_and_pruned_and_a_session_is_deleted_by_hand() {
+async fn old_rows_are_counted_and_pruned_and_session_is_deleted() {
     let (place, _simulator) = place_with_judge();
     let [old, young] = [Uuid::now_v7(), Uuid::now_v7()];
     for id in [old, young] {

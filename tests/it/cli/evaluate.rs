@@ -1,4 +1,4 @@
-//! `gavel evaluate` and `gavel compare` as processes: gates and exit codes, agents, and runs that go on after their death.
+//! `gavel evaluate` and `gavel compare` as processes: gates, exit codes, agents, and resuming after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::embedded::{Running, place_with_judge};
 use super::{Run, Sandbox};
 
-/// A case that is right, and that no judge is needed for.
+/// Correct case that needs no judge.
 pub(super) fn right(id: &str) -> Value {
     json!({"id": id, "generated_sql": "select 1", "expected_sql": "SELECT 1;"})
 }
 
-/// A case that is wrong, and that no judge is needed for.
+/// Wrong case that needs no judge.
 fn wrong(id: &str) -> Value {
     json!({"id": id, "generated_sql": "select 1", "is_valid": false, "should_pass": true, "errors": ["near select"]})
 }
@@ -35,7 +35,7 @@ pub(super) fn results(place: &Sandbox, run: &str) -> Vec<Value> {
     lines(&place.path().join(run).join("evaluation-results.jsonl"))
 }
 
-/// How each item ended by its last line.
+/// Outcome of each item by its last line.
 pub(super) fn outcomes(results: &[Value]) -> BTreeMap<u64, String> {
     let outcome = |line: &Value| {
         let gavel = &line["gavel"];
@@ -53,7 +53,7 @@ pub(super) fn with_shell(place: Sandbox) -> Sandbox {
 }
 
 #[test]
-fn the_exit_code_says_whether_the_gate_holds() {
+fn exit_code_shows_whether_the_gate_passes() {
     let place = Sandbox::new();
     suite(&place, "good.jsonl", &[right("a"), right("b")]);
     suite(
@@ -99,7 +99,7 @@ fn the_exit_code_says_whether_the_gate_holds() {
 }
 
 #[test]
-fn a_reader_that_has_gone_changes_nothing_of_the_exit_code() {
+fn closed_stdout_does_not_change_the_exit_code() {
     let place = Sandbox::new();
     suite(&place, "mixed.jsonl", &[right("a"), wrong("b")]);
     for args in [
@@ -114,7 +114,7 @@ fn a_reader_that_has_gone_changes_nothing_of_the_exit_code() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said_before_anything_is_run() {
+fn impossible_run_is_reported_before_it_starts() {
     let place = Sandbox::new();
     place.write("empty.jsonl", "");
     place
@@ -146,7 +146,7 @@ fn what_cannot_be_run_is_said_before_anything_is_run() {
 }
 
 #[test]
-fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again() {
+fn run_resumes_only_its_suite_and_reruns_only_failures() {
     let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[right("a"), wrong("b"), wrong("c")]);
     place
@@ -163,7 +163,7 @@ fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again()
     run.ends(1).says("2 of 3 items to run");
     let again = outcomes(&results(&place, "second"));
     assert_eq!(again.keys().copied().collect::<Vec<_>>(), [1, 2]);
-    // What a run wasn't asked for it says nothing of.
+    // Items outside the limit of a run aren't reported.
     for (earlier, limit, left) in [("second", "3", "2 of 3"), ("part", "2", "1 of 3")] {
         if limit == "2" {
             let part = [
@@ -181,7 +181,7 @@ fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again()
             .ends(1)
             .says(&format!("{left} items to run"));
     }
-    // Nothing is left: the gate speaks again, and nothing is run.
+    // No item is left: the gate is reported again without a run.
     place
         .run(&["evaluate", "--resume", "first"])
         .ends(1)
@@ -211,7 +211,7 @@ fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again()
 }
 
 #[test]
-fn without_a_judge_the_computed_parts_are_real_and_nothing_passes() {
+fn without_a_judge_computed_parts_are_real_and_no_item_passes() {
     let place = Sandbox::new();
     let rows = [
         json!({"id": "same", "generated_kql": "T | count", "expected_kql": "T | count"}),
@@ -239,7 +239,7 @@ fn without_a_judge_the_computed_parts_are_real_and_nothing_passes() {
 }
 
 #[test]
-fn runs_are_held_against_each_other_and_against_a_baseline() {
+fn runs_are_compared_with_each_other_and_with_a_baseline() {
     let place = Sandbox::new();
     suite(
         &place,
@@ -283,7 +283,7 @@ fn runs_are_held_against_each_other_and_against_a_baseline() {
 }
 
 #[test]
-fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_elsewhere() {
+fn second_run_reuses_replies_despite_another_simulator_address() {
     let place = Sandbox::new();
     let cases: Vec<Value> = (0..3)
         .map(|i| {
@@ -304,7 +304,6 @@ fn a_second_run_finds_the_replies_of_the_first_though_its_simulator_listens_else
     assert_eq!(tokens("second"), 0);
 }
 
-/// A case that a judge is needed for.
 pub(super) fn doubtful(id: &str) -> Value {
     json!({"id": id, "generated_sql": format!("select {id} from t"), "expected_sql": "select b from u"})
 }
@@ -314,8 +313,8 @@ fn summary(place: &Sandbox, run: &str) -> String {
 }
 
 #[test]
-fn a_simulated_judge_is_asked_over_the_data_folder_whatever_database_is_named() {
-    // Nothing listens there: the run would end with 3.
+fn simulated_judge_uses_the_data_folder_despite_database_url() {
+    // No server listens there: with that database the run would end with 3.
     let place = Sandbox::new()
         .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/none")
         .with("REDIS_URL", "redis://127.0.0.1:1")
@@ -330,7 +329,7 @@ fn a_simulated_judge_is_asked_over_the_data_folder_whatever_database_is_named() 
 }
 
 #[test]
-fn a_resumed_run_keeps_its_simulated_judge_and_accepts_no_run_flags() {
+fn resumed_run_uses_its_simulated_judge_and_rejects_run_flags() {
     let place = with_shell(Sandbox::new());
     suite(&place, "suite.jsonl", &[question("a", "sql", "How many?")]);
     let args = ["evaluate", "suite.jsonl", "--simulate", "--output", "run"];
@@ -373,7 +372,7 @@ fn a_resumed_run_keeps_its_simulated_judge_and_accepts_no_run_flags() {
 }
 
 #[test]
-fn sql_that_cannot_be_read_is_incomplete_and_passes_no_gate() {
+fn unreadable_sql_is_incomplete_and_fails_each_gate() {
     let place = Sandbox::new();
     let case =
         |id: &str, sql: &str| json!({"id": id, "generated_sql": sql, "expected_tables": ["a"]});
@@ -423,7 +422,7 @@ fn sql_that_cannot_be_read_is_incomplete_and_passes_no_gate() {
     .enumerate()
     {
         drop(evaluate("bad.jsonl", &format!("gated{n}"), gates, 3));
-        // Who allows it has gates on what is scored.
+        // With `--max-errors` the gates apply to the scored items.
         let allowed = [gates, &["--max-errors", "1"]].concat();
         drop(evaluate("bad.jsonl", &format!("allowed{n}"), &allowed, 0));
     }
@@ -435,7 +434,7 @@ fn sql_that_cannot_be_read_is_incomplete_and_passes_no_gate() {
 }
 
 #[test]
-fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
+fn missing_scope_is_reported_before_agents_are_called() {
     let tokens = "somebody:read:reading-is-allowed ci:enqueue:scoring-is-allowed";
     let place = with_shell(Sandbox::new()).with("GAVEL_AUTH_TOKENS", tokens);
     let up = ["up", "--bind", "127.0.0.1:0"];
@@ -468,7 +467,7 @@ fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
 }
 
 #[test]
-fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
+fn run_is_shown_as_a_batch_without_further_cost() {
     let (place, simulator) = place_with_judge();
     let place = place
         .with("GITHUB_REF_NAME", "main")
@@ -490,7 +489,7 @@ fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
     assert_eq!(batch["name"], "nightly main@0f3c2a9b1d4e");
     assert_eq!(batch["counts"]["total"], 3);
     assert_eq!(batch["tokens"]["in"], 0, "its replies were there: {batch}");
-    // The same run is the same batch; under another name it is another.
+    // The same run is the same batch; another name makes another batch.
     let push = |flags: &[&str]| {
         let args = ["batches", "push", "run"];
         let pushed = place.run(&[&args, flags, &server].concat()).ends(0);
@@ -503,13 +502,13 @@ fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
     assert_ne!(other, id);
     assert_eq!(name, "again dev@0f3c2a9b1d4e");
     assert_eq!(service.stop("-TERM"), Some(0));
-    // What was run without a server is sent later.
+    // A run without a server is sent later.
     drop(evaluate("alone", &["--simulate", "--data-dir", "own"], 3));
     let (service, url) = Running::start(&place, &up, "listening on");
     let args = ["batches", "push", "alone", "--json", "--server", &url];
     let batch = place.run(&args).ends(0).json();
     assert_eq!(batch["counts"]["total"], 3);
-    // What its criteria are the service may not know.
+    // The service may not know its criteria.
     let header = place.path().join("alone/run.json");
     let mut told: Value = serde_json::from_str(&std::fs::read_to_string(&header).unwrap()).unwrap();
     told["judged_by"]["criteria_hash"] = json!("f".repeat(64));
@@ -527,7 +526,7 @@ fn a_run_is_shown_as_a_batch_that_costs_nothing_more() {
 }
 
 #[test]
-fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
+fn run_without_a_callable_judge_is_rejected_without_a_folder() {
     let place = Sandbox::new();
     suite(
         &place,
@@ -554,7 +553,7 @@ fn a_run_that_no_judge_could_be_asked_for_is_refused_and_leaves_no_folder() {
 }
 
 #[test]
-fn what_the_metrics_find_is_logged_where_that_is_asked_for() {
+fn metric_findings_are_logged_on_request() {
     let place = Sandbox::new();
     let blocked =
         json!({"id": "a", "generated_sql": "select 1", "safety_valid": false, "should_pass": true});
@@ -572,7 +571,7 @@ fn what_the_metrics_find_is_logged_where_that_is_asked_for() {
 }
 
 #[test]
-fn the_reports_of_a_run_say_what_its_gates_said() {
+fn reports_of_a_run_show_its_gate_results() {
     let place = Sandbox::new();
     suite(&place, "mixed.jsonl", &[right("a"), wrong("b")]);
     for (flags, code, word) in [
@@ -589,7 +588,7 @@ fn the_reports_of_a_run_say_what_its_gates_said() {
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["summary"]["gate"]["decision"], word.to_lowercase());
     }
-    // Asked for again, without the run's flags.
+    // Requested again without the flags of the run.
     place
         .run(&["report", "PASSED"])
         .ends(0)
@@ -598,7 +597,7 @@ fn the_reports_of_a_run_say_what_its_gates_said() {
 }
 
 #[test]
-fn a_run_without_a_judge_is_incomplete_in_its_reports_though_no_item_needed_one() {
+fn run_without_a_judge_is_incomplete_in_its_reports() {
     let place = Sandbox::new();
     let same =
         |id: &str| json!({"id": id, "generated_kql": "T | count", "expected_kql": "T | count"});
@@ -620,7 +619,7 @@ fn a_run_without_a_judge_is_incomplete_in_its_reports_though_no_item_needed_one(
 }
 
 #[test]
-fn a_suite_cannot_drive_the_terminal_and_an_empty_one_is_refused_in_every_form() {
+fn suite_text_is_escaped_and_empty_suite_is_rejected() {
     let place = Sandbox::new();
     place.write("hostile.jsonl", "{\"id\": \"\\u001b[31m\\u0007x\", \"question\": \"?\", \"agent\": \"\\u001b]0;t\\u0007\"}\n");
     place.write("column.csv", "id,\u{1b}[2Jgenerated_sql\n1,2\n");
@@ -649,8 +648,8 @@ pub(super) fn question(id: &str, agent: &str, text: &str) -> Value {
 }
 
 #[test]
-fn an_agent_that_is_down_is_named_with_its_address() {
-    let (_nobody, address) = crate::support::nobody_at();
+fn unreachable_agent_is_named_with_its_address() {
+    let (_nobody, address) = crate::support::no_listener();
     let place = Sandbox::new().with("GAVEL_AGENTS_DOCKING_URL", &format!("http://{address}"));
     suite(
         &place,
@@ -682,7 +681,7 @@ fn an_agent_that_is_down_is_named_with_its_address() {
 }
 
 #[test]
-fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_request() {
+fn agent_failure_fails_that_item_and_is_retried_on_request() {
     let place = with_shell(Sandbox::new());
     let questions = [
         question("a", "sql", "good"),
@@ -724,7 +723,7 @@ fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_req
         4,
         "only the failed question was asked again: {asked}"
     );
-    // Its answers serve another run.
+    // Its replies are reused by another run.
     let args = [
         "evaluate",
         "suite.jsonl",
@@ -737,7 +736,7 @@ fn an_agent_that_fails_on_one_question_fails_that_item_and_is_asked_again_on_req
 }
 
 #[test]
-fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allowed() {
+fn run_with_a_silent_agent_is_incomplete_despite_max_errors() {
     let place = with_shell(Sandbox::new());
     let asked = [question("a", "sql", "?"), question("b", "sql", "?")];
     suite(&place, "suite.jsonl", &asked);
@@ -749,7 +748,7 @@ fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allow
 }
 
 #[test]
-fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
+fn items_with_numeric_names_are_paired_by_name() {
     let place = Sandbox::new();
     let named = |mut case: Value, id: u64| {
         case["id"] = json!(id);
@@ -778,11 +777,11 @@ fn items_named_by_numbers_keep_their_names_and_are_paired_by_them() {
 }
 
 #[test]
-fn a_resumed_run_keeps_its_gates_and_baseline() {
+fn resumed_run_restores_its_gates_and_baseline() {
     let place = with_shell(Sandbox::new());
     let asked = [question("a", "sql", "good"), question("b", "sql", "bad")];
     suite(&place, "suite.jsonl", &asked);
-    // The second question is answered once it is mended, and then wrongly.
+    // The agent replies to the second question once it is fixed, and then wrongly.
     place.write(
         "agent.sh",
         "read question\nif [ \"$question\" = bad ]; then if [ ! -e mended ]; then exit 9; fi; n=8; else n=7; fi\n\
@@ -795,7 +794,7 @@ fn a_resumed_run_keeps_its_gates_and_baseline() {
     place.write("mended", "");
     let resume = ["evaluate", "--resume", "run", "--retry-errors"];
     place.run(&resume).ends(1).prints("below --min-mean 0.99");
-    // So is its baseline.
+    // Its baseline is restored as well.
     let against = ["--baseline", "run", "--min-mean", "0", "--output", "second"];
     place.run(&[&args[..], &against].concat()).ends(0);
     let json = place.run(&["evaluate", "--resume", "second", "--json"]);
@@ -803,7 +802,7 @@ fn a_resumed_run_keeps_its_gates_and_baseline() {
 }
 
 #[test]
-fn answers_to_no_question_are_told_and_two_to_one_are_refused() {
+fn unmatched_replies_are_reported_and_duplicates_rejected() {
     let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[question("a", "sql", "?")]);
     let answer = |id: &str| json!({"test_id": id, "generated_sql": "SELECT 7;", "actual_results": 7, "success": true});
@@ -831,7 +830,7 @@ fn answers_to_no_question_are_told_and_two_to_one_are_refused() {
 }
 
 #[test]
-fn unsafe_sql_that_was_let_through_reads_as_critical_in_junit() {
+fn allowed_unsafe_sql_is_critical_in_junit() {
     let place = Sandbox::new();
     let mut case = right("a");
     case["safety_valid"] = json!(true);
@@ -856,7 +855,7 @@ fn example(path: &str) -> String {
 }
 
 #[test]
-fn the_example_cases_say_what_their_calibration_means() {
+fn example_cases_explain_their_calibration() {
     let place = Sandbox::new();
     let cases = example("metrics/cases.jsonl");
     let args = ["evaluate", &cases, "--simulate", "--allow-simulated"];
@@ -867,7 +866,7 @@ fn the_example_cases_say_what_their_calibration_means() {
 }
 
 #[test]
-fn an_agent_that_fails_is_told_with_its_last_words() {
+fn failing_agent_is_reported_with_its_last_output() {
     let place = with_shell(Sandbox::new());
     let question = json!({"test_id": "a", "agent_used": "sql", "question": "How many?", "expected_answer_type": "number", "expected_results": 12});
     suite(&place, "questions.jsonl", &[question]);
@@ -891,7 +890,7 @@ fn an_agent_that_fails_is_told_with_its_last_words() {
 }
 
 #[test]
-fn the_example_questions_run_against_the_example_agent() {
+fn example_questions_run_against_the_example_agent() {
     let has_python = std::process::Command::new("python3")
         .arg("--version")
         .output();
@@ -924,14 +923,14 @@ fn the_example_questions_run_against_the_example_agent() {
     assert_eq!(simulator.stop("-TERM"), Some(0));
 }
 
-/// How many rows the run has that is killed: a few hundred, or as many as `GAVEL_TEST_SUITE_ROWS` says.
+/// Number of rows of the killed run: a few hundred, or `GAVEL_TEST_SUITE_ROWS`.
 fn rows() -> u64 {
     let rows = std::env::var("GAVEL_TEST_SUITE_ROWS").ok();
     rows.and_then(|rows| rows.parse().ok()).unwrap_or(300)
 }
 
 #[test]
-fn a_run_that_is_killed_in_the_middle_goes_on_with_no_item_twice_and_none_missing() {
+fn killed_run_resumes_without_duplicate_or_missing_items() {
     let (place, simulator) = place_with_judge();
     let n = rows();
     let case = |i: u64| json!({"id": format!("q{i}"), "generated_kql": format!("T{i} | count"), "expected_kql": format!("T{i} | take {i}")});
@@ -962,7 +961,7 @@ fn a_run_that_is_killed_in_the_middle_goes_on_with_no_item_twice_and_none_missin
             written()
         );
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        std::thread::sleep(Duration::from_millis(5)); // looks at a file that another process writes
+        std::thread::sleep(Duration::from_millis(5)); // polls a file written by another process
     }
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Costs, analytics and exports from the command line, over what the demo scored.
+//! Costs, analytics and exports from the command line, over the data of the demo.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn demonstrated() -> Sandbox {
 }
 
 #[test]
-fn what_the_demo_cost_is_unknown_and_what_it_scored_is_marked() {
+fn demo_cost_is_unknown_and_its_scores_are_marked() {
     let place = demonstrated();
     let costs = place.run(&["costs", "--by", "model"]).ends(0);
     drop(

@@ -1,4 +1,4 @@
-//! Runs of `gavel evaluate` whose judge or service is not what it was, or isn't there.
+//! Runs of `gavel evaluate` with a changed or unavailable judge or service.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use super::Sandbox;
 use super::embedded::{Running, place_with_judge, session};
 use super::evaluate::{doubtful, outcomes, question, results, right, suite, with_shell};
 
-/// The criteria of a kind as they are built in, with another word in them.
+/// Built-in criteria of a kind with one change.
 fn other_criteria(name: &str) -> String {
     let path = format!("{}/config/criteria/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     text.replacen("judge_prompt: |", "judge_prompt: |\n  Be strict.", 1)
 }
 
-/// A run of one question that its agent didn't answer, so that there is something to go on with.
+/// Starts a run of one question without a reply, so that it can be resumed.
 fn begun(place: &Sandbox) {
     suite(place, "suite.jsonl", &[question("a", "sql", "How many?")]);
     let args = [
@@ -30,7 +30,7 @@ fn begun(place: &Sandbox) {
 }
 
 #[test]
-fn a_run_goes_on_under_no_other_criteria_than_those_it_began_with() {
+fn run_resumes_only_under_its_original_criteria() {
     let (place, simulator) = place_with_judge();
     let place = with_shell(place);
     begun(&place);
@@ -56,13 +56,13 @@ fn a_run_goes_on_under_no_other_criteria_than_those_it_began_with() {
         .says("it would go on with judge simulated")
         .says("GAVEL_CRITERIA_QAS");
     assert_eq!(run.out, "", "nothing is told of what was not run");
-    // Where nothing is left to judge, the gates may be asked again.
+    // With no item left to judge, the gates can be evaluated again.
     place.run(&["evaluate", "--resume", "run"]).ends(3);
     assert_eq!(simulator.stop("-TERM"), Some(0));
 }
 
 #[test]
-fn a_run_that_was_judged_otherwise_than_its_baseline_says_so() {
+fn run_judged_differently_than_its_baseline_gives_a_warning() {
     let (place, simulator) = place_with_judge();
     suite(&place, "suite.jsonl", &[doubtful("a"), doubtful("b")]);
     let run = |place: &Sandbox, name: &str, more: &[&str]| {
@@ -106,8 +106,8 @@ fn a_run_that_was_judged_otherwise_than_its_baseline_says_so() {
 }
 
 #[test]
-fn a_server_at_a_dead_address_is_said_before_anything_is_run() {
-    // Kept, and never listened at: nobody else gets the port meanwhile.
+fn unreachable_server_is_reported_before_the_run() {
+    // Bound but not listening, so that no other process gets the port.
     let held = tokio::net::TcpSocket::new_v4().unwrap();
     held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = format!("http://{}", held.local_addr().unwrap());
@@ -120,8 +120,7 @@ fn a_server_at_a_dead_address_is_said_before_anything_is_run() {
     assert!(!place.path().join("reports").exists(), "no run was begun");
 }
 
-/// A judge that answers everything with one status.
-async fn refusing(status: StatusCode) -> String {
+async fn rejecting_judge(status: StatusCode) -> String {
     let answer = move || async move {
         (
             status,
@@ -136,11 +135,11 @@ async fn refusing(status: StatusCode) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
+async fn judge_rejecting_its_key_ends_an_embedded_run_at_once() {
     for status in [StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND] {
         let place = Sandbox::new()
             .with("DEFAULT_LLM_PROVIDER", "simulated")
-            .with("GAVEL_SIMULATED_URL", &refusing(status).await);
+            .with("GAVEL_SIMULATED_URL", &rejecting_judge(status).await);
         let cases: Vec<Value> = (0..40).map(|n| doubtful(&format!("c{n}"))).collect();
         suite(&place, "suite.jsonl", &cases);
         let run = tokio::task::spawn_blocking(move || {
@@ -174,19 +173,19 @@ async fn a_judge_that_refuses_its_key_ends_an_embedded_run_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_a_judge_is_told_why_before_the_wait_is_over() {
+async fn wait_reason_is_shown_before_the_wait_ends() {
     let place = Sandbox::new()
         .with("DEFAULT_LLM_PROVIDER", "simulated")
         .with(
             "GAVEL_SIMULATED_URL",
-            &refusing(StatusCode::UNAUTHORIZED).await,
+            &rejecting_judge(StatusCode::UNAUTHORIZED).await,
         );
     suite(&place, "suite.jsonl", &[doubtful("a")]);
     place.write("session.json", &session(Uuid::now_v7(), "completed"));
     let ran = tokio::task::spawn_blocking(move || {
         let up = ["up", "--bind", "127.0.0.1:0"];
         let (service, url) = Running::start(&place, &up, "listening on");
-        // The first call is told at once; whoever comes later waits.
+        // The first call fails at once; later ones wait.
         let first = ["score", "session.json", "--server", &url];
         drop(place.run(&first).ends(3).prints("no such key"));
         let refuses = "its judge refuses the key, the model or the address";
@@ -213,10 +212,13 @@ async fn who_waits_for_a_judge_is_told_why_before_the_wait_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_judge_that_is_given_up_takes_no_other_along() {
+async fn judge_rejecting_its_key_stops_no_other_judge() {
     let (place, simulator) = place_with_judge();
     let place = place
-        .with("REFUSING_URL", &refusing(StatusCode::UNAUTHORIZED).await)
+        .with(
+            "REFUSING_URL",
+            &rejecting_judge(StatusCode::UNAUTHORIZED).await,
+        )
         .with("GAVEL_LLM_PROVIDERS", "judges.yaml");
     place.write(
         "judges.yaml",

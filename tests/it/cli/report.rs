@@ -1,8 +1,8 @@
-//! `gavel report`: a run's folder, a file, what is neither.
+//! `gavel report` on a run's folder, a file and invalid input.
 
 use super::Sandbox;
 
-/// Lines of a run: a pass, a miss, and the miss once more, now a pass.
+/// Lines of a run: a pass, a miss, and the same miss rerun as a pass.
 const LINES: &str = r#"{"id":"b","payload":{"prompt":"Errors?","generated_kql":"-- x"},"result":{"threshold":0.9,"components":{"llm_grading":{"score":0.2,"details":{"reasoning":"Wrong table."}}}},"gavel":{"item_no":1,"kind":"query","outcome":"scored","total":0.2,"passed":false}}
 {"id":"a","payload":{"prompt":"Errors?"},"result":null,"gavel":{"item_no":0,"kind":"query","outcome":"scored","total":1.0,"passed":true}}
 {"id":"c","payload":{"prompt":"Errors?"},"result":null,"gavel":{"item_no":2,"kind":"query","outcome":"scored","total":1.0,"passed":true,"simulated":true}}
@@ -16,7 +16,7 @@ fn place() -> Sandbox {
 }
 
 #[test]
-fn a_runs_folder_reads_as_markdown_without_being_asked() {
+fn report_of_a_run_folder_is_markdown_by_default() {
     let place = place();
     let run = place.run(&["report", "run-1"]).ends(0);
     assert!(run.out.starts_with("# run-1\n"), "{}", run.out);
@@ -28,7 +28,7 @@ fn a_runs_folder_reads_as_markdown_without_being_asked() {
 }
 
 #[test]
-fn a_file_is_written_whole_in_the_form_that_its_name_asks_for() {
+fn report_file_has_the_format_of_its_extension() {
     let place = place();
     place
         .run(&["report", "run-1", "--output", "out.csv"])
@@ -66,7 +66,7 @@ fn a_file_is_written_whole_in_the_form_that_its_name_asks_for() {
 }
 
 #[test]
-fn the_report_of_a_run_that_was_killed_says_what_is_missing_and_is_no_pass() {
+fn report_of_a_killed_run_lists_missing_items_and_is_no_pass() {
     let place = Sandbox::new();
     let case = |id: &str| {
         format!(
@@ -94,7 +94,7 @@ fn the_report_of_a_run_that_was_killed_says_what_is_missing_and_is_no_pass() {
 }
 
 #[test]
-fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
+fn invalid_report_request_is_exit_2_with_its_remedy() {
     let place = place();
     place
         .run(&["report", "run-2"])
@@ -129,7 +129,7 @@ fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
 }
 
 #[test]
-fn a_batch_that_is_not_there_is_said() {
+fn unknown_batch_is_reported() {
     let place = Sandbox::new();
     std::fs::create_dir(place.path().join("gavel-data")).unwrap();
     place

@@ -1,4 +1,4 @@
-//! `gavel rescore` and `gavel batches` against a running service: the plan, the batch, and how it is followed, moved and ended.
+//! `gavel rescore` and `gavel batches` against a running service: plan, watch and actions of a batch.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Command;
@@ -8,11 +8,10 @@ use uuid::Uuid;
 
 use super::{Run, Sandbox, embedded};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
-/// Runs a command against the service.
 async fn run(world: &World, args: &[&str]) -> Run {
     run_in(place(world), args).await
 }
@@ -48,8 +47,8 @@ fn id(batch: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rescore_is_planned_started_and_watched_to_its_end() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+async fn rescore_is_planned_started_and_watched_to_its_end() {
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 3).await;
     let plan = run(&world, &["rescore", "--dry-run"]).await.ends(0);
     let plan = plan.prints("3 sessions match, 3 to score");
@@ -77,8 +76,8 @@ async fn a_rescore_is_planned_started_and_watched_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_failed_ends_a_watch_with_3_and_is_retried() {
-    let world = World::start(Home::embedded(), Say::Status(400)).await;
+async fn failed_items_end_a_watch_with_3_and_are_retried() {
+    let world = World::start(Home::embedded(), Reply::Status(400)).await;
     let ids = sessions(&world, 2).await;
     let place = place(&world);
     place.write("ids.txt", &format!("# one of two\n{}\n", ids[0]));
@@ -87,7 +86,7 @@ async fn what_failed_ends_a_watch_with_3_and_is_retried() {
     drop(failed.prints("1 of 1 done: 1 failed"));
     let batch = id(&batches(&world).await[0]);
 
-    world.judge.says(Say::Score(80));
+    world.judge.says(Reply::Score(80));
     let retried = run(&world, &["batches", "retry-errors", &batch])
         .await
         .ends(0);
@@ -100,8 +99,8 @@ async fn what_failed_ends_a_watch_with_3_and_is_retried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_is_paused_given_a_budget_resumed_and_cancelled() {
-    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+async fn batch_is_paused_budgeted_resumed_and_cancelled() {
+    let world = World::idle(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 2).await;
     let started = run(&world, &["rescore", "--json"]).await.ends(0);
     let batch = id(&started.json());
@@ -129,8 +128,8 @@ async fn a_batch_is_paused_given_a_budget_resumed_and_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_that_is_broken_off_leaves_the_batch_and_says_how_to_watch_it_again() {
-    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+async fn interrupted_watch_keeps_the_batch_and_prints_the_command() {
+    let world = World::idle(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 1).await;
     let place = place(&world);
     let watching = tokio::task::spawn_blocking(move || {
@@ -154,8 +153,8 @@ async fn a_watch_that_is_broken_off_leaves_the_batch_and_says_how_to_watch_it_ag
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+async fn candidate_is_tried_on_a_sample_and_replaces_no_score() {
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     let ids = sessions(&world, 3).await;
     let mut before = Vec::new();
     for id in &ids {
@@ -182,7 +181,7 @@ async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
         place.write("lenient.yaml", &lenient);
         place
     };
-    // The file is read where the command runs, whose default judge isn't the service's.
+    // The client reads the file, with a default judge that differs from the service's.
     for args in [
         vec!["rescore", "--preview", "candidate.yaml", "--dry-run"],
         vec!["criteria", "add", "candidate.yaml"],
@@ -230,8 +229,8 @@ async fn a_candidate_is_tried_on_a_sample_and_replaces_no_score() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn repeats_end_with_how_far_their_scores_lie_apart() {
-    let world = World::start(Home::embedded(), Say::Score(70)).await;
+async fn repeats_end_with_the_spread_of_their_scores() {
+    let world = World::start(Home::embedded(), Reply::Score(70)).await;
     sessions(&world, 2).await;
     let base = world.api.base().to_owned();
     let args = ["rescore", "--repeat", "3", "--watch", "--server", &base];
@@ -277,7 +276,7 @@ async fn repeats_end_with_how_far_their_scores_lie_apart() {
 }
 
 #[test]
-fn over_a_data_folder_the_batch_runs_while_the_command_watches() {
+fn batch_over_a_data_folder_runs_while_the_command_watches() {
     let (place, _simulator) = embedded::place_with_judge();
     let session = embedded::session(Uuid::now_v7(), "completed");
     place.write("session.json", &session);
@@ -294,7 +293,7 @@ fn over_a_data_folder_the_batch_runs_while_the_command_watches() {
 }
 
 #[test]
-fn what_can_not_be_asked_is_said_with_its_remedy() {
+fn invalid_rescore_is_rejected_with_its_remedy() {
     let place = Sandbox::new();
     place.write("ids.txt", "session-7\n");
     place.write("none.txt", "# nobody\n");

@@ -1,4 +1,4 @@
-//! Postgres and Redis, where there are any.
+//! Commands with Postgres and Redis, if configured.
 
 use super::Sandbox;
 use crate::support;
@@ -12,7 +12,7 @@ async fn database() -> Option<String> {
 }
 
 #[tokio::test]
-async fn migrate_applies_reverts_and_applies_again_on_postgres() {
+async fn migrate_applies_reverts_and_reapplies_on_postgres() {
     let Some(url) = database().await else { return };
     let place = Sandbox::new().with("DATABASE_URL", &url);
     let migrate = |more: &[&str]| place.run(&[&["migrate"], more].concat()).ends(0);
@@ -29,7 +29,7 @@ async fn migrate_applies_reverts_and_applies_again_on_postgres() {
 }
 
 #[tokio::test]
-async fn serve_and_worker_refuse_a_database_that_is_not_migrated() {
+async fn serve_and_worker_reject_an_unmigrated_database() {
     let (Some(url), Some(redis)) = (database().await, support::redis_server()) else {
         return;
     };
@@ -48,7 +48,7 @@ async fn serve_and_worker_refuse_a_database_that_is_not_migrated() {
 }
 
 #[tokio::test]
-async fn a_worker_without_a_judge_is_exit_2_with_the_remedy() {
+async fn worker_without_a_judge_is_exit_2_with_the_remedy() {
     let (Some(url), Some(redis)) = (database().await, support::redis_server()) else {
         return;
     };
@@ -67,7 +67,7 @@ async fn a_worker_without_a_judge_is_exit_2_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_database_that_does_not_answer_is_exit_3() {
+async fn unreachable_database_is_exit_3() {
     let place = Sandbox::new()
         .with("DATABASE_URL", "postgres://u:hunter2@127.0.0.1:1/none")
         .with("GAVEL_DATABASE_CONNECT_TIMEOUT_S", "0");

@@ -1,4 +1,4 @@
-//! Help, usage, settings and files: what needs no store.
+//! Help, usage, settings and files: commands that need no store.
 
 use serde_json::json;
 use wiremock::matchers::any;
@@ -48,7 +48,7 @@ fn every_command_has_a_help_with_an_example() {
 }
 
 #[test]
-fn an_unknown_flag_or_command_is_exit_2() {
+fn unknown_flag_or_command_is_exit_2() {
     let place = Sandbox::new();
     place.run(&["scroe"]).ends(2).says("score");
     place
@@ -59,7 +59,7 @@ fn an_unknown_flag_or_command_is_exit_2() {
 }
 
 #[test]
-fn a_broken_settings_file_is_exit_2_with_its_line() {
+fn invalid_settings_file_is_exit_2_with_its_line() {
     let place = Sandbox::new();
     place.write(
         "gavel.toml",
@@ -77,7 +77,7 @@ fn a_broken_settings_file_is_exit_2_with_its_line() {
 }
 
 #[test]
-fn an_unknown_key_is_exit_2_and_names_the_one_that_was_meant() {
+fn unknown_key_is_exit_2_with_a_suggestion() {
     let place = Sandbox::new().with("GAVEL_CONFIG", "gavel.toml");
     place.write("gavel.toml", "[worker]\nconcurency = 1\n");
     place
@@ -87,7 +87,7 @@ fn an_unknown_key_is_exit_2_and_names_the_one_that_was_meant() {
 }
 
 #[test]
-fn a_bad_value_is_exit_2_and_names_what_was_used() {
+fn invalid_value_is_exit_2_and_names_its_source() {
     let place = Sandbox::new().with("GAVEL_WORKER_CONCURRENCY", "0");
     place
         .run(&["doctor", "--no-probe"])
@@ -100,7 +100,7 @@ fn a_bad_value_is_exit_2_and_names_what_was_used() {
 }
 
 #[test]
-fn an_unknown_gavel_variable_is_a_warning() {
+fn unknown_gavel_variable_is_a_warning() {
     let place = Sandbox::new().with("GAVEL_WORKER_CONCURENCY", "4");
     let run = place.run(&["criteria", "check", "none.yaml"]).ends(2);
     run.says("did you mean GAVEL_WORKER_CONCURRENCY?");
@@ -124,7 +124,7 @@ fn dotenv_is_read_and_the_real_environment_wins() {
 }
 
 #[test]
-fn completions_are_made_for_each_shell() {
+fn completions_are_generated_for_each_shell() {
     let place = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let run = place.run(&["completions", shell]).ends(0);
@@ -133,7 +133,7 @@ fn completions_are_made_for_each_shell() {
 }
 
 #[test]
-fn a_new_token_is_taken_by_the_settings_and_never_twice_the_same() {
+fn new_token_is_accepted_by_the_settings_and_unique() {
     let place = Sandbox::new();
     let made = || {
         place
@@ -158,7 +158,7 @@ fn openapi_prints_the_document() {
 }
 
 #[test]
-fn serve_and_worker_name_the_servers_they_lack_and_the_way_without() {
+fn serve_and_worker_name_missing_servers_and_the_alternative() {
     for command in ["serve", "worker"] {
         let place = Sandbox::new();
         place
@@ -174,7 +174,7 @@ fn serve_and_worker_name_the_servers_they_lack_and_the_way_without() {
 }
 
 #[test]
-fn a_public_bind_without_tokens_is_refused_before_anything_is_opened() {
+fn public_bind_without_tokens_is_rejected_first() {
     let place = Sandbox::new();
     for command in ["up", "demo"] {
         place
@@ -187,14 +187,14 @@ fn a_public_bind_without_tokens_is_refused_before_anything_is_opened() {
 }
 
 #[test]
-fn the_long_help_of_a_command_says_more_than_its_summary() {
+fn long_help_has_more_text_than_the_summary() {
     let place = Sandbox::new();
     place.run(&["up", "--help"]).ends(0).prints("SIGHUP");
     place.run(&["score", "--help"]).ends(0).prints("Exit codes");
 }
 
 #[test]
-fn a_database_that_does_not_answer_is_named_with_the_setting() {
+fn unreachable_database_is_named_with_the_setting() {
     let place = Sandbox::new()
         .with("DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/none")
         .with("REDIS_URL", "redis://127.0.0.1:1")
@@ -207,13 +207,13 @@ fn a_database_that_does_not_answer_is_named_with_the_setting() {
 }
 
 #[test]
-fn what_is_neither_a_file_nor_an_id_is_exit_2() {
+fn argument_that_is_no_file_and_no_id_is_exit_2() {
     let run = Sandbox::new().run(&["score", "sesion.json"]).ends(2);
     run.says("sesion.json: there is no such file, and it is not the id");
 }
 
 #[test]
-fn a_table_goes_into_a_file_of_its_own_format() {
+fn table_is_written_to_a_file_in_its_format() {
     let place = Sandbox::new();
     for name in ["scores.xlsx", "scores.json"] {
         let run = place.run(&["export", "scores", "--output", name]).ends(2);
@@ -225,7 +225,7 @@ fn a_table_goes_into_a_file_of_its_own_format() {
 }
 
 #[test]
-fn healthcheck_of_nobody_is_exit_3() {
+fn healthcheck_without_a_server_is_exit_3() {
     let server = "http://127.0.0.1:1";
     Sandbox::new()
         .run(&["healthcheck", "--server", server])
@@ -238,7 +238,7 @@ fn healthcheck_of_nobody_is_exit_3() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_ready_says_why_and_a_strangers_error_is_none_of_it() {
+async fn unready_service_gives_reasons_and_foreign_errors_are_hidden() {
     let lacks = "the database lacks 1 migration(s)";
     for (status, body, said) in [
         (
@@ -258,7 +258,7 @@ async fn a_service_that_is_not_ready_says_why_and_a_strangers_error_is_none_of_i
 }
 
 #[test]
-fn criteria_check_names_the_fault_by_its_line_or_prints_the_hash() {
+fn criteria_check_names_the_line_of_an_error_or_prints_the_hash() {
     let place = Sandbox::new();
     let good = include_str!("../../../config/scoring_config.yaml");
     place.write("good.yaml", good);
@@ -280,7 +280,7 @@ fn criteria_check_names_the_fault_by_its_line_or_prints_the_hash() {
 }
 
 #[test]
-fn config_show_says_where_each_value_came_from_and_no_secret() {
+fn config_show_names_sources_and_hides_secrets() {
     let place = Sandbox::new()
         .with("GAVEL_WORKER_LEASE_S", "7.5")
         .with("DATABASE_URL", "postgres://u:hunter2@db/gavel")
@@ -315,7 +315,7 @@ fn config_show_says_where_each_value_came_from_and_no_secret() {
 }
 
 #[test]
-fn what_config_show_prints_is_a_settings_file() {
+fn config_show_output_is_a_settings_file() {
     let place = Sandbox::new();
     let shown = place.run(&["config", "show"]).ends(0).out;
     place.write("same.toml", &shown);
@@ -326,14 +326,14 @@ fn what_config_show_prints_is_a_settings_file() {
 }
 
 #[test]
-fn config_show_refuses_what_every_command_refuses() {
+fn config_show_rejects_invalid_settings_like_other_commands() {
     let place = Sandbox::new().with("GAVEL_WORKER_CONCURRENCY", "many");
     let run = place.run(&["config", "show"]).ends(2);
     drop(run.says("GAVEL_WORKER_CONCURRENCY"));
 }
 
 #[test]
-fn a_tarsy_that_can_not_be_asked_is_refused_by_its_key() {
+fn invalid_tarsy_address_is_rejected_by_its_key() {
     for (name, value, said) in [
         ("GAVEL_HISTORY_BASE_URL", "tarsy.example.com", "https://"),
         ("GAVEL_HISTORY_REQUESTS_PER_SECOND", "-1", "from 0.001 to"),
@@ -347,7 +347,7 @@ fn a_tarsy_that_can_not_be_asked_is_refused_by_its_key() {
         let run = Sandbox::new().with(name, value).run(&["config", "show"]);
         drop(run.ends(2).says(name).says(said));
     }
-    // Credentials in an address would be shown wherever it is.
+    // Credentials in an address would be shown along with it.
     let place = Sandbox::new().with("GAVEL_HISTORY_BASE_URL", "https://u:hunter2@tarsy");
     let run = place.run(&["sessions", "list", "--data-dir", "."]).ends(2);
     let run = run.says("GAVEL_HISTORY_TOKEN");

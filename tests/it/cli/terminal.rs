@@ -1,4 +1,4 @@
-//! What a terminal of 80 columns shows. A pipe has no width, so Python opens a terminal for the command.
+//! Output on a terminal of 80 columns. A pipe has no width, so Python opens a pseudo-terminal for the command.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::{Run, Sandbox};
 
 const COLUMNS: usize = 80;
 
-/// Runs a command in a terminal of 24 lines and 80 columns, and writes what that shows.
+/// Runs a command in a terminal of 24 lines and 80 columns, and prints its output.
 const TERMINAL: &str = "
 import fcntl, os, pty, struct, sys, termios
 child, terminal = pty.fork()
@@ -37,7 +37,7 @@ fn in_terminal(place: &Sandbox, args: &[&str]) -> Run {
 }
 
 #[test]
-fn the_lists_of_judges_and_criteria_fit_eighty_columns() {
+fn judge_and_criteria_lists_fit_80_columns() {
     let has_terminal = Command::new("python3")
         .args(["-c", "import pty, os; os.waitstatus_to_exitcode"])
         .status();
@@ -59,7 +59,7 @@ fn the_lists_of_judges_and_criteria_fit_eighty_columns() {
         assert!(rows > 0, "{shown}");
         for line in shown.lines().map(str::trim_end) {
             let width = line.chars().count();
-            // What is said of the store and of a judge stands in lines of its own, which a terminal wraps.
+            // Notes on the store and on a judge are on separate lines, which a terminal wraps.
             assert!(width <= COLUMNS, "{width} columns in {list} list:\n{line}");
         }
     }

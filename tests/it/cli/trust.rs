@@ -1,4 +1,4 @@
-//! Ratings from a file, criteria beside each other, and agreement, from the command line.
+//! Rating files, criteria comparison and agreement from the command line.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::Sandbox;
 use super::embedded::{place_with_judge, session};
 
-/// A place with one session that was scored under two versions of the criteria; the session, its score, the other version.
-fn scored_twice() -> (Sandbox, Uuid, String, String) {
+/// Sandbox with a session scored under two criteria versions; returns the session, its score and the other version.
+fn session_with_two_scores() -> (Sandbox, Uuid, String, String) {
     let (place, _simulator) = place_with_judge();
     let second = include_str!("../../../config/criteria/session_outcome_first.yaml");
     place.write("second.yaml", second);
@@ -32,7 +32,7 @@ fn text(value: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
-/// A file of ratings is refused for these faults, and nothing of it is stored.
+/// Asserts that a file of ratings is rejected with these errors and stored not even in part.
 #[track_caller]
 fn faults(place: &Sandbox, ratings: &str, expected: &[&str]) {
     place.write("faulty.csv", ratings);
@@ -44,8 +44,8 @@ fn faults(place: &Sandbox, ratings: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_file_of_ratings_is_checked_whole_and_stored_once() {
-    let (place, id, score, _) = scored_twice();
+fn rating_file_is_checked_completely_and_stored_once() {
+    let (place, id, score, _) = session_with_two_scores();
     let ratings = format!(
         "session_id,score_id,total,quality,at\n{id},{score},1,,\n{id},,101,,\n,,1,,\n{id},,,good,\n{id},,1,,soon\nnone,,1,,\n"
     );
@@ -68,7 +68,7 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
         "row 3, column session_id: session",
     ];
     faults(&place, &ratings, &told);
-    // Which of two is meant, nobody knows.
+    // Contradictory rows are ambiguous.
     let ratings = format!(
         "session_id,score_id,total,by\n{id},,5,ann\n{id},,5,bob\n,{score},7,ann\n{id},,9, ann \n{id},,1,\n,{score},8,ann\n{id},,2,\n"
     );
@@ -83,7 +83,7 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
         "column stars: is no field; there are [session_id, score_id, total, rating, quality, by, comment, at]",
     ];
     faults(&place, &ratings, &told);
-    // What the service refuses of a time must not be met when the rows before it are stored.
+    // Invalid times must be found before the first row is stored.
     let ratings = format!(
         "session_id,total,at\n{id},5,\n{id},6,9999-01-01T00:00:00Z\n{id},7,0000-01-01T00:00:00Z\n"
     );
@@ -131,8 +131,8 @@ fn a_file_of_ratings_is_checked_whole_and_stored_once() {
 }
 
 #[test]
-fn agreement_is_printed_with_what_to_beware_of() {
-    let (place, id, _, hash) = scored_twice();
+fn agreement_is_printed_with_its_caveats() {
+    let (place, id, _, hash) = session_with_two_scores();
     let args = ["ratings", "agreement", "--criteria", &hash[..8]];
     place.run(&args).ends(4).says("no rating meets a score");
     place.write(
@@ -160,8 +160,8 @@ fn agreement_is_printed_with_what_to_beware_of() {
 }
 
 #[test]
-fn criteria_are_compared_and_their_texts_too() {
-    let (place, id, _, hash) = scored_twice();
+fn criteria_and_their_texts_are_compared() {
+    let (place, id, _, hash) = session_with_two_scores();
     let short = &hash[..10];
     let compared = place
         .run(&["criteria", "compare", "current", short])
@@ -216,7 +216,7 @@ fn criteria_are_compared_and_their_texts_too() {
         json!(hash)
     );
     let listed = place.run(&["criteria", "list"]).ends(0);
-    // As many digits as a command takes it by.
+    // The list shows as many hash digits as commands require.
     listed.prints("stored").prints(&hash[..8]);
     let first = include_str!("../../../config/scoring_config.yaml");
     place.write("third.yaml", &first.replace("# Your task", "# What to do"));

@@ -1,9 +1,9 @@
-//! What a page's address may ask for.
+//! Query parameters of pages.
 
 use super::*;
 
 #[tokio::test]
-async fn a_name_that_is_given_twice_is_refused_in_words_on_every_page() {
+async fn duplicate_parameter_is_rejected_on_every_page() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let batch = server.cases(&["q"]).await.0;
@@ -36,7 +36,7 @@ async fn a_name_that_is_given_twice_is_refused_in_words_on_every_page() {
 }
 
 #[tokio::test]
-async fn a_name_that_would_narrow_nothing_is_refused_where_what_is_found_is_acted_on_or_counted() {
+async fn unknown_filter_is_rejected_before_actions_and_counts() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let batch = server.cases(&["q"]).await.0;
@@ -55,7 +55,7 @@ async fn a_name_that_would_narrow_nothing_is_refused_where_what_is_found_is_acte
         assert_eq!(shown.status, 422, "{path}: {}", shown.text);
         assert!(shown.text.contains(told), "{path}: {}", shown.text);
     }
-    // Every name of the list's own filters, and what leads here from elsewhere, is known.
+    // All filters of the session list and all links from other pages are valid.
     for path in [
         "/rescore?q=a&status=completed&scored=yes&rating=weak&criteria=not_current&tag=a&agent=a&alert_type=a&missing_tool=a&rated=true&min_score=1&max_score=2&from=2026-01-01&to=2026-02-01",
         "/rescore?ids=01938c4e-7a10-7c3e-9b41-2f6d8e0a1c01",

@@ -1,4 +1,4 @@
-//! The queue of sessions to rate, as a page and over the API.
+//! Rating queue, as a page and over the API.
 
 use super::*;
 use crate::support::stores;
@@ -16,7 +16,6 @@ async fn sessions(server: &Server, totals: &[u8]) -> Vec<Uuid> {
     ids
 }
 
-/// The sessions of a queue, in its order.
 async fn queue(server: &Server, query: &str) -> Vec<Uuid> {
     let found = server
         .json_of(&format!("/api/v1/annotations?{query}"))
@@ -28,7 +27,7 @@ async fn queue(server: &Server, query: &str) -> Vec<Uuid> {
 }
 
 #[tokio::test]
-async fn what_a_person_rates_leaves_their_queue_and_shows_the_judges_score() {
+async fn rated_session_leaves_the_queue_and_shows_the_judge_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -107,11 +106,11 @@ async fn what_a_person_rates_leaves_their_queue_and_shows_the_judges_score() {
 }
 
 #[tokio::test]
-async fn a_queue_is_a_sample_or_led_by_those_who_disagree() {
+async fn queue_is_a_sample_or_sorted_by_disagreement() {
     for db in stores().await {
         let server = Server::over(db).await;
         let ids = sessions(&server, &[80, 80, 80]).await;
-        // One judge differs from itself by 20, two people by more.
+        // One judge differs from itself by 20, two raters by more.
         let again = server
             .post(&score_path(ids[2]))
             .json(&json!({"force_rescore": true}));

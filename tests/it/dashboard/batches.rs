@@ -1,4 +1,4 @@
-//! Batches as pages: the list, one of them by sections, an item, uploads, and what may be done about them.
+//! Batch pages: list, sections, items, uploads and actions.
 
 use gavel::job::Kind;
 
@@ -7,7 +7,6 @@ use crate::support::stores;
 
 const BAD: &str = "<script>alert(1)</script>";
 
-/// A form with a file, the token first, as the page's form has it.
 pub(super) fn upload(
     token: &str,
     fields: &[(&str, &str)],
@@ -42,7 +41,7 @@ impl Browser<'_> {
 }
 
 #[tokio::test]
-async fn an_upload_becomes_a_batch_or_says_where_it_is_wrong() {
+async fn upload_becomes_a_batch_or_lists_its_errors() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -91,7 +90,7 @@ async fn an_upload_becomes_a_batch_or_says_where_it_is_wrong() {
 }
 
 #[tokio::test]
-async fn every_template_is_a_suite_that_is_taken() {
+async fn every_template_is_an_accepted_suite() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     for kind in Kind::ALL.iter().filter(|kind| kind.is_case()) {
@@ -120,7 +119,7 @@ async fn every_template_is_a_suite_that_is_taken() {
 }
 
 #[tokio::test]
-async fn a_batch_shows_what_failed_before_what_passed_and_each_item_by_itself() {
+async fn batch_lists_failures_first_and_each_item_has_a_page() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -188,7 +187,7 @@ async fn a_batch_shows_what_failed_before_what_passed_and_each_item_by_itself() 
 }
 
 #[tokio::test]
-async fn a_batch_is_paused_resumed_bounded_retried_and_cancelled_from_its_page() {
+async fn batch_is_paused_resumed_limited_retried_and_cancelled() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -213,7 +212,7 @@ async fn a_batch_is_paused_resumed_bounded_retried_and_cancelled_from_its_page()
             .form(&format!("{this}/budget"), &[("budget_usd", "much")])
             .await;
         assert_eq!(refused.status, 422);
-        // It comes back with its form.
+        // The form is shown again.
         let parts = [
             "<b>Budget, USD:</b> is not an amount of US dollars",
             "aria-invalid=\"true\" value=\"much\"",
@@ -240,7 +239,7 @@ async fn a_batch_is_paused_resumed_bounded_retried_and_cancelled_from_its_page()
 }
 
 #[tokio::test]
-async fn a_reader_sees_everything_and_no_action() {
+async fn reader_sees_all_data_and_no_action() {
     let server = Server::with(guarded()).await;
     let made = server.post("/api/v1/batches").bearer_auth("e-token-of-a-test").json(
         &json!({"kind": "query", "items": [{"generated_kql": "T | take 1", "expected_kql": "T"}]}),

@@ -1,10 +1,10 @@
-//! Two of a kind side by side, as pages.
+//! Comparison pages.
 
 use super::*;
 use crate::support::stores;
 
 #[tokio::test]
-async fn two_batches_show_what_turned_first() {
+async fn batch_comparison_lists_changed_items_first() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -41,7 +41,7 @@ async fn two_batches_show_what_turned_first() {
 }
 
 #[tokio::test]
-async fn two_scores_of_a_session_stand_side_by_side() {
+async fn two_scores_of_a_session_are_shown_side_by_side() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -65,18 +65,18 @@ async fn two_scores_of_a_session_stand_side_by_side() {
     }
 }
 
-/// A session with a total under the current criteria, and then one under others; answers the hash of those.
+/// Scores a session under the current criteria, then under others; returns the hash of the others.
 async fn moved(server: &Server, total: u8, then: u8) -> String {
     let (session, _) = server.scored(total).await;
     let other = server.other_criteria().await;
     let again = json!({"force_rescore": true, "criteria_hash": other});
-    let again = json_of(server.ask_with(session, again).await, 202).await;
+    let again = json_of(server.request_score_with(session, again).await, 202).await;
     server.succeed(job_id(&again), then).await;
     other
 }
 
 #[tokio::test]
-async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_texts() {
+async fn criteria_are_compared_by_sessions_and_texts() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -94,7 +94,7 @@ async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_t
             "Judge it otherwise",
         ];
         in_order(&page, &parts);
-        // A trend tells which line is of the current criteria.
+        // A trend marks the line of the current criteria.
         let trend = server
             .json_of("/api/v1/analytics/trend?every=month&from=2020-01-01T00:00:00Z")
             .await;
@@ -111,7 +111,7 @@ async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_t
 }
 
 #[tokio::test]
-async fn versions_under_which_no_total_moved_have_no_table_of_movers() {
+async fn versions_with_equal_totals_have_no_table_of_changes() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let other = moved(&server, 80, 80).await;

@@ -1,4 +1,4 @@
-//! Criteria that are edited, previewed, compared and made current in the browser.
+//! Criteria are edited, previewed, compared and made current in the browser.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use gavel::store::CriteriaChoice;
 use super::*;
 use crate::support::stores;
 
-/// What a text area of a page holds.
 fn typed(page: &str, field: &str) -> String {
     let (_, behind) = page.split_once(&format!("id=\"{field}\"")).unwrap();
     let (_, behind) = behind.split_once('>').unwrap();
@@ -112,7 +111,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
         );
         let job = server.queued(server.session().await).await;
         assert_eq!(server.job(job).await.criteria_hash, hash);
-        // A file that is read again changes nothing of it; the file's own made current leaves it to the file.
+        // A reload doesn't change the choice. Choosing the file's own version returns control to the file.
         server
             .enqueue
             .set_current_criteria(server.enqueue.file_criteria_of(Kind::Session));
@@ -125,7 +124,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
             None
         );
 
-        // What another process made current is taken over.
+        // A choice made by another process is applied.
         let choice = CriteriaChoice {
             kind: Kind::Session,
             criteria_hash: Some(hash.to_owned()),
@@ -140,7 +139,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
 }
 
 #[tokio::test]
-async fn criteria_are_changed_by_those_alone_who_administer() {
+async fn criteria_are_changed_only_by_admins() {
     let server = Server::with(guarded()).await;
     let browser = Browser::signed_in(&server, "e-token-of-a-test").await;
     let hash = server.enqueue.current_criteria().hash.0.clone();
@@ -159,7 +158,7 @@ async fn criteria_are_changed_by_those_alone_who_administer() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_read_while_others_are_current_is_listed_and_the_way_back() {
+async fn file_reloaded_under_other_criteria_is_listed_as_an_option() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);

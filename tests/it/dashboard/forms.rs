@@ -1,8 +1,7 @@
-//! Forms: those that are out of date, those that are refused, those that ask first, and where signing in leads.
+//! Forms: stale, rejected and confirmed ones, and sign-in redirects.
 
 use super::*;
 
-/// The value of the first hidden field of that name behind a place.
 fn hidden(text: &str, behind: &str, name: &str) -> String {
     let at = text
         .find(behind)
@@ -18,7 +17,7 @@ fn hidden(text: &str, behind: &str, name: &str) -> String {
 }
 
 impl Browser<'_> {
-    /// Sends a form whose token another took the place of, as a browser that says where its page is from.
+    /// Sends a form with a stale token and a same-origin header.
     async fn stale(&self, path: &str, fields: &[(&str, &str)]) -> Shown {
         let mut fields = fields.to_vec();
         fields.push(("form_token", "0d7c5b0e6a7e4d0c8f6a3b1c2d3e4f50"));
@@ -28,7 +27,7 @@ impl Browser<'_> {
 }
 
 #[tokio::test]
-async fn signing_in_leads_nowhere_else_and_links_from_elsewhere_lead_in() {
+async fn sign_in_redirects_only_locally_and_external_links_work() {
     let server = Server::with(guarded()).await;
     let browser = Browser::of(&server);
     for next in [
@@ -75,7 +74,7 @@ async fn signing_in_leads_nowhere_else_and_links_from_elsewhere_lead_in() {
 }
 
 #[tokio::test]
-async fn a_form_that_is_out_of_date_keeps_what_was_typed_and_can_be_sent_again() {
+async fn stale_form_preserves_input_and_can_be_sent_again() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let (_, score) = server.scored(72).await;
@@ -127,7 +126,7 @@ async fn a_form_that_is_out_of_date_keeps_what_was_typed_and_can_be_sent_again()
 }
 
 #[tokio::test]
-async fn an_empty_rating_is_refused_in_the_words_of_its_form() {
+async fn empty_rating_is_rejected_with_a_form_message() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let (_, score) = server.scored(72).await;
@@ -150,7 +149,7 @@ async fn an_empty_rating_is_refused_in_the_words_of_its_form() {
 }
 
 #[tokio::test]
-async fn who_was_signed_out_meanwhile_comes_back_to_the_page_with_the_form() {
+async fn signed_out_user_returns_to_the_page_with_the_form() {
     let server = Server::with(guarded()).await;
     let (_, score) = server.scored_by("e-token-of-a-test").await;
     let path = format!("/scores/{score}/rate");
@@ -174,7 +173,7 @@ async fn who_was_signed_out_meanwhile_comes_back_to_the_page_with_the_form() {
 }
 
 #[tokio::test]
-async fn criteria_that_could_not_be_read_are_told_where_the_criteria_stand() {
+async fn unreadable_criteria_are_reported_on_the_criteria_page() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     assert!(
@@ -202,7 +201,7 @@ async fn criteria_that_could_not_be_read_are_told_where_the_criteria_stand() {
 }
 
 #[tokio::test]
-async fn without_scripts_the_server_asks_before_it_pauses_cancels_or_pays_again() {
+async fn without_scripts_pause_cancel_and_paid_actions_are_confirmed() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let (_, job) = server.queued_session().await;
@@ -274,7 +273,7 @@ async fn without_scripts_the_server_asks_before_it_pauses_cancels_or_pays_again(
 }
 
 #[tokio::test]
-async fn what_is_refused_comes_back_with_its_form() {
+async fn rejected_form_is_shown_again_with_its_error() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let (_, score) = server.scored(72).await;
@@ -345,7 +344,7 @@ async fn what_is_refused_comes_back_with_its_form() {
 }
 
 #[tokio::test]
-async fn a_rating_says_whose_it_is_and_which_it_replaces() {
+async fn rating_names_its_author_and_the_rating_it_replaces() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let (_, score) = server.scored(72).await;
@@ -376,7 +375,6 @@ async fn a_rating_says_whose_it_is_and_which_it_replaces() {
 }
 
 impl Server {
-    /// A session with a score, by somebody with a token.
     pub(super) async fn scored_by(&self, token: &str) -> (Uuid, Uuid) {
         let id = Uuid::now_v7();
         let put = self.request(Method::PUT, &format!("/api/v1/sessions/{id}"));
@@ -389,7 +387,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_rescore_takes_ids_and_runs_what_was_shown() {
+async fn rescore_accepts_ids_and_runs_the_shown_plan() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let sessions = [
@@ -437,7 +435,7 @@ async fn a_rescore_takes_ids_and_runs_what_was_shown() {
 }
 
 #[tokio::test]
-async fn what_was_typed_outlives_a_sign_out_elsewhere() {
+async fn typed_text_survives_a_sign_out_in_another_tab() {
     let server = Server::with(guarded()).await;
     let path = format!("/scores/{}/rate", Uuid::now_v7());
     let browser = Browser::signed_in(&server, "e-token-of-a-test").await;
@@ -447,7 +445,7 @@ async fn what_was_typed_outlives_a_sign_out_elsewhere() {
         ("back", "/sessions"),
         ("form_token", browser.form_token.as_str()),
     ];
-    // The same browser without its token, as it is once somebody has signed out in another tab.
+    // The same browser without its token, as after a sign-out in another tab.
     let mut out = Browser::of(&server);
     out.form_token.clone_from(&browser.form_token);
     out.cookie = format!("gavel_form={}", out.form_token);
@@ -465,12 +463,12 @@ async fn what_was_typed_outlives_a_sign_out_elsewhere() {
             "Send it again",
         ],
     );
-    // Signed in again, the page's button sends what it kept.
+    // After the next sign-in, the button sends the saved form.
     let token = hidden(&kept.text, "You are signed out", "form_token");
     assert_eq!(token, out.form_token);
     let sent = browser.send(ours(&typed)).await;
     assert_eq!(sent.status, 404, "it is heard: {}", sent.text);
-    // Nothing typed, nothing to keep: straight to the sign-in. Nor is what another site may have filled in shown as one's own.
+    // No typed text: redirected to the sign-in. A cross-site form isn't shown either, because the user didn't type it.
     for request in [
         ours(&[("form_token", out.form_token.as_str())]),
         fields_of(server.post(&path), &typed),

@@ -1,4 +1,4 @@
-//! What criteria, suites and money do over time, as a page.
+//! Insights page: criteria, suites and costs over time.
 
 use gavel::judge::{CallLog as _, CallUsage};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::support::stores;
 
 #[tokio::test]
-async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cases() {
+async fn calibration_is_shown_for_the_selected_suite() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -58,7 +58,7 @@ async fn calibration_is_drawn_of_the_suite_that_is_chosen_and_not_of_too_few_cas
 }
 
 #[tokio::test]
-async fn figures_are_of_chosen_criteria_and_lead_to_the_sessions_of_an_agent_a_type_and_a_tag() {
+async fn insights_filter_by_criteria_and_link_to_sessions() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -84,7 +84,7 @@ async fn figures_are_of_chosen_criteria_and_lead_to_the_sessions_of_an_agent_a_t
 }
 
 #[tokio::test]
-async fn the_page_opens_on_a_year_until_three_months_hold_scores_enough() {
+async fn page_covers_a_year_until_three_months_have_enough_scores() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let now = chrono::Utc::now();
@@ -106,7 +106,7 @@ async fn the_page_opens_on_a_year_until_three_months_hold_scores_enough() {
 }
 
 #[tokio::test]
-async fn suites_stand_with_their_cost() {
+async fn suites_are_listed_with_their_cost() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let page = browser.page("/insights").await;

@@ -1,4 +1,4 @@
-//! The pages over real HTTP, on the API's own server: what a browser without JavaScript gets and may send.
+//! Pages over real HTTP on the API's server, as seen by a browser without JavaScript.
 
 mod address;
 mod annotate;
@@ -17,14 +17,12 @@ mod webhooks;
 use super::auth::guarded;
 use super::*;
 
-/// A browser: its form token, and whom it is.
 struct Browser<'a> {
     server: &'a Server,
     cookie: String,
     form_token: String,
 }
 
-/// A page as a browser got it.
 struct Shown {
     status: u16,
     location: Option<String>,
@@ -32,7 +30,6 @@ struct Shown {
 }
 
 impl<'a> Browser<'a> {
-    /// A browser that has a form token.
     fn of(server: &'a Server) -> Self {
         let form_token = Uuid::new_v4().simple().to_string();
         Self {
@@ -42,7 +39,6 @@ impl<'a> Browser<'a> {
         }
     }
 
-    /// The same, signed in with a token.
     async fn signed_in(server: &'a Server, token: &str) -> Self {
         let mut browser = Self::of(server);
         let fields = [("token", token), ("form_token", &browser.form_token)];
@@ -67,7 +63,7 @@ impl<'a> Browser<'a> {
         }
     }
 
-    /// A page that is there, whole, and with no script but ours.
+    /// Fetches a page, which must exist, be complete, and have only our scripts.
     async fn page(&self, path: &str) -> String {
         let shown = self.send(self.server.get(path)).await;
         assert_eq!(shown.status, 200, "{path}: {}", shown.text);
@@ -75,7 +71,6 @@ impl<'a> Browser<'a> {
         shown.text
     }
 
-    /// Sends a form with this browser's token.
     async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Shown {
         let mut fields = fields.to_vec();
         fields.push(("form_token", &self.form_token));
@@ -83,7 +78,6 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// The cookies that an answer sets, without their terms.
 fn cookies_of(response: &Response) -> Vec<String> {
     let set = response.headers().get_all("set-cookie").iter();
     let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap().to_owned();
@@ -91,7 +85,6 @@ fn cookies_of(response: &Response) -> Vec<String> {
         .collect()
 }
 
-/// A request that sends these fields as a form does.
 fn fields_of(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     let mut body = form_urlencoded::Serializer::new(String::new());
     body.extend_pairs(fields);
@@ -101,7 +94,6 @@ fn fields_of(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder
         .body(body.finish())
 }
 
-/// No text became markup.
 fn harmless(path: &str, text: &str) {
     let ours = text.matches("<script src=\"/assets/").count();
     assert_eq!(text.matches("<script").count(), ours, "{path}: {text}");
@@ -110,7 +102,6 @@ fn harmless(path: &str, text: &str) {
     }
 }
 
-/// Parts of a page stand in this order.
 fn in_order(text: &str, parts: &[&str]) {
     let mut from = 0;
     for part in parts {

@@ -1,9 +1,9 @@
-//! Scoring many sessions from the page: what each option does, and what doesn't go together.
+//! Rescore page: options and conflicts between them.
 
 use super::*;
 
 #[tokio::test]
-async fn repeats_and_juries_show_in_the_plan_what_they_do() {
+async fn plan_shows_the_effect_of_repeats_and_juries() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     server.scored(70).await;
@@ -51,7 +51,7 @@ async fn repeats_and_juries_show_in_the_plan_what_they_do() {
         (&batch["purpose"], &batch["counts"]["total"]),
         (&json!("jury"), &json!(4))
     );
-    // Totals of sessions are no shares of 1: their batches don't stand side by side.
+    // Totals of sessions aren't fractions of 1, so their batches can't be compared.
     let id = batch["batch_id"].as_str().unwrap();
     let other = server.get(&format!("/compare?a={id}&b={}", Uuid::now_v7()));
     let refused = browser.send(other).await;
@@ -60,7 +60,7 @@ async fn repeats_and_juries_show_in_the_plan_what_they_do() {
 }
 
 #[tokio::test]
-async fn a_preview_that_finds_no_session_says_why() {
+async fn preview_without_sessions_gives_a_reason() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     server.session().await;
@@ -77,7 +77,7 @@ async fn a_preview_that_finds_no_session_says_why() {
 }
 
 #[tokio::test]
-async fn what_does_not_go_together_is_told_at_its_field_with_all_that_was_filled_in() {
+async fn conflicting_options_are_reported_at_the_field_with_all_input() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     server.scored(70).await;
@@ -166,7 +166,7 @@ async fn what_does_not_go_together_is_told_at_its_field_with_all_that_was_filled
 }
 
 #[tokio::test]
-async fn a_fault_of_the_filter_stands_above_the_form() {
+async fn filter_errors_are_shown_above_the_form() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let fields = [("min_score", "90"), ("max_score", "10")];
@@ -180,7 +180,7 @@ async fn a_fault_of_the_filter_stands_above_the_form() {
             "Which sessions",
         ],
     );
-    // The ids of a filter are a list to the API.
+    // The API receives the ids of a filter as a list.
     let unknown = Uuid::now_v7().to_string();
     let plan = browser.form("/rescore", &[("ids", unknown.as_str())]).await;
     assert_eq!(plan.status, 200, "{}", plan.text);

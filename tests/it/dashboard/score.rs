@@ -1,4 +1,4 @@
-//! A score as a page.
+//! Score pages.
 
 use gavel::judge::{CallLog as _, CallRecord, ErrorClass};
 use gavel::store::SessionScoreRow;
@@ -9,7 +9,7 @@ use crate::support::stores;
 const DAY: &str = "2026-01-02T12:00:00Z";
 
 #[tokio::test]
-async fn a_missing_tool_says_in_how_many_other_sessions_it_is_asked_for() {
+async fn missing_tool_shows_the_number_of_other_sessions_missing_it() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -36,7 +36,7 @@ async fn a_missing_tool_says_in_how_many_other_sessions_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_score_leads_to_the_messages_that_it_names_and_to_what_was_concluded() {
+async fn score_links_to_its_messages_and_to_the_final_analysis() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -52,8 +52,8 @@ async fn a_score_leads_to_the_messages_that_it_names_and_to_what_was_concluded()
         };
         let of_session = format!("/sessions/{session}/score");
         for path in [format!("/scores/{score}"), of_session.clone()] {
-            // What a badge leads to begins with the alert and the final analysis. Most points are lost where the first bar is, and why
-            // stands before where it comes from.
+            // The page of a score starts with alert and final analysis. The first bar has the largest loss of points,
+            // and its reason precedes its source.
             let links = [link(0, 2), link(0, 1), link(50, 60)];
             let mut parts = vec!["<h2>Alert</h2>", "web-1", "Out of memory."];
             parts.extend([">consistency<", ">logical flow<", "<h2>Why</h2>"]);
@@ -68,13 +68,11 @@ async fn a_score_leads_to_the_messages_that_it_names_and_to_what_was_concluded()
     }
 }
 
-/// A session's current score.
 async fn current(server: &Server, session: Uuid) -> SessionScoreRow {
     let current = server.store().scores().current(session).await.unwrap();
     current.expect("it is scored")
 }
 
-/// A call for a job, with its reply.
 fn call(job: JobId, reply: String) -> CallRecord {
     CallRecord {
         judge: "judge-a".to_owned(),
@@ -83,7 +81,6 @@ fn call(job: JobId, reply: String) -> CallRecord {
     }
 }
 
-/// A page that is no heavier than pages may be.
 async fn light(browser: &Browser<'_>, path: &str) -> String {
     let page = browser.page(path).await;
     assert!(page.len() < 150_000, "{path}: {}", page.len());
@@ -91,7 +88,7 @@ async fn light(browser: &Browser<'_>, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_score_can_be_asked_for_again_from_its_page_by_those_who_may() {
+async fn score_can_be_requested_again_from_its_page_with_permission() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -102,14 +99,14 @@ async fn a_score_can_be_asked_for_again_from_its_page_by_those_who_may() {
         let says = "stays in its history";
         in_order(&page, &[&action, says, "paid for this one", "Score again"]);
 
-        // Without a script the question is asked by the server, with what it may cost.
+        // Without scripts the server shows the confirmation, with the cost.
         let path = format!("/sessions/{session}/score-now");
         let asked = browser.form(&path, &[("force", "1"), ("key", "k")]).await;
         assert_eq!(asked.status, 200);
         let question = ["Score this session again?", says, "paid for this one"];
         in_order(&asked.text, &question);
 
-        // The page of a score that another one replaced leads to the newer one.
+        // The page of a replaced score links to its replacement.
         let sure = [("force", "1"), ("key", "k"), ("sure", "1")];
         assert_eq!(browser.form(&path, &sure).await.status, 303);
         let jobs = format!("/api/v1/jobs?session_id={session}&state=queued");
@@ -129,7 +126,7 @@ async fn a_score_can_be_asked_for_again_from_its_page_by_those_who_may() {
 }
 
 #[tokio::test]
-async fn pages_of_a_score_stay_light_whatever_a_judge_wrote() {
+async fn score_pages_stay_small_for_any_judge_reply() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -157,7 +154,7 @@ async fn pages_of_a_score_stay_light_whatever_a_judge_wrote() {
 }
 
 #[tokio::test]
-async fn tries_are_counted_while_it_is_scored_and_stand_beside_the_score() {
+async fn attempts_are_counted_while_scoring_and_shown_with_the_score() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);

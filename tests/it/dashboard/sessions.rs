@@ -1,10 +1,10 @@
-//! The list of sessions, a score and what isn't there, as pages.
+//! Session list, score pages and missing pages.
 
 use super::*;
 use crate::support::stores;
 
 #[tokio::test]
-async fn a_session_whose_scoring_failed_says_so_and_offers_another_try() {
+async fn failed_session_shows_its_failure_and_a_retry() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -27,7 +27,7 @@ async fn a_session_whose_scoring_failed_says_so_and_offers_another_try() {
 }
 
 #[tokio::test]
-async fn a_score_names_the_alert_and_the_agent() {
+async fn score_names_the_alert_and_the_agent() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -41,7 +41,7 @@ async fn a_score_names_the_alert_and_the_agent() {
 }
 
 #[tokio::test]
-async fn the_overview_lists_the_lowest_and_the_latest_and_what_to_do_next() {
+async fn overview_lists_lowest_and_latest_scores_and_next_steps() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -73,7 +73,7 @@ async fn the_overview_lists_the_lowest_and_the_latest_and_what_to_do_next() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told_to_people_with_a_place_to_look() {
+async fn missing_page_links_to_alternatives() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let id = Uuid::now_v7();
@@ -111,7 +111,7 @@ async fn what_is_not_there_is_told_to_people_with_a_place_to_look() {
 }
 
 #[tokio::test]
-async fn a_file_of_sessions_is_uploaded_whole_or_told_where_it_is_wrong() {
+async fn session_file_is_uploaded_completely_or_its_errors_are_listed() {
     for db in stores().await {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
@@ -156,7 +156,7 @@ async fn a_file_of_sessions_is_uploaded_whole_or_told_where_it_is_wrong() {
 }
 
 #[tokio::test]
-async fn an_admin_deletes_a_session_after_a_question() {
+async fn admin_deletes_a_session_after_confirmation() {
     let server = Server::with(guarded()).await;
     let admin = Browser::signed_in(&server, "a-token-of-a-test").await;
     let session = Uuid::now_v7();

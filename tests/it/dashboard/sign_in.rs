@@ -1,8 +1,7 @@
-//! How a browser's cookies travel.
+//! Session cookies.
 
 use super::*;
 
-/// The cookies that signing in sets, asked for with these headers.
 async fn cookies(server: &Server, protocol: Option<&str>) -> Vec<String> {
     let browser = Browser::of(server);
     let fields = [
@@ -27,7 +26,7 @@ async fn cookies(server: &Server, protocol: Option<&str>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn cookies_of_a_browser_behind_tls_never_leave_in_the_clear() {
+async fn cookies_set_behind_tls_are_secure() {
     let server = Server::with(guarded()).await;
     for (protocol, secure) in [
         (None, false),
@@ -49,7 +48,7 @@ async fn cookies_of_a_browser_behind_tls_never_leave_in_the_clear() {
 }
 
 #[tokio::test]
-async fn a_stranger_is_not_believed_that_he_came_over_tls() {
+async fn forwarded_proto_of_untrusted_clients_is_ignored() {
     let mut setup = guarded();
     setup.http.trusted_proxies = vec!["10.0.0.0/8".to_owned()];
     let server = Server::with(setup).await;
@@ -59,7 +58,7 @@ async fn a_stranger_is_not_believed_that_he_came_over_tls() {
 }
 
 #[tokio::test]
-async fn a_sign_in_holds_in_every_api_until_a_sign_out_or_a_change_of_its_token() {
+async fn sign_in_is_valid_for_all_apis_until_sign_out_or_new_token() {
     for db in crate::support::stores().await {
         let beside = || db.beside();
         let first = Server::start(beside(), guarded()).await;
@@ -79,7 +78,7 @@ async fn a_sign_in_holds_in_every_api_until_a_sign_out_or_a_change_of_its_token(
         assert_eq!(status(&first, &browser.cookie).await, 200);
         assert_eq!(status(&second, &browser.cookie).await, 200);
         assert_eq!(status(&changed, &browser.cookie).await, 401);
-        // A proxy in front may ask for a password of its own.
+        // A proxy may require basic authentication as well.
         let asked = first.get("/api/v1/jobs").header("cookie", &browser.cookie);
         let asked = asked.basic_auth("jo", Some("secret"));
         assert_eq!(asked.send().await.unwrap().status(), 200);
@@ -100,7 +99,7 @@ async fn a_sign_in_holds_in_every_api_until_a_sign_out_or_a_change_of_its_token(
 }
 
 #[tokio::test]
-async fn signing_in_renews_the_form_token_and_ends_what_was_signed_in_before() {
+async fn sign_in_renews_the_form_token_and_ends_older_sign_ins() {
     let server = Server::with(guarded()).await;
     let browser = Browser::signed_in(&server, "r-token-of-a-test").await;
     let fields = [
@@ -123,7 +122,7 @@ fn grouped() -> Setup {
 }
 
 #[tokio::test]
-async fn groups_count_by_their_widest_scope_and_of_trusted_proxies_alone() {
+async fn groups_grant_the_widest_scope_only_from_trusted_proxies() {
     let near = Server::with(grouped()).await;
     let mut far = grouped();
     far.http.trusted_proxies = vec!["10.0.0.0/8".to_owned()];
@@ -181,7 +180,7 @@ async fn groups_count_by_their_widest_scope_and_of_trusted_proxies_alone() {
 }
 
 #[tokio::test]
-async fn behind_nginx_somebody_is_who_the_login_says_whatever_they_send() {
+async fn nginx_login_decides_the_user_despite_client_headers() {
     let server = Server::with(grouped()).await;
     let Some(nginx) = crate::support::nginx::Nginx::start(&server.base).await else {
         return;

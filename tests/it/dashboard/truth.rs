@@ -1,14 +1,14 @@
-//! What pages claim: of judges, waits, verdicts and what needs somebody; and that none grows with what it shows.
+//! Statements of pages about judges, waits, verdicts and open problems; and page sizes that don't grow with the data.
 
 use gavel::judge::gate::{GateSnapshot, LastError};
 
 use super::*;
 
-/// The most that a page may weigh, bytes.
+/// Maximum size of a page, bytes.
 const MOST: usize = 150 << 10;
 
 impl Server {
-    /// Says of a judge what a live worker's gate would.
+    /// Publishes a judge's gate state as a live worker would.
     async fn gate(&self, judge: &str, failures_in_row: u32) {
         let gate = GateSnapshot {
             failures_in_row,
@@ -26,7 +26,6 @@ impl Server {
             .unwrap();
     }
 
-    /// Ann pauses the queue or a judge.
     async fn pause(&self, what: &str, message: &str) {
         let asked = self.post(&format!("/api/v1/{what}/pause"));
         let asked = asked.header("x-forwarded-user", "ann");
@@ -38,7 +37,6 @@ impl Server {
         self.posted(&format!("/api/v1/{what}/resume"), 200).await;
     }
 
-    /// Lets a case end with a score of a simulated judge.
     async fn simulate_case(&self, id: JobId) {
         let job = self.claim(id).await;
         let score = NewEvaluation {
@@ -51,7 +49,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn reports_that_a_page_leads_to_say_what_the_page_says() {
+async fn linked_reports_match_the_page() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let (id, jobs) = server.cases(&["good"]).await;
@@ -75,7 +73,7 @@ async fn reports_that_a_page_leads_to_say_what_the_page_says() {
 }
 
 #[tokio::test]
-async fn judges_are_said_to_answer_only_once_they_did() {
+async fn judges_are_shown_as_healthy_only_after_a_reply() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     server.heartbeat().await;
@@ -101,7 +99,7 @@ async fn judges_are_said_to_answer_only_once_they_did() {
 }
 
 #[tokio::test]
-async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
+async fn wait_shows_the_cause_the_operator_and_the_queue_position() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     server.heartbeat().await;
@@ -128,7 +126,7 @@ async fn a_wait_says_what_is_stopped_by_whom_and_where_it_stands_in_line() {
 }
 
 #[tokio::test]
-async fn attention_is_asked_for_until_it_was_given() {
+async fn attention_is_shown_until_the_problem_is_handled() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let (session, job) = server.queued_session().await;
@@ -150,7 +148,7 @@ async fn attention_is_asked_for_until_it_was_given() {
         ],
     );
     server.resume("queue").await;
-    // All of a cause are tried again by one plan, which says what it costs.
+    // One plan, with its cost, retries all sessions with the same cause.
     let both = format!("{other},{session}");
     let fields = [("scored", "failed"), ("ids", both.as_str())];
     let plan = browser.form("/rescore", &fields).await;
@@ -176,7 +174,7 @@ async fn attention_is_asked_for_until_it_was_given() {
 }
 
 #[tokio::test]
-async fn sessions_that_the_settings_leave_out_have_no_button() {
+async fn sessions_excluded_by_the_settings_have_no_button() {
     let server = Server::with(Setup {
         score_only: ScorableStatus::Completed,
         ..Setup::default()
@@ -204,7 +202,7 @@ async fn sessions_that_the_settings_leave_out_have_no_button() {
 }
 
 #[tokio::test]
-async fn words_fit_what_they_are_said_of() {
+async fn labels_match_their_values() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let first = browser.page("/").await;
@@ -246,7 +244,7 @@ async fn words_fit_what_they_are_said_of() {
 }
 
 #[tokio::test]
-async fn no_page_of_a_session_grows_with_what_the_session_holds() {
+async fn session_pages_do_not_grow_with_the_session() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let table = format!(
@@ -304,7 +302,7 @@ async fn no_page_of_a_session_grows_with_what_the_session_holds() {
 }
 
 #[tokio::test]
-async fn a_long_message_is_read_whole_by_itself_and_a_long_conversation_page_by_page() {
+async fn long_message_has_a_page_and_long_conversation_is_paged() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let long = format!("{}THE-END", "0123456789\n".repeat(30_000));

@@ -1,9 +1,9 @@
-//! Webhooks in the browser: made, shown once with its secret, sent again, deleted.
+//! Webhooks in the browser: create, show the secret once, resend, delete.
 
 use super::*;
 
 #[tokio::test]
-async fn a_webhook_is_made_its_secret_shown_once_and_its_deliveries_sent_again() {
+async fn webhook_is_created_secret_shown_once_and_deliveries_resent() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let fields = [
@@ -70,7 +70,7 @@ async fn a_webhook_is_made_its_secret_shown_once_and_its_deliveries_sent_again()
 }
 
 #[tokio::test]
-async fn who_may_not_administer_sees_no_webhook() {
+async fn non_admins_see_no_webhook() {
     let server = Server::with(guarded()).await;
     let body = json!({"name": "ops", "url": "https://hooks.example.com/secret-in-a-path"});
     let made = server

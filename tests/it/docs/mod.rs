@@ -1,4 +1,4 @@
-//! What the documents show is what happens: their commands are run, in order, against the real program.
+//! Runs the commands of the documents in order against the real program, and compares the output.
 
 mod transcript;
 
@@ -13,15 +13,13 @@ use crate::support::process::{Process, free_address, gavel, program};
 use crate::support::wait::eventually;
 use transcript::{Step, mismatch, steps};
 
-/// What parts the outputs of two commands.
 const PART: char = '\u{1e}';
 
-/// The services that the documents speak of.
 struct Services {
     dir: tempfile::TempDir,
     open: SocketAddr,
     guarded: SocketAddr,
-    /// Where a document starts a service of its own.
+    /// For services that a document starts.
     spare: SocketAddr,
     _processes: Vec<Process>,
 }
@@ -75,18 +73,18 @@ impl Services {
         }
     }
 
-    /// The addresses of the documents as those of this run.
+    /// Replaces the addresses in a document with the addresses of this run.
     fn here(&self, text: &str) -> String {
         text.replace("127.0.0.1:8080", &self.open.to_string())
             .replace("127.0.0.1:8081", &self.guarded.to_string())
             .replace("127.0.0.1:8082", &self.spare.to_string())
     }
 
-    /// Runs a script with bash in a folder of its own; answers what it wrote.
+    /// Runs a bash script in a separate folder; returns its stdout.
     async fn run(&self, script: &str) -> String {
         let folder = self.dir.path().join("shell");
         std::fs::create_dir_all(&folder).unwrap();
-        // Whatever a command waits for, it doesn't do so for ever; and no setting of this machine's user counts.
+        // Limits the duration of each command, and ignores the user's proxy settings.
         std::fs::write(folder.join(".curlrc"), "max-time = 90\nnoproxy = \"*\"\n").unwrap();
         let bash = program("bash", &["/bin", "/usr/bin"]).expect("bash, to run the documents with");
         program("curl", &["/bin", "/usr/bin"]).expect("curl, to run the documents with");
@@ -115,11 +113,11 @@ fn document(path: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_transcript_of_docs_http_md_holds() {
+async fn transcripts_of_docs_http_md_match() {
     let services = Services::start().await;
     let steps = steps(&document("docs/http.md"));
     assert!(steps.len() > 40, "{} commands", steps.len());
-    // One shell for all, so that variables, files and background jobs last.
+    // One shell for all commands, so that variables, files and background jobs persist.
     let mut script = String::from("exec 2>&1; trap 'kill $(jobs -p) 2> /dev/null' EXIT\n");
     for step in &steps {
         script.push_str(&format!("{}\nprintf '{PART}'\n", step.command));
@@ -148,7 +146,7 @@ fn faulty(step: &Step, output: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_readmes_curl_lines_store_a_session_and_score_it() {
+async fn readme_curl_lines_store_and_score_a_session() {
     let services = Services::start().await;
     let readme = document("README.md");
     let block = readme
@@ -173,7 +171,7 @@ async fn the_readmes_curl_lines_store_a_session_and_score_it() {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_its_heading() {
+fn every_link_resolves_to_a_file_and_its_heading() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = std::fs::read_dir(root.join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().path());
@@ -206,7 +204,7 @@ fn every_link_leads_to_a_file_and_its_heading() {
     assert!(dead.is_empty(), "{}", dead.join("\n"));
 }
 
-/// What a heading's link is called, as GitHub makes it.
+/// Anchor of a heading on GitHub.
 fn heading(line: &str) -> String {
     let title = line.trim_start_matches('#').trim().to_lowercase();
     title

@@ -1,16 +1,14 @@
-//! Transcripts: ```` ```console ```` blocks, where `$ ` begins a command, a line that ends with `\` and a here-document go on,
-//! and everything else is what the command answers. `…` stands for anything within a line; alone, for any lines.
+//! Transcripts: ```` ```console ```` blocks. `$ ` starts a command, a final `\` or a here-document continues it, and
+//! the other lines are its output. `…` matches any text within a line; a line of only `…` matches any lines.
 
-/// A command and what it answers.
 #[derive(Debug, PartialEq)]
 pub(super) struct Step {
-    /// Where it begins, from 1.
+    /// First line, from 1.
     pub(super) line: usize,
     pub(super) command: String,
     pub(super) expected: Vec<String>,
 }
 
-/// Every command of a document, in order.
 pub(super) fn steps(document: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut lines = document.lines().enumerate();
@@ -45,7 +43,7 @@ pub(super) fn steps(document: &str) -> Vec<Step> {
     steps
 }
 
-/// What an output lacks or has too much; `None` if it is as expected.
+/// Describes missing or unexpected output; `None` on a match.
 pub(super) fn mismatch(expected: &[String], output: &str) -> Option<String> {
     let lines: Vec<&str> = output.trim_end().lines().collect();
     let lines = if lines == [""] { Vec::new() } else { lines };
@@ -70,7 +68,6 @@ pub(super) fn mismatch(expected: &[String], output: &str) -> Option<String> {
     (!blank && !skipping).then(|| format!("--- not expected: {}", more.join("\n")))
 }
 
-/// Whether a line is the pattern, with `…` for anything.
 fn fits(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split('…');
     let first = parts.next().unwrap_or_default();
@@ -91,7 +88,7 @@ fn fits(pattern: &str, line: &str) -> bool {
 }
 
 #[test]
-fn a_step_is_a_command_with_its_lines_and_its_answer() {
+fn step_is_a_command_with_its_lines_and_output() {
     let document = "text\n```console\n$ a \\\n  b\none\n\ntwo\n$ c <<'END'\nin\nEND\n```\n$ no\n```console\n$ d\n```\n";
     let found = steps(document);
     let commands: Vec<&str> = found.iter().map(|step| step.command.as_str()).collect();
@@ -101,7 +98,7 @@ fn a_step_is_a_command_with_its_lines_and_its_answer() {
 }
 
 #[test]
-fn what_is_written_must_be_there_and_nothing_else() {
+fn expected_lines_must_match_completely() {
     let wrong = |expected: &[&str], output: &str| {
         let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
         mismatch(&expected, output).is_some()

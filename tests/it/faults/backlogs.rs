@@ -1,4 +1,4 @@
-//! A backlog whose API and workers are killed in the middle.
+//! Kills of API and workers in the middle of a backlog.
 
 use serde_json::json;
 
@@ -6,17 +6,17 @@ use super::fleet::end;
 use super::{DEADLINE, all_scored_once, number, shared};
 use crate::support::batch_server::{BatchServer, Fate};
 use crate::support::execute;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, gavel};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backlog_survives_the_death_of_its_api_and_its_workers_and_scores_each_session_once() {
-    // More than the request's own step and the first one of a worker.
+async fn backlog_survives_api_and_worker_kills_and_scores_once() {
+    // More than the first steps of the request and of a worker.
     const SESSIONS: usize = 1_500;
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     fleet.api.put(session()).await;
     execute(
@@ -75,8 +75,7 @@ async fn a_backlog_survives_the_death_of_its_api_and_its_workers_and_scores_each
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_is_killed_with_a_providers_batch_open_leaves_it_to_another_and_nothing_is_paid_twice()
- {
+async fn killed_worker_hands_over_its_provider_batch_and_pays_once() {
     let Some(mut home) = shared().await else {
         return;
     };
@@ -99,7 +98,7 @@ async fn a_worker_that_is_killed_with_a_providers_batch_open_leaves_it_to_anothe
     let worker =
         |name| Process::spawn(name, fleet.home.dir(), gavel(fleet.home.env(), &["worker"]));
 
-    // The second part is on its way when it dies, and nobody hears what became of it.
+    // The worker dies while it submits the second chunk, so the response is lost.
     let permits = server.holds("POST /v1/batches");
     let mut killed = worker("killed");
     permits.add_permits(1);
@@ -113,7 +112,7 @@ async fn a_worker_that_is_killed_with_a_providers_batch_open_leaves_it_to_anothe
     killed.exit_code().await;
     permits.add_permits(100);
     let mut other = worker("other");
-    server.finishes_at_once();
+    server.finish_immediately();
     all_scored_once(&fleet.home, 5).await;
     let path = made["links"]["self"].as_str().unwrap();
     let done = eventually(DEADLINE, "the batch is completed", || async {

@@ -1,15 +1,15 @@
-//! Hosts whose wall clocks differ: the database's clock decides.
+//! Hosts with different wall clocks: only the database clock counts.
 
 use std::time::{Duration, Instant};
 
 use super::fleet::end;
-use super::{all_scored_once, enqueue, number, on_its_own_postgres, shared};
-use crate::support::judge_server::{JudgeServer, Say};
+use super::{all_scored_once, enqueue, number, private_postgres, shared};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, run};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
+async fn job_starts_at_once_whatever_the_api_clock() {
     const JOBS: u32 = 6;
     for offset in ["+6s", "-1h"] {
         let Some(mut home) = shared().await else {
@@ -18,7 +18,7 @@ async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
         if home.set_clock(offset).is_none() {
             return;
         }
-        let judge = JudgeServer::start(Say::Score(70)).await;
+        let judge = JudgeServer::start(Reply::Score(70)).await;
         let mut fleet = Fleet::start(home).await;
         fleet.home.set_clock("");
         let mut worker = fleet.worker("a", &judge.url("a"), 4);
@@ -33,7 +33,7 @@ async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
         eprintln!("serve at {offset}: {took:?} a job");
         // Rescue needs more than a second for each.
         assert!(took < Duration::from_secs(1), "{took:?} with {offset}");
-        // What is newest is told by ids: they are of the clock that all share, too.
+        // Ids order the jobs, and use the database clock as well.
         for job in fleet.api.get("/api/v1/jobs").await.body["items"]
             .as_array()
             .unwrap()
@@ -57,12 +57,12 @@ async fn a_job_is_picked_up_at_once_whatever_the_clock_of_the_api_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_is_days_ahead_ends_no_wait() {
+async fn host_clock_days_ahead_ends_no_wait() {
     let Some(mut home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.rule(|_| Say::throttled(3600));
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.rule(|_| Reply::throttled(3600));
     home.set("GAVEL_WORKER_MAX_WAIT_S", 7200);
     let mut fleet = Fleet::start(home).await;
     if fleet.home.set_clock("+3d").is_none() {
@@ -76,7 +76,7 @@ async fn a_host_that_is_days_ahead_ends_no_wait() {
     .await;
     let heartbeats = "select max(extract(epoch from heartbeat_at)::bigint) from workers";
     let seen = number(&fleet.home, heartbeats).await;
-    // By then it has looked for long waits some times.
+    // By then the worker has checked the waits several times.
     eventually(super::DEADLINE, "the worker goes on", || async {
         (number(&fleet.home, heartbeats).await > seen + 4).then_some(())
     })
@@ -87,7 +87,7 @@ async fn a_host_that_is_days_ahead_ends_no_wait() {
     end(fleet).await;
 }
 
-/// Waits until the API is degraded for the sake of these, and nothing else.
+/// Waits until the API is degraded for exactly these reasons.
 async fn degraded_by(fleet: &Fleet, parts: &[&str]) {
     eventually(
         super::DEADLINE,
@@ -107,14 +107,14 @@ async fn degraded_by(fleet: &Fleet, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_whose_clock_leaps_makes_no_worker_delete_anything() {
+async fn database_clock_jump_makes_no_worker_delete_rows() {
     const SESSIONS: usize = 30;
-    let Some((mut home, mut postgres)) = on_its_own_postgres().await else {
+    let Some((mut home, mut postgres)) = private_postgres().await else {
         return;
     };
     home.set("GAVEL_RETENTION_SESSIONS_DAYS", 30);
     home.set("GAVEL_RETENTION_JOBS_DAYS", 30);
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     degraded_by(&fleet, &["no worker is alive"]).await;
     let mut worker = fleet.worker("before", &judge.url("before"), 4);

@@ -1,4 +1,4 @@
-//! How many sessions a process has with Postgres, and what stands between the two.
+//! Number of Postgres sessions of a process, and poolers in between.
 
 use std::pin::pin;
 
@@ -10,13 +10,13 @@ use super::fleet::end;
 use super::{all_scored_once, enqueue, shared};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::pooler::Pooler;
 use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
-/// Does some work; answers the most sessions that the processes had at once meanwhile.
+/// Does some work; returns the maximum number of simultaneous Postgres sessions.
 async fn most_sessions(home: &Home, work: impl Future<Output = ()>) -> i64 {
     const COUNT: &str = "select count(*) from pg_stat_activity
                          where datname = current_database() and application_name = 'gavel'";
@@ -33,7 +33,7 @@ async fn most_sessions(home: &Home, work: impl Future<Output = ()>) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_never_has_more_sessions_than_its_setting_says() {
+async fn process_stays_within_its_session_limit() {
     for (setting, jobs) in [(1, 10), (16, 100)] {
         let Some(mut home) = shared().await else {
             return;
@@ -42,7 +42,7 @@ async fn a_process_never_has_more_sessions_than_its_setting_says() {
         if setting == 16 {
             home.unset("GAVEL_DATABASE_MAX_CONNECTIONS");
         }
-        let judge = JudgeServer::start(Say::Score(70)).await;
+        let judge = JudgeServer::start(Reply::Score(70)).await;
         let mut fleet = Fleet::start(home).await;
         let api = &fleet.api;
         let client = |_| async move {
@@ -71,7 +71,7 @@ async fn a_process_never_has_more_sessions_than_its_setting_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_fewer_sessions_than_each_process_wants_all_workers_live_and_all_is_scored() {
+async fn workers_with_few_sessions_live_and_score_all_jobs() {
     const JOBS: usize = 60;
     let Some(mut home) = shared().await else {
         return;
@@ -81,7 +81,7 @@ async fn with_fewer_sessions_than_each_process_wants_all_workers_live_and_all_is
         .unwrap();
     let role = format!("few_{}", Uuid::now_v7().simple());
     let database = home.database_url().rsplit_once('/').unwrap().1.to_owned();
-    // One for each process, and no other.
+    // Exactly one session for each process.
     let setup = format!(
         "create role {role} login connection limit 4; alter database {database} owner to {role}"
     );
@@ -92,7 +92,7 @@ async fn with_fewer_sessions_than_each_process_wants_all_workers_live_and_all_is
     let direct = home.database_url();
     let (_, place) = direct.split_once('@').unwrap();
     home.set("DATABASE_URL", format!("postgres://{role}@{place}"));
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     let starter = fleet.starter(16);
     let mut workers: Vec<_> = ["a", "b", "c"]
@@ -122,7 +122,7 @@ async fn with_fewer_sessions_than_each_process_wants_all_workers_live_and_all_is
 }
 
 #[tokio::test]
-async fn a_pooler_that_shares_sessions_is_refused_with_the_remedy() {
+async fn session_sharing_pooler_is_rejected_with_the_remedy() {
     for lines in [
         "pool_mode = transaction",
         "pool_mode = transaction\nserver_round_robin = 1",
@@ -137,7 +137,7 @@ async fn a_pooler_that_shares_sessions_is_refused_with_the_remedy() {
         };
         home.set("DATABASE_URL", pooler.url(&home.database_url()));
         home.judge_at("http://127.0.0.1:9/v1", "");
-        // Whoever tries again does so for longer than the test waits.
+        // Longer than the test, so that a retry would make it fail.
         home.set("GAVEL_DATABASE_CONNECT_TIMEOUT_S", 3_600);
         for (command, refused) in [
             (&["migrate"][..], 2),
@@ -157,7 +157,7 @@ async fn a_pooler_that_shares_sessions_is_refused_with_the_remedy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn behind_a_pooler_of_whole_sessions_a_killed_worker_loses_no_job() {
+async fn killed_worker_behind_a_session_pooler_loses_no_job() {
     const JOBS: usize = 20;
     let Some(mut home) = shared().await else {
         return;
@@ -168,15 +168,15 @@ async fn behind_a_pooler_of_whole_sessions_a_killed_worker_loses_no_job() {
     };
     let direct = home.database_url();
     home.set("DATABASE_URL", pooler.url(&direct));
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("killed");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("killed");
     let mut fleet = Fleet::start(home).await;
     let ready = fleet.api.get("/readyz").await;
     let reasons = ready.body["reasons"].as_array().unwrap();
     assert_eq!(reasons.len(), 1, "{:#}", ready.body);
     assert!(reasons[0].as_str().unwrap().contains("no worker"));
     let worker = fleet.starter(8);
-    // The test itself looks past the pooler.
+    // The test itself bypasses the pooler.
     fleet.home.set("DATABASE_URL", direct);
     let mut killed = worker("killed", &judge.url("killed"));
     enqueue(&fleet.api, JOBS).await;
@@ -190,12 +190,12 @@ async fn behind_a_pooler_of_whole_sessions_a_killed_worker_loses_no_job() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_few_descriptors_slots_are_bounded_and_no_job_fails() {
+async fn few_descriptors_limit_slots_and_fail_no_job() {
     const JOBS: usize = 300;
     let Some(mut home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     home.judge_at(&judge.url("few"), "");
     let health = free_address();
     home.set("GAVEL_WORKER_HEALTH_BIND", health);
@@ -214,7 +214,6 @@ async fn with_few_descriptors_slots_are_bounded_and_no_job_fails() {
     let probes = Api::new(&health.to_string());
     let probed = async {
         loop {
-            // Until the worker listens.
             if let Some(ready) = probes.try_send("GET", "/readyz", None, &[]).await {
                 let reasons = ready.body["reasons"].to_string();
                 assert!(

@@ -1,4 +1,4 @@
-//! Workers that are killed while they work.
+//! Workers killed while they work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -8,17 +8,17 @@ use tokio::sync::mpsc;
 
 use super::fleet::end;
 use super::{DEADLINE, Tally, all_scored_once, enqueue, marked, shared};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process};
 use crate::support::redis_cluster;
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_twice() {
+async fn killed_worker_with_50_jobs_loses_none_and_scores_each_once() {
     const JOBS: usize = 50;
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("killed");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("killed");
     let fleet = Fleet::start(home).await;
     let mut killed = fleet.worker("killed", &judge.url("killed"), JOBS);
     enqueue(&fleet.api, JOBS).await;
@@ -48,15 +48,15 @@ async fn a_worker_killed_with_fifty_jobs_in_hand_loses_none_and_none_is_scored_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_redis_cluster_a_killed_worker_loses_no_job_either() {
+async fn killed_worker_on_a_redis_cluster_loses_no_job() {
     const JOBS: usize = 20;
     let (Some(mut home), Some(nodes)) = (shared().await, redis_cluster()) else {
         return;
     };
-    // One node is all that the processes are told, and mostly not the one that has the keys.
+    // Processes get the address of only one node, which usually isn't the owner of the keys.
     home.set("REDIS_URL", &nodes[0]);
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("killed");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("killed");
     let fleet = Fleet::start(home).await;
     let mut events = fleet.api.events("?types=job.succeeded", None).await;
     assert_eq!(events.next().await.event, "hello");
@@ -80,7 +80,7 @@ async fn on_a_redis_cluster_a_killed_worker_loses_no_job_either() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_kills_its_workers_ends_as_poison_and_takes_no_other_with_it() {
+async fn job_that_kills_workers_fails_as_poison_and_no_other_does() {
     const BYSTANDERS: usize = 30;
     const MARK: &str = "this one kills its worker";
     let Some(mut home) = shared().await else {
@@ -88,13 +88,13 @@ async fn a_job_that_kills_its_workers_ends_as_poison_and_takes_no_other_with_it(
     };
     home.set("GAVEL_WORKER_LEASE_S", "1.5");
     let (kill, to_kill) = mpsc::unbounded_channel::<String>();
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     judge.rule(move |call| {
         if call.prompt().contains(MARK) {
             kill.send(call.tag.clone()).unwrap();
-            return Say::held(1);
+            return Reply::held(1);
         }
-        Say::Score(70)
+        Reply::Score(70)
     });
     let fleet = Fleet::start(home).await;
     let workers = Supervised::start(&fleet, &judge, &["a", "b", "c"]);
@@ -131,13 +131,13 @@ async fn a_job_that_kills_its_workers_ends_as_poison_and_takes_no_other_with_it(
             .is_some_and(|text| !text.is_empty()),
         "{job:#}"
     );
-    // Twice in its own lane, three times alone.
+    // Two deaths in its normal lane, three in isolation.
     assert_eq!(*workers.deaths.lock().unwrap(), 5);
     workers.stop().await;
     end(fleet).await;
 }
 
-/// Workers that are started again whenever they are killed.
+/// Workers that are restarted after each kill.
 #[derive(Clone)]
 struct Supervised {
     workers: Arc<Mutex<BTreeMap<String, Process>>>,

@@ -1,4 +1,4 @@
-//! What operators see: a worker's own port, the figures of the cluster, and a judge that no worker can ask.
+//! Monitoring: a worker's port, cluster metrics, and a judge that no worker can call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::process::Command as BlockingCommand;
 
 use sqlx::Connection as _;
 
-use super::{DEADLINE, on_its_own_postgres, shared, without_heartbeats};
+use super::{DEADLINE, private_postgres, shared, without_heartbeats};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::{JUDGE, built_in, providers};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
-/// Starts a worker with a judges' file of this text and a port of its own.
+/// Starts a worker with this judges file and a separate port.
 fn worker(fleet: &Fleet, name: &str, judges: &str) -> (Process, Api) {
     let path = fleet.home.dir().join(format!("judges-{name}.yaml"));
     std::fs::write(&path, judges).unwrap();
@@ -38,7 +38,6 @@ async fn is_ready(port: &Api) {
     .await;
 }
 
-/// Waits until a worker says that it isn't ready, for the sake of this.
 async fn is_not_ready(port: &Api, for_sake_of: &str) {
     let reasons = eventually(DEADLINE, "the worker is not ready", || async {
         let ready = port.get("/readyz").await;
@@ -49,7 +48,6 @@ async fn is_not_ready(port: &Api, for_sake_of: &str) {
     assert!(first.contains(for_sake_of), "{reasons}");
 }
 
-/// The metrics of one process.
 async fn scrape(api: &Api) -> String {
     let answer = api.get("/metrics").await;
     let kind = answer.header("content-type").unwrap().to_owned();
@@ -57,7 +55,7 @@ async fn scrape(api: &Api) -> String {
     answer.expect(200).as_str().unwrap().to_owned()
 }
 
-/// Waits until a process tells a sample with this beginning and an end that is not 0.
+/// Waits until a process reports a nonzero sample with this prefix.
 async fn counts(api: &Api, sample: &str) {
     eventually(PATIENCE, sample, || async {
         let text = scrape(api).await;
@@ -70,11 +68,11 @@ async fn counts(api: &Api, sample: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_whose_judge_no_live_worker_has_says_so_until_one_has_it() {
+async fn job_shows_that_no_live_worker_has_its_judge() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let has_it = providers(&judge.url("a"), "");
     let has_another = has_it.replacen(&format!("{JUDGE}:"), "elsewhere:", 1);
@@ -108,11 +106,11 @@ async fn a_job_whose_judge_no_live_worker_has_says_so_until_one_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workers_port_tells_whether_it_works_and_every_metric_is_documented() {
+async fn worker_port_reports_readiness_and_all_metrics_are_documented() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let paced = providers(&judge.url("a"), "  requests_per_minute: 600\n");
     let (mut working, port) = worker(&fleet, "a", &paced);
@@ -130,10 +128,10 @@ async fn a_workers_port_tells_whether_it_works_and_every_metric_is_documented() 
 
     let (_, job) = fleet.api.enqueue(session()).await;
     assert_eq!(fleet.api.ended(job).await["state"], "succeeded");
-    fleet.api.tell_judge("pause").await;
+    fleet.api.post_judge_action("pause").await;
     counts(&port, "gavel_judge_cost_usd{").await;
     counts(&fleet.api, "gavel_cluster_stopped{").await;
-    // The worker has seen the pause: it takes nothing of this lane any more.
+    // The worker has seen the pause: it claims no more jobs of this lane.
     counts(&fleet.api, "gavel_cluster_judge_held{").await;
     fleet.api.enqueue(session()).await;
     let queued = format!(
@@ -169,7 +167,7 @@ async fn a_workers_port_tells_whether_it_works_and_every_metric_is_documented() 
         );
     }
     for name in documented.keys() {
-        // Everything else is there after one job.
+        // All other metrics exist after one job.
         let seen = told.iter().any(|told| told.contains_key(name));
         assert!(
             seen || name == "gavel_judge_unpriced_calls_total",
@@ -183,7 +181,6 @@ async fn a_workers_port_tells_whether_it_works_and_every_metric_is_documented() 
     assert!(port.try_send("GET", "/livez", None, &[]).await.is_none());
 }
 
-/// The metrics of a scrape, with their types.
 fn families(text: &str) -> BTreeMap<String, String> {
     text.lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
@@ -191,7 +188,6 @@ fn families(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The metrics of the document, with their types.
 fn documented() -> BTreeMap<String, String> {
     let document = std::fs::read_to_string(built_in("docs/operate.md")).unwrap();
     let rows = document.lines().filter_map(|line| {
@@ -202,7 +198,7 @@ fn documented() -> BTreeMap<String, String> {
     rows.collect()
 }
 
-/// Holds a scrape against the parser of Prometheus' own client for Python.
+/// Parses a scrape with the Python client of Prometheus.
 fn parses(dir: &Path, text: &str) {
     const SCRIPT: &str = "
 import sys
@@ -242,11 +238,11 @@ for family in text_string_to_metric_families(open(sys.argv[1]).read()):
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_whose_database_is_gone_is_alive_and_not_ready() {
-    let Some((home, mut postgres)) = on_its_own_postgres().await else {
+async fn worker_without_its_database_is_alive_and_not_ready() {
+    let Some((home, mut postgres)) = private_postgres().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;
@@ -259,11 +255,11 @@ async fn a_worker_whose_database_is_gone_is_alive_and_not_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_heartbeat_makes_a_worker_not_ready() {
+async fn stopped_heartbeat_makes_a_worker_not_ready() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;
@@ -276,11 +272,11 @@ async fn a_stopped_heartbeat_makes_a_worker_not_ready() {
 }
 
 #[tokio::test]
-async fn a_port_that_was_chosen_and_is_taken_ends_a_worker_and_an_empty_one_is_none() {
+async fn occupied_explicit_port_ends_a_worker_and_empty_one_disables() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -296,7 +292,7 @@ async fn a_port_that_was_chosen_and_is_taken_ends_a_worker_and_an_empty_one_is_n
     assert_eq!(code, Some(2), "{output}");
     assert!(output.contains("127.0.0.1:9465"), "{output}");
 
-    // Both have the default, which one of them gets at most.
+    // Both workers have the default port, which at most one can bind.
     let start = fleet.starter(1);
     let url = judge.url("a");
     let mut workers = [start("a", &url), start("b", &url)];
@@ -316,11 +312,11 @@ async fn a_port_that_was_chosen_and_is_taken_ends_a_worker_and_an_empty_one_is_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_healthcheck_of_a_container_asks_its_worker() {
+async fn container_healthcheck_checks_its_worker() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     let (mut working, port) = worker(&fleet, "a", &providers(&judge.url("a"), ""));
     is_ready(&port).await;

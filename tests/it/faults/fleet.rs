@@ -1,14 +1,14 @@
-//! One API and several workers, coming and going.
+//! One API and several workers that start and stop.
 
 use std::time::Duration;
 
 use super::{DEADLINE, all_scored_once, enqueue, number, shared};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, free_address, gavel};
 use crate::support::wait::{eventually, stays};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_sessions_are_scored_once_while_workers_come_and_go() {
+async fn two_hundred_sessions_are_scored_once_as_workers_change() {
     const SESSIONS: usize = 200;
     let Some(mut home) = shared().await else {
         return;
@@ -54,7 +54,7 @@ async fn two_hundred_sessions_are_scored_once_while_workers_come_and_go() {
     for worker in &mut workers {
         worker.stop().await;
     }
-    // Workers that stopped in good order wrote down all their calls, and none was made twice.
+    // Workers that stopped cleanly logged all their calls, without duplicates.
     assert_eq!(
         number(&fleet.home, "select count(*) from judge_calls").await,
         200
@@ -63,9 +63,9 @@ async fn two_hundred_sessions_are_scored_once_while_workers_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_told_to_stop_finishes_its_jobs_and_takes_no_more() {
+async fn stopping_worker_finishes_its_jobs_and_claims_no_more() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 5);
     enqueue(&fleet.api, 5).await;
@@ -93,15 +93,15 @@ async fn a_worker_told_to_stop_finishes_its_jobs_and_takes_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_that_takes_too_long_gives_its_jobs_back_at_once() {
+async fn slow_drain_requeues_its_jobs_at_once() {
     let Some(mut home) = shared().await else {
         return;
     };
     home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", "1");
-    // Not the lease is what gives them back.
+    // The lease is too long to cause the requeueing.
     home.set("GAVEL_WORKER_LEASE_S", "120");
-    let judge = JudgeServer::start(Say::Score(70)).await;
-    judge.holds_calls_of("a");
+    let judge = JudgeServer::start(Reply::Score(70)).await;
+    judge.block_calls_of("a");
     let fleet = Fleet::start(home).await;
     let mut stuck = fleet.worker("a", &judge.url("a"), 5);
     enqueue(&fleet.api, 5).await;
@@ -120,7 +120,6 @@ async fn a_drain_that_takes_too_long_gives_its_jobs_back_at_once() {
     end(fleet).await;
 }
 
-/// Stops the API in good order and drops the database.
 pub(super) async fn end(mut fleet: Fleet) {
     fleet.serve.stop().await;
     fleet.home.remove().await;

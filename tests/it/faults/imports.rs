@@ -1,4 +1,4 @@
-//! Imports whose process dies: the next one goes on, none is missing, none is counted twice.
+//! Imports with a crash: the next process resumes, and sessions are imported and counted once.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -12,29 +12,29 @@ use super::shared;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::Home;
 use crate::support::process::{Fleet, Process, free_address, gavel, run, run_to_end};
-use crate::support::tarsy::{Fault, TarsyServer, kept};
+use crate::support::tarsy::{FakeError, TarsyServer, kept};
 use crate::support::tarsy_go;
 use crate::support::wait::eventually;
 
-/// How many sessions the stand-in keeps; `GAVEL_TEST_IMPORT_SESSIONS` says another number.
+/// Number of sessions of the fake TARSy; `GAVEL_TEST_IMPORT_SESSIONS` overrides it.
 fn sessions() -> usize {
     let number = std::env::var("GAVEL_TEST_IMPORT_SESSIONS").ok();
     number.map_or(600, |number| number.parse().unwrap())
 }
 
-/// Keeps these sessions, and gives no more than half of them until it is released.
-async fn half_held(count: usize) -> TarsyServer {
+/// Serves these sessions, but only half of them until it is released.
+async fn start_half_blocked(count: usize) -> TarsyServer {
     let server = tarsy_go::start(kept(count)).await;
     let given = std::sync::atomic::AtomicUsize::new(0);
     server.rule(move |_, asked| {
         let timeline = asked.path.ends_with("/timeline");
         let before = given.fetch_add(usize::from(timeline), std::sync::atomic::Ordering::Relaxed);
-        (timeline && before >= count / 2).then_some(Fault::Held)
+        (timeline && before >= count / 2).then_some(FakeError::Held)
     });
     server
 }
 
-async fn until_held(server: &TarsyServer, count: usize) {
+async fn wait_until_blocked(server: &TarsyServer, count: usize) {
     eventually(
         super::DEADLINE,
         "half of the sessions are fetched",
@@ -43,16 +43,15 @@ async fn until_held(server: &TarsyServer, count: usize) {
     .await;
 }
 
-/// Begins an import and waits until half of its sessions are fetched; answers its id.
+/// Starts an import and waits until half of its sessions are fetched; returns its id.
 async fn half_done(fleet: &Fleet, server: &TarsyServer, count: usize) -> Uuid {
     let body = json!({ "from": server.url(), "rps": 0 });
     let begun = fleet.api.post_json("/api/v1/sessions/import", body).await;
     let id = id_of(&begun.expect(202)["import_id"]);
-    until_held(server, count).await;
+    wait_until_blocked(server, count).await;
     id
 }
 
-/// The ids in the table of sessions.
 async fn stored(home: &Home) -> BTreeSet<Uuid> {
     let (url, text) = (home.database_url(), "select session_id from alert_sessions");
     let ids: Vec<Uuid> = if url.starts_with("postgres") {
@@ -70,12 +69,12 @@ async fn stored(home: &Home) -> BTreeSet<Uuid> {
 
 async fn killed_in_the_middle_and_resumed(home: &Home) {
     let count = sessions();
-    let server = half_held(count).await;
+    let server = start_half_blocked(count).await;
     let url = server.url();
     let args = ["sessions", "import", "--from", &url, "--rps", "0", "--json"];
     let begun = Instant::now();
     let mut first = Process::spawn("import", home.dir(), gavel(home.env(), &args));
-    until_held(&server, count).await;
+    wait_until_blocked(&server, count).await;
     first.kill();
     first.exit_code().await;
     let (half, fetched) = (begun.elapsed(), server.asked("/timeline"));
@@ -102,12 +101,12 @@ async fn killed_in_the_middle_and_resumed(home: &Home) {
     eprintln!(
         "{count} sessions: killed after {half:.1?} ({kept} stored of {fetched} fetched), resumed and done after {rest:.1?}, {again} fetched twice"
     );
-    // At most what one step and the sessions in flight held.
+    // At most the sessions of one step and those in flight.
     assert!(again <= 120, "{again} were fetched twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_into_the_data_folder_that_is_killed_is_resumed_by_the_same_command() {
+async fn killed_import_into_the_data_folder_resumes_by_its_command() {
     let mut home = Home::embedded();
     home.judge_at("http://127.0.0.1:9/v1", "");
     home.set("GAVEL_DATA_DIR", home.dir().join("data").display());
@@ -115,7 +114,7 @@ async fn an_import_into_the_data_folder_that_is_killed_is_resumed_by_the_same_co
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_into_postgres_that_is_killed_is_resumed_by_the_same_command() {
+async fn killed_import_into_postgres_resumes_by_its_command() {
     let Some(mut home) = shared().await else {
         return;
     };
@@ -126,12 +125,12 @@ async fn an_import_into_postgres_that_is_killed_is_resumed_by_the_same_command()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_whose_api_process_dies_is_taken_over_by_another() {
+async fn import_of_a_dead_api_process_is_resumed_by_another() {
     let Some(home) = shared().await else {
         return;
     };
     let mut fleet = Fleet::start(home).await;
-    let server = half_held(120).await;
+    let server = start_half_blocked(120).await;
     let id = half_done(&fleet, &server, 120).await;
     fleet.serve.kill();
     fleet.serve.exit_code().await;
@@ -155,8 +154,8 @@ async fn an_import_whose_api_process_dies_is_taken_over_by_another() {
     fleet.home.remove().await;
 }
 
-/// Who has the only import in hand, and when that one was last heard.
-async fn held_by(home: &Home) -> (Uuid, DateTime<Utc>) {
+/// Owner and last heartbeat of the only import.
+async fn import_owner(home: &Home) -> (Uuid, DateTime<Utc>) {
     let mut db = sqlx::PgConnection::connect(&home.database_url())
         .await
         .unwrap();
@@ -165,7 +164,7 @@ async fn held_by(home: &Home) -> (Uuid, DateTime<Utc>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_with_a_shorter_lease_takes_no_import_from_one_that_lives() {
+async fn process_with_a_shorter_lease_steals_no_live_import() {
     let Some(home) = shared().await else {
         return;
     };
@@ -177,14 +176,14 @@ async fn a_process_with_a_shorter_lease_takes_no_import_from_one_that_lives() {
     ] {
         env.insert(key.to_owned(), value);
     }
-    let server = half_held(40).await;
+    let server = start_half_blocked(40).await;
     let id = half_done(&fleet, &server, 40).await;
-    let (owner, mut heard) = held_by(&fleet.home).await;
+    let (owner, mut heard) = import_owner(&fleet.home).await;
     let mut hasty = Process::spawn("hasty", fleet.home.dir(), gavel(&env, &["serve"]));
-    // The owner is silent for seconds between two heartbeats, and the other one looks meanwhile.
+    // Seconds pass between two heartbeats of the owner, and the other process checks in that time.
     for _ in 0..3 {
         heard = eventually(super::DEADLINE, "the owner is heard again", || async {
-            let (still, at) = held_by(&fleet.home).await;
+            let (still, at) = import_owner(&fleet.home).await;
             assert_eq!(still, owner, "the import was taken from who has it in hand");
             (at > heard).then_some(at)
         })
@@ -204,15 +203,15 @@ async fn a_process_with_a_shorter_lease_takes_no_import_from_one_that_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_that_is_interrupted_ends_with_130_and_says_how_to_go_on() {
+async fn interrupted_import_is_exit_130_and_prints_the_resume_command() {
     let mut home = Home::embedded();
     home.judge_at("http://127.0.0.1:9/v1", "");
     home.set("GAVEL_DATA_DIR", home.dir().join("data").display());
-    let server = half_held(40).await;
+    let server = start_half_blocked(40).await;
     let url = server.url();
     let args = ["sessions", "import", "--from", &url, "--rps", "0"];
     let mut first = Process::spawn("import", home.dir(), gavel(home.env(), &args));
-    until_held(&server, 40).await;
+    wait_until_blocked(&server, 40).await;
     first.terminate();
     assert_eq!(first.exit_code().await, Some(130), "{}", first.output());
     assert!(
@@ -226,7 +225,7 @@ async fn an_import_that_is_interrupted_ends_with_130_and_says_how_to_go_on() {
         output.contains("40 new, 0 updated, 0 unchanged, 0 failed"),
         "{output}"
     );
-    // And again: all is here.
+    // Again: all sessions are stored.
     let output = run_to_end(&home, &args).await;
     assert!(
         output.contains("0 new, 0 updated, 40 unchanged, 0 failed"),
@@ -235,20 +234,20 @@ async fn an_import_that_is_interrupted_ends_with_130_and_says_how_to_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_ends_with_the_code_of_what_went_wrong() {
+async fn import_exit_code_matches_its_error() {
     let mut home = Home::embedded();
     home.judge_at("http://127.0.0.1:9/v1", "");
     home.set("GAVEL_DATA_DIR", home.dir().join("data").display());
     let server = tarsy_go::start(kept(3)).await;
     let url = server.url();
     let args = ["sessions", "import", "--from", &url, "--rps", "0"];
-    server.rule(|_, _| Some(Fault::Status(503)));
+    server.rule(|_, _| Some(FakeError::Status(503)));
     let (code, output) = run(&home, &args).await;
     assert_eq!(code, Some(3), "{output}");
     assert!(output.contains("answered 503"), "{output}");
     let bad = server.ids()[1].to_string();
     let named = bad.clone();
-    server.rule(move |_, asked| asked.path.contains(&bad).then_some(Fault::BrokenJson));
+    server.rule(move |_, asked| asked.path.contains(&bad).then_some(FakeError::BrokenJson));
     let (code, output) = run(&home, &args).await;
     assert_eq!(code, Some(2), "{output}");
     assert!(output.contains(&format!("session {named}: ")), "{output}");
@@ -269,10 +268,10 @@ async fn an_import_ends_with_the_code_of_what_went_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_is_not_here_is_fetched_scored_and_looked_at_by_doctor() {
+async fn missing_session_is_fetched_scored_and_checked_by_doctor() {
     let mut home = Home::embedded();
     let judge = crate::support::judge_server::JudgeServer::start(
-        crate::support::judge_server::Say::Score(64),
+        crate::support::judge_server::Reply::Score(64),
     )
     .await;
     home.judge_at(&judge.url("w"), "");
@@ -283,7 +282,7 @@ async fn a_session_that_is_not_here_is_fetched_scored_and_looked_at_by_doctor() 
     assert!(output.contains("64 / 100"), "{output}");
     let (_, output) = run(&home, &["doctor", "--no-probe"]).await;
     assert!(output.contains("a TARSy of the go generation"), "{output}");
-    server.rule(|_, _| Some(Fault::Html));
+    server.rule(|_, _| Some(FakeError::Html));
     let (code, output) = run(&home, &["doctor", "--no-probe"]).await;
     assert_eq!(code, Some(3), "{output}");
     assert!(output.contains("GAVEL_HISTORY_BASE_URL"), "{output}");

@@ -1,4 +1,4 @@
-//! Who is alive: workers that are silent for a while, that have other leases, and rows that nobody has in hand.
+//! Liveness: silent workers, workers with other leases, and rows without an owner.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use sqlx::Connection as _;
 
 use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, shared, without_heartbeats};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process};
 use crate::support::wait::eventually;
 
-/// Waits until the database's clock has gone on by so many seconds.
+/// Waits until the database clock has advanced by some seconds.
 async fn pass(fleet: &Fleet, seconds: i64) {
     let clock = "select extract(epoch from clock_timestamp())::bigint";
     let began = number(&fleet.home, clock).await;
@@ -20,14 +20,13 @@ async fn pass(fleet: &Fleet, seconds: i64) {
     .await;
 }
 
-/// How many jobs a full worker has in hand.
 const JOBS: usize = 4;
 
-/// A worker with this lease that has all it can take in hand; `None` without servers.
+/// Starts a full worker with this lease; `None` without servers.
 async fn full_worker(lease_s: &str) -> Option<(Fleet, JudgeServer, Process)> {
     let mut home = shared().await?;
     home.set("GAVEL_WORKER_LEASE_S", lease_s);
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let worker = fleet.worker("a", &judge.url("a"), JOBS);
     enqueue(&fleet.api, JOBS).await;
@@ -36,14 +35,14 @@ async fn full_worker(lease_s: &str) -> Option<(Fleet, JudgeServer, Process)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_was_frozen_for_longer_than_its_lease_keeps_its_own_jobs() {
+async fn worker_frozen_for_longer_than_its_lease_retains_its_jobs() {
     let Some((fleet, judge, mut worker)) = full_worker("1.5").await else {
         return;
     };
     worker.freeze();
     pass(&fleet, 4).await;
     worker.thaw();
-    // Several looks at who is dead.
+    // Longer than several rescue intervals.
     pass(&fleet, 3).await;
     judge.release();
     all_scored_once(&fleet.home, JOBS).await;
@@ -53,13 +52,13 @@ async fn a_worker_that_was_frozen_for_longer_than_its_lease_keeps_its_own_jobs()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_with_a_shorter_lease_takes_nothing_from_one_with_a_longer_lease() {
+async fn worker_with_a_shorter_lease_steals_no_job_from_a_longer_one() {
     let Some((mut fleet, judge, mut slow)) = full_worker("9").await else {
         return;
     };
     fleet.home.set("GAVEL_WORKER_LEASE_S", "1.2");
     let mut quick = fleet.worker("quick", &judge.url("quick"), JOBS);
-    // A heartbeat of the one comes every three seconds.
+    // The heartbeat interval of the other worker is 3 s.
     pass(&fleet, 6).await;
     judge.release();
     all_scored_once(&fleet.home, JOBS).await;
@@ -71,16 +70,16 @@ async fn a_worker_with_a_shorter_lease_takes_nothing_from_one_with_a_longer_leas
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_in_a_workers_name_that_it_does_not_have_in_hand_runs_again() {
+async fn row_claimed_for_a_worker_that_does_not_run_it_runs_again() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 1).await;
     all_scored_once(&fleet.home, 1).await;
     worker.freeze();
     enqueue(&fleet.api, 1).await;
-    // As a claim does that is committed after its worker has given it up.
+    // Simulates a claim that is committed after its worker abandoned it.
     let claim = "with w as (select worker_id from workers limit 1)
         update scoring_jobs set state = 'running', claim_no = claim_no + 1, started_at = now() - interval '1 minute',
             worker_id = (select worker_id from w)
@@ -88,7 +87,7 @@ async fn a_row_in_a_workers_name_that_it_does_not_have_in_hand_runs_again() {
     crate::support::execute(fleet.home.get("DATABASE_URL"), claim)
         .await
         .unwrap();
-    judge.says(Say::held(70));
+    judge.says(Reply::held(70));
     enqueue(&fleet.api, 30).await;
     worker.thaw();
     let queued = "select count(*) from (select state from scoring_jobs order by created_at offset 1 limit 1) as second
@@ -97,7 +96,7 @@ async fn a_row_in_a_workers_name_that_it_does_not_have_in_hand_runs_again() {
         (number(&fleet.home, queued).await == 1).then_some(())
     })
     .await;
-    judge.says(Say::Score(70));
+    judge.says(Reply::Score(70));
     judge.release();
     all_scored_once(&fleet.home, 32).await;
     assert!(worker.runs());
@@ -115,12 +114,12 @@ async fn a_row_in_a_workers_name_that_it_does_not_have_in_hand_runs_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_worker_keeps_house_and_another_takes_over_when_it_is_killed() {
+async fn housekeeping_moves_to_another_worker_after_a_kill() {
     let Some(mut home) = shared().await else {
         return;
     };
     home.set("GAVEL_WORKER_LEASE_S", "1.5");
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = Vec::new();
     for name in ["a", "b", "c"] {
@@ -152,7 +151,7 @@ async fn one_worker_keeps_house_and_another_takes_over_when_it_is_killed() {
     end(fleet).await;
 }
 
-/// The process that leads: a worker is named for its host and process.
+/// Process id of the leader, from its worker name.
 async fn leader_pid(url: &str) -> u32 {
     let mut db = sqlx::PgConnection::connect(url).await.unwrap();
     let name: String = sqlx::query_scalar(
@@ -166,11 +165,11 @@ async fn leader_pid(url: &str) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_starts_while_no_heartbeat_can_be_written_works_once_one_is() {
+async fn worker_started_without_heartbeats_works_once_one_is_written() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let lock = without_heartbeats(&fleet.home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
@@ -189,11 +188,11 @@ async fn a_worker_that_starts_while_no_heartbeat_can_be_written_works_once_one_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_claimed_while_no_heartbeat_is_written() {
+async fn no_job_is_claimed_without_heartbeats() {
     let Some(home) = shared().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 1).await;
@@ -208,7 +207,7 @@ async fn nothing_is_claimed_while_no_heartbeat_is_written() {
     };
     missed(&worker, 1).await;
     enqueue(&fleet.api, 2).await;
-    // A few seconds, in which an idle worker looks into the queue and into the store.
+    // Long enough for an idle worker to poll the queue and the store.
     missed(&worker, 3).await;
     let claimed = "select count(*) from scoring_jobs where claim_no > 0";
     assert_eq!(number(&fleet.home, claimed).await, 1);

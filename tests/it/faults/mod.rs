@@ -1,6 +1,6 @@
-//! Processes that die, servers that go away, and nothing that is lost or scored twice.
+//! Process and server failures: no job is lost or scored more than once.
 //!
-//! The real binary over Postgres and Redis; each test has a database and a queue of its own.
+//! The tests run the real binary over Postgres and Redis, with a separate database and queue for each test.
 
 mod backlogs;
 mod clocks;
@@ -30,10 +30,10 @@ use crate::support::process::PrivatePostgres;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
-/// How long a whole fleet may take: generous, since nothing here measures speed.
+/// Deadline for a whole fleet: generous, because these tests don't measure speed.
 const DEADLINE: Duration = Duration::from_secs(150);
 
-/// A set-up on the servers there are; says so where there are none.
+/// Set-up on the configured servers; prints a message without them.
 async fn shared() -> Option<Home> {
     let home = Home::shared().await;
     if home.is_none() {
@@ -42,8 +42,8 @@ async fn shared() -> Option<Home> {
     home
 }
 
-/// A set-up on a Postgres of its own, which the test may stop; says so where there is none.
-async fn on_its_own_postgres() -> Option<(Home, PrivatePostgres)> {
+/// Set-up on a private Postgres, which the test may stop; prints a message without one.
+async fn private_postgres() -> Option<(Home, PrivatePostgres)> {
     let Some(redis) = crate::support::redis_server() else {
         eprintln!("NOT TESTED: REDIS_URL names no server");
         return None;
@@ -52,7 +52,7 @@ async fn on_its_own_postgres() -> Option<(Home, PrivatePostgres)> {
     Some((Home::on(&postgres.url(), &redis), postgres))
 }
 
-/// Keeps every heartbeat from being written until this connection is closed; everybody reads the table.
+/// Blocks writes of heartbeats, but not reads, until the connection is closed.
 async fn without_heartbeats(home: &Home) -> sqlx::PgConnection {
     let db = sqlx::PgConnection::connect(home.get("DATABASE_URL"));
     let mut db = db.await.unwrap();
@@ -61,7 +61,6 @@ async fn without_heartbeats(home: &Home) -> sqlx::PgConnection {
     db
 }
 
-/// Puts so many sessions and asks for the score of each.
 async fn enqueue(api: &Api, sessions: usize) -> Vec<(Uuid, Uuid)> {
     let mut jobs = Vec::new();
     for _ in 0..sessions {
@@ -70,7 +69,6 @@ async fn enqueue(api: &Api, sessions: usize) -> Vec<(Uuid, Uuid)> {
     jobs
 }
 
-/// What the tables say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tally {
     jobs: i64,
@@ -78,12 +76,11 @@ struct Tally {
     failed: i64,
     scores: i64,
     sessions_scored: i64,
-    /// Scores that a later one replaced: there are none unless something was scored twice.
+    /// Replaced scores: 0 unless a session was scored more than once.
     superseded: i64,
 }
 
 impl Tally {
-    /// Every one of so many jobs is scored, once.
     fn all_scored_once(scored: i64) -> Self {
         Self {
             jobs: scored,
@@ -122,7 +119,7 @@ impl Tally {
     }
 }
 
-/// Waits until so many jobs have ended, and fails the test unless each is scored exactly once.
+/// Waits until this number of jobs have ended, and fails the test unless each is scored exactly once.
 async fn all_scored_once(home: &Home, jobs: usize) {
     let jobs = i64::try_from(jobs).unwrap();
     let tally = eventually(DEADLINE, "all jobs end", || async {
@@ -133,7 +130,6 @@ async fn all_scored_once(home: &Home, jobs: usize) {
     assert_eq!(tally, Tally::all_scored_once(jobs));
 }
 
-/// One number of the database.
 async fn number(home: &Home, query: &'static str) -> i64 {
     let mut db = sqlx::PgConnection::connect(home.get("DATABASE_URL"))
         .await
@@ -143,7 +139,6 @@ async fn number(home: &Home, query: &'static str) -> i64 {
     number
 }
 
-/// A session whose conversation holds this mark.
 fn marked(mark: &str) -> Value {
     let mut body = session();
     body["conversation"][0]["content"] = Value::from(mark);

@@ -1,4 +1,4 @@
-//! Servers that go away for a while, or come back empty.
+//! Servers that are unavailable for some time, or restart empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use sqlx::Connection as _;
 
 use super::fleet::end;
-use super::{DEADLINE, all_scored_once, enqueue, number, on_its_own_postgres, shared};
+use super::{DEADLINE, all_scored_once, enqueue, number, private_postgres, shared};
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, PrivateRedis, free_address};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_loses_its_keys_loses_no_job() {
+async fn queue_that_loses_its_keys_loses_no_job() {
     const JOBS: usize = 60;
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = [
         fleet.worker("a", &judge.url("a"), 8),
@@ -30,7 +30,7 @@ async fn a_queue_that_loses_its_keys_loses_no_job() {
     judge.release();
     all_scored_once(&fleet.home, JOBS).await;
 
-    // Once more with nothing in hand: only the rows know of these.
+    // Again with idle workers: only the rows have these jobs.
     for worker in &mut workers {
         worker.stop().await;
     }
@@ -44,7 +44,7 @@ async fn a_queue_that_loses_its_keys_loses_no_job() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
+async fn requests_and_jobs_continue_while_redis_is_unavailable() {
     let Some(mut home) = shared().await else {
         return;
     };
@@ -52,7 +52,7 @@ async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = [
         fleet.worker("a", &judge.url("a"), 4),
@@ -61,7 +61,7 @@ async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
     enqueue(&fleet.api, 5).await;
     all_scored_once(&fleet.home, 5).await;
 
-    // It answers nothing, and refuses nothing: a probe is answered sooner than the client of Redis gives up.
+    // Redis hangs. A probe responds sooner than the timeout of the Redis client.
     redis.freeze();
     let ready = fleet.api.get("/readyz").await.expect(200);
     redis.thaw();
@@ -69,7 +69,7 @@ async fn while_redis_is_away_requests_are_taken_and_work_goes_on() {
     assert!(said.contains("it didn't answer within 300 ms"), "{said}");
 
     redis.kill().await;
-    // Every request is a 202, or this fails.
+    // Fails unless each request is a 202.
     enqueue(&fleet.api, 20).await;
     let ready = fleet.api.get("/readyz").await;
     assert_eq!(ready.body["status"], "degraded", "{:#}", ready.body);
@@ -100,7 +100,7 @@ async fn redis_that_forbids_scripts_is_reported_once_and_stops_no_job() {
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     enqueue(&fleet.api, 5).await;
@@ -144,7 +144,7 @@ async fn two_installations_share_a_redis_and_no_keys() {
         return;
     };
     let mut first = first;
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     for home in [&mut first, &mut second] {
         home.set("REDIS_URL", redis.url());
         home.set("GAVEL_REDIS_QUEUE", "main");
@@ -154,7 +154,7 @@ async fn two_installations_share_a_redis_and_no_keys() {
     enqueue(&second.api, 3).await;
     let mut worker = first.worker("a", &judge.url("a"), 4);
     all_scored_once(&first.home, 4).await;
-    // Claimed ids of another database leave the queue, because no row is theirs.
+    // Claimed ids of another database leave the queue, because no row matches.
     let left = redis.tell(&["EVAL", COUNT_READY, "0"]).await;
     assert_eq!(left, "3", "those of the other installation");
     let mut other = second.worker("b", &judge.url("b"), 4);
@@ -165,15 +165,15 @@ async fn two_installations_share_a_redis_and_no_keys() {
     end(second).await;
 }
 
-/// The number of ids that are ready in all queues of a Redis.
+/// Counts the ready ids in all queues of a Redis.
 const COUNT_READY: &str =
     "local n = 0 for _, key in ipairs(redis.call('KEYS', '{gavel:main:*}:ready:*')) do
     n = n + redis.call('ZCARD', key) end return n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locked_table_answers_503_and_is_named_by_readyz() {
+async fn locked_table_gives_503_and_is_named_by_readyz() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     enqueue(&fleet.api, 2).await;
@@ -210,7 +210,7 @@ async fn locked_table_answers_503_and_is_named_by_readyz() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_alone_cannot_reach_redis_keeps_no_work_from_the_others() {
+async fn leader_without_redis_does_not_block_other_workers() {
     const JOBS: usize = 8;
     let Some(mut home) = shared().await else {
         return;
@@ -220,8 +220,8 @@ async fn a_leader_that_alone_cannot_reach_redis_keeps_no_work_from_the_others() 
     };
     home.set("REDIS_URL", redis.url());
     let (judge, held) = (
-        JudgeServer::start(Say::Score(70)).await,
-        JudgeServer::start(Say::held(70)).await,
+        JudgeServer::start(Reply::Score(70)).await,
+        JudgeServer::start(Reply::held(70)).await,
     );
     let mut fleet = Fleet::start(home).await;
     fleet
@@ -240,9 +240,8 @@ async fn a_leader_that_alone_cannot_reach_redis_keeps_no_work_from_the_others() 
     enqueue(&fleet.api, JOBS).await;
     redis.tell(&["FLUSHALL"]).await;
     fleet.api.post(&format!("{queue}/resume")).await.expect(200);
-    // What comes meanwhile, one after the other, keeps nobody from looking for the rest.
+    // New jobs arriving continuously don't delay the recovery of the lost ones.
     let more = AtomicUsize::new(0);
-    // The first `JOBS`.
     let ended = "select count(*) from (select finished_at from scoring_jobs order by job_id limit 8) lost where finished_at is not null";
     eventually(DEADLINE, "the others work", || async {
         enqueue(&fleet.api, 1).await;
@@ -259,12 +258,12 @@ async fn a_leader_that_alone_cannot_reach_redis_keeps_no_work_from_the_others() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_nobody_reaches_redis_somebody_leads_all_the_same() {
+async fn leader_is_elected_without_redis() {
     let Some(mut home) = shared().await else {
         return;
     };
     home.set("REDIS_URL", format!("redis://{}", free_address()));
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut workers = ["a", "b"].map(|name| fleet.worker(name, &judge.url(name), 1));
     enqueue(&fleet.api, 1).await;
@@ -275,19 +274,19 @@ async fn where_nobody_reaches_redis_somebody_leads_all_the_same() {
     let holder = usize::from(pid != i64::from(workers[0].pid()));
     workers[holder].kill();
     judge.release();
-    // Only who leads takes it back.
+    // Only the leader requeues it.
     all_scored_once(&fleet.home, 1).await;
     workers[1 - holder].stop().await;
     end(fleet).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_unreachable_at_start_degrades_and_stops_nothing() {
+async fn redis_unreachable_at_start_degrades_and_stops_no_process() {
     let Some(mut home) = shared().await else {
         return;
     };
     home.set("REDIS_URL", format!("redis://{}", free_address()));
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     let ready = fleet.api.get("/readyz").await;
@@ -300,12 +299,12 @@ async fn redis_unreachable_at_start_degrades_and_stops_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
+async fn short_database_outage_loses_no_result() {
     const JOBS: usize = 12;
-    let Some((home, mut postgres)) = on_its_own_postgres().await else {
+    let Some((home, mut postgres)) = private_postgres().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 6);
     enqueue(&fleet.api, JOBS).await;
@@ -322,7 +321,7 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
     refused.expect(503);
     let not_ready = fleet.api.get("/readyz").await;
     not_ready.expect(503);
-    // The judge answers while nothing can be recorded.
+    // The judge replies while no result can be recorded.
     judge.release();
     judge.until_in_flight(0).await;
 
@@ -345,12 +344,12 @@ async fn a_database_that_goes_away_for_a_moment_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_is_stopped_while_the_database_is_away_ends_all_the_same() {
-    let Some((mut home, mut postgres)) = on_its_own_postgres().await else {
+async fn worker_stops_while_the_database_is_unavailable() {
+    let Some((mut home, mut postgres)) = private_postgres().await else {
         return;
     };
     home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", 1);
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     enqueue(&fleet.api, 2).await;
@@ -369,7 +368,6 @@ async fn a_worker_that_is_stopped_while_the_database_is_away_ends_all_the_same()
     serve.stop().await;
 }
 
-/// Deletes every key of the test's own queue.
 async fn delete_keys(home: &Home) -> usize {
     let client = redis::Client::open(home.get("REDIS_URL")).unwrap();
     let mut redis = client.get_multiplexed_async_connection().await.unwrap();

@@ -1,13 +1,13 @@
-//! A database that rejects its role, or a role that lacks a privilege: results wait, and nothing is paid for twice.
+//! A database that rejects its role, or a role without a privilege: results wait, and calls are paid for once.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{DEADLINE, all_scored_once, enqueue, number, on_its_own_postgres};
+use super::{DEADLINE, all_scored_once, enqueue, number, private_postgres};
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, PrivatePostgres, Process, gavel, run, run_to_end};
 use crate::support::wait::{eventually, stays};
 
@@ -17,17 +17,17 @@ const RELOAD: &str = "select pg_reload_conf()";
 const CUT_OFF: &str =
     "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app'";
 
-/// A migrated database `app` whose role `app` owns nothing and may create nothing. The password is in a file.
+/// Migrated database `app` with a role `app` that owns and creates no tables. The password is in a file.
 struct Refusing {
     postgres: PrivatePostgres,
     admin: PgConnection,
     password_file: PathBuf,
-    /// For the test's own questions: as the owner.
+    /// For queries of the test, as the owner.
     owner_url: String,
 }
 
 async fn refusing() -> Option<(Home, Refusing)> {
-    let (mut home, postgres) = on_its_own_postgres().await?;
+    let (mut home, postgres) = private_postgres().await?;
     let mut admin = PgConnection::connect(&postgres.url()).await.unwrap();
     tell(&mut admin, "create database app").await;
     tell(&mut admin, "create role app login password 'first'").await;
@@ -58,8 +58,8 @@ async fn tell(db: &mut PgConnection, statement: &str) {
     told.execute(db).await.unwrap();
 }
 
-/// Refuses while the judge answers, and accepts again.
-async fn loses_nothing(
+/// Rejects the role while the judge replies, and accepts it again.
+async fn assert_no_loss(
     refuse: impl AsyncFnOnce(&mut Refusing),
     accept: impl AsyncFnOnce(&mut Refusing),
     reason: &str,
@@ -68,7 +68,7 @@ async fn loses_nothing(
     let Some((home, mut server)) = refusing().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let mut fleet = Fleet::start_migrated(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 6);
     fleet.home.set("DATABASE_URL", &server.owner_url);
@@ -104,8 +104,8 @@ async fn loses_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_may_not_log_in_loses_nothing() {
-    loses_nothing(
+async fn role_without_login_loses_no_result() {
+    assert_no_loss(
         async |server| tell(&mut server.admin, "alter role app nologin").await,
         async |server| tell(&mut server.admin, "alter role app login").await,
         "SQLSTATE 28000",
@@ -114,8 +114,8 @@ async fn a_role_that_may_not_log_in_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_role_that_pg_hba_rejects_loses_nothing() {
-    loses_nothing(
+async fn role_rejected_by_pg_hba_loses_no_result() {
+    assert_no_loss(
         async |server| {
             server.postgres.admit(SHUT);
             tell(&mut server.admin, RELOAD).await;
@@ -130,9 +130,9 @@ async fn a_role_that_pg_hba_rejects_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_allows_no_connections_loses_nothing() {
+async fn database_that_allows_no_connections_loses_no_result() {
     let allow = "alter database app allow_connections";
-    loses_nothing(
+    assert_no_loss(
         async |server| tell(&mut server.admin, &format!("{allow} false")).await,
         async |server| tell(&mut server.admin, &format!("{allow} true")).await,
         "SQLSTATE 55000",
@@ -141,8 +141,8 @@ async fn a_database_that_allows_no_connections_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_that_is_rotated_in_its_file_needs_no_restart() {
-    loses_nothing(
+async fn rotated_password_file_needs_no_restart() {
+    assert_no_loss(
         async |server| tell(&mut server.admin, "alter role app password 'second'").await,
         async |server| std::fs::write(&server.password_file, "second").unwrap(),
         "SQLSTATE 28P01",
@@ -151,12 +151,12 @@ async fn a_password_that_is_rotated_in_its_file_needs_no_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revoked_privilege_stops_claims_and_keeps_results() {
+async fn revoked_privilege_stops_claims_and_preserves_results() {
     const JOBS: usize = 40;
     let Some((home, server)) = refusing().await else {
         return;
     };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let mut fleet = Fleet::start_migrated(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 2);
     let role_url = fleet.home.get("DATABASE_URL").to_owned();
@@ -171,7 +171,7 @@ async fn a_revoked_privilege_stops_claims_and_keeps_results() {
         worker.output().contains("claims stopped").then_some(())
     })
     .await;
-    // Jobs that were claimed before have their calls still.
+    // Jobs claimed before still make their calls.
     eventually(DEADLINE, "every claimed job has had its call", || async {
         let claimed = number(
             &fleet.home,
@@ -194,7 +194,7 @@ async fn a_revoked_privilege_stops_claims_and_keeps_results() {
     let ready = fleet.api.get("/readyz").await.expect(200);
     assert!(ready["reasons"].to_string().contains(grant), "{ready:#}");
 
-    // Nothing starts without it.
+    // No process starts without the privilege.
     fleet.home.set("DATABASE_URL", &role_url);
     let judges = fleet.home.dir().join("judges-a.yaml");
     fleet.home.set("GAVEL_LLM_PROVIDERS", judges.display());
@@ -212,7 +212,7 @@ async fn a_revoked_privilege_stops_claims_and_keeps_results() {
     worker.stop().await;
     fleet.serve.stop().await;
 
-    // Each table is looked at.
+    // Checks each table.
     tell(
         &mut owner,
         "revoke all on all tables in schema public from app",

@@ -1,4 +1,4 @@
-//! Releases that roll: an old process beside a newer schema, and processes that are told to stop while they are used.
+//! Rolling releases: an old process with a newer schema, and shutdowns under load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,15 +8,14 @@ use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, number, shared};
 use crate::support;
 use crate::support::client::Api;
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, Process, free_address, gavel, run};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 
-/// What Kubernetes gives a process by default between SIGTERM and SIGKILL.
+/// Default time between SIGTERM and SIGKILL in Kubernetes.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A version that this binary doesn't know.
 const NEWER: &str =
     "insert into schema_versions (version, description, success, checksum, execution_time)
                         values (9999, 'newer', true, 'x', 0)";
@@ -24,7 +23,7 @@ const NEWER: &str =
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_binary_runs_and_starts_on_a_newer_schema() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let database = fleet.home.get("DATABASE_URL").to_owned();
     support::execute(&database, NEWER).await.unwrap();
@@ -39,7 +38,7 @@ async fn old_binary_runs_and_starts_on_a_newer_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_api_that_is_told_to_stop_breaks_no_request() {
+async fn stopping_api_breaks_no_request() {
     let Some(mut home) = shared().await else {
         return;
     };
@@ -120,8 +119,8 @@ async fn used(done: &AtomicUsize, more: usize) {
     .await;
 }
 
-/// A client behind a balancer: it keeps its connection, and goes elsewhere once it is told that the connection ends. A
-/// request that fails is a failure.
+/// Client behind a load balancer: it reuses its connection, and switches servers after `connection: close`. Each failed
+/// request is a failure of the test.
 async fn use_both(both: [String; 2], stop: Arc<AtomicBool>, done: Arc<AtomicUsize>) {
     let client = reqwest::Client::builder()
         .retry(reqwest::retry::never())
@@ -150,9 +149,9 @@ async fn use_both(both: [String; 2], stop: Arc<AtomicBool>, done: Arc<AtomicUsiz
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_whose_judge_hangs_gives_back_and_ends_in_time() {
+async fn worker_with_a_hanging_judge_requeues_and_stops_in_time() {
     let Some(home) = shared().await else { return };
-    let judge = JudgeServer::start(Say::held(70)).await;
+    let judge = JudgeServer::start(Reply::held(70)).await;
     let fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("a", &judge.url("a"), 4);
     enqueue(&fleet.api, 4).await;

@@ -1,4 +1,4 @@
-//! SIGHUP: tokens that a running process reads again, and those that stay where that has a fault.
+//! SIGHUP: a running process reloads its tokens, and retains the previous ones on an error.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ async fn status(api: &Api, token: &str) -> Option<u16> {
     answer.map(|answer| answer.status)
 }
 
-/// Waits until `/readyz` says of the reload that it failed, or no longer.
+/// Waits until `/readyz` reports, or no longer reports, a failed reload.
 async fn told(api: &Api, expected: bool) {
     eventually(PATIENCE, "/readyz tells of the reload", || async {
         let ready = api.get("/readyz?verbose").await.expect(200).to_string();
@@ -25,7 +25,7 @@ async fn told(api: &Api, expected: bool) {
 }
 
 #[tokio::test]
-async fn tokens_are_read_again_and_those_before_stay_where_that_has_a_fault() {
+async fn tokens_are_reloaded_and_retained_on_an_error() {
     let mut homes = vec![(Home::embedded(), "up")];
     homes.extend(shared().await.map(|home| (home, "serve")));
     for (mut home, command) in homes {

@@ -1,4 +1,4 @@
-//! What a process does that can't start: it says why, and its exit code says whose fault it is.
+//! Failed starts: message and exit code.
 
 use super::shared;
 use crate::support::home::Home;
@@ -17,7 +17,7 @@ fn unreachable_database() -> Home {
 }
 
 #[tokio::test]
-async fn an_unreachable_database_ends_every_command_with_code_3() {
+async fn unreachable_database_ends_every_command_with_code_3() {
     let home = unreachable_database();
     for command in ["serve", "worker", "migrate"] {
         let (code, output) = run(&home, &[command]).await;
@@ -27,7 +27,7 @@ async fn an_unreachable_database_ends_every_command_with_code_3() {
 }
 
 #[tokio::test]
-async fn no_database_at_all_is_a_mistake_in_the_settings() {
+async fn missing_database_is_a_settings_error() {
     let mut home = Home::embedded();
     home.judge_at("http://127.0.0.1:9/v1", "");
     for command in ["serve", "worker"] {
@@ -53,7 +53,7 @@ async fn pending_migrations_are_named_with_their_remedy() {
 }
 
 #[tokio::test]
-async fn a_worker_without_a_judge_says_what_to_set() {
+async fn worker_without_a_judge_names_the_setting() {
     let Some(mut home) = shared().await else {
         return;
     };

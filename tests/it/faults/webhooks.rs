@@ -1,16 +1,16 @@
-//! What ended is told, whoever dies in between.
+//! Webhooks are sent despite crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fleet::end;
 use super::{DEADLINE, all_scored_once, enqueue, shared};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, PrivateRedis};
 use crate::support::receiver::{Hook, Receiver};
 use crate::support::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_worker_and_a_redis_that_is_gone_lose_no_webhook() {
+async fn killed_worker_and_empty_redis_lose_no_webhook() {
     const JOBS: usize = 12;
     let Some(mut home) = shared().await else {
         return;
@@ -23,7 +23,7 @@ async fn a_killed_worker_and_a_redis_that_is_gone_lose_no_webhook() {
     home.set("REDIS_URL", redis.url());
     home.set("GAVEL_WEBHOOKS_ENDPOINTS", serde_json::json!([endpoint]));
     home.set("GAVEL_WEBHOOKS_ALLOW_PRIVATE", "true");
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let fleet = Fleet::start(home).await;
     let mut killed = fleet.worker("killed", &judge.url("a"), 4);
     let jobs = enqueue(&fleet.api, JOBS / 2).await;

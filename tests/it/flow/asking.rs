@@ -1,4 +1,4 @@
-//! From POST to the score, when all goes well.
+//! From POST to the score, without errors.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use serde_json::json;
 use super::on_every_setup;
 use crate::support::client::{SCORE_FIELDS, id_of, score_path};
 use crate::support::home::{Home, JUDGE, KEY};
-use crate::support::judge_server::{MODEL, Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{MODEL, Reply, TOKENS_IN, TOKENS_OUT};
 use crate::support::sessions::session;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_session_is_enqueued_by_post_and_polled_to_its_score,
-    the_body_of_a_score_has_the_fields_of_the_rules_and_no_others,
-    prefer_wait_answers_the_score_itself,
-    a_job_survives_a_restart_of_the_program,
+    session_is_enqueued_by_post_and_polled_to_its_score,
+    score_body_has_exactly_the_fields_of_the_rules,
+    prefer_wait_returns_the_score,
+    job_survives_a_restart_of_the_program,
     many_sessions_are_each_scored_by_one_call,
-    asking_again_while_a_job_is_active_answers_that_job,
+    repeated_request_returns_the_active_job,
 );
 
-async fn a_session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
-    let world = World::start(home, Say::held(64)).await;
+async fn session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
+    let world = World::start(home, Reply::held(64)).await;
     let id = world.api.put(session()).await;
     assert_eq!(world.api.score(id).await.status, 404);
 
@@ -73,8 +73,8 @@ async fn a_session_is_enqueued_by_post_and_polled_to_its_score(home: Home) {
     world.end().await;
 }
 
-async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Home) {
-    let world = World::start(home, Say::Score(81)).await;
+async fn score_body_has_exactly_the_fields_of_the_rules(home: Home) {
+    let world = World::start(home, Reply::Score(81)).await;
     let (id, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
     let answer = world.api.score(id).await;
@@ -129,8 +129,8 @@ async fn the_body_of_a_score_has_the_fields_of_the_rules_and_no_others(home: Hom
     world.end().await;
 }
 
-async fn prefer_wait_answers_the_score_itself(home: Home) {
-    let world = World::start(home, Say::Score(58)).await;
+async fn prefer_wait_returns_the_score(home: Home) {
+    let world = World::start(home, Reply::Score(58)).await;
     let id = world.api.put(session()).await;
     let answer = world
         .api
@@ -139,7 +139,7 @@ async fn prefer_wait_answers_the_score_itself(home: Home) {
     let score = answer.expect(200);
     assert_eq!(score["total_score"], 58);
 
-    world.judge.says(Say::Status(400));
+    world.judge.says(Reply::Status(400));
     let id = world.api.put(session()).await;
     let answer = world
         .api
@@ -154,7 +154,7 @@ async fn prefer_wait_answers_the_score_itself(home: Home) {
     );
     answer.expect(502);
 
-    world.judge.says(Say::held(50));
+    world.judge.says(Reply::held(50));
     let id = world.api.put(session()).await;
     let answer = world
         .api
@@ -169,15 +169,15 @@ async fn prefer_wait_answers_the_score_itself(home: Home) {
     world.end().await;
 }
 
-async fn a_job_survives_a_restart_of_the_program(home: Home) {
-    let world = World::idle(home, Say::Score(66)).await;
+async fn job_survives_a_restart_of_the_program(home: Home) {
+    let world = World::idle(home, Reply::Score(66)).await;
     let (id, job) = world.api.enqueue(session()).await;
     let waiting = world.api.job(job).await;
     assert_eq!(waiting["state"], "queued");
     assert_eq!(waiting["wait"]["reason"], "no_worker");
     assert_eq!(waiting["wait"]["position"], 1);
 
-    // The in-process queue forgets its ids; the row is the truth.
+    // The in-process queue loses its ids; the row is authoritative.
     let mut world = world.restart().await;
     world.work();
     assert_eq!(world.api.scored(id).await["total_score"], 66);
@@ -186,7 +186,7 @@ async fn a_job_survives_a_restart_of_the_program(home: Home) {
 }
 
 async fn many_sessions_are_each_scored_by_one_call(home: Home) {
-    let mut world = World::start(home, Say::Score(70)).await;
+    let mut world = World::start(home, Reply::Score(70)).await;
     world.work();
     let mut jobs = Vec::new();
     for _ in 0..60 {
@@ -200,8 +200,8 @@ async fn many_sessions_are_each_scored_by_one_call(home: Home) {
     world.end().await;
 }
 
-async fn asking_again_while_a_job_is_active_answers_that_job(home: Home) {
-    let world = World::start(home, Say::held(70)).await;
+async fn repeated_request_returns_the_active_job(home: Home) {
+    let world = World::start(home, Reply::held(70)).await;
     let (id, job) = world.api.enqueue(session()).await;
     world
         .api

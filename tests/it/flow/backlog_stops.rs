@@ -1,4 +1,4 @@
-//! What stops a backlog, and what goes on all the same: budgets that nobody could hold, pauses, what people ask for meanwhile.
+//! Stopping a backlog by budgets and pauses, and requests for single sessions in between.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use super::backlogs::{ask, put, rescore, until};
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{JudgeServer, Say, call_cost};
+use crate::support::judge_server::{JudgeServer, Reply, call_cost};
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    what_people_ask_for_runs_while_its_backlog_is_paused,
-    a_plan_says_what_is_stopped,
-    a_fallback_without_a_price_holds_no_budget,
+    individual_requests_run_while_their_backlog_is_paused,
+    plan_lists_active_holds,
+    fallback_without_a_price_rejects_a_budget,
 );
 
-async fn what_people_ask_for_runs_while_its_backlog_is_paused(home: Home) {
-    let mut world = World::idle(home, Say::Score(70)).await;
+async fn individual_requests_run_while_their_backlog_is_paused(home: Home) {
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let sessions = put(&world, 3).await;
     let at = rescore(&world, json!({})).await;
     world.api.post(&format!("{at}/pause")).await.expect(200);
@@ -37,7 +37,7 @@ async fn what_people_ask_for_runs_while_its_backlog_is_paused(home: Home) {
     assert_eq!(paused["counts"]["queued"], 2);
     assert_eq!(world.judge.count(), 1);
 
-    // It outlives a batch that is cancelled while its judge is stopped.
+    // The request survives the cancellation of a batch while its judge is paused.
     let judge = format!("/api/v1/judges/{JUDGE}");
     world.api.post(&format!("{judge}/pause")).await.expect(200);
     let path = format!("/api/v1/scoring/sessions/{}/score", sessions[2]);
@@ -68,8 +68,8 @@ async fn plan(world: &World) -> Value {
     ask(world, json!({"dry_run": true})).await.expect(200)
 }
 
-async fn a_plan_says_what_is_stopped(home: Home) {
-    let world = World::idle(home, Say::Score(70)).await;
+async fn plan_lists_active_holds(home: Home) {
+    let world = World::idle(home, Reply::Score(70)).await;
     put(&world, 2).await;
     assert!(!warned(&plan(&world).await, "is stopped"));
     for (what, says) in [
@@ -90,13 +90,13 @@ async fn a_plan_says_what_is_stopped(home: Home) {
     world.end().await;
 }
 
-async fn a_fallback_without_a_price_holds_no_budget(home: Home) {
-    let second = JudgeServer::start(Say::Score(70)).await;
+async fn fallback_without_a_price_rejects_a_budget(home: Home) {
+    let second = JudgeServer::start(Reply::Score(70)).await;
     let more = format!(
         "  fallback: second\nsecond:\n  type: openai\n  base_url: {}\n  key: other-key\n  model: judge-2\n",
         second.url("second")
     );
-    let world = World::idle_with(home, Say::Refusal, &more).await;
+    let world = World::idle_with(home, Reply::Refusal, &more).await;
     put(&world, 2).await;
     let refused = ask(&world, json!({"budget_usd": 1.0})).await.expect(422);
     let text = refused.to_string();
@@ -108,15 +108,15 @@ async fn a_fallback_without_a_price_holds_no_budget(home: Home) {
     world.end().await;
 }
 
-/// A judge that answers at once, and a database that doesn't store what that cost: nothing beyond what is in hand is asked.
+/// The judge replies at once and the database doesn't store the cost: no call is made beyond the active ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_budget_holds_while_the_database_is_slow() {
+async fn budget_is_enforced_while_the_database_is_slow() {
     let Some(mut home) = Home::shared().await else {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
     };
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     put(&world, 20).await;
     let url = world.home.get("DATABASE_URL").to_owned();
     let mut blocker = sqlx::PgConnection::connect(&url).await.unwrap();

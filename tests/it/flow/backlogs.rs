@@ -1,4 +1,4 @@
-//! A backlog from its request to its end, with workers.
+//! Backlogs from request to end, with workers.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -6,25 +6,24 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::Home;
-use crate::support::judge_server::{Say, TOKENS_IN, call_cost};
+use crate::support::judge_server::{Reply, TOKENS_IN, call_cost};
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice,
-    a_backlog_goes_on_where_it_was_when_its_process_is_gone,
-    a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on,
-    a_backlog_without_a_session_completes_at_once,
-    a_preview_leaves_scores_as_they_are_and_repeats_ask_again,
-    what_a_dry_run_says_is_what_then_runs_and_costs,
+    backlog_is_scored_to_its_end_without_duplicates,
+    backlog_resumes_after_a_restart,
+    exhausted_budget_stops_a_backlog_and_a_larger_one_resumes_it,
+    backlog_without_a_session_completes_at_once,
+    preview_preserves_scores_and_repeats_call_again,
+    dry_run_matches_the_run_and_its_cost,
 );
 
 pub(super) async fn ask(world: &World, body: Value) -> crate::support::client::Answer {
     world.api.post_json("/api/v1/rescore", body).await
 }
 
-/// Asks for a backlog; answers its path.
 pub(super) async fn rescore(world: &World, body: Value) -> String {
     let made = ask(world, body).await.expect(202);
     assert_eq!(made["origin"], "rescore");
@@ -53,7 +52,6 @@ pub(super) async fn until(
     .await
 }
 
-/// Whatever becomes of a batch, each of its items stands somewhere.
 fn adds_up(batch: &Value) {
     let counts = &batch["counts"];
     let of = |name: &str| counts[name].as_i64().unwrap();
@@ -77,8 +75,8 @@ pub(super) async fn completed(world: &World, batch: &str) -> Value {
     .await
 }
 
-async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn backlog_is_scored_to_its_end_without_duplicates(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     put(&world, 12).await;
     let at = rescore(&world, json!({"name": "spring"})).await;
     let done = completed(&world, &at).await;
@@ -95,7 +93,7 @@ async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) 
     assert!((spent - 12.0 * call_cost()).abs() < 1e-9, "{spent}");
     assert_eq!(world.judge.count(), 12);
 
-    // All are current by now; by force they are scored all the same, and those that are being scored are not.
+    // All scores are current now. `force_rescore` rescores them, except for active sessions.
     let again = completed(&world, &rescore(&world, json!({})).await).await;
     assert_eq!(
         (
@@ -104,7 +102,7 @@ async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) 
         ),
         (&json!(0), &json!(12))
     );
-    world.judge.says(Say::held(80));
+    world.judge.says(Reply::held(80));
     let busy = put(&world, 1).await[0];
     world.api.ask(busy).await.expect(202);
     let at = rescore(&world, json!({"force_rescore": true})).await;
@@ -121,10 +119,10 @@ async fn a_backlog_is_scored_to_its_end_and_nothing_is_scored_twice(home: Home) 
     world.end().await;
 }
 
-async fn a_backlog_goes_on_where_it_was_when_its_process_is_gone(home: Home) {
-    // More than the first step takes, which the request takes itself.
+async fn backlog_resumes_after_a_restart(home: Home) {
+    // More than the first step, which the request itself runs.
     const SESSIONS: usize = 260;
-    let world = World::idle(home, Say::Score(70)).await;
+    let world = World::idle(home, Reply::Score(70)).await;
     put(&world, SESSIONS).await;
     let at = rescore(&world, json!({})).await;
     let made = world.api.get(&at).await.expect(200);
@@ -152,13 +150,13 @@ async fn a_backlog_goes_on_where_it_was_when_its_process_is_gone(home: Home) {
     world.end().await;
 }
 
-async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home: Home) {
+async fn exhausted_budget_stops_a_backlog_and_a_larger_one_resumes_it(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let world = World::start(home, Say::Score(70)).await;
-    // The fourth call waits for the test: the third one's result is stored before it ends, however slow the disk is.
+    let world = World::start(home, Reply::Score(70)).await;
+    // The fourth call waits for the test, so that the third result is stored before it ends, even on a slow disk.
     world
         .judge
-        .says_in_turn(vec![Say::Score(70); 3], Say::held(70));
+        .reply_in_order(vec![Reply::Score(70); 3], Reply::held(70));
     put(&world, 40).await;
     let mut stream = world.api.events("?types=batch.paused", None).await;
     assert_eq!(stream.next().await.event, "hello");
@@ -177,7 +175,7 @@ async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home:
         (&paused["state"], &paused["paused"]["by"]),
         (&json!("paused"), &json!("budget"))
     );
-    // What was in flight ended too, and was paid for: one call at most, as many as the worker has slots.
+    // Calls in flight ended and were paid for: at most one, the number of worker slots.
     let asked = world.judge.count();
     assert!((3..=4).contains(&asked), "{asked} calls");
     let spent = paused["spent_usd"].as_f64().unwrap();
@@ -219,8 +217,8 @@ async fn a_spent_budget_stops_a_backlog_and_a_larger_one_lets_it_go_on(mut home:
     world.end().await;
 }
 
-async fn a_backlog_without_a_session_completes_at_once(home: Home) {
-    let world = World::idle(home, Say::Score(70)).await;
+async fn backlog_without_a_session_completes_at_once(home: Home) {
+    let world = World::idle(home, Reply::Score(70)).await;
     let made = ask(&world, json!({"filter": {"agent": "nobody"}}))
         .await
         .expect(202);
@@ -232,11 +230,11 @@ async fn a_backlog_without_a_session_completes_at_once(home: Home) {
     world.end().await;
 }
 
-async fn a_preview_leaves_scores_as_they_are_and_repeats_ask_again(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn preview_preserves_scores_and_repeats_call_again(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let (session, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
-    world.judge.says(Say::Score(20));
+    world.judge.says(Reply::Score(20));
     for (body, items) in [
         (json!({"purpose": "preview", "force_rescore": true}), 1),
         (json!({"purpose": "repeat", "repeats": 3}), 3),
@@ -249,7 +247,7 @@ async fn a_preview_leaves_scores_as_they_are_and_repeats_ask_again(home: Home) {
         assert_eq!(done["counts"]["succeeded"], items, "{body}");
         assert_eq!(done["purpose"], body["purpose"]);
     }
-    // The last preview was answered by what the others left in the cache.
+    // The last preview used the cached replies of the others.
     assert_eq!(world.judge.count(), 1 + 1 + 3);
     let score = world.api.score(session).await.expect(200);
     assert_eq!(score["total_score"], 70);
@@ -257,7 +255,6 @@ async fn a_preview_leaves_scores_as_they_are_and_repeats_ask_again(home: Home) {
     world.end().await;
 }
 
-/// Lines of a judges' file: the simulator, with a price.
 fn priced_simulator(address: std::net::SocketAddr) -> String {
     format!(
         "\nsimulator:\n  type: openai\n  base_url: http://{address}/v1\n  auth: none\n  model: simulated-judge-v1\n  \
@@ -265,7 +262,6 @@ fn priced_simulator(address: std::net::SocketAddr) -> String {
     )
 }
 
-/// A session of its own length.
 fn long_session(n: usize) -> Value {
     let mut session = session();
     let said =
@@ -274,19 +270,19 @@ fn long_session(n: usize) -> Value {
     session
 }
 
-async fn what_a_dry_run_says_is_what_then_runs_and_costs(mut home: Home) {
+async fn dry_run_matches_the_run_and_its_cost(mut home: Home) {
     use gavel::app::simulated::{SimulatorOptions, bind, serve};
     let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
     let simulator = tokio::spawn(serve(listener, SimulatorOptions::default(), stop.clone()));
     home.set("DEFAULT_LLM_PROVIDER", "simulator");
-    let mut world = World::idle_with(home, Say::Score(70), &priced_simulator(address)).await;
+    let mut world = World::idle_with(home, Reply::Score(70), &priced_simulator(address)).await;
     for n in 0..20 {
         world.api.put(long_session(n)).await;
     }
     world.work();
-    // Once without any history, and once with it.
+    // Once without a history, and once with one.
     for force in [false, true] {
         let body = json!({"force_rescore": force, "max": 15});
         let mut dry = body.clone();

@@ -1,24 +1,24 @@
-//! A batch from its file to its end, with workers.
+//! Batches from file to end, with workers.
 
 use serde_json::{Value, json};
 
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
     thousands_of_items_are_accepted_at_once_and_end,
-    a_paused_batch_begins_nothing_and_goes_on_where_it_was,
-    what_failed_is_retried_together,
-    a_case_whose_sql_cannot_be_read_is_incomplete,
-    listeners_hear_what_becomes_of_a_batch,
+    paused_batch_starts_no_item_and_resumes_in_place,
+    failed_items_are_retried_together,
+    case_with_unreadable_sql_is_incomplete,
+    listeners_receive_events_of_a_batch,
 );
 
-/// How many items the large batch has; `GAVEL_TEST_ITEMS` asks for more.
+/// Number of items of the large batch; `GAVEL_TEST_ITEMS` overrides it.
 fn items() -> usize {
     let asked = std::env::var("GAVEL_TEST_ITEMS").ok();
     asked.and_then(|text| text.parse().ok()).unwrap_or(1_000)
@@ -33,7 +33,6 @@ async fn batch(world: &World, body: Value) -> String {
     made["links"]["self"].as_str().unwrap().to_owned()
 }
 
-/// A batch of so many sessions that were never scored.
 async fn sessions(world: &World, n: usize) -> String {
     let mut items = Vec::new();
     for _ in 0..n {
@@ -58,7 +57,7 @@ async fn completed(world: &World, batch: &str) -> Value {
 }
 
 async fn thousands_of_items_are_accepted_at_once_and_end(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let n = items();
     let items: Value = (0..n)
         .map(|n| json!({"id": format!("q{n}"), "generated_kql": format!("T{n} | take 1"), "expected_kql": format!("T{n} | take 1")}))
@@ -67,14 +66,13 @@ async fn thousands_of_items_are_accepted_at_once_and_end(home: Home) {
     let done = completed(&world, &at).await;
     assert_eq!(done["counts"]["total"], n);
     assert_eq!(done["counts"]["succeeded"], n);
-    // Equal queries need no judge.
     assert_eq!(world.judge.count(), 0);
     world.end().await;
 }
 
-async fn a_paused_batch_begins_nothing_and_goes_on_where_it_was(mut home: Home) {
+async fn paused_batch_starts_no_item_and_resumes_in_place(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", "1");
-    let world = World::start(home, Say::held(70)).await;
+    let world = World::start(home, Reply::held(70)).await;
     let at = sessions(&world, 3).await;
     world.judge.until_in_flight(1).await;
     let paused = world.api.post(&format!("{at}/pause")).await.expect(200);
@@ -84,7 +82,7 @@ async fn a_paused_batch_begins_nothing_and_goes_on_where_it_was(mut home: Home) 
         found["counts"]["succeeded"] == 1
     })
     .await;
-    // Work that comes later goes through the same slot, and the batch's doesn't.
+    // A later job runs in the same slot, but no item of the batch does.
     let (other, _) = world.api.enqueue(session()).await;
     world.api.scored(other).await;
     let still = world.api.get(&at).await.expect(200);
@@ -106,12 +104,12 @@ async fn a_paused_batch_begins_nothing_and_goes_on_where_it_was(mut home: Home) 
     world.end().await;
 }
 
-async fn what_failed_is_retried_together(home: Home) {
-    let world = World::start(home, Say::Status(400)).await;
+async fn failed_items_are_retried_together(home: Home) {
+    let world = World::start(home, Reply::Status(400)).await;
     let at = sessions(&world, 3).await;
     let done = completed(&world, &at).await;
     assert_eq!(done["counts"]["failed"], 3);
-    world.judge.says(Say::Score(81));
+    world.judge.says(Reply::Score(81));
     let mut events = world.api.events("", None).await;
     let again = world
         .api
@@ -129,8 +127,8 @@ async fn what_failed_is_retried_together(home: Home) {
     world.end().await;
 }
 
-async fn a_case_whose_sql_cannot_be_read_is_incomplete(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+async fn case_with_unreadable_sql_is_incomplete(home: Home) {
+    let world = World::start(home, Reply::Status(500)).await;
     let items = json!([
         {"id": "broken", "generated_sql": "SELEC name FORM users", "expected_tables": ["users"]},
         {"id": "right", "generated_sql": "select name from users", "expected_tables": ["users"]},
@@ -165,7 +163,7 @@ async fn a_case_whose_sql_cannot_be_read_is_incomplete(home: Home) {
         (&json!("broken"), &json!(["table_accuracy"])),
         "{listed:#}"
     );
-    // The report says the same.
+    // The report agrees.
     let report = world.api.get(&format!("{made}/report.json")).await;
     let summary = &report.expect(200)["summary"];
     assert_eq!(
@@ -179,8 +177,8 @@ async fn a_case_whose_sql_cannot_be_read_is_incomplete(home: Home) {
     world.end().await;
 }
 
-async fn listeners_hear_what_becomes_of_a_batch(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn listeners_receive_events_of_a_batch(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let types = "?types=batch.created,batch.completed";
     let mut stream = world.api.events(types, None).await;
     assert_eq!(stream.next().await.event, "hello");

@@ -1,4 +1,4 @@
-//! Five failed calls in a row: jobs wait with a reason and spend nothing, one probe goes out, then all are scored.
+//! Five failed calls in a row: jobs wait with a reason and use no retries, one probe is sent, then all are scored.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,19 +8,19 @@ use serde_json::Value;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    five_failures_in_a_row_stop_all_calls_until_one_probe_succeeds,
-    a_failed_probe_opens_the_breaker_again,
+    five_failures_in_a_row_stop_all_calls_until_a_probe_succeeds,
+    failed_probe_opens_the_breaker_again,
 );
 
 const JOBS: usize = 8;
 
-/// Five jobs at once; a retry comes a second after its call, so all five have failed by then.
+/// Five concurrent jobs. A retry starts a second after its call, so all five have failed by then.
 fn five_at_once(home: &mut Home, cooldown_s: f64, slot_wait_s: f64) {
     home.set("GAVEL_WORKER_CONCURRENCY", "5");
     home.set("GAVEL_JUDGE_RETRY_BASE_S", "1.0");
@@ -46,13 +46,13 @@ async fn states(world: &World, jobs: &[(uuid::Uuid, uuid::Uuid)]) -> Vec<Value> 
     found
 }
 
-async fn five_failures_in_a_row_stop_all_calls_until_one_probe_succeeds(mut home: Home) {
-    // What is left of the cool-down after that second is too long for a slot.
+async fn five_failures_in_a_row_stop_all_calls_until_a_probe_succeeds(mut home: Home) {
+    // The rest of the cool-down after that second exceeds the slot wait.
     five_at_once(&mut home, 4.0, 1.5);
-    let world = World::start(home, Say::Held(Box::new(Say::Status(500)))).await;
+    let world = World::start(home, Reply::Held(Box::new(Reply::Status(500)))).await;
     let jobs = enqueue_and_fail_five(&world).await;
 
-    // More than five may: those that were made ready meanwhile.
+    // More than five if others became ready in between.
     let held = eventually(PATIENCE, "at least five jobs wait", || async {
         let jobs = states(&world, &jobs).await;
         let none_runs = jobs.iter().all(|job| job["state"] != "running");
@@ -88,7 +88,7 @@ async fn five_failures_in_a_row_stop_all_calls_until_one_probe_succeeds(mut home
 
     // The first call after the cool-down is the only one until it succeeds.
     world.judge.hold();
-    world.judge.says(Say::held(75));
+    world.judge.says(Reply::held(75));
     eventually(PATIENCE, "a probe goes out", || async {
         (world.judge.count() == 6).then_some(())
     })
@@ -114,16 +114,16 @@ async fn five_failures_in_a_row_stop_all_calls_until_one_probe_succeeds(mut home
     world.end().await;
 }
 
-async fn a_failed_probe_opens_the_breaker_again(mut home: Home) {
+async fn failed_probe_opens_the_breaker_again(mut home: Home) {
     five_at_once(&mut home, 2.0, 1.5);
-    let world = World::start(home, Say::Held(Box::new(Say::Status(500)))).await;
+    let world = World::start(home, Reply::Held(Box::new(Reply::Status(500)))).await;
     let probes = std::sync::Arc::new(AtomicUsize::new(0));
     let jobs = enqueue_and_fail_five(&world).await;
     world.judge.rule({
         let probes = probes.clone();
         move |_| match probes.fetch_add(1, Ordering::SeqCst) {
-            0 => Say::Status(503),
-            _ => Say::Score(75),
+            0 => Reply::Status(503),
+            _ => Reply::Score(75),
         }
     });
     for (_, job) in &jobs {

@@ -1,4 +1,4 @@
-//! What a judge may cost is kept: its jobs wait for the next day or month, or for a higher cap, and say so.
+//! Cost caps: jobs of a judge wait, with a reason, for the next day or month or for a higher cap.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use serde_json::Value;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    a_cap_that_is_reached_stops_the_judge_until_it_is_raised,
-    a_cap_over_all_judges_stops_each_of_them,
+    reached_cap_stops_the_judge_until_it_is_raised,
+    cap_over_all_judges_stops_each_of_them,
 );
 
-/// A call of the test's judge costs more than this.
+/// Less than the cost of one call.
 const LITTLE: &str = "0.001";
 
 fn is_one_call(usd: &Value) -> bool {
     usd.as_f64().is_some_and(|usd| (usd - 0.0014).abs() < 1e-9)
 }
 
-/// Scores one session, then waits until the judge is stopped for it; answers the judge.
+/// Scores one session, then waits until its cost closes the judge; returns the judge.
 async fn capped(world: &World) -> Value {
     let (id, _) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
@@ -35,9 +35,9 @@ async fn capped(world: &World) -> Value {
     .await
 }
 
-async fn a_cap_that_is_reached_stops_the_judge_until_it_is_raised(home: Home) {
+async fn reached_cap_stops_the_judge_until_it_is_raised(home: Home) {
     let cap = format!("  daily_cap_usd: {LITTLE}\n  monthly_cap_usd: 50\n");
-    let mut world = World::idle_with(home, Say::Score(70), &cap).await;
+    let mut world = World::idle_with(home, Reply::Score(70), &cap).await;
     world.work();
     let judge = capped(&world).await;
     let message = judge["hold"]["message"].as_str().unwrap();
@@ -63,7 +63,7 @@ async fn a_cap_that_is_reached_stops_the_judge_until_it_is_raised(home: Home) {
     let resume = format!("/api/v1/judges/{JUDGE}/resume");
     world.api.post(&resume).await.expect(409);
 
-    // A pause takes the cap's place, and the cap the released pause's, without a call between them.
+    // A pause replaces the cap, and the cap replaces the released pause, without a call in between.
     let pause = format!("/api/v1/judges/{JUDGE}/pause");
     world.api.post(&pause).await.expect(200);
     world.api.post(&resume).await.expect(200);
@@ -84,9 +84,9 @@ async fn a_cap_that_is_reached_stops_the_judge_until_it_is_raised(home: Home) {
     world.end().await;
 }
 
-async fn a_cap_over_all_judges_stops_each_of_them(mut home: Home) {
+async fn cap_over_all_judges_stops_each_of_them(mut home: Home) {
     home.set("GAVEL_JUDGE_MONTHLY_CAP_USD", LITTLE);
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let judge = capped(&world).await;
     let message = judge["hold"]["message"].as_str().unwrap();
     assert!(

@@ -1,22 +1,22 @@
-//! A worker that is told to stop finishes what it can, gives back the rest, and loses nothing.
+//! A stopping worker finishes jobs if possible, requeues the rest, and loses none.
 
 use std::time::Duration;
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::stays;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_soft_stop_lets_running_jobs_finish_and_takes_no_more,
-    a_hard_stop_gives_back_what_is_not_finished_and_another_worker_scores_it,
-    a_drain_that_takes_too_long_becomes_hard_by_itself,
+    soft_stop_finishes_running_jobs_and_claims_no_more,
+    hard_stop_requeues_unfinished_jobs_for_another_worker,
+    slow_drain_becomes_a_hard_stop,
 );
 
-async fn a_soft_stop_lets_running_jobs_finish_and_takes_no_more(home: Home) {
-    let world = World::idle(home, Say::held(70)).await;
+async fn soft_stop_finishes_running_jobs_and_claims_no_more(home: Home) {
+    let world = World::idle(home, Reply::held(70)).await;
     let worker = world.worker();
     let (_, first) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;
@@ -35,8 +35,8 @@ async fn a_soft_stop_lets_running_jobs_finish_and_takes_no_more(home: Home) {
     world.end().await;
 }
 
-async fn a_hard_stop_gives_back_what_is_not_finished_and_another_worker_scores_it(home: Home) {
-    let mut world = World::idle(home, Say::held(70)).await;
+async fn hard_stop_requeues_unfinished_jobs_for_another_worker(home: Home) {
+    let mut world = World::idle(home, Reply::held(70)).await;
     let worker = world.worker();
     let (id, job) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;
@@ -58,9 +58,9 @@ async fn a_hard_stop_gives_back_what_is_not_finished_and_another_worker_scores_i
     world.end().await;
 }
 
-async fn a_drain_that_takes_too_long_becomes_hard_by_itself(mut home: Home) {
+async fn slow_drain_becomes_a_hard_stop(mut home: Home) {
     home.set("GAVEL_WORKER_DRAIN_TIMEOUT_S", "1");
-    let world = World::idle(home, Say::held(70)).await;
+    let world = World::idle(home, Reply::held(70)).await;
     let worker = world.worker();
     let (_, job) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;

@@ -1,4 +1,4 @@
-//! The runner against a service over HTTP, on either set-up: a judge that fails in the middle, and one that need not be asked again.
+//! `gavel evaluate` against a service over HTTP, on either set-up: a judge that fails halfway, and cached replies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::process;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_judge_that_fails_in_the_middle_leaves_what_is_computed_and_a_retry_finishes_it,
-    a_second_run_asks_no_judge,
-    a_judge_that_cannot_be_asked_is_waited_for_only_so_long,
+    judge_failure_preserves_computed_parts_and_retry_finishes,
+    second_run_calls_no_judge,
+    wait_for_an_uncallable_judge_times_out,
 );
 
 const ROWS: usize = 12;
 
-fn good() -> Say {
-    Say::Content(json!({"reasoning": "The same rows.", "score": 1.0}).to_string())
+fn good() -> Reply {
+    Reply::Content(json!({"reasoning": "The same rows.", "score": 1.0}).to_string())
 }
 
-/// Cases whose queries mean the same and are written differently: only the judge's part is open.
+/// Cases with equivalent, differently written queries: only the judge can decide.
 fn write_suite(home: &Home) {
     let case = |i: usize| {
         json!({
@@ -36,7 +36,7 @@ fn write_suite(home: &Home) {
     std::fs::write(home.dir().join("suite.jsonl"), lines.join("\n")).unwrap();
 }
 
-/// Runs the runner against the world's service, with nothing of the service's own settings.
+/// Runs `gavel evaluate` against the service, without the service's settings.
 async fn evaluate(world: &World, args: &[&str]) -> (Option<i32>, String) {
     let address = world.api.base().to_owned();
     let args = [&["evaluate"], args, &["--server", &address]].concat();
@@ -62,9 +62,7 @@ fn results(home: &Home, run: &str) -> Vec<Value> {
         .collect()
 }
 
-async fn a_judge_that_fails_in_the_middle_leaves_what_is_computed_and_a_retry_finishes_it(
-    home: Home,
-) {
+async fn judge_failure_preserves_computed_parts_and_retry_finishes(home: Home) {
     let mut home = home;
     home.set("GAVEL_JUDGE_BREAKER_FAILURES", "1000");
     let world = World::start(home, good()).await;
@@ -72,7 +70,7 @@ async fn a_judge_that_fails_in_the_middle_leaves_what_is_computed_and_a_retry_fi
     world
         .judge
         .rule(|call| match call.prompt().contains("case 7") {
-            true => Say::Status(500),
+            true => Reply::Status(500),
             false => good(),
         });
     let (code, text) = evaluate(&world, &["suite.jsonl", "--output", "run"]).await;
@@ -102,7 +100,7 @@ async fn a_judge_that_fails_in_the_middle_leaves_what_is_computed_and_a_retry_fi
     world.end().await;
 }
 
-async fn a_second_run_asks_no_judge(home: Home) {
+async fn second_run_calls_no_judge(home: Home) {
     let world = World::start(home, good()).await;
     write_suite(&world.home);
     let (code, text) = evaluate(&world, &["suite.jsonl", "--output", "first"]).await;
@@ -117,10 +115,10 @@ async fn a_second_run_asks_no_judge(home: Home) {
     world.end().await;
 }
 
-async fn a_judge_that_cannot_be_asked_is_waited_for_only_so_long(home: Home) {
+async fn wait_for_an_uncallable_judge_times_out(home: Home) {
     let mut home = home;
     home.set("GAVEL_JUDGE_BREAKER_FAILURES", "1");
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     write_suite(&world.home);
     let args = ["suite.jsonl", "--output", "run", "--max-wait", "1"];
     let (code, text) = evaluate(&world, &args).await;

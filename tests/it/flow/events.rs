@@ -1,27 +1,26 @@
-//! Events through the whole program: in order, resumed without a gap or a repeat, and never in the way of the flow.
+//! Events through the entire program: in order, resumed without gaps or duplicates, and without blocking jobs.
 
 use std::time::Duration;
 
 use super::on_every_setup;
 use crate::support::client::{PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{JudgeServer, Say};
+use crate::support::judge_server::{JudgeServer, Reply};
 use crate::support::process::{Fleet, PrivateRedis};
 use crate::support::sessions::session;
-use crate::support::sse::{Stream, Told};
+use crate::support::sse::{Stream, StreamEvent};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_scored_sessions_events_come_in_order,
-    a_reconnect_neither_misses_nor_repeats_an_event,
-    a_failed_job_is_told_with_its_class,
-    a_pause_that_ends_by_itself_is_told_at_both_ends,
-    a_drain_ends_open_streams_and_the_program_with_them,
+    events_of_a_scored_session_are_in_order,
+    reconnect_has_no_missed_or_duplicate_events,
+    failed_job_event_has_its_error_class,
+    timed_pause_publishes_its_start_and_end,
+    drain_ends_open_streams_and_the_program,
 );
 
-/// The next `n` events.
-async fn take(stream: &mut Stream, n: usize) -> Vec<Told> {
+async fn take(stream: &mut Stream, n: usize) -> Vec<StreamEvent> {
     let mut told = Vec::new();
     for _ in 0..n {
         told.push(stream.next().await);
@@ -29,12 +28,12 @@ async fn take(stream: &mut Stream, n: usize) -> Vec<Told> {
     told
 }
 
-fn names(told: &[Told]) -> Vec<&str> {
+fn names(told: &[StreamEvent]) -> Vec<&str> {
     told.iter().map(|told| told.event.as_str()).collect()
 }
 
-async fn a_scored_sessions_events_come_in_order(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn events_of_a_scored_session_are_in_order(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let id = world.api.put(session()).await;
     let mut stream = world.api.events(&format!("?session_id={id}"), None).await;
     let hello = stream.next().await;
@@ -51,7 +50,7 @@ async fn a_scored_sessions_events_come_in_order(home: Home) {
         (&end["state"], &end["total_score"]),
         (&"succeeded".into(), &70.into())
     );
-    // Told after the commit: what it names is there.
+    // Published after the commit, so the score exists.
     let score = world.api.score(id).await.expect(200);
     assert_eq!(score["score_id"], end["score_id"]);
     assert_eq!(score["simulated"], end["simulated"]);
@@ -59,8 +58,8 @@ async fn a_scored_sessions_events_come_in_order(home: Home) {
     world.end().await;
 }
 
-async fn a_reconnect_neither_misses_nor_repeats_an_event(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn reconnect_has_no_missed_or_duplicate_events(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let mut whole = world.api.events("", None).await;
     let hello = whole.next().await;
     let mut jobs = Vec::new();
@@ -83,13 +82,13 @@ async fn a_reconnect_neither_misses_nor_repeats_an_event(home: Home) {
         pieces.extend(take(&mut stream, 3).await);
         last.clone_from(&pieces.last().unwrap().id);
     }
-    let ids = |told: &[Told]| told.iter().map(|told| told.id.clone()).collect::<Vec<_>>();
+    let ids = |told: &[StreamEvent]| told.iter().map(|told| told.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&pieces), ids(&whole));
     world.end().await;
 }
 
-async fn a_failed_job_is_told_with_its_class(home: Home) {
-    let world = World::start(home, Say::Status(401)).await;
+async fn failed_job_event_has_its_error_class(home: Home) {
+    let world = World::start(home, Reply::Status(401)).await;
     let mut stream = world
         .api
         .events("?types=job.failed,judge.closed", None)
@@ -109,8 +108,8 @@ async fn a_failed_job_is_told_with_its_class(home: Home) {
     world.end().await;
 }
 
-async fn a_pause_that_ends_by_itself_is_told_at_both_ends(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn timed_pause_publishes_its_start_and_end(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let query = "?types=judge.closed,judge.opened";
     let mut stream = world.api.events(query, None).await;
     stream.next().await;
@@ -127,23 +126,23 @@ async fn a_pause_that_ends_by_itself_is_told_at_both_ends(home: Home) {
     world.end().await;
 }
 
-async fn a_drain_ends_open_streams_and_the_program_with_them(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn drain_ends_open_streams_and_the_program(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     assert_eq!(stream.next().await.event, "hello");
-    // Without `bye` the end would wait for this stream for ever.
+    // Without `bye` the shutdown would wait for this stream for ever.
     world.end().await;
     assert_eq!(stream.next().await.event, "bye");
     assert!(stream.ended().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_resumes_over_a_restart_of_serve() {
+async fn stream_resumes_across_a_restart_of_serve() {
     let Some(home) = Home::shared().await else {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
     };
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     stream.next().await;
     let (_, before) = world.api.enqueue(session()).await;
@@ -167,8 +166,8 @@ async fn a_stream_resumes_over_a_restart_of_serve() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_ring_forgets_its_ids_with_the_process_and_says_so() {
-    let world = World::idle(Home::embedded(), Say::Score(70)).await;
+async fn in_memory_event_ids_reset_with_the_process() {
+    let world = World::idle(Home::embedded(), Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     let hello = stream.next().await;
     let world = world.restart().await;
@@ -180,25 +179,25 @@ async fn the_ring_forgets_its_ids_with_the_process_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_away_costs_events_and_nothing_else() {
+async fn redis_outage_loses_events_but_no_jobs() {
     let (Some(mut home), Some(mut redis)) = (Home::shared().await, PrivateRedis::start().await)
     else {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
     };
     home.set("REDIS_URL", redis.url());
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let mut stream = world.api.events("", None).await;
     stream.next().await;
     redis.kill().await;
-    // Nothing would tell the silence of a log that is away from that of a night.
+    // Without this event, clients couldn't distinguish an outage from an idle time.
     assert_eq!(stream.next().await.event, "interrupted");
     let (_, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(job).await["state"], "succeeded");
     let mut late = world.api.events("", None).await;
     assert_eq!(names(&take(&mut late, 2).await), ["hello", "interrupted"]);
     redis.again().await;
-    // It lost everything: the streams stay, are told so, and go on.
+    // The event log was lost: streams stay open, get a reset, and resume.
     assert_eq!(names(&take(&mut stream, 2).await), ["reset", "restored"]);
     assert_eq!(names(&take(&mut late, 2).await), ["reset", "restored"]);
     drop(late);
@@ -215,12 +214,12 @@ async fn a_redis_that_is_away_costs_events_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_worker_process_does_is_told_by_the_api_process() {
+async fn worker_process_events_reach_the_api_process() {
     let Some(home) = Home::shared().await else {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
     };
-    let judge = JudgeServer::start(Say::Score(70)).await;
+    let judge = JudgeServer::start(Reply::Score(70)).await;
     let mut fleet = Fleet::start(home).await;
     let mut worker = fleet.worker("w1", &judge.url("w1"), 2);
     let mut stream = fleet.api.events("?types=job.succeeded", None).await;
@@ -229,16 +228,16 @@ async fn what_a_worker_process_does_is_told_by_the_api_process() {
     let told = stream.next().await;
     assert_eq!(told.data["job_id"], job.to_string());
     worker.stop().await;
-    // A signal to the process that streams ends it, and the stream is told.
+    // SIGTERM ends the streaming process and its streams.
     fleet.serve.stop().await;
     assert_eq!(stream.next().await.event, "bye");
     assert!(stream.ended().await);
     fleet.home.remove().await;
 }
 
-/// Waits with a request that holds a key until its process is killed, then asks another process.
+/// Kills a process while a request with a key waits there, then repeats the request at another process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kill_between_the_job_and_its_answer_makes_no_second_job() {
+async fn kill_between_job_and_response_creates_no_second_job() {
     let Some(home) = Home::shared().await else {
         eprintln!("NOT TESTED: DATABASE_URL and REDIS_URL name no servers");
         return;
@@ -252,7 +251,7 @@ async fn a_kill_between_the_job_and_its_answer_makes_no_second_job() {
         let (api, path, body) = (fleet.api.clone(), path.clone(), body.clone());
         async move { api.try_send("POST", &path, Some(&body), &headers).await }
     });
-    // Nobody works on it: the answer waits, the job is there.
+    // No worker runs: the job exists, but the response waits.
     let job = eventually(PATIENCE, "the job is there", || async {
         let listed = fleet.api.get("/api/v1/jobs").await.expect(200);
         listed["items"].get(0).map(|job| id_of(&job["job_id"]))
@@ -262,7 +261,7 @@ async fn a_kill_between_the_job_and_its_answer_makes_no_second_job() {
     assert!(asking.await.unwrap().is_none(), "killed before it answered");
 
     fleet.serve_again();
-    // The key is locked by the dead for a while, then the same request goes on.
+    // The dead process locks the key for some time, then the repeated request continues.
     let headers = [("Idempotency-Key", "one")];
     let (api, path, body) = (&fleet.api, &path, &body);
     let answer = eventually(

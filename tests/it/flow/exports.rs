@@ -1,24 +1,24 @@
-//! What was scored goes out whole, and what it cost is told, on the command line too.
+//! Exports and costs after scoring, including the command line.
 
 use serde_json::{Value, json};
 
 use super::on_every_setup;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::process::run;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
 on_every_setup!(
     good_sessions_are_exported_to_a_file,
-    a_bill_is_printed_with_what_was_spent,
+    bill_is_printed_with_the_costs,
 );
 
 async fn good_sessions_are_exported_to_a_file(home: Home) {
-    let world = World::start(home, Say::Score(90)).await;
+    let world = World::start(home, Reply::Score(90)).await;
     let (good, _) = world.api.enqueue(session()).await;
     world.api.scored(good).await;
-    world.judge.says(Say::Score(84));
+    world.judge.says(Reply::Score(84));
     let (fair, _) = world.api.enqueue(session()).await;
     world.api.scored(fair).await;
 
@@ -45,8 +45,8 @@ async fn good_sessions_are_exported_to_a_file(home: Home) {
     world.end().await;
 }
 
-async fn a_bill_is_printed_with_what_was_spent(home: Home) {
-    let world = World::start(home, Say::Score(90)).await;
+async fn bill_is_printed_with_the_costs(home: Home) {
+    let world = World::start(home, Reply::Score(90)).await;
     for _ in 0..2 {
         let (id, _) = world.api.enqueue(session()).await;
         world.api.scored(id).await;

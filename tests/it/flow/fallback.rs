@@ -1,4 +1,4 @@
-//! A judge that declines, with a second one behind it: whose score it is, what it cost, and what a closed fallback means.
+//! A declining judge with a fallback: attribution, cost, and a closed fallback.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use serde_json::{Value, json};
 
 use super::on_every_setup;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{JudgeServer, MODEL, Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{JudgeServer, MODEL, Reply, TOKENS_IN, TOKENS_OUT};
 use crate::support::sessions::session;
 use crate::support::wait::stays;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_declined_session_is_scored_by_the_fallback_and_says_so,
-    a_session_that_both_decline_fails_and_names_both,
-    a_job_waits_for_a_closed_fallback_and_its_judge_is_asked_once,
-    a_job_waits_out_a_throttled_fallback_and_is_scored,
+    declined_session_is_scored_and_marked_by_the_fallback,
+    session_that_both_decline_fails_and_names_both,
+    job_waits_for_a_closed_fallback_and_calls_its_judge_once,
+    job_waits_out_a_throttled_fallback_and_is_scored,
 );
 
-/// The first judge declines; its fallback answers as `say`, as `judge-2` at three times the price.
-async fn world(home: Home, say: Say) -> (World, JudgeServer) {
+/// The first judge declines; its fallback `judge-2` replies with `say` at three times the price.
+async fn world(home: Home, say: Reply) -> (World, JudgeServer) {
     let second = JudgeServer::start(say).await;
     let more = format!(
         "  fallback: second\nsecond:\n  type: openai\n  base_url: {}\n  key: other-key\n  model: judge-2\n  \
          prices:\n    judge-2: {{ input_per_mtok: 3.0, output_per_mtok: 6.0, as_of: 2026-01-01, source: a test }}\n",
         second.url("second")
     );
-    let mut world = World::idle_with(home, Say::Refusal, &more).await;
+    let mut world = World::idle_with(home, Reply::Refusal, &more).await;
     world.work();
     (world, second)
 }
@@ -35,8 +35,8 @@ fn is_about(cost: &Value, expected: f64) -> bool {
     (cost.as_f64().unwrap() - expected).abs() < 1e-9
 }
 
-async fn a_declined_session_is_scored_by_the_fallback_and_says_so(home: Home) {
-    let (world, second) = world(home, Say::Score(64)).await;
+async fn declined_session_is_scored_and_marked_by_the_fallback(home: Home) {
+    let (world, second) = world(home, Reply::Score(64)).await;
     let (id, job) = world.api.enqueue(session()).await;
     let score = world.api.scored(id).await;
     assert_eq!(score["total_score"], 64);
@@ -44,7 +44,7 @@ async fn a_declined_session_is_scored_by_the_fallback_and_says_so(home: Home) {
     let answered = json!({ "provider": "second", "model": "judge-2" });
     assert_eq!(score["judge"], answered);
     assert_eq!(score["simulated"], false);
-    // The refusal counted nine tokens.
+    // The refusal has nine output tokens.
     let [input, output] =
         [TOKENS_IN, TOKENS_OUT].map(|tokens| f64::from(i32::try_from(tokens).unwrap()));
     let cost = (input + 9.0 * 2.0 + input * 3.0 + output * 6.0) / 1e6;
@@ -73,8 +73,8 @@ async fn a_declined_session_is_scored_by_the_fallback_and_says_so(home: Home) {
     world.end().await;
 }
 
-async fn a_session_that_both_decline_fails_and_names_both(home: Home) {
-    let (world, _second) = world(home, Say::Refusal).await;
+async fn session_that_both_decline_fails_and_names_both(home: Home) {
+    let (world, _second) = world(home, Reply::Refusal).await;
     let (_, job) = world.api.enqueue(session()).await;
     let job = world.api.ended(job).await;
     assert_eq!(job["error"]["class"], "refused", "{job:#}");
@@ -92,9 +92,9 @@ async fn a_session_that_both_decline_fails_and_names_both(home: Home) {
     world.end().await;
 }
 
-async fn a_job_waits_for_a_closed_fallback_and_its_judge_is_asked_once(home: Home) {
-    let (world, second) = world(home, Say::Score(64)).await;
-    // A worker reads the holds twice a second: the first job may still be scored.
+async fn job_waits_for_a_closed_fallback_and_calls_its_judge_once(home: Home) {
+    let (world, second) = world(home, Reply::Score(64)).await;
+    // A worker reads the holds every 0.5 s: the first job may still be scored.
     world
         .api
         .post("/api/v1/judges/second/pause")
@@ -130,10 +130,10 @@ async fn a_job_waits_for_a_closed_fallback_and_its_judge_is_asked_once(home: Hom
     world.end().await;
 }
 
-async fn a_job_waits_out_a_throttled_fallback_and_is_scored(mut home: Home) {
+async fn job_waits_out_a_throttled_fallback_and_is_scored(mut home: Home) {
     home.set("GAVEL_JUDGE_MAX_SLOT_WAIT_S", "0.2");
-    let (world, second) = world(home, Say::Score(64)).await;
-    second.says_in_turn(vec![Say::throttled(2)], Say::Score(64));
+    let (world, second) = world(home, Reply::Score(64)).await;
+    second.reply_in_order(vec![Reply::throttled(2)], Reply::Score(64));
     let (id, job) = world.api.enqueue(session()).await;
     let waits = |job: &Value| job["state"] == "waiting";
     let held = world

@@ -1,36 +1,36 @@
-//! What an operator stops stays stopped, costs nothing, and goes on when it is told to.
+//! Operator holds: no calls while paused, and jobs resume on request.
 
 use std::time::Duration;
 
-use super::{on_every_setup, stays_held};
+use super::{on_every_setup, stays_queued};
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    a_paused_queue_takes_requests_and_asks_nobody,
-    a_paused_judge_holds_its_lane,
-    a_live_worker_obeys_a_pause,
-    a_resume_before_the_known_reset_is_obeyed_at_once,
+    paused_queue_accepts_requests_and_calls_no_judge,
+    paused_judge_blocks_its_lane,
+    live_worker_obeys_a_pause,
+    resume_before_the_known_reset_is_obeyed_at_once,
 );
 
-async fn a_paused_queue_takes_requests_and_asks_nobody(home: Home) {
+async fn paused_queue_accepts_requests_and_calls_no_judge(home: Home) {
     pause_and_resume(home, "/api/v1/queue").await;
 }
 
-async fn a_paused_judge_holds_its_lane(home: Home) {
+async fn paused_judge_blocks_its_lane(home: Home) {
     pause_and_resume(home, &format!("/api/v1/judges/{JUDGE}")).await;
 }
 
 async fn pause_and_resume(home: Home, what: &str) {
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     world.api.post(&format!("{what}/pause")).await.expect(200);
     let (id, job) = world.api.enqueue(session()).await;
     world.work();
-    stays_held(&world, 0, job, "paused").await;
+    stays_queued(&world, 0, job, "paused").await;
 
     world.api.post(&format!("{what}/resume")).await.expect(200);
     assert_eq!(world.api.scored(id).await["total_score"], 70);
@@ -42,10 +42,10 @@ async fn pause_and_resume(home: Home, what: &str) {
     world.end().await;
 }
 
-async fn a_live_worker_obeys_a_pause(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
-    world.api.tell_judge("pause").await;
-    // The worker reads the holds twice a second; what it takes before that is scored.
+async fn live_worker_obeys_a_pause(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
+    world.api.post_judge_action("pause").await;
+    // The worker reads the holds every 0.5 s; jobs claimed before that are scored.
     let held = eventually(PATIENCE, "a new job stays queued", || async {
         let (_, job) = world.api.enqueue(session()).await;
         let path = format!("/api/v1/jobs/{job}");
@@ -62,20 +62,20 @@ async fn a_live_worker_obeys_a_pause(home: Home) {
         world.judge.count() == calls
     })
     .await;
-    world.api.tell_judge("resume").await;
+    world.api.post_judge_action("resume").await;
     assert_eq!(world.api.ended(held).await["state"], "succeeded");
     world.end().await;
 }
 
-async fn a_resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let headers = vec![
         ("x-ratelimit-remaining-requests", "0".to_owned()),
         ("x-ratelimit-reset-requests", "1h".to_owned()),
     ];
     world
         .judge
-        .says(Say::StatusWith(429, headers, "insufficient_quota"));
+        .says(Reply::StatusWith(429, headers, "insufficient_quota"));
     let (id, job) = world.api.enqueue(session()).await;
     let waits = |job: &serde_json::Value| job["state"] == "waiting";
     let held = world.api.job_until(job, "the job waits", waits).await;
@@ -85,8 +85,8 @@ async fn a_resume_before_the_known_reset_is_obeyed_at_once(home: Home) {
         row["hold"].is_object().then_some(())
     })
     .await;
-    world.judge.says(Say::Score(70));
-    world.api.tell_judge("resume").await;
+    world.judge.says(Reply::Score(70));
+    world.api.post_judge_action("resume").await;
     world.api.scored(id).await;
     world.end().await;
 }

@@ -1,4 +1,4 @@
-//! Imports from either generation of TARSy: every session once, whatever happens to the list meanwhile.
+//! Imports from either generation of TARSy: each session once, despite concurrent changes of the list.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,31 +9,31 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::{Api, PATIENCE, id_of};
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
-use crate::support::tarsy::{Fault, Kept, TarsyServer, kept};
+use crate::support::judge_server::Reply;
+use crate::support::tarsy::{FakeError, FakeSession, TarsyServer, kept};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 use crate::support::{tarsy_go, tarsy_python};
 
 on_every_setup!(
     every_page_of_either_generation_is_imported_and_mapped,
-    a_second_import_fetches_only_what_changed,
-    sessions_that_vanish_or_appear_during_the_walk_hide_none_of_the_others,
-    faults_that_pass_are_tried_again_and_the_others_are_told,
-    a_source_that_is_down_or_refuses_fails_the_import_and_says_why,
-    a_source_that_passes_over_what_it_is_asked_for_is_read_whole_and_nothing_else_is_stored,
-    an_import_that_crawls_is_sped_up_by_asking_again,
-    the_same_import_runs_once_and_can_be_cancelled,
-    a_program_that_stops_gives_its_import_back_and_the_next_goes_on,
+    second_import_fetches_only_changes,
+    sessions_deleted_or_added_during_the_walk_hide_no_others,
+    transient_errors_are_retried_and_others_reported,
+    unavailable_source_fails_the_import_with_a_reason,
+    source_that_ignores_parameters_is_read_and_filtered_locally,
+    slow_import_is_sped_up_by_a_second_request,
+    same_import_runs_once_and_can_be_cancelled,
+    stopping_program_releases_its_import_and_the_next_resumes,
 );
 
 const PATH: &str = "/api/v1/sessions/import";
 
 pub(super) async fn world(home: Home) -> World {
-    World::idle(home, Say::Score(70)).await
+    World::idle(home, Reply::Score(70)).await
 }
 
-/// A request for everything, as fast as it goes.
+/// Import request without a filter or rate limit.
 pub(super) fn all_of(server: &TarsyServer) -> Value {
     json!({ "from": server.url(), "rps": 0 })
 }
@@ -60,7 +60,6 @@ async fn ended(api: &Api, id: Uuid) -> Value {
     .await
 }
 
-/// Imports to the end.
 pub(super) async fn imported(api: &Api, body: Value) -> Value {
     let id = begun(api, body).await;
     let import = ended(api, id).await;
@@ -73,7 +72,6 @@ pub(super) fn counts(new: usize, updated: usize, unchanged: usize, failed: usize
             "total": new + updated + unchanged + failed })
 }
 
-/// Every id that the program lists.
 async fn stored(api: &Api) -> BTreeSet<Uuid> {
     let (mut ids, mut cursor) = (BTreeSet::new(), String::new());
     loop {
@@ -92,7 +90,7 @@ async fn stored(api: &Api) -> BTreeSet<Uuid> {
 
 async fn every_page_of_either_generation_is_imported_and_mapped(home: Home) {
     let world = world(home).await;
-    let mut going_on = Kept::nth(500);
+    let mut going_on = FakeSession::nth(500);
     (going_on.status, going_on.completed_us) = ("in_progress", None);
     for generation in ["python", "go"] {
         let mut sessions = kept(230);
@@ -140,7 +138,7 @@ async fn every_page_of_either_generation_is_imported_and_mapped(home: Home) {
             .await
             .expect(200);
         assert_eq!(session["status"], "in_progress");
-        // A filter goes to the list.
+        // The list request has the filter.
         let filtered =
             json!({ "from": server.url(), "rps": 0, "status": ["in_progress", "pending"] });
         assert_eq!(
@@ -149,14 +147,14 @@ async fn every_page_of_either_generation_is_imported_and_mapped(home: Home) {
         );
         let window = json!({ "from": server.url(), "rps": 0, "since": "2026-01-01T00:10:00Z", "until": "2026-01-01T00:20:00Z" });
         let import = imported(&world.api, window).await;
-        // The minutes 10 to 19, though the older generation lists the end too.
+        // Minutes 10 to 19, although the older generation includes the end of the range.
         assert_eq!(import["counts"], counts(0, 0, 10, 0));
     }
     assert!(world.judge.calls().is_empty(), "an import scores nothing");
     world.end().await;
 }
 
-async fn a_second_import_fetches_only_what_changed(home: Home) {
+async fn second_import_fetches_only_changes(home: Home) {
     let world = world(home).await;
     let server = tarsy_go::start(kept(120)).await;
     imported(&world.api, all_of(&server)).await;
@@ -166,9 +164,9 @@ async fn a_second_import_fetches_only_what_changed(home: Home) {
         let mut sessions = server.archive.sessions.lock().unwrap();
         sessions[3].text = "another story".to_owned();
         sessions[3].completed_us = Some(sessions[3].began_us + 1);
-        // What the list doesn't show is found only by asking for it.
+        // Changes that the list doesn't show are found only by a fetch.
         sessions[4].text = "silently another".to_owned();
-        sessions.push(Kept::nth(120));
+        sessions.push(FakeSession::nth(120));
     }
     let import = imported(&world.api, all_of(&server)).await;
     assert_eq!(import["counts"], counts(1, 1, 119, 0));
@@ -186,12 +184,12 @@ async fn a_second_import_fetches_only_what_changed(home: Home) {
     world.end().await;
 }
 
-async fn sessions_that_vanish_or_appear_during_the_walk_hide_none_of_the_others(home: Home) {
+async fn sessions_deleted_or_added_during_the_walk_hide_no_others(home: Home) {
     let world = world(home).await;
     for generation in ["python", "go", "one moment"] {
         let mut sessions = kept(450);
         if generation == "one moment" {
-            // All began at once: the window can't move, and pages are counted.
+            // Equal start times: the time window can't advance, so pages are counted.
             let began_us = sessions[0].began_us;
             sessions
                 .iter_mut()
@@ -203,16 +201,16 @@ async fn sessions_that_vanish_or_appear_during_the_walk_hide_none_of_the_others(
         };
         let gone = AtomicUsize::new(0);
         server.rule(move |archive, asked| {
-            // Before each page but the first: thirty of the newest are deleted, and one begins.
+            // Before each page but the first: thirty of the newest are deleted, and one is added.
             if asked.param("page_size") == Some("100") && gone.fetch_add(1, Ordering::Relaxed) > 0 {
                 let mut sessions = archive.sessions.lock().unwrap();
                 if sessions.len() > 300 {
                     sessions.sort_by_key(|kept| kept.began_us);
                     let left = sessions.len() - 30;
                     sessions.truncate(left);
-                    sessions.push(Kept {
+                    sessions.push(FakeSession {
                         began_us: i64::MAX / 4,
-                        ..Kept::nth(0)
+                        ..FakeSession::nth(0)
                     });
                 }
             }
@@ -227,7 +225,7 @@ async fn sessions_that_vanish_or_appear_during_the_walk_hide_none_of_the_others(
         );
         let stored = stored(&world.api).await;
         let left = server.archive.sessions.lock().unwrap().clone();
-        let missing: Vec<&Kept> = left
+        let missing: Vec<&FakeSession> = left
             .iter()
             .filter(|kept| kept.began_us < i64::MAX / 4 && !stored.contains(&kept.uuid()))
             .collect();
@@ -236,7 +234,7 @@ async fn sessions_that_vanish_or_appear_during_the_walk_hide_none_of_the_others(
     world.end().await;
 }
 
-async fn faults_that_pass_are_tried_again_and_the_others_are_told(home: Home) {
+async fn transient_errors_are_retried_and_others_reported(home: Home) {
     let world = world(home).await;
     let mut sessions = kept(8);
     "not-a-uuid".clone_into(&mut sessions[0].id);
@@ -244,14 +242,14 @@ async fn faults_that_pass_are_tried_again_and_the_others_are_told(home: Home) {
     let server = tarsy_go::start(sessions).await;
     let id = ids.clone();
     server.rule(move |_, asked| match asked.path.as_str() {
-        // The list itself, twice.
-        "/api/v1/sessions" if asked.before < 2 => Some(Fault::Status(502)),
-        path if path.ends_with(&id[1]) && asked.before < 2 => Some(Fault::Status(500)),
-        path if path.ends_with(&id[2]) && asked.before == 0 => Some(Fault::RetryAfter(429, 1)),
-        path if path.ends_with(&id[3]) => Some(Fault::BrokenJson),
-        path if path.ends_with(&id[4]) => Some(Fault::Status(503)),
-        path if path.ends_with(&id[5]) => Some(Fault::Status(404)),
-        path if path.ends_with(&format!("{}/trace", id[6])) => Some(Fault::Status(404)),
+        // Two failures of the list itself.
+        "/api/v1/sessions" if asked.before < 2 => Some(FakeError::Status(502)),
+        path if path.ends_with(&id[1]) && asked.before < 2 => Some(FakeError::Status(500)),
+        path if path.ends_with(&id[2]) && asked.before == 0 => Some(FakeError::RetryAfter(429, 1)),
+        path if path.ends_with(&id[3]) => Some(FakeError::BrokenJson),
+        path if path.ends_with(&id[4]) => Some(FakeError::Status(503)),
+        path if path.ends_with(&id[5]) => Some(FakeError::Status(404)),
+        path if path.ends_with(&format!("{}/trace", id[6])) => Some(FakeError::Status(404)),
         _ => None,
     });
     let import = imported(&world.api, all_of(&server)).await;
@@ -266,7 +264,7 @@ async fn faults_that_pass_are_tried_again_and_the_others_are_told(home: Home) {
     assert!(reason(&ids[4]).unwrap().contains("answered 503"));
     assert!(reason(&ids[5]).unwrap().contains("404"));
     assert_eq!(reason(&ids[6]), None);
-    // Without a trace the tools are those that were called.
+    // Without a trace, the called tools count as available.
     let session = world
         .api
         .get(&format!("/api/v1/sessions/{}", ids[6]))
@@ -276,16 +274,16 @@ async fn faults_that_pass_are_tried_again_and_the_others_are_told(home: Home) {
     world.end().await;
 }
 
-async fn a_source_that_is_down_or_refuses_fails_the_import_and_says_why(home: Home) {
+async fn unavailable_source_fails_the_import_with_a_reason(home: Home) {
     let world = world(home).await;
     let server = tarsy_python::start(kept(3)).await;
     let faults = [
-        (Fault::Status(401), "history.token"),
-        (Fault::Status(503), "answered 503"),
-        (Fault::Html, "is no TARSy"),
-        (Fault::BrokenJson, "is no TARSy"),
+        (FakeError::Status(401), "history.token"),
+        (FakeError::Status(503), "answered 503"),
+        (FakeError::Html, "is no TARSy"),
+        (FakeError::BrokenJson, "is no TARSy"),
         (
-            Fault::Redirect("http://127.0.0.1:1/elsewhere".to_owned()),
+            FakeError::Redirect("http://127.0.0.1:1/elsewhere".to_owned()),
             "redirects",
         ),
     ];
@@ -297,13 +295,14 @@ async fn a_source_that_is_down_or_refuses_fails_the_import_and_says_why(home: Ho
         let error = import["last_error"].as_str().unwrap();
         assert!(error.contains(said), "{error}");
     }
-    // It breaks down in the middle: what was seen stays.
+    // It fails halfway: sessions stored so far stay.
     let down = AtomicBool::new(false);
     server.rule(move |_, asked| {
         if asked.path.contains("/final-analysis") {
             down.store(true, Ordering::Relaxed);
         }
-        down.load(Ordering::Relaxed).then_some(Fault::Status(500))
+        down.load(Ordering::Relaxed)
+            .then_some(FakeError::Status(500))
     });
     let id = begun(&world.api, all_of(&server)).await;
     assert_eq!(ended(&world.api, id).await["state"], "failed");
@@ -315,13 +314,11 @@ async fn a_source_that_is_down_or_refuses_fails_the_import_and_says_why(home: Ho
     world.end().await;
 }
 
-async fn a_source_that_passes_over_what_it_is_asked_for_is_read_whole_and_nothing_else_is_stored(
-    home: Home,
-) {
+async fn source_that_ignores_parameters_is_read_and_filtered_locally(home: Home) {
     let world = world(home).await;
     let server = tarsy_go::start(kept(3)).await;
     let ids = server.ids();
-    // One page of far more than was asked for, without totals; most of it can't be stored.
+    // One page that is far larger than requested, without totals; most entries are invalid.
     let mut entries: Vec<Value> = (0..20_000)
         .map(|n| json!({"id": format!("n-{n}")}))
         .collect();
@@ -336,7 +333,7 @@ async fn a_source_that_passes_over_what_it_is_asked_for_is_read_whole_and_nothin
             Some("1") => entries.as_slice(),
             _ => &[],
         };
-        lists.then(|| Fault::Answer(json!({"sessions": entries, "pagination": {}})))
+        lists.then(|| FakeError::Answer(json!({"sessions": entries, "pagination": {}})))
     });
     let mut body = all_of(&server);
     body["status"] = json!(["completed"]);
@@ -344,12 +341,12 @@ async fn a_source_that_passes_over_what_it_is_asked_for_is_read_whole_and_nothin
     let import = imported(&world.api, body).await;
     assert_eq!(import["counts"], counts(1, 0, 0, 20_000));
     assert_eq!(stored(&world.api).await, [ids[0]].into());
-    // What answers for a session is about another one.
+    // The response is about another session.
     let other = json!({"id": ids[2], "status": "completed", "alert_data": "a"});
     let asked_for = ids[1].to_string();
     server.rule(move |_, asked| {
         let details = asked.path.ends_with(&asked_for);
-        details.then(|| Fault::Answer(other.clone()))
+        details.then(|| FakeError::Answer(other.clone()))
     });
     let import = imported(&world.api, all_of(&server)).await;
     assert_eq!(import["counts"], counts(1, 0, 1, 1));
@@ -358,7 +355,7 @@ async fn a_source_that_passes_over_what_it_is_asked_for_is_read_whole_and_nothin
     world.end().await;
 }
 
-async fn an_import_that_crawls_is_sped_up_by_asking_again(home: Home) {
+async fn slow_import_is_sped_up_by_a_second_request(home: Home) {
     let world = world(home).await;
     let server = tarsy_python::start(kept(20)).await;
     let mut body = all_of(&server);
@@ -380,10 +377,10 @@ async fn an_import_that_crawls_is_sped_up_by_asking_again(home: Home) {
     world.end().await;
 }
 
-async fn the_same_import_runs_once_and_can_be_cancelled(home: Home) {
+async fn same_import_runs_once_and_can_be_cancelled(home: Home) {
     let world = world(home).await;
     let server = tarsy_go::start(kept(30)).await;
-    server.rule(|_, asked| asked.path.contains("/timeline").then_some(Fault::Held));
+    server.rule(|_, asked| asked.path.contains("/timeline").then_some(FakeError::Held));
     let id = begun(&world.api, all_of(&server)).await;
     let again = world.api.post_json(PATH, all_of(&server)).await;
     assert_eq!(again.expect(200)["import_id"], json!(id));
@@ -396,7 +393,7 @@ async fn the_same_import_runs_once_and_can_be_cancelled(home: Home) {
     assert_eq!(cancelled["state"], "cancelled");
     world.api.post(&cancel).await.expect(200);
     server.release();
-    // Another one begins at once, and is the only one that stores.
+    // Another import starts at once, and is the only one that stores sessions.
     let import = imported(&world.api, all_of(&server)).await;
     assert_eq!(import["counts"], counts(30, 0, 0, 0));
     let first = self::import(&world.api, id).await;
@@ -418,11 +415,11 @@ async fn the_same_import_runs_once_and_can_be_cancelled(home: Home) {
     world.end().await;
 }
 
-async fn a_program_that_stops_gives_its_import_back_and_the_next_goes_on(home: Home) {
+async fn stopping_program_releases_its_import_and_the_next_resumes(home: Home) {
     let world = world(home).await;
     let server = tarsy_python::start(kept(250)).await;
     let late = server.archive.sessions.lock().unwrap()[10].id.clone();
-    server.rule(move |_, asked| asked.path.contains(&late).then_some(Fault::Held));
+    server.rule(move |_, asked| asked.path.contains(&late).then_some(FakeError::Held));
     let id = begun(&world.api, all_of(&server)).await;
     eventually(PATIENCE, "most sessions are stored", || async {
         let import = import(&world.api, id).await;

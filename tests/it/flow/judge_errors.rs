@@ -1,40 +1,39 @@
-//! A judge that fails: retried, obeyed, or the end of the job, by the class of its error.
+//! Judge failures: retry, wait or job failure, by error class.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{on_every_setup, stays_held};
+use super::{on_every_setup, stays_queued};
 use crate::support::client::{Api, PATIENCE};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{Call, Say};
-use crate::support::nobody_at;
+use crate::support::judge_server::{Call, Reply};
+use crate::support::no_listener;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds,
-    a_judge_that_always_answers_500_fails_the_job_after_four_calls,
-    a_judge_that_answers_too_late_fails_the_job_as_transient,
-    a_judge_that_is_not_there_fails_the_job_as_transient,
-    a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry,
-    a_long_retry_after_puts_the_job_into_waiting,
-    a_job_that_waits_too_long_fails_as_wait_expired,
-    a_wrong_key_fails_the_job_and_closes_the_lane_until_resume,
-    a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued,
-    a_truncated_reply_is_asked_for_once_more_with_a_larger_cap,
-    a_refusal_is_not_asked_again,
-    a_rejected_request_fails_the_job_and_leaves_the_lane_open,
-    a_failed_job_is_retried_by_hand_under_its_own_id,
-    a_firewall_that_objects_to_one_session_fails_its_job_alone,
-    a_judge_that_forbids_every_request_is_closed,
-    a_retired_model_closes_the_judge_after_one_call,
-    a_reply_that_the_server_could_not_use_is_asked_for_again,
-    a_minutes_quota_in_the_body_is_waited_for,
+    two_500s_then_a_good_reply_score_after_1_and_2_seconds,
+    judge_that_always_returns_500_fails_the_job_after_four_calls,
+    judge_timeout_fails_the_job_as_transient,
+    unreachable_judge_fails_the_job_as_transient,
+    short_retry_after_is_obeyed_in_the_slot_without_a_retry,
+    long_retry_after_puts_the_job_into_waiting,
+    job_that_waits_too_long_fails_as_wait_expired,
+    wrong_key_fails_the_job_and_closes_the_lane_until_resume,
+    exhausted_quota_makes_the_job_wait_and_others_stay_queued,
+    truncated_reply_is_requested_again_with_a_larger_cap,
+    declined_question_is_not_retried,
+    rejected_request_fails_the_job_and_leaves_the_lane_open,
+    failed_job_is_retried_by_hand_under_its_id,
+    firewall_blocking_one_session_fails_only_its_job,
+    judge_that_forbids_every_request_is_closed,
+    retired_model_closes_the_judge_after_one_call,
+    reply_unusable_for_the_server_is_requested_again,
+    minute_quota_in_the_body_delays_the_retry,
 );
 
-/// The job's error is of this class, with words and a remedy.
 #[track_caller]
 fn assert_failed(job: &Value, class: &str) {
     assert_eq!(job["state"], "failed", "{job:#}");
@@ -63,25 +62,26 @@ async fn fail(world: &World) -> Value {
     job
 }
 
-async fn two_500s_and_then_a_good_reply_make_a_score_after_1_and_2_seconds(mut home: Home) {
+async fn two_500s_then_a_good_reply_score_after_1_and_2_seconds(mut home: Home) {
     home.set("GAVEL_JUDGE_RETRY_BASE_S", "1.0");
-    let world = World::start(home, Say::Score(72)).await;
-    world
-        .judge
-        .says_in_turn(vec![Say::Status(500), Say::Status(500)], Say::Score(72));
+    let world = World::start(home, Reply::Score(72)).await;
+    world.judge.reply_in_order(
+        vec![Reply::Status(500), Reply::Status(500)],
+        Reply::Score(72),
+    );
     let (id, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 72);
     assert_eq!(world.api.ended(job).await["retries"], 2);
     let gaps = gaps(&world.judge.calls());
     assert_eq!(gaps.len(), 2);
-    // Lower bounds only: how late a busy machine is says nothing about the schedule.
+    // Only lower bounds, because a busy machine may be late.
     assert!(gaps[0] >= Duration::from_secs(1), "{gaps:?}");
     assert!(gaps[1] >= Duration::from_secs(2), "{gaps:?}");
     world.end().await;
 }
 
-async fn a_judge_that_always_answers_500_fails_the_job_after_four_calls(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+async fn judge_that_always_returns_500_fails_the_job_after_four_calls(home: Home) {
+    let world = World::start(home, Reply::Status(500)).await;
     let job = fail(&world).await;
     assert_failed(&job, "transient");
     assert_eq!(job["retries"], 3);
@@ -89,19 +89,19 @@ async fn a_judge_that_always_answers_500_fails_the_job_after_four_calls(home: Ho
     world.end().await;
 }
 
-async fn a_judge_that_answers_too_late_fails_the_job_as_transient(mut home: Home) {
+async fn judge_timeout_fails_the_job_as_transient(mut home: Home) {
     home.set("GAVEL_JUDGE_MAX_RETRIES", "1");
-    let mut world = World::idle_with(home, Say::held(70), "  timeout_s: 0.3\n").await;
+    let mut world = World::idle_with(home, Reply::held(70), "  timeout_s: 0.3\n").await;
     world.work();
     assert_failed(&fail(&world).await, "transient");
     assert_eq!(world.judge.count(), 2);
     world.end().await;
 }
 
-async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
-    let (_nobody, address) = nobody_at();
+async fn unreachable_judge_fails_the_job_as_transient(home: Home) {
+    let (_nobody, address) = no_listener();
     let more = format!("  custom_base_url: http://{address}/v1\n");
-    let mut world = World::idle_with(home, Say::Score(70), &more).await;
+    let mut world = World::idle_with(home, Reply::Score(70), &more).await;
     world.work();
     let job = fail(&world).await;
     assert_failed(&job, "transient");
@@ -121,11 +121,11 @@ async fn a_judge_that_is_not_there_fails_the_job_as_transient(home: Home) {
     world.end().await;
 }
 
-async fn a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry(home: Home) {
-    let world = World::start(home, Say::Score(72)).await;
+async fn short_retry_after_is_obeyed_in_the_slot_without_a_retry(home: Home) {
+    let world = World::start(home, Reply::Score(72)).await;
     world
         .judge
-        .says_in_turn(vec![Say::throttled(1)], Say::Score(72));
+        .reply_in_order(vec![Reply::throttled(1)], Reply::Score(72));
     let (id, job) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     assert_eq!(world.api.ended(job).await["retries"], 0);
@@ -137,8 +137,8 @@ async fn a_short_retry_after_is_obeyed_in_the_slot_and_spends_no_retry(home: Hom
     world.end().await;
 }
 
-async fn a_long_retry_after_puts_the_job_into_waiting(home: Home) {
-    let world = World::start(home, Say::throttled(40)).await;
+async fn long_retry_after_puts_the_job_into_waiting(home: Home) {
+    let world = World::start(home, Reply::throttled(40)).await;
     let before = chrono::Utc::now();
     let (_, job) = world.api.enqueue(session()).await;
     let waiting = waiting(&world.api, job).await;
@@ -152,17 +152,17 @@ async fn a_long_retry_after_puts_the_job_into_waiting(home: Home) {
     world.end().await;
 }
 
-async fn a_job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
+async fn job_that_waits_too_long_fails_as_wait_expired(mut home: Home) {
     home.set("GAVEL_WORKER_MAX_WAIT_S", "1");
-    let world = World::start(home, Say::throttled(600)).await;
+    let world = World::start(home, Reply::throttled(600)).await;
     let (_, job) = world.api.enqueue(session()).await;
     assert_failed(&world.api.ended(job).await, "wait_expired");
     assert_eq!(world.judge.count(), 1);
     world.end().await;
 }
 
-async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) {
-    let world = World::start(home, Say::Status(401)).await;
+async fn wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) {
+    let world = World::start(home, Reply::Status(401)).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 1);
     let row = judge_until(&world.api, |row| row["hold"].is_object()).await;
@@ -177,21 +177,21 @@ async fn a_wrong_key_fails_the_job_and_closes_the_lane_until_resume(home: Home) 
     let reason = ready["reasons"][0].as_str().unwrap();
     assert!(reason.contains("gavel judges resume"), "{reason}");
 
-    world.judge.says(Say::Score(70));
+    world.judge.says(Reply::Score(70));
     let (id, job) = world.api.enqueue(session()).await;
-    stays_held(&world, 1, job, "misconfigured").await;
+    stays_queued(&world, 1, job, "misconfigured").await;
 
-    world.api.tell_judge("resume").await;
+    world.api.post_judge_action("resume").await;
     assert_eq!(world.api.scored(id).await["total_score"], 70);
     assert_eq!(world.judge.count(), 2);
     world.end().await;
 }
 
-async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn exhausted_quota_makes_the_job_wait_and_others_stay_queued(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     world
         .judge
-        .says(Say::StatusWith(429, Vec::new(), "insufficient_quota"));
+        .says(Reply::StatusWith(429, Vec::new(), "insufficient_quota"));
     let (first, job) = world.api.enqueue(session()).await;
     let held = waiting(&world.api, job).await;
     assert_eq!(held["wait"]["reason"], "exhausted");
@@ -199,18 +199,18 @@ async fn a_used_up_quota_makes_the_job_wait_and_the_next_ones_stay_queued(home: 
     assert_eq!(row["hold"]["reason"], "exhausted", "{row:#}");
 
     let (second, job) = world.api.enqueue(session()).await;
-    stays_held(&world, 1, job, "exhausted").await;
+    stays_queued(&world, 1, job, "exhausted").await;
 
-    world.judge.says(Say::Score(70));
-    world.api.tell_judge("resume").await;
+    world.judge.says(Reply::Score(70));
+    world.api.post_judge_action("resume").await;
     world.api.scored(first).await;
     world.api.scored(second).await;
     assert_eq!(world.judge.count(), 3);
     world.end().await;
 }
 
-async fn a_truncated_reply_is_asked_for_once_more_with_a_larger_cap(home: Home) {
-    let world = World::start(home, Say::Truncated).await;
+async fn truncated_reply_is_requested_again_with_a_larger_cap(home: Home) {
+    let world = World::start(home, Reply::Truncated).await;
     assert_failed(&fail(&world).await, "truncated");
     let caps: Vec<u64> = world
         .judge
@@ -222,33 +222,33 @@ async fn a_truncated_reply_is_asked_for_once_more_with_a_larger_cap(home: Home) 
 
     world
         .judge
-        .says_in_turn(vec![Say::Truncated], Say::Score(70));
+        .reply_in_order(vec![Reply::Truncated], Reply::Score(70));
     let (id, _) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     world.end().await;
 }
 
-async fn a_refusal_is_not_asked_again(home: Home) {
-    let world = World::start(home, Say::Refusal).await;
+async fn declined_question_is_not_retried(home: Home) {
+    let world = World::start(home, Reply::Refusal).await;
     assert_failed(&fail(&world).await, "refused");
     assert_eq!(world.judge.count(), 1);
     world.end().await;
 }
 
-async fn a_rejected_request_fails_the_job_and_leaves_the_lane_open(home: Home) {
-    let world = World::start(home, Say::Status(400)).await;
+async fn rejected_request_fails_the_job_and_leaves_the_lane_open(home: Home) {
+    let world = World::start(home, Reply::Status(400)).await;
     assert_failed(&fail(&world).await, "rejected");
     assert_eq!(world.judge.count(), 1);
-    world.judge.says(Say::Score(70));
+    world.judge.says(Reply::Score(70));
     let (id, _) = world.api.enqueue(session()).await;
     world.api.scored(id).await;
     world.end().await;
 }
 
-async fn a_failed_job_is_retried_by_hand_under_its_own_id(home: Home) {
-    let world = World::start(home, Say::Status(400)).await;
+async fn failed_job_is_retried_by_hand_under_its_id(home: Home) {
+    let world = World::start(home, Reply::Status(400)).await;
     let job = fail(&world).await;
-    world.judge.says(Say::Score(70));
+    world.judge.says(Reply::Score(70));
     let path = job["links"]["retry"].as_str().unwrap();
     let answer = world.api.post(path).await;
     assert!([200, 202].contains(&answer.status), "{answer:?}");
@@ -281,17 +281,17 @@ fn output_cap(body: &Value) -> u64 {
         .unwrap()
 }
 
-fn firewall() -> Say {
-    Say::Body(403, json!("<h1>403 Forbidden</h1>"))
+fn firewall() -> Reply {
+    Reply::Body(403, json!("<h1>403 Forbidden</h1>"))
 }
 
-async fn a_firewall_that_objects_to_one_session_fails_its_job_alone(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn firewall_blocking_one_session_fails_only_its_job(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     world
         .judge
         .rule(|call| match call.prompt().contains("../../etc/passwd") {
             true => firewall(),
-            false => Say::Score(70),
+            false => Reply::Score(70),
         });
     let mut bad = session();
     bad["final_analysis"] =
@@ -307,7 +307,7 @@ async fn a_firewall_that_objects_to_one_session_fails_its_job_alone(home: Home) 
     world.end().await;
 }
 
-async fn a_judge_that_forbids_every_request_is_closed(home: Home) {
+async fn judge_that_forbids_every_request_is_closed(home: Home) {
     let world = World::start(home, firewall()).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 2);
@@ -316,8 +316,8 @@ async fn a_judge_that_forbids_every_request_is_closed(home: Home) {
     world.end().await;
 }
 
-async fn a_retired_model_closes_the_judge_after_one_call(home: Home) {
-    let retired = Say::StatusWith(400, Vec::new(), "model_decommissioned");
+async fn retired_model_closes_the_judge_after_one_call(home: Home) {
+    let retired = Reply::StatusWith(400, Vec::new(), "model_decommissioned");
     let world = World::start(home, retired).await;
     assert_failed(&fail(&world).await, "misconfigured");
     assert_eq!(world.judge.count(), 1);
@@ -326,14 +326,14 @@ async fn a_retired_model_closes_the_judge_after_one_call(home: Home) {
     world.end().await;
 }
 
-async fn a_reply_that_the_server_could_not_use_is_asked_for_again(home: Home) {
-    let world = World::start(home, Say::Score(72)).await;
+async fn reply_unusable_for_the_server_is_requested_again(home: Home) {
+    let world = World::start(home, Reply::Score(72)).await;
     let body = json!({ "error": {
         "message": "Failed to generate JSON.", "code": "json_validate_failed", "failed_generation": "{\"total",
     }});
     world
         .judge
-        .says_in_turn(vec![Say::Body(400, body)], Say::Score(72));
+        .reply_in_order(vec![Reply::Body(400, body)], Reply::Score(72));
     let (id, _) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 72);
     let calls = world.judge.calls();
@@ -347,8 +347,8 @@ async fn a_reply_that_the_server_could_not_use_is_asked_for_again(home: Home) {
     world.end().await;
 }
 
-async fn a_minutes_quota_in_the_body_is_waited_for(home: Home) {
-    let world = World::start(home, Say::Score(72)).await;
+async fn minute_quota_in_the_body_delays_the_retry(home: Home) {
+    let world = World::start(home, Reply::Score(72)).await;
     let quota = json!([{ "error": {
         "code": 429, "status": "RESOURCE_EXHAUSTED",
         "message": "You exceeded your current quota, please check your plan and billing details.",
@@ -360,7 +360,7 @@ async fn a_minutes_quota_in_the_body_is_waited_for(home: Home) {
     }}]);
     world
         .judge
-        .says_in_turn(vec![Say::Body(429, quota)], Say::Score(72));
+        .reply_in_order(vec![Reply::Body(429, quota)], Reply::Score(72));
     let (id, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 72);
     assert_eq!(world.api.ended(job).await["retries"], 0);

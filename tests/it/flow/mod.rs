@@ -1,6 +1,6 @@
-//! The whole program in one process: POST to score, with a judge that answers as the test says.
+//! The entire program in one process: POST to score, with a scripted judge.
 //!
-//! Every rule is tested on SQLite with the in-process queue, and on Postgres with Redis where there are servers.
+//! Each rule is tested on SQLite with the in-process queue, and on Postgres with Redis if configured.
 
 mod asking;
 mod backlog_stops;
@@ -43,14 +43,14 @@ use crate::support::client::id_of;
 use crate::support::wait::stays;
 use crate::support::world::World;
 
-/// Asks for a case of this kind; answers its job once it has ended.
+/// Enqueues a case of this kind; returns its ended job.
 async fn ended_case(world: &World, kind: &str, payload: Value) -> Value {
     let body = json!({ "kind": kind, "payload": payload });
     let answer = world.api.post_json("/api/v1/jobs", body).await;
     world.api.ended(id_of(&answer.expect(202)["job_id"])).await
 }
 
-/// Asks for a case while its judge is down; answers its job's id and its incomplete result.
+/// Enqueues a case while its judge is down; returns its job's id and its incomplete result.
 async fn incomplete_case(world: &World, kind: &str, payload: Value) -> (Uuid, Value) {
     let job = ended_case(world, kind, payload).await;
     let ended = (&job["state"], &job["error"]["class"]);
@@ -59,8 +59,8 @@ async fn incomplete_case(world: &World, kind: &str, payload: Value) -> (Uuid, Va
     (id_of(&job["job_id"]), job["result"].clone())
 }
 
-/// The judge is asked no more than so often, and this job stays queued for this reason.
-async fn stays_held(world: &World, calls: usize, job: Uuid, reason: &str) {
+/// Asserts that the judge gets no further calls, and that this job stays queued for this reason.
+async fn stays_queued(world: &World, calls: usize, job: Uuid, reason: &str) {
     stays(Duration::from_millis(1_200), "nothing is asked", || async {
         world.judge.count() == calls
     })
@@ -70,7 +70,7 @@ async fn stays_held(world: &World, calls: usize, job: Uuid, reason: &str) {
     assert_eq!(held["wait"]["reason"], reason, "{held:#}");
 }
 
-/// Makes each `async fn name(home: Home)` of a module into a test per set-up.
+/// Turns each `async fn name(home: Home)` of a module into one test per set-up.
 macro_rules! on_every_setup {
     ($($name:ident),+ $(,)?) => {
         mod embedded {

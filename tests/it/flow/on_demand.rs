@@ -1,22 +1,22 @@
-//! A session that isn't here is fetched when it is to be scored.
+//! Fetching of unknown sessions when their score is requested.
 
 use serde_json::json;
 use uuid::Uuid;
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
-use crate::support::tarsy::{Fault, TarsyServer, kept};
+use crate::support::tarsy::{FakeError, TarsyServer, kept};
 use crate::support::world::World;
 use crate::support::{tarsy_go, tarsy_python};
 
 on_every_setup!(
-    an_unknown_session_is_fetched_once_and_scored,
-    a_session_that_had_not_ended_is_fetched_again,
-    a_session_that_nobody_has_is_not_found,
-    a_source_that_does_not_answer_is_told_apart_from_a_session_that_is_not_there,
-    a_session_that_was_put_is_never_replaced,
+    unknown_session_is_fetched_once_and_scored,
+    session_that_had_not_ended_is_fetched_again,
+    session_unknown_to_the_source_is_not_found,
+    unavailable_source_differs_from_an_unknown_session,
+    session_stored_by_put_is_not_replaced,
 );
 
 async fn world(mut home: Home, server: &TarsyServer) -> World {
@@ -24,17 +24,17 @@ async fn world(mut home: Home, server: &TarsyServer) -> World {
     home.set("GAVEL_HISTORY_TOKEN", "secret-4711");
     home.set("GAVEL_HISTORY_REQUESTS_PER_SECOND", "0");
     home.set("GAVEL_HISTORY_TIMEOUT_S", "0.5");
-    World::start(home, Say::Score(70)).await
+    World::start(home, Reply::Score(70)).await
 }
 
-async fn an_unknown_session_is_fetched_once_and_scored(home: Home) {
+async fn unknown_session_is_fetched_once_and_scored(home: Home) {
     let server = tarsy_go::start(kept(2)).await;
     server.rule(|_, asked| {
-        (asked.before == 0 && asked.path.contains("/timeline")).then_some(Fault::Status(500))
+        (asked.before == 0 && asked.path.contains("/timeline")).then_some(FakeError::Status(500))
     });
     let world = world(home, &server).await;
     let id = server.ids()[0];
-    // Reading never fetches.
+    // Reads don't fetch.
     world
         .api
         .get(&format!("/api/v1/sessions/{id}"))
@@ -48,7 +48,7 @@ async fn an_unknown_session_is_fetched_once_and_scored(home: Home) {
     }
     let score = world.api.scored(id).await;
     assert_eq!(score["total_score"], 70);
-    // One fetch for all of them, its second try included.
+    // One fetch for all requests, including its second attempt.
     assert_eq!(server.asked(&format!("{id}/timeline")), 2);
     assert!(world.judge.calls()[0].prompt().contains("session number 0"));
     let sent = server.authorizations();
@@ -57,14 +57,14 @@ async fn an_unknown_session_is_fetched_once_and_scored(home: Home) {
             .all(|header| header.as_deref() == Some("Bearer secret-4711")),
         "{sent:?}"
     );
-    // It has ended: asking again asks nobody.
+    // An ended session isn't fetched again.
     let before = server.asked("");
     world.api.ask(id).await.expect(200);
     assert_eq!(server.asked(""), before);
     world.end().await;
 }
 
-async fn a_session_that_had_not_ended_is_fetched_again(home: Home) {
+async fn session_that_had_not_ended_is_fetched_again(home: Home) {
     let mut sessions = kept(1);
     (sessions[0].status, sessions[0].completed_us) = ("in_progress", None);
     let server = tarsy_python::start(sessions).await;
@@ -82,7 +82,7 @@ async fn a_session_that_had_not_ended_is_fetched_again(home: Home) {
     world.end().await;
 }
 
-async fn a_session_that_nobody_has_is_not_found(home: Home) {
+async fn session_unknown_to_the_source_is_not_found(home: Home) {
     let server = tarsy_go::start(kept(1)).await;
     let world = world(home, &server).await;
     let id = Uuid::now_v7();
@@ -92,15 +92,15 @@ async fn a_session_that_nobody_has_is_not_found(home: Home) {
     world.end().await;
 }
 
-async fn a_source_that_does_not_answer_is_told_apart_from_a_session_that_is_not_there(home: Home) {
+async fn unavailable_source_differs_from_an_unknown_session(home: Home) {
     let server = tarsy_python::start(kept(3)).await;
     let world = world(home, &server).await;
     let ids = server.ids();
     for (fault, retry_after) in [
-        (Fault::Status(500), "10"),
-        (Fault::RetryAfter(503, 90), "90"),
-        (Fault::Held, "10"),
-        (Fault::Status(401), "10"),
+        (FakeError::Status(500), "10"),
+        (FakeError::RetryAfter(503, 90), "90"),
+        (FakeError::Held, "10"),
+        (FakeError::Status(401), "10"),
     ] {
         server.rule(move |_, _| Some(fault.clone()));
         let answer = world.api.ask(ids[0]).await;
@@ -113,18 +113,18 @@ async fn a_source_that_does_not_answer_is_told_apart_from_a_session_that_is_not_
         asked
             .path
             .contains("final-analysis")
-            .then_some(Fault::BrokenJson)
+            .then_some(FakeError::BrokenJson)
     });
     let body = world.api.ask(ids[1]).await.expect(502);
     assert_eq!(body["type"], "urn:gavel:problem:history-unusable");
-    // When it is back, so is the session.
+    // Once the source is back, the session is found.
     server.rule(|_, _| None);
     world.api.ask(ids[0]).await.expect(202);
     world.api.scored(ids[0]).await;
     world.end().await;
 }
 
-async fn a_session_that_was_put_is_never_replaced(home: Home) {
+async fn session_stored_by_put_is_not_replaced(home: Home) {
     let server = tarsy_go::start(kept(1)).await;
     let world = world(home, &server).await;
     let id = server.ids()[0];

@@ -1,4 +1,4 @@
-//! A judge that is asked no faster than it may be: by its cap of calls, by what its replies say, by its limit a minute.
+//! Pacing of a judge: by concurrency cap, by rate-limit headers, and by calls per minute.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_judge_that_takes_two_at_once_is_never_asked_more_and_no_job_waits,
-    nothing_is_asked_before_a_used_up_limit_is_back_and_the_reason_is_said,
-    a_limit_a_minute_spreads_the_calls_and_shows_what_was_used,
+    concurrency_cap_of_two_is_respected_without_waiting_jobs,
+    no_call_is_made_before_an_exhausted_limit_resets,
+    limit_per_minute_spreads_the_calls_and_shows_its_use,
 );
 
 async fn enqueued(world: &World, count: usize) -> Vec<Uuid> {
@@ -35,9 +35,9 @@ async fn states(world: &World, jobs: &[Uuid]) -> Vec<Value> {
     found
 }
 
-async fn a_judge_that_takes_two_at_once_is_never_asked_more_and_no_job_waits(mut home: Home) {
+async fn concurrency_cap_of_two_is_respected_without_waiting_jobs(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", 16);
-    let mut world = World::idle_with(home, Say::held(75), "  max_concurrency: 2\n").await;
+    let mut world = World::idle_with(home, Reply::held(75), "  max_concurrency: 2\n").await;
     let jobs = enqueued(&world, 40).await;
     world.work();
     world.judge.until_in_flight(2).await;
@@ -59,12 +59,12 @@ async fn a_judge_that_takes_two_at_once_is_never_asked_more_and_no_job_waits(mut
             .then_some(())
     })
     .await;
-    assert_eq!(world.judge.most_in_flight(), 2);
+    assert_eq!(world.judge.max_in_flight(), 2);
     assert_eq!(world.judge.count(), 40);
     world.end().await;
 }
 
-async fn nothing_is_asked_before_a_used_up_limit_is_back_and_the_reason_is_said(mut home: Home) {
+async fn no_call_is_made_before_an_exhausted_limit_resets(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", 4);
     let used_up = [("limit", "60"), ("remaining", "0"), ("reset", "4s")];
     let names = [
@@ -76,10 +76,11 @@ async fn nothing_is_asked_before_a_used_up_limit_is_back_and_the_reason_is_said(
         .into_iter()
         .zip(used_up)
         .map(|(name, (_, value))| (name, value.to_owned()));
-    let world = World::start(home, Say::Score(75)).await;
-    world
-        .judge
-        .says_in_turn(vec![Say::ScoreWith(70, headers.collect())], Say::Score(75));
+    let world = World::start(home, Reply::Score(75)).await;
+    world.judge.reply_in_order(
+        vec![Reply::ScoreWith(70, headers.collect())],
+        Reply::Score(75),
+    );
     let (_, first) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(first).await["state"], "succeeded");
 
@@ -111,16 +112,16 @@ async fn nothing_is_asked_before_a_used_up_limit_is_back_and_the_reason_is_said(
     }
     let calls = world.judge.calls();
     assert_eq!(calls.len(), 3);
-    // The reply was on its way back for less than that.
+    // Less than the latency of the reply.
     let pause = calls[1].at - calls[0].at;
     assert!(pause >= Duration::from_secs(4), "{pause:?}");
     world.end().await;
 }
 
-async fn a_limit_a_minute_spreads_the_calls_and_shows_what_was_used(mut home: Home) {
+async fn limit_per_minute_spreads_the_calls_and_shows_its_use(mut home: Home) {
     home.set("GAVEL_WORKER_CONCURRENCY", 16);
     let limit = "  requests_per_minute: 120\n  tokens_per_minute: 1000000\n";
-    let mut world = World::idle_with(home, Say::Score(75), limit).await;
+    let mut world = World::idle_with(home, Reply::Score(75), limit).await;
     let jobs = enqueued(&world, 8).await;
     world.work();
     for job in &jobs {
@@ -128,7 +129,7 @@ async fn a_limit_a_minute_spreads_the_calls_and_shows_what_was_used(mut home: Ho
     }
     let calls = world.judge.calls();
     assert_eq!(calls.len(), jobs.len());
-    // Seven pauses of 61.5 s / 120, less what a call may be early: they leave no sooner, and arrive in that order.
+    // Seven pauses of 61.5 s / 120, minus the tolerance of a call: calls leave no sooner, and arrive in that order.
     let took = calls[7].at - calls[0].at;
     assert!(took >= Duration::from_millis(7 * 512 - 500), "{took:?}");
     let gate = eventually(PATIENCE, "the page shows the minute", || async {

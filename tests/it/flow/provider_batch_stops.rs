@@ -1,4 +1,4 @@
-//! What stops a batch whose replies are collected, on its way to the provider and back, and what passes it by.
+//! Stops of a batch with collected replies: pauses, cancellations and provider errors.
 
 use std::time::Duration;
 
@@ -20,29 +20,29 @@ use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    nothing_is_handed_over_while_the_queue_is_paused,
-    nothing_is_handed_over_while_its_judge_is_paused,
-    a_pause_stops_the_parts_that_have_not_gone_out,
-    a_part_that_is_on_its_way_arrives_before_its_worker_ends,
-    a_reply_to_what_a_session_was_before_is_paid_and_not_kept,
-    an_item_that_somebody_waits_for_is_asked_at_once,
-    a_provider_that_says_no_is_asked_again_and_leaves_no_failed_parts,
-    a_part_that_takes_too_long_is_cancelled_and_then_given_up,
-    a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again,
-    a_part_that_stays_unknown_is_cancelled_before_its_items_are_asked_in_full,
+    no_chunk_is_submitted_while_the_queue_is_paused,
+    no_chunk_is_submitted_while_its_judge_is_paused,
+    pause_stops_unsent_chunks,
+    chunk_in_flight_arrives_before_its_worker_ends,
+    reply_to_an_outdated_session_is_paid_and_discarded,
+    item_with_a_waiting_client_is_called_at_once,
+    provider_that_rejects_is_retried_without_failed_chunks,
+    slow_chunk_is_cancelled_and_then_abandoned,
+    chunk_unknown_to_a_failing_provider_is_looked_up_again,
+    unknown_chunk_is_cancelled_before_full_price_calls,
 );
 
-async fn nothing_is_handed_over_while_the_queue_is_paused(home: Home) {
-    nothing_while_paused(home, "/api/v1/queue").await;
+async fn no_chunk_is_submitted_while_the_queue_is_paused(home: Home) {
+    assert_no_submission_while_paused(home, "/api/v1/queue").await;
 }
 
-async fn nothing_is_handed_over_while_its_judge_is_paused(home: Home) {
-    nothing_while_paused(home, &format!("/api/v1/judges/{JUDGE}")).await;
+async fn no_chunk_is_submitted_while_its_judge_is_paused(home: Home) {
+    assert_no_submission_while_paused(home, &format!("/api/v1/judges/{JUDGE}")).await;
 }
 
-async fn nothing_while_paused(mut home: Home, what: &str) {
+async fn assert_no_submission_while_paused(mut home: Home, what: &str) {
     let server = provider(&mut home, "openai").await;
-    server.finishes_at_once();
+    server.finish_immediately();
     let mut world = World::elsewhere(home).await;
     world.api.post(&format!("{what}/pause")).await.expect(200);
     put(&world, 2).await;
@@ -58,10 +58,10 @@ async fn nothing_while_paused(mut home: Home, what: &str) {
     world.end().await;
 }
 
-async fn a_pause_stops_the_parts_that_have_not_gone_out(mut home: Home) {
+async fn pause_stops_unsent_chunks(mut home: Home) {
     let server = provider(&mut home, "openai").await;
     home.set("GAVEL_WORKER_ECONOMY_PART", 1);
-    server.finishes_at_once();
+    server.finish_immediately();
     let permits = server.holds("POST /v1/files");
     let mut world = World::elsewhere(home).await;
     world.work();
@@ -91,8 +91,8 @@ async fn a_pause_stops_the_parts_that_have_not_gone_out(mut home: Home) {
     world.end().await;
 }
 
-async fn a_part_that_is_on_its_way_arrives_before_its_worker_ends(mut home: Home) {
-    // Where a part has no name of ours, one whose answer nobody heard is paid twice.
+async fn chunk_in_flight_arrives_before_its_worker_ends(mut home: Home) {
+    // Without our tag at the provider, a chunk with a lost response is paid for again.
     let server = provider(&mut home, "anthropic").await;
     let permits = server.holds("POST /v1/messages/batches");
     let mut world = World::elsewhere(home).await;
@@ -126,7 +126,7 @@ async fn a_part_that_is_on_its_way_arrives_before_its_worker_ends(mut home: Home
     world.end().await;
 }
 
-async fn a_reply_to_what_a_session_was_before_is_paid_and_not_kept(home: Home) {
+async fn reply_to_an_outdated_session_is_paid_and_discarded(home: Home) {
     let (server, world, batch, sessions) = rescored(home, "openai", 2).await;
     let path = format!("/api/v1/sessions/{}", sessions[0]);
     let changed = session_about(&format!("{}-changed", Uuid::now_v7()));
@@ -141,12 +141,12 @@ async fn a_reply_to_what_a_session_was_before_is_paid_and_not_kept(home: Home) {
     let asked = server.asked();
     assert_eq!(asked.len(), 1);
     assert!(asked[0].to_string().contains("-changed"));
-    // Both were answered there, and one was asked again in full.
+    // The provider replied to both, and one was called again at the full price.
     spent(&done, 2.0 * call_cost() / 2.0 + call_cost());
     world.end().await;
 }
 
-async fn an_item_that_somebody_waits_for_is_asked_at_once(home: Home) {
+async fn item_with_a_waiting_client_is_called_at_once(home: Home) {
     let (server, world, batch, sessions) = rescored(home, "openai", 2).await;
     let items = server.batches()[0].calls.clone();
     for (id, _) in &items {
@@ -172,9 +172,9 @@ async fn an_item_that_somebody_waits_for_is_asked_at_once(home: Home) {
     world.end().await;
 }
 
-async fn a_provider_that_says_no_is_asked_again_and_leaves_no_failed_parts(mut home: Home) {
+async fn provider_that_rejects_is_retried_without_failed_chunks(mut home: Home) {
     let server = provider(&mut home, "anthropic").await;
-    server.troubles("POST /v1/messages/batches", 429);
+    server.fail_requests("POST /v1/messages/batches", 429);
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 1).await;
@@ -183,18 +183,18 @@ async fn a_provider_that_says_no_is_asked_again_and_leaves_no_failed_parts(mut h
         (server.seen().len() > 2).then_some(())
     })
     .await;
-    server.finishes_at_once();
-    server.recovers();
+    server.finish_immediately();
+    server.clear_failures();
     let done = collected(&world, &batch, &server, (1, 1)).await;
     let parts = done["economy"]["parts"].as_array().unwrap();
     assert_eq!(parts.len(), 1, "{done:#}");
     world.end().await;
 }
 
-async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(home: Home) {
+async fn slow_chunk_is_cancelled_and_then_abandoned(home: Home) {
     let (server, world, batch, _) = rescored(home, "openai", 1).await;
-    // It goes on as if nobody had told it to end.
-    server.troubles("POST /v1/batches/batch_0/cancel", 503);
+    // The chunk continues as if the cancellation was lost.
+    server.fail_requests("POST /v1/batches/batch_0/cancel", 503);
     let url = world.home.database_url();
     let handed_over_before = async |hours: i64| {
         let at = Utc::now() - TimeDelta::hours(hours);
@@ -222,22 +222,22 @@ async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(home: Home) {
     world.end().await;
 }
 
-async fn a_part_that_a_provider_in_trouble_does_not_know_is_looked_for_again(home: Home) {
+async fn chunk_unknown_to_a_failing_provider_is_looked_up_again(home: Home) {
     let (server, world, batch, _) = rescored(home, "openai", 2).await;
-    server.troubles("GET /v1/batches/batch_0", 404);
+    server.fail_requests("GET /v1/batches/batch_0", 404);
     let found = waits_for(&world, &batch, "404").await;
     let part = &found["economy"]["parts"][0];
     assert_eq!(part["state"], "submitted", "{found:#}");
     server.finish();
-    server.recovers();
+    server.clear_failures();
     let done = collected(&world, &batch, &server, (2, 1)).await;
     spent(&done, 2.0 * call_cost() / 2.0);
     world.end().await;
 }
 
-async fn a_part_that_stays_unknown_is_cancelled_before_its_items_are_asked_in_full(home: Home) {
+async fn unknown_chunk_is_cancelled_before_full_price_calls(home: Home) {
     let (server, world, batch, _) = rescored(home, "anthropic", 1).await;
-    server.troubles("GET /v1/messages/batches/batch_0", 404);
+    server.fail_requests("GET /v1/messages/batches/batch_0", 404);
     let done = completed(&world, &batch).await;
     assert_eq!(done["counts"]["succeeded"], 1, "{done:#}");
     assert_eq!(done["economy"]["parts"][0]["state"], "failed", "{done:#}");

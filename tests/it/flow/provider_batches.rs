@@ -1,4 +1,4 @@
-//! Backlogs whose replies are collected by a provider's batches, from the request to the scores, in both wire formats.
+//! Backlogs through a provider's batch API, from the request to the scores, in both wire formats.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -8,22 +8,22 @@ use super::on_every_setup;
 use crate::support::batch_server::{BatchServer, Fate, marker};
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::{Say, TOKENS_IN, call_cost};
+use crate::support::judge_server::{Reply, TOKENS_IN, call_cost};
 use crate::support::sessions::session_about;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
     replies_are_collected_at_half_the_price_by_openais_batches,
-    replies_are_collected_at_half_the_price_by_anthropics_batches,
-    what_a_providers_batch_leaves_unanswered_is_asked_as_ever,
-    a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_paid_twice,
-    a_batch_that_is_cancelled_is_cancelled_at_the_provider_too,
-    replies_are_collected_while_a_batch_is_paused_and_nothing_runs,
-    a_large_batch_goes_out_in_parts_and_in_smaller_ones_where_there_is_no_room,
-    a_provider_that_is_away_is_waited_for_in_words,
-    a_part_that_is_refused_is_asked_one_by_one,
-    what_economy_cant_go_with_is_refused_in_words,
+    replies_are_collected_at_half_price_by_anthropic_batches,
+    items_missing_in_a_provider_batch_are_called_directly,
+    interrupted_step_is_resumed_by_another_worker_and_paid_once,
+    cancelled_batch_is_cancelled_at_the_provider,
+    replies_are_collected_in_a_paused_batch_and_no_item_runs,
+    large_batch_is_split_into_chunks_and_smaller_ones_on_limits,
+    unavailable_provider_is_shown_as_the_wait_reason,
+    rejected_chunk_is_replaced_by_single_calls,
+    options_incompatible_with_economy_are_rejected,
 );
 
 pub(super) async fn provider(home: &mut Home, family: &str) -> BatchServer {
@@ -33,7 +33,7 @@ pub(super) async fn provider(home: &mut Home, family: &str) -> BatchServer {
     server
 }
 
-/// Sessions whose prompts hold the markers 0, 1, 2 ..
+/// Stores sessions with the markers 0, 1, 2 .. in their prompts.
 pub(super) async fn put(world: &World, n: usize) -> Vec<Uuid> {
     let mut ids = Vec::new();
     for n in 0..n {
@@ -48,7 +48,7 @@ pub(super) async fn put(world: &World, n: usize) -> Vec<Uuid> {
     ids
 }
 
-/// A service whose worker has handed a rescore of `n` sessions to a provider: the batch, and the sessions.
+/// Starts a service and submits a rescore of `n` sessions to a provider; returns batch and sessions.
 pub(super) async fn rescored(
     mut home: Home,
     family: &str,
@@ -70,12 +70,12 @@ pub(super) async fn rescore(world: &World, more: Value) -> String {
     }
     let answer = world.api.post_json("/api/v1/rescore", body);
     let made = answer.await.expect(202);
-    // Whoever asks for it may be done before the answer is written.
+    // A fast worker may be done before the response is written.
     assert!(made["economy"]["state"].is_string(), "{made:#}");
     made["links"]["self"].as_str().unwrap().to_owned()
 }
 
-/// Waits until a batch says what it waits for, which holds these words.
+/// Waits until the wait reason of a batch contains this text.
 pub(super) async fn waits_for(world: &World, batch: &str, words: &str) -> Value {
     let says = |found: &Value| found["economy"]["waits_for"].is_string();
     let found = until(world, batch, "it says what it waits for", says).await;
@@ -90,7 +90,7 @@ pub(super) async fn completed(world: &World, batch: &str) -> Value {
     until(world, batch, "the batch is completed", done).await
 }
 
-/// Waits until so many items are scored, by so many of the provider's batches and by no other call.
+/// Waits until this number of items are scored by this number of provider batches, without single calls.
 pub(super) async fn collected(
     world: &World,
     batch: &str,
@@ -132,7 +132,7 @@ async fn replies_are_collected_at_half_the_price_by_openais_batches(home: Home) 
     replies_are_collected(home, "openai").await;
 }
 
-async fn replies_are_collected_at_half_the_price_by_anthropics_batches(home: Home) {
+async fn replies_are_collected_at_half_price_by_anthropic_batches(home: Home) {
     replies_are_collected(home, "anthropic").await;
 }
 
@@ -147,11 +147,11 @@ async fn replies_are_collected(mut home: Home, family: &str) {
     };
     let (cheap, dear) = (plan(true).await.expect(200), plan(false).await.expect(200));
     let cost = |plan: &Value| plan["cost_usd"]["expected"].as_f64().unwrap();
-    // Each estimate builds questions of its own, whose fences differ by a few tokens.
+    // Each estimate builds new prompts, with fences that differ by a few tokens.
     let times = cost(&dear) / cost(&cheap);
     assert!((times - 2.0).abs() < 0.05, "{cheap:#} {dear:#}");
 
-    // By force too: what was fetched for an item is no cached reply.
+    // With `force_rescore` as well: replies collected for an item aren't in the cache.
     let batch = rescore(&world, json!({ "force_rescore": true })).await;
     let waits = handed_over(&world, &batch, 5).await;
     assert_eq!(waits["counts"]["queued"], 5, "{waits:#}");
@@ -191,7 +191,7 @@ async fn replies_are_collected(mut home: Home, family: &str) {
     world.end().await;
 }
 
-async fn what_a_providers_batch_leaves_unanswered_is_asked_as_ever(mut home: Home) {
+async fn items_missing_in_a_provider_batch_are_called_directly(mut home: Home) {
     let server = provider(&mut home, "openai").await;
     server.rule(|body| match marker(body) {
         Some(0) => Fate::Score(40),
@@ -201,7 +201,7 @@ async fn what_a_providers_batch_leaves_unanswered_is_asked_as_ever(mut home: Hom
         Some(4) => Fate::Missing,
         _ => Fate::Rubbish,
     });
-    server.finishes_at_once();
+    server.finish_immediately();
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 6).await;
@@ -213,14 +213,12 @@ async fn what_a_providers_batch_leaves_unanswered_is_asked_as_ever(mut home: Hom
         (&json!(1), &json!(5))
     );
     assert_eq!(server.asked().len(), 5);
-    // The good one and the one that can't be used were paid for by half, and five in full.
+    // The good reply and the unusable one cost half the price, and five the full price.
     spent(&done, call_cost() + 5.0 * call_cost());
     world.end().await;
 }
 
-async fn a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_paid_twice(
-    mut home: Home,
-) {
+async fn interrupted_step_is_resumed_by_another_worker_and_paid_once(mut home: Home) {
     let server = provider(&mut home, "openai").await;
     let world = World::elsewhere(home).await;
     put(&world, 3).await;
@@ -236,25 +234,25 @@ async fn a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_pa
         }
     };
 
-    // The file is there, the batch isn't.
-    server.troubles("POST /v1/batches", 503);
+    // The file exists, the batch doesn't.
+    server.fail_requests("POST /v1/batches", 503);
     let first = world.worker();
     refused("POST /v1/batches", 0).await;
     first.drain().await;
-    server.recovers();
+    server.clear_failures();
     assert_eq!(server.batches().len(), 0);
 
-    // The batch is there, and nobody heard of it.
-    server.loses_the_answer_to("POST /v1/batches");
+    // The batch exists, but the response was lost.
+    server.drop_response_to("POST /v1/batches");
     let second = world.worker();
     refused("POST /v1/batches", 1).await;
     second.drain().await;
     assert_eq!(server.batches().len(), 1);
 
-    // It is known, and its answers break off.
+    // The batch id is stored, but the download of its results breaks off.
     let third = world.worker();
     handed_over(&world, &batch, 3).await;
-    server.cuts_after(900);
+    server.truncate_response_at(900);
     server.finish();
     refused("GET /v1/files/output-batch_0/content", 0).await;
     third.drain().await;
@@ -266,7 +264,7 @@ async fn a_step_that_was_cut_off_is_taken_up_by_another_worker_and_nothing_is_pa
     world.end().await;
 }
 
-async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(home: Home) {
+async fn cancelled_batch_is_cancelled_at_the_provider(home: Home) {
     let (server, world, batch, _) = rescored(home, "anthropic", 2).await;
     world.api.post(&format!("{batch}/cancel")).await.expect(200);
     let ended = |found: &Value| found["economy"]["state"] == "collected";
@@ -278,7 +276,7 @@ async fn a_batch_that_is_cancelled_is_cancelled_at_the_provider_too(home: Home) 
     world.end().await;
 }
 
-async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(home: Home) {
+async fn replies_are_collected_in_a_paused_batch_and_no_item_runs(home: Home) {
     let (server, world, batch, _) = rescored(home, "openai", 3).await;
     world.api.post(&format!("{batch}/pause")).await.expect(200);
     let path = format!("{batch}/budget");
@@ -299,7 +297,7 @@ async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(home: Ho
         (&found["state"], &found["counts"]["queued"]),
         (&json!("paused"), &json!(3))
     );
-    // To resume lets nothing run before all replies are here.
+    // After a resume, no item runs before all replies are collected.
     world.api.post(&format!("{batch}/resume")).await.expect(200);
     let done = completed(&world, &batch).await;
     assert_eq!(done["counts"]["succeeded"], 3, "{done:#}");
@@ -307,9 +305,7 @@ async fn replies_are_collected_while_a_batch_is_paused_and_nothing_runs(home: Ho
     world.end().await;
 }
 
-async fn a_large_batch_goes_out_in_parts_and_in_smaller_ones_where_there_is_no_room(
-    mut home: Home,
-) {
+async fn large_batch_is_split_into_chunks_and_smaller_ones_on_limits(mut home: Home) {
     let server = provider(&mut home, "openai").await;
     home.set("GAVEL_WORKER_ECONOMY_PART", 4);
     let mut world = World::elsewhere(home).await;
@@ -323,35 +319,35 @@ async fn a_large_batch_goes_out_in_parts_and_in_smaller_ones_where_there_is_no_r
     };
     assert_eq!(sizes(), [4, 2]);
     server.refuse("token_limit_exceeded");
-    server.finishes_at_once();
+    server.finish_immediately();
     let done = completed(&world, &batch).await;
     assert_eq!(done["counts"]["succeeded"], 6, "{done:#}");
-    // Two were turned away: a quarter of a part goes.
+    // Two chunks were rejected, so a quarter of a chunk is sent.
     assert_eq!(sizes(), [4, 2, 1, 1, 1, 1, 1, 1]);
     assert_eq!(server.asked().len(), 0);
     spent(&done, 6.0 * call_cost() / 2.0);
     world.end().await;
 }
 
-async fn a_provider_that_is_away_is_waited_for_in_words(mut home: Home) {
+async fn unavailable_provider_is_shown_as_the_wait_reason(mut home: Home) {
     let server = provider(&mut home, "openai").await;
-    server.troubles("", 503);
+    server.fail_requests("", 503);
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 1).await;
     let batch = rescore(&world, json!({})).await;
     let found = waits_for(&world, &batch, "503").await;
     assert_eq!(found["counts"]["queued"], 1, "{found:#}");
-    server.finishes_at_once();
-    server.recovers();
+    server.finish_immediately();
+    server.clear_failures();
     let done = collected(&world, &batch, &server, (1, 1)).await;
     assert_eq!(done["economy"]["waits_for"], Value::Null);
     world.end().await;
 }
 
-async fn a_part_that_is_refused_is_asked_one_by_one(mut home: Home) {
+async fn rejected_chunk_is_replaced_by_single_calls(mut home: Home) {
     let server = provider(&mut home, "anthropic").await;
-    server.troubles("POST /v1/messages/batches", 400);
+    server.fail_requests("POST /v1/messages/batches", 400);
     let mut world = World::elsewhere(home).await;
     world.work();
     put(&world, 2).await;
@@ -366,8 +362,8 @@ async fn a_part_that_is_refused_is_asked_one_by_one(mut home: Home) {
     world.end().await;
 }
 
-async fn what_economy_cant_go_with_is_refused_in_words(home: Home) {
-    let world = World::idle_with(home, Say::Score(70), "").await;
+async fn options_incompatible_with_economy_are_rejected(home: Home) {
+    let world = World::idle_with(home, Reply::Score(70), "").await;
     for (body, pointer, words) in [
         (json!({}), "/economy", "batch_price_factor"),
         (

@@ -1,4 +1,4 @@
-//! What is past its time goes, by the worker that is there.
+//! Retention: a worker deletes expired rows.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gavel::job::{BatchPlace, Failure, FailureClass, JobId, Kind, NewJob, Usage};
@@ -10,20 +10,20 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_worker_prunes_judge_calls_that_are_older_than_they_are_kept,
-    a_worker_deletes_jobs_that_ended_before_they_are_kept,
-    a_worker_that_would_delete_most_judge_calls_waits_for_an_operator,
-    interrupted_deletion_by_hand_is_finished_while_retention_is_refused,
+    worker_prunes_expired_judge_calls,
+    worker_deletes_expired_jobs,
+    worker_waits_for_an_operator_to_delete_most_judge_calls,
+    interrupted_manual_deletion_is_finished_despite_a_veto,
 );
 
-async fn a_worker_prunes_judge_calls_that_are_older_than_they_are_kept(mut home: Home) {
+async fn worker_prunes_expired_judge_calls(mut home: Home) {
     home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     let [old, young] = [31, 29].map(|days| (JobId::new(), TimeDelta::days(days)));
     for (job, age) in [old, young] {
@@ -52,7 +52,6 @@ fn new_job(at: DateTime<Utc>) -> NewJob {
     NewJob::new(Kind::Session, json!({}), options, at)
 }
 
-/// Fails a job at that time.
 async fn end(store: &Store, job_id: JobId, at: DateTime<Utc>) {
     let worker_id = Uuid::now_v7();
     let claimed = store.jobs().claim(&[job_id], worker_id, Utc::now()).await;
@@ -75,7 +74,6 @@ async fn end(store: &Store, job_id: JobId, at: DateTime<Utc>) {
     ticket.committed().await.unwrap();
 }
 
-/// A batch whose items ended at that time.
 async fn ended_batch(store: &Store, items: i64, at: DateTime<Utc>) -> (Uuid, Vec<JobId>) {
     let new = crate::support::new_batch(Kind::Session, at);
     let batch_id = new.batch_id;
@@ -97,9 +95,9 @@ async fn ended_batch(store: &Store, items: i64, at: DateTime<Utc>) -> (Uuid, Vec
     (batch_id, items)
 }
 
-async fn interrupted_deletion_by_hand_is_finished_while_retention_is_refused(mut home: Home) {
+async fn interrupted_manual_deletion_is_finished_despite_a_veto(mut home: Home) {
     home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     let old = Utc::now() - TimeDelta::days(31);
     let (interrupted, hidden) = ended_batch(&store, 2, Utc::now()).await;
@@ -121,9 +119,9 @@ async fn interrupted_deletion_by_hand_is_finished_while_retention_is_refused(mut
     world.end().await;
 }
 
-async fn a_worker_deletes_jobs_that_ended_before_they_are_kept(mut home: Home) {
+async fn worker_deletes_expired_jobs(mut home: Home) {
     home.set("GAVEL_RETENTION_JOBS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     let mut ended = Vec::new();
     for age in [31, 29].map(TimeDelta::days) {
@@ -149,9 +147,9 @@ async fn a_worker_deletes_jobs_that_ended_before_they_are_kept(mut home: Home) {
     world.end().await;
 }
 
-async fn a_worker_that_would_delete_most_judge_calls_waits_for_an_operator(mut home: Home) {
+async fn worker_waits_for_an_operator_to_delete_most_judge_calls(mut home: Home) {
     home.set("GAVEL_RETENTION_JUDGE_CALLS_DAYS", "30");
-    let mut world = World::idle(home, Say::Score(70)).await;
+    let mut world = World::idle(home, Reply::Score(70)).await;
     let store = world.app().store().clone();
     for age in [31; 30].into_iter().chain([29; 29]) {
         let mut call = crate::support::call(JobId::new());

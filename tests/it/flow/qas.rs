@@ -1,22 +1,22 @@
-//! Kind `qas` from POST to result: what is computed, what the judge says, and what is left where it says nothing.
+//! Kind `qas` from POST to result: computed parts, the judge's part, and incomplete results.
 
 use serde_json::{Value, json};
 
 use super::{ended_case, incomplete_case, on_every_setup};
 use crate::support::home::Home;
-use crate::support::judge_server::{MODEL, Say};
+use crate::support::judge_server::{MODEL, Reply};
 use crate::support::world::World;
 
 on_every_setup!(
-    a_case_is_scored_by_its_judge_and_asked_about_once,
+    case_is_scored_by_its_judge_with_one_call,
     identical_queries_make_no_call,
     two_open_questions_are_two_calls,
-    a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes,
-    every_fault_of_a_payload_is_told,
+    unavailable_judge_preserves_computed_parts_for_a_retry,
+    every_payload_error_is_listed,
 );
 
-fn opinion(score: f64) -> Say {
-    Say::Content(json!({ "explanation": "ORDER BY is missing.", "score": score }).to_string())
+fn opinion(score: f64) -> Reply {
+    Reply::Content(json!({ "explanation": "ORDER BY is missing.", "score": score }).to_string())
 }
 
 fn payload() -> Value {
@@ -29,7 +29,7 @@ fn payload() -> Value {
     })
 }
 
-async fn a_case_is_scored_by_its_judge_and_asked_about_once(home: Home) {
+async fn case_is_scored_by_its_judge_with_one_call(home: Home) {
     let world = World::start(home, opinion(0.85)).await;
     for _ in 0..2 {
         let job = ended_case(&world, "qas", payload()).await;
@@ -57,7 +57,7 @@ async fn a_case_is_scored_by_its_judge_and_asked_about_once(home: Home) {
 }
 
 async fn identical_queries_make_no_call(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let mut same = payload();
     same["generated_sql"] = json!("select name from customers order by spent desc limit 3;");
     let job = ended_case(&world, "qas", same).await;
@@ -82,8 +82,8 @@ async fn two_open_questions_are_two_calls(home: Home) {
     world.end().await;
 }
 
-async fn a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+async fn unavailable_judge_preserves_computed_parts_for_a_retry(home: Home) {
+    let world = World::start(home, Reply::Status(500)).await;
     let (id, result) = incomplete_case(&world, "qas", payload()).await;
     assert_eq!(
         (
@@ -99,7 +99,7 @@ async fn a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes(home:
     );
 
     world.judge.says(opinion(0.85));
-    world.api.tell_job(id, "retry").await.expect(202);
+    world.api.post_job_action(id, "retry").await.expect(202);
     let job = world.api.ended(id).await;
     assert_eq!(
         (&job["state"], &job["result"]["final_score"]),
@@ -110,8 +110,8 @@ async fn a_judge_that_is_down_leaves_what_is_computed_and_a_retry_finishes(home:
     world.end().await;
 }
 
-async fn every_fault_of_a_payload_is_told(home: Home) {
-    let world = World::idle(home, Say::Status(500)).await;
+async fn every_payload_error_is_listed(home: Home) {
+    let world = World::idle(home, Reply::Status(500)).await;
     let mut bad = payload();
     bad["expected_answer_type"] = json!("chart");
     bad["success"] = json!("yes");

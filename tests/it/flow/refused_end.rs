@@ -1,18 +1,18 @@
-//! An end that the database refuses: the job must not stay in the hand of a worker that no longer runs it.
+//! A rejected result: the job must not stay claimed by a worker that no longer runs it.
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
-on_every_setup!(a_job_whose_end_the_database_refuses_fails_and_is_told_so);
+on_every_setup!(job_fails_when_the_database_rejects_its_result);
 
-async fn a_job_whose_end_the_database_refuses_fails_and_is_told_so(home: Home) {
-    let world = World::start(home, Say::held(70)).await;
+async fn job_fails_when_the_database_rejects_its_result(home: Home) {
+    let world = World::start(home, Reply::held(70)).await;
     let (_, job) = world.api.enqueue(session()).await;
     world.judge.until_in_flight(1).await;
-    // The score's row will name a session that is no longer there.
+    // The score's foreign key will refer to a deleted session.
     let url = world.home.database_url();
     crate::support::execute(&url, "delete from alert_sessions")
         .await

@@ -1,27 +1,27 @@
-//! What the judge wrote: repaired once, kept raw where it is of no use, and remembered where it is.
+//! Judge replies: repaired once, stored raw if unusable, and cached if usable.
 
 use serde_json::json;
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::{Say, good_reply};
+use crate::support::judge_server::{Reply, good_reply};
 use crate::support::sessions::{session, session_about};
 use crate::support::world::World;
 
 on_every_setup!(
-    a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job,
-    a_repaired_reply_makes_a_score_that_says_so,
-    a_total_out_of_range_is_repaired_too,
-    a_total_that_is_not_the_sum_is_stored_with_a_flag_after_one_repair_turn,
-    a_repair_turn_never_makes_a_score_worse,
-    equal_evidence_is_asked_once,
+    reply_that_is_not_json_gets_one_repair_turn_then_fails,
+    score_of_a_repaired_reply_is_marked,
+    total_out_of_range_is_repaired,
+    wrong_sum_is_stored_with_a_flag_after_one_repair_turn,
+    repair_turn_cannot_worsen_a_score,
+    equal_evidence_makes_one_call,
     every_call_is_logged_with_its_cost,
 );
 
 const PROSE: &str = "I'd give this one about seventy points.";
 
-async fn a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job(home: Home) {
-    let world = World::start(home, Say::Content(PROSE.to_owned())).await;
+async fn reply_that_is_not_json_gets_one_repair_turn_then_fails(home: Home) {
+    let world = World::start(home, Reply::Content(PROSE.to_owned())).await;
     let (id, job) = world.api.enqueue(session()).await;
     let ended = world.api.ended(job).await;
     assert_eq!(ended["error"]["class"], "unparsable", "{ended:#}");
@@ -53,7 +53,7 @@ async fn a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job(ho
         .map(|call| &call["reply"])
         .collect();
     assert_eq!(raw, [PROSE, PROSE], "the raw replies are kept: {shown:#}");
-    // The pages lead to them, as the remedy says.
+    // Pages link to the raw replies, as the remedy claims.
     let page = |path: String| {
         let url = format!("{}{path}", world.api.base());
         async { reqwest::get(url).await.unwrap().text().await.unwrap() }
@@ -71,27 +71,27 @@ async fn a_reply_that_is_not_json_gets_one_repair_turn_and_then_fails_the_job(ho
     world.end().await;
 }
 
-async fn a_repaired_reply_makes_a_score_that_says_so(home: Home) {
-    let world = World::start(home, Say::Score(61)).await;
+async fn score_of_a_repaired_reply_is_marked(home: Home) {
+    let world = World::start(home, Reply::Score(61)).await;
     world
         .judge
-        .says_in_turn(vec![Say::Content(PROSE.to_owned())], Say::Score(61));
+        .reply_in_order(vec![Reply::Content(PROSE.to_owned())], Reply::Score(61));
     let (id, job) = world.api.enqueue(session()).await;
     let score = world.api.scored(id).await;
     assert_eq!(score["total_score"], 61);
     assert_eq!(score["flags"], json!(["reply_repaired"]));
-    // Both calls are paid for.
+    // Both calls are billed.
     assert_eq!(world.api.ended(job).await["usage"]["tokens_in"], 2_000);
     world.end().await;
 }
 
-async fn a_total_out_of_range_is_repaired_too(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn total_out_of_range_is_repaired(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let mut wrong = good_reply(70, &json!(null));
     wrong["total_score"] = json!(700);
     world
         .judge
-        .says_in_turn(vec![Say::Content(wrong.to_string())], Say::Score(70));
+        .reply_in_order(vec![Reply::Content(wrong.to_string())], Reply::Score(70));
     let (id, _) = world.api.enqueue(session()).await;
     assert_eq!(world.api.scored(id).await["total_score"], 70);
     let repair = world.judge.calls()[1].prompt();
@@ -102,19 +102,19 @@ async fn a_total_out_of_range_is_repaired_too(home: Home) {
     world.end().await;
 }
 
-/// Parts that add up to three times `each` and 19.
+/// Parts that add up to `3 * each + 19`.
 fn points(each: u32) -> serde_json::Value {
     json!({ "logical_flow": each, "consistency": each, "tool_relevance": each, "synthesis_quality": 19 })
 }
 
-async fn a_total_that_is_not_the_sum_is_stored_with_a_flag_after_one_repair_turn(home: Home) {
+async fn wrong_sum_is_stored_with_a_flag_after_one_repair_turn(home: Home) {
     let mut reply = good_reply(67, &json!(null));
     reply["score_breakdown"] = points(20);
     let mut renamed = good_reply(67, &json!(null));
     renamed["score_breakdown"] = json!({ "flow": 40, "rest": 27 });
-    let world = World::start(home, Say::Score(60)).await;
+    let world = World::start(home, Reply::Score(60)).await;
     for (said, about) in [(reply, "a"), (renamed, "b")] {
-        world.judge.says(Say::Content(said.to_string()));
+        world.judge.says(Reply::Content(said.to_string()));
         let before = world.judge.calls().len();
         let (id, _) = world.api.enqueue(session_about(about)).await;
         let score = world.api.scored(id).await;
@@ -128,14 +128,14 @@ async fn a_total_that_is_not_the_sum_is_stored_with_a_flag_after_one_repair_turn
     world.end().await;
 }
 
-async fn a_repair_turn_never_makes_a_score_worse(home: Home) {
-    let world = World::start(home, Say::Score(67)).await;
+async fn repair_turn_cannot_worsen_a_score(home: Home) {
+    let world = World::start(home, Reply::Score(67)).await;
     let mut thin = good_reply(67, &json!(null));
     thin["score_breakdown"] = points(16);
     thin["score_reasoning"] = json!("Too short.");
-    world.judge.says_in_turn(
-        vec![Say::Content(thin.to_string())],
-        Say::Content(json!({ "total_score": 10 }).to_string()),
+    world.judge.reply_in_order(
+        vec![Reply::Content(thin.to_string())],
+        Reply::Content(json!({ "total_score": 10 }).to_string()),
     );
     let (id, _) = world.api.enqueue(session()).await;
     let score = world.api.scored(id).await;
@@ -146,11 +146,11 @@ async fn a_repair_turn_never_makes_a_score_worse(home: Home) {
     world.end().await;
 }
 
-async fn equal_evidence_is_asked_once(home: Home) {
-    let world = World::start(home, Say::Score(67)).await;
+async fn equal_evidence_makes_one_call(home: Home) {
+    let world = World::start(home, Reply::Score(67)).await;
     let (first, _) = world.api.enqueue(session_about("the same pod")).await;
     let first = world.api.scored(first).await;
-    world.judge.says(Say::Score(12));
+    world.judge.says(Reply::Score(12));
     let (second, job) = world.api.enqueue(session_about("the same pod")).await;
     let second = world.api.scored(second).await;
     assert_eq!(world.judge.count(), 1);
@@ -166,10 +166,10 @@ async fn equal_evidence_is_asked_once(home: Home) {
 }
 
 async fn every_call_is_logged_with_its_cost(home: Home) {
-    let world = World::start(home, Say::Score(67)).await;
+    let world = World::start(home, Reply::Score(67)).await;
     world
         .judge
-        .says_in_turn(vec![Say::Status(503)], Say::Score(67));
+        .reply_in_order(vec![Reply::Status(503)], Reply::Score(67));
     let (_, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
     let calls = world

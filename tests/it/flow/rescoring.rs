@@ -1,23 +1,23 @@
-//! A second score of a session: by other criteria, by force, and when it fails.
+//! Second score of a session: by other criteria, by force, and on failure.
 
 use serde_json::json;
 
 use super::on_every_setup;
 use crate::support::client::{id_of, score_path};
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
 on_every_setup!(
     rescoring_under_other_criteria_leaves_both_scores_readable,
-    force_rescore_asks_the_judge_again_and_replaces_the_current_score,
-    a_failed_rescore_never_hides_the_last_good_score,
-    a_bad_criteria_file_at_reload_keeps_the_last_good_one,
+    force_rescore_calls_the_judge_and_replaces_the_score,
+    failed_rescore_hides_no_good_score,
+    invalid_criteria_file_at_reload_is_ignored,
 );
 
 async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) {
-    let world = World::start(home, Say::Score(80)).await;
+    let world = World::start(home, Reply::Score(80)).await;
     let (id, _) = world.api.enqueue(session()).await;
     let first = world.api.scored(id).await;
     assert_eq!(first["is_current_criteria"], true);
@@ -33,7 +33,7 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
         first["score_id"]
     );
 
-    world.judge.says(Say::Score(35));
+    world.judge.says(Reply::Score(35));
     let job = id_of(&world.api.force(id).await.expect(202)["job_id"]);
     assert_eq!(world.api.ended(job).await["state"], "succeeded");
     let second = world.api.score(id).await.expect(200);
@@ -55,8 +55,8 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
         [(&json!(35), &json!(true)), (&json!(80), &json!(false))]
     );
 
-    // The first definition is stored, so it can still be asked for.
-    world.judge.says(Say::Score(79));
+    // The first version is stored, so it can still be requested.
+    world.judge.says(Reply::Score(79));
     let body = json!({ "criteria_hash": first["criteria_hash"] });
     let accepted = world.api.post_json(&score_path(id), body).await.expect(202);
     world.api.ended(id_of(&accepted["job_id"])).await;
@@ -66,12 +66,12 @@ async fn rescoring_under_other_criteria_leaves_both_scores_readable(home: Home) 
     world.end().await;
 }
 
-async fn force_rescore_asks_the_judge_again_and_replaces_the_current_score(home: Home) {
-    let world = World::start(home, Say::Score(80)).await;
+async fn force_rescore_calls_the_judge_and_replaces_the_score(home: Home) {
+    let world = World::start(home, Reply::Score(80)).await;
     let (id, _) = world.api.enqueue(session()).await;
     let first = world.api.scored(id).await;
 
-    world.judge.says(Say::held(55));
+    world.judge.says(Reply::held(55));
     let job = id_of(&world.api.force(id).await.expect(202)["job_id"]);
     world
         .api
@@ -91,11 +91,11 @@ async fn force_rescore_asks_the_judge_again_and_replaces_the_current_score(home:
     world.end().await;
 }
 
-async fn a_failed_rescore_never_hides_the_last_good_score(home: Home) {
-    let world = World::start(home, Say::Score(80)).await;
+async fn failed_rescore_hides_no_good_score(home: Home) {
+    let world = World::start(home, Reply::Score(80)).await;
     let (id, _) = world.api.enqueue(session()).await;
     let first = world.api.scored(id).await;
-    world.judge.says(Say::Refusal);
+    world.judge.says(Reply::Refusal);
     let job = id_of(&world.api.force(id).await.expect(202)["job_id"]);
     assert_eq!(world.api.ended(job).await["state"], "failed");
     assert_eq!(world.api.score(id).await.expect(200), first);
@@ -103,8 +103,8 @@ async fn a_failed_rescore_never_hides_the_last_good_score(home: Home) {
     world.end().await;
 }
 
-async fn a_bad_criteria_file_at_reload_keeps_the_last_good_one(home: Home) {
-    let world = World::start(home, Say::Score(80)).await;
+async fn invalid_criteria_file_at_reload_is_ignored(home: Home) {
+    let world = World::start(home, Reply::Score(80)).await;
     let path = world.home.get("GAVEL_SCORING_CONFIG").to_owned();
     std::fs::write(&path, "scoring:\n  enabled: [\n").unwrap();
     let error = world.app().reload_criteria().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What reviewers of a TARSy said of its sessions is kept as ratings, by import and on demand.
+//! Reviews of a TARSy's sessions are stored as ratings, by imports and by fetches on demand.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -7,17 +7,17 @@ use super::importing::{all_of, counts, imported, world};
 use super::on_every_setup;
 use crate::support::client::Api;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::tarsy::kept;
 use crate::support::tarsy_go;
 use crate::support::world::World;
 
 on_every_setup!(
-    an_import_keeps_what_reviewers_said_and_what_they_say_later_of_sessions_it_need_not_fetch,
-    a_session_that_is_fetched_on_demand_comes_with_its_review,
+    import_stores_reviews_and_updates_of_unchanged_sessions,
+    session_fetched_on_demand_has_its_review,
 );
 
-/// Who said what of a session.
+/// Rater and rating of each review of a session.
 async fn ratings(api: &Api, id: Uuid) -> Vec<(String, String)> {
     let list = api.get(&format!("/api/v1/sessions/{id}/ratings")).await;
     let list = list.expect(200);
@@ -32,9 +32,7 @@ fn by_tarsy(quality: &str) -> Vec<(String, String)> {
     vec![("tarsy".to_owned(), quality.to_owned())]
 }
 
-async fn an_import_keeps_what_reviewers_said_and_what_they_say_later_of_sessions_it_need_not_fetch(
-    home: Home,
-) {
+async fn import_stores_reviews_and_updates_of_unchanged_sessions(home: Home) {
     let world = world(home).await;
     let mut sessions = kept(3);
     sessions[0].quality = Some("accurate");
@@ -62,13 +60,13 @@ async fn an_import_keeps_what_reviewers_said_and_what_they_say_later_of_sessions
     world.end().await;
 }
 
-async fn a_session_that_is_fetched_on_demand_comes_with_its_review(mut home: Home) {
+async fn session_fetched_on_demand_has_its_review(mut home: Home) {
     let mut sessions = kept(1);
     sessions[0].quality = Some("partially_accurate");
     let server = tarsy_go::start(sessions).await;
     home.set("GAVEL_HISTORY_BASE_URL", server.url());
     home.set("GAVEL_HISTORY_REQUESTS_PER_SECOND", "0");
-    let world = World::start(home, Say::Score(70)).await;
+    let world = World::start(home, Reply::Score(70)).await;
     let id = server.ids()[0];
     world.api.ask(id).await;
     world.api.scored(id).await;
@@ -76,7 +74,7 @@ async fn a_session_that_is_fetched_on_demand_comes_with_its_review(mut home: Hom
         ratings(&world.api, id).await,
         by_tarsy("partially_accurate")
     );
-    // It meets the score that was made of the session: 70 is partially accurate, too.
+    // It is compared with the new score: 70 is partially accurate as well.
     let found = world
         .api
         .get("/api/v1/analytics/agreement")

@@ -6,31 +6,31 @@ use uuid::Uuid;
 use super::on_every_setup;
 use crate::support::client::{Answer, Api, PATIENCE, id_of};
 use crate::support::home::{Home, JUDGE};
-use crate::support::judge_server::{MODEL, Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{MODEL, Reply, TOKENS_IN, TOKENS_OUT};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_minor_difference_is_graded_by_the_judge_and_passes,
-    a_second_run_makes_no_call,
+    minor_difference_is_graded_by_the_judge_and_passes,
+    second_run_makes_no_call,
     identical_queries_make_no_call,
-    a_judge_that_fails_leaves_an_incomplete_score_that_a_retry_completes,
-    a_grade_out_of_range_is_mended_once_and_then_an_error,
-    faults_are_told_at_once_with_pointers_into_the_body,
-    a_model_is_a_judge_or_any_of_the_default_judges,
-    respond_async_answers_the_job_at_once,
-    a_slow_judge_is_504_and_the_job_goes_on,
-    the_answer_waits_for_a_worker_that_comes_later,
-    the_same_key_is_scored_once,
-    a_cancelled_job_is_told_to_whoever_waits,
-    a_large_result_is_compared,
+    failing_judge_leaves_an_incomplete_score_that_a_retry_fills,
+    grade_out_of_range_is_repaired_once_then_an_error,
+    errors_are_returned_at_once_with_pointers_into_the_body,
+    model_is_a_judge_or_any_model_of_the_default_judge,
+    respond_async_returns_the_job_at_once,
+    slow_judge_is_504_and_the_job_continues,
+    response_waits_for_a_worker_that_starts_later,
+    same_key_is_scored_once,
+    waiting_client_gets_the_cancellation,
+    large_result_is_compared,
 );
 
 const PATH: &str = "/api/score-query";
 const RIGHT: &str =
     "AppTraces | where TimeGenerated > ago(1h) | summarize count() by SeverityLevel";
 
-/// The example of the rules: an hour that is sixty minutes.
+/// Example of the rules: an hour and sixty minutes.
 fn minor_difference() -> Value {
     let rows = json!([{"SeverityLevel": 3, "count_": 17}, {"SeverityLevel": 4, "count_": 2}]);
     json!({
@@ -44,17 +44,16 @@ fn minor_difference() -> Value {
     })
 }
 
-/// A judge that gives this grade.
-fn grade(score: f64) -> Say {
+fn grade(score: f64) -> Reply {
     let reply = json!({"reasoning": "An hour is sixty minutes.", "score": score});
-    Say::Content(reply.to_string())
+    Reply::Content(reply.to_string())
 }
 
 async fn post(api: &Api, body: Value, headers: &[(&str, &str)]) -> Answer {
     api.send("POST", PATH, Some(body), headers).await
 }
 
-async fn a_minor_difference_is_graded_by_the_judge_and_passes(home: Home) {
+async fn minor_difference_is_graded_by_the_judge_and_passes(home: Home) {
     let world = World::start(home, grade(0.95)).await;
     let body = post(&world.api, minor_difference(), &[]).await.expect(200);
     assert_eq!(body["success"], true);
@@ -102,11 +101,11 @@ async fn a_minor_difference_is_graded_by_the_judge_and_passes(home: Home) {
     world.end().await;
 }
 
-async fn a_second_run_makes_no_call(home: Home) {
+async fn second_run_makes_no_call(home: Home) {
     let world = World::start(home, grade(0.95)).await;
     let first = post(&world.api, minor_difference(), &[]).await.expect(200);
     let mut again = minor_difference();
-    // Other rows are no other question: the judge doesn't see them.
+    // Other rows don't change the question, because the judge doesn't see them.
     again["generated_results"] = json!([]);
     let second = post(&world.api, again, &[]).await.expect(200);
     assert_ne!(first["job_id"], second["job_id"]);
@@ -119,7 +118,7 @@ async fn a_second_run_makes_no_call(home: Home) {
 }
 
 async fn identical_queries_make_no_call(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let mut body = minor_difference();
     body["generated_kql"] = json!(format!("// mine\n{}", RIGHT.replace(" | ", "\n| ")));
     let body = post(&world.api, body, &[]).await.expect(200);
@@ -133,8 +132,8 @@ async fn identical_queries_make_no_call(home: Home) {
     world.end().await;
 }
 
-async fn a_judge_that_fails_leaves_an_incomplete_score_that_a_retry_completes(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+async fn failing_judge_leaves_an_incomplete_score_that_a_retry_fills(home: Home) {
+    let world = World::start(home, Reply::Status(500)).await;
     let body = post(&world.api, minor_difference(), &[]).await.expect(200);
     assert_eq!(body["success"], true);
     let score = &body["score"];
@@ -156,7 +155,7 @@ async fn a_judge_that_fails_leaves_an_incomplete_score_that_a_retry_completes(ho
     assert_eq!(&job["result"], score);
 
     world.judge.says(grade(1.0));
-    let retry = world.api.tell_job(id, "retry").await;
+    let retry = world.api.post_job_action(id, "retry").await;
     assert!([200, 202].contains(&retry.status), "{retry:?}");
     let job = world.api.ended(id).await;
     assert_eq!(job["state"], "succeeded");
@@ -164,7 +163,7 @@ async fn a_judge_that_fails_leaves_an_incomplete_score_that_a_retry_completes(ho
     world.end().await;
 }
 
-async fn a_grade_out_of_range_is_mended_once_and_then_an_error(home: Home) {
+async fn grade_out_of_range_is_repaired_once_then_an_error(home: Home) {
     let world = World::start(home, grade(95.0)).await;
     let body = post(&world.api, minor_difference(), &[]).await.expect(200);
     let grading = &body["score"]["components"]["llm_grading"];
@@ -186,7 +185,7 @@ async fn a_grade_out_of_range_is_mended_once_and_then_an_error(home: Home) {
     world.end().await;
 }
 
-async fn faults_are_told_at_once_with_pointers_into_the_body(home: Home) {
+async fn errors_are_returned_at_once_with_pointers_into_the_body(home: Home) {
     let world = World::start(home, grade(1.0)).await;
     let bad = json!({
         "generated_sql": "T",
@@ -220,7 +219,7 @@ async fn faults_are_told_at_once_with_pointers_into_the_body(home: Home) {
             ("/threshold", "is 90; a number from 0 to 1 is expected"),
         ]
     );
-    // As a job, the same faults stand below the payload.
+    // As a job, the same errors have pointers below the payload.
     let job = json!({"kind": "query", "payload": {"expected_kql": "T"}});
     let problem = world.api.post_json("/api/v1/jobs", job).await;
     assert_eq!(
@@ -236,7 +235,7 @@ async fn faults_are_told_at_once_with_pointers_into_the_body(home: Home) {
     world.end().await;
 }
 
-async fn a_model_is_a_judge_or_any_of_the_default_judges(home: Home) {
+async fn model_is_a_judge_or_any_model_of_the_default_judge(home: Home) {
     let world = World::start(home, grade(1.0)).await;
     let with = |model: &str| {
         let mut body = minor_difference();
@@ -249,7 +248,7 @@ async fn a_model_is_a_judge_or_any_of_the_default_judges(home: Home) {
     assert_eq!(fault["pointer"], "/model");
     let message = fault["message"].as_str().unwrap();
     assert!(message.contains(JUDGE), "{message}");
-    // It is a field of the request, which no setting mends.
+    // Invalid field of the request, which no setting can fix.
     assert!(!message.contains("DEFAULT_LLM_PROVIDER"), "{message}");
     let mut same = with(&nobody);
     same["generated_kql"] = same["expected_kql"].clone();
@@ -267,8 +266,8 @@ async fn a_model_is_a_judge_or_any_of_the_default_judges(home: Home) {
     world.end().await;
 }
 
-async fn respond_async_answers_the_job_at_once(home: Home) {
-    let world = World::start(home, Say::Held(Box::new(grade(1.0)))).await;
+async fn respond_async_returns_the_job_at_once(home: Home) {
+    let world = World::start(home, Reply::Held(Box::new(grade(1.0)))).await;
     let answer = post(
         &world.api,
         minor_difference(),
@@ -292,9 +291,9 @@ async fn respond_async_answers_the_job_at_once(home: Home) {
     world.end().await;
 }
 
-async fn a_slow_judge_is_504_and_the_job_goes_on(mut home: Home) {
+async fn slow_judge_is_504_and_the_job_continues(mut home: Home) {
     home.set("GAVEL_HTTP_SCORE_QUERY_WAIT_S", "1");
-    let world = World::start(home, Say::Held(Box::new(grade(0.95)))).await;
+    let world = World::start(home, Reply::Held(Box::new(grade(0.95)))).await;
     let key = [("idempotency-key", "slow-1")];
     let answer = post(&world.api, minor_difference(), &key).await;
     let location = answer.header("location").unwrap().to_owned();
@@ -309,7 +308,7 @@ async fn a_slow_judge_is_504_and_the_job_goes_on(mut home: Home) {
     world.judge.release();
     let job = world.api.ended(id).await;
     assert_eq!(job["state"], "succeeded");
-    // The same request finds what its first try made.
+    // A repeat of the request finds the job of the first try.
     let again = eventually(PATIENCE, "the key is free", || async {
         let answer = post(&world.api, minor_difference(), &key).await;
         (answer.status == 200).then_some(answer.body)
@@ -321,7 +320,7 @@ async fn a_slow_judge_is_504_and_the_job_goes_on(mut home: Home) {
     world.end().await;
 }
 
-async fn the_answer_waits_for_a_worker_that_comes_later(home: Home) {
+async fn response_waits_for_a_worker_that_starts_later(home: Home) {
     let mut world = World::idle(home, grade(1.0)).await;
     let api = world.api.clone();
     let asking = tokio::spawn(async move { post(&api, minor_difference(), &[]).await });
@@ -332,7 +331,7 @@ async fn the_answer_waits_for_a_worker_that_comes_later(home: Home) {
     world.end().await;
 }
 
-async fn the_same_key_is_scored_once(home: Home) {
+async fn same_key_is_scored_once(home: Home) {
     let world = World::start(home, grade(1.0)).await;
     let key = [("idempotency-key", "once-1")];
     let first = post(&world.api, minor_difference(), &key).await;
@@ -347,20 +346,20 @@ async fn the_same_key_is_scored_once(home: Home) {
     world.end().await;
 }
 
-async fn a_cancelled_job_is_told_to_whoever_waits(home: Home) {
+async fn waiting_client_gets_the_cancellation(home: Home) {
     let world = World::idle(home, grade(1.0)).await;
     let api = world.api.clone();
     let asking = tokio::spawn(async move { post(&api, minor_difference(), &[]).await });
     let id = the_only_job(&world.api).await;
-    let cancelled = world.api.tell_job(id, "cancel").await;
+    let cancelled = world.api.post_job_action(id, "cancel").await;
     cancelled.expect(200);
     let problem = asking.await.unwrap().expect(409);
     assert_eq!(problem["type"], "urn:gavel:problem:job-cancelled");
     world.end().await;
 }
 
-/// More values than a worker compares among its other tasks.
-async fn a_large_result_is_compared(home: Home) {
+/// More values than a worker compares on its async threads.
+async fn large_result_is_compared(home: Home) {
     let world = World::start(home, grade(1.0)).await;
     let rows = |count: usize| -> Value {
         let row = |at: usize| (0..24).map(|column| json!(at * 24 + column)).collect();
@@ -379,7 +378,6 @@ async fn a_large_result_is_compared(home: Home) {
     world.end().await;
 }
 
-/// Waits until there is a job, and answers its id.
 async fn the_only_job(api: &Api) -> Uuid {
     eventually(PATIENCE, "the job is accepted", || async {
         let jobs = api.get("/api/v1/jobs").await.expect(200);

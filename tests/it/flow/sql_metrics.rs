@@ -1,4 +1,4 @@
-//! Kind `sql_metrics` from POST to result: metrics that don't wait for one another, and a judge with a deadline.
+//! Kind `sql_metrics` from POST to result: independent metrics, and a judge with a deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use uuid::Uuid;
 use super::{ended_case, incomplete_case, on_every_setup};
 use crate::support;
 use crate::support::home::Home;
-use crate::support::judge_server::{JudgeServer, Say, TOKENS_IN, TOKENS_OUT};
+use crate::support::judge_server::{JudgeServer, Reply, TOKENS_IN, TOKENS_OUT};
 use crate::support::world::World;
 
 on_every_setup!(
-    a_case_has_the_judges_label_among_its_metrics_and_is_asked_about_once,
+    case_has_the_judge_label_as_a_metric_with_one_call,
     identical_queries_make_no_call,
-    a_judge_that_is_down_leaves_the_other_metrics_and_a_retry_finishes,
+    unavailable_judge_preserves_other_metrics_for_a_retry,
 );
 
-fn label(label: &str) -> Say {
-    Say::Content(json!({ "reasoning": "The order is missing.", "label": label }).to_string())
+fn label(label: &str) -> Reply {
+    Reply::Content(json!({ "reasoning": "The order is missing.", "label": label }).to_string())
 }
 
 fn payload() -> Value {
@@ -39,7 +39,7 @@ fn payload() -> Value {
     })
 }
 
-async fn a_case_has_the_judges_label_among_its_metrics_and_is_asked_about_once(home: Home) {
+async fn case_has_the_judge_label_as_a_metric_with_one_call(home: Home) {
     let world = World::start(home, label("partial")).await;
     for _ in 0..2 {
         let job = ended_case(&world, "sql_metrics", payload()).await;
@@ -63,7 +63,7 @@ async fn a_case_has_the_judges_label_among_its_metrics_and_is_asked_about_once(h
 }
 
 async fn identical_queries_make_no_call(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+    let world = World::start(home, Reply::Status(500)).await;
     let same = json!({ "generated_sql": "select 1 /* one */", "expected_sql": "SELECT 1;" });
     let job = ended_case(&world, "sql_metrics", same).await;
     assert_eq!(
@@ -79,8 +79,8 @@ async fn identical_queries_make_no_call(home: Home) {
     world.end().await;
 }
 
-async fn a_judge_that_is_down_leaves_the_other_metrics_and_a_retry_finishes(home: Home) {
-    let world = World::start(home, Say::Status(500)).await;
+async fn unavailable_judge_preserves_other_metrics_for_a_retry(home: Home) {
+    let world = World::start(home, Reply::Status(500)).await;
     let (id, result) = incomplete_case(&world, "sql_metrics", payload()).await;
     assert_eq!(
         (&result["total"], &result["passed"]),
@@ -101,7 +101,7 @@ async fn a_judge_that_is_down_leaves_the_other_metrics_and_a_retry_finishes(home
     assert_eq!(result["metrics"]["safety_validation"]["score"], 1.0);
 
     world.judge.says(label("correct"));
-    world.api.tell_job(id, "retry").await.expect(202);
+    world.api.post_job_action(id, "retry").await.expect(202);
     let job = world.api.ended(id).await;
     assert_eq!(
         (&job["state"], &job["result"]["passed"]),
@@ -119,9 +119,9 @@ fn criteria() -> Criteria {
     Criteria::from_value(&content).unwrap()
 }
 
-/// A pipeline that gives the judge a fifth of a second for a question.
+/// Pipeline with a judge timeout of 0.2 s.
 fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
-    // Another test of this process may have set it already.
+    // Another test of this process may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let entry = json!({ "judge": {
         "type": "openai", "base_url": judge.url("w"), "model": "m", "auth": "none",
@@ -141,7 +141,6 @@ fn pipeline(store: &Arc<Store>, judge: &JudgeServer, worker: Uuid) -> Pipeline {
     .with_deadline(Duration::from_millis(200))
 }
 
-/// A job that this worker has claimed.
 async fn claimed(store: &Store, worker: Uuid) -> Job {
     let criteria = criteria();
     store.criteria().put(&criteria, Utc::now()).await.unwrap();
@@ -158,9 +157,9 @@ async fn claimed(store: &Store, worker: Uuid) -> Job {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_judge_that_is_too_slow_is_a_timeout_and_the_run_goes_on() {
+async fn slow_judge_is_a_timeout_and_the_run_continues() {
     for test in support::stores().await {
-        let judge = JudgeServer::start(Say::held(1)).await;
+        let judge = JudgeServer::start(Reply::held(1)).await;
         let worker = Uuid::now_v7();
         let job = claimed(&test.store, worker).await;
 
@@ -194,10 +193,10 @@ async fn a_judge_that_is_too_slow_is_a_timeout_and_the_run_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_slow_judges_earlier_call_used_is_billed_though_the_question_was_broken_off() {
+async fn earlier_call_of_a_cancelled_slow_question_is_billed() {
     for test in support::stores().await {
-        let judge = JudgeServer::start(Say::held(1)).await;
-        judge.says_in_turn(vec![Say::Content("hm".to_owned())], Say::held(1));
+        let judge = JudgeServer::start(Reply::held(1)).await;
+        judge.reply_in_order(vec![Reply::Content("hm".to_owned())], Reply::held(1));
         let worker = Uuid::now_v7();
         let job = claimed(&test.store, worker).await;
         let pipeline = pipeline(&test.store, &judge, worker);

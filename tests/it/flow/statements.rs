@@ -1,4 +1,4 @@
-//! What a job costs Postgres at low load, counted outside of the program: a relay reads the protocol and notes each statement that goes by.
+//! Postgres statements of a job at low load, counted by a relay that reads the protocol outside the program.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -10,17 +10,16 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
-/// Jobs that are counted, one after another.
 const JOBS: u64 = 20;
-/// Statements of one job: one to accept it, three until the judge is asked, one to record a score with missing tools and approaches.
+/// Maximum: one to accept a job, three before the judge call, one for a score with missing tools and approaches.
 const MOST: u64 = 5;
-/// What goes by the clock, and only while there are jobs: what the call log writes for any number of calls together, ten times a second at most, and
-/// the look for due rows, once a second. On a slow machine each job meets them.
+/// Periodic statements that run only while jobs exist: writes of the call log, at most ten a second for any number of
+/// calls, and the poll for due rows, once a second. On a slow machine each job may overlap with them.
 const WITH_JOBS: [&str; 5] = [
     "select job_id, lane, priority, due_at from scoring_jobs",
     "insert into judge_calls",
@@ -29,10 +28,8 @@ const WITH_JOBS: [&str; 5] = [
     "select job_id, batch_id from scoring_jobs where batch_id is not null",
 ];
 
-/// How often each statement was executed.
 type Executed = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// Hands connections on to the server and counts what clients execute.
 async fn relay(listener: TcpListener, server: String, executed: Executed) {
     while let Ok((client, _)) = listener.accept().await {
         let upstream = TcpStream::connect(&server).await.unwrap();
@@ -47,7 +44,7 @@ async fn relay(listener: TcpListener, server: String, executed: Executed) {
     }
 }
 
-/// One client's messages: each is passed on whole. The first has no type.
+/// Relays and counts the messages of one client. The first message has no type byte.
 async fn count(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, executed: Executed) {
     let (mut prepared, mut portals) = (HashMap::new(), HashMap::new());
     let mut is_first = true;
@@ -97,7 +94,7 @@ fn note(executed: &Executed, statement: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_costs_so_many_statements() {
+async fn job_stays_within_its_statement_limit() {
     let Some(mut home) = Home::shared().await else {
         eprintln!("NOT TESTED: there are no servers");
         return;
@@ -114,7 +111,7 @@ async fn a_job_costs_so_many_statements() {
     tokio::spawn(relay(listener, server.to_owned(), executed.clone()));
     let through = format!("postgres://{user}@{address}/{database}?sslmode=disable");
     home.set("DATABASE_URL", through);
-    let world = World::start(home, Say::Score(72)).await;
+    let world = World::start(home, Reply::Score(72)).await;
     let mut beside = sqlx::PgConnection::connect(&url).await.unwrap();
     let mut sessions = Vec::new();
     for _ in 0..=JOBS {
@@ -126,7 +123,7 @@ async fn a_job_costs_so_many_statements() {
             .filter(|(text, _)| text.contains("from holds"));
         looks.map(|(_, times)| times).sum()
     };
-    // What goes by the clock: all of it has come by when the holds, which are looked at twice a second, have come so often.
+    // Waits for one period of each periodic statement, measured by the polls of the holds, which run every 0.5 s.
     executed.lock().unwrap().clear();
     eventually(
         PATIENCE,
@@ -149,7 +146,7 @@ async fn a_job_costs_so_many_statements() {
         })
         .await;
         if done == 1 {
-            // It prepared the statements.
+            // The first job prepared the statements.
             executed.lock().unwrap().clear();
         }
     }
@@ -159,7 +156,7 @@ async fn a_job_costs_so_many_statements() {
             WITH_JOBS.iter().any(|part| text.contains(part)) || by_the_clock.contains_key(text);
         !is_by_the_clock && !matches!(text, "BEGIN" | "COMMIT")
     };
-    // What comes once in a while, such as the first look after an error, is no job's.
+    // Rare statements, such as the first poll after an error, don't belong to a job.
     let of_jobs: BTreeMap<&str, u64> = executed
         .iter()
         .filter(|(text, times)| **times * 2 >= JOBS && is_of_jobs(text))

@@ -1,4 +1,4 @@
-//! Who asked for it is told how jobs, batches and judges do: signed, again until it is taken, in order.
+//! Webhooks about jobs, batches and judges: signed, retried until accepted, in order.
 
 use std::time::Duration;
 
@@ -9,22 +9,21 @@ use serde_json::{Value, json};
 use super::on_every_setup;
 use crate::support::client::PATIENCE;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::receiver::{Hook, Receiver};
 use crate::support::sessions::session;
 use crate::support::wait::{eventually, stays};
 use crate::support::world::World;
 
 on_every_setup!(
-    what_happened_to_a_job_arrives_signed_in_order_and_again_until_it_is_taken,
-    a_private_address_is_refused_and_a_redirect_is_not_followed,
-    a_batch_tells_its_end_once_and_whether_its_mean_dropped,
-    a_judge_that_closes_and_opens_is_told,
-    without_endpoints_nothing_is_written,
+    job_webhooks_are_signed_ordered_and_retried,
+    private_address_is_rejected_and_redirects_not_followed,
+    batch_webhook_reports_its_end_once_and_a_dropped_mean,
+    judge_closing_and_opening_sends_webhooks,
+    no_delivery_is_stored_without_endpoints,
 );
 
-/// A world whose settings hold these endpoints.
-async fn world(mut home: Home, endpoints: &[Value], say: Say) -> World {
+async fn world(mut home: Home, endpoints: &[Value], say: Reply) -> World {
     home.set("GAVEL_WEBHOOKS_ENDPOINTS", json!(endpoints));
     home.set("GAVEL_WEBHOOKS_ALLOW_PRIVATE", "true");
     World::start(home, say).await
@@ -41,7 +40,6 @@ async fn deliveries(world: &World) -> Vec<DeliveryRow> {
         .items
 }
 
-/// What came, once so many requests have.
 async fn came(receiver: &Receiver, n: usize) -> Vec<Hook> {
     eventually(PATIENCE, "so many requests came", || async {
         let hooks = receiver.hooks();
@@ -55,7 +53,7 @@ fn types(hooks: &[Hook]) -> Vec<String> {
     hooks.iter().map(name).collect()
 }
 
-async fn what_happened_to_a_job_arrives_signed_in_order_and_again_until_it_is_taken(home: Home) {
+async fn job_webhooks_are_signed_ordered_and_retried(home: Home) {
     let first = std::sync::atomic::AtomicBool::new(true);
     let receiver =
         Receiver::start(
@@ -70,13 +68,13 @@ async fn what_happened_to_a_job_arrives_signed_in_order_and_again_until_it_is_ta
         receiver.endpoint("ops", &["job.failed", "job.succeeded"], "standard"),
         slack.endpoint("channel", &["job.succeeded"], "slack"),
     ];
-    let world = world(home, &endpoints, Say::Refusal).await;
+    let world = world(home, &endpoints, Reply::Refusal).await;
     let (session_id, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(job).await["state"], "failed");
     came(&receiver, 1).await;
-    // It is scored long before the first try is repeated.
-    world.judge.rule(|_| Say::Score(70));
-    world.api.tell_job(job, "retry").await.expect(202);
+    // It is scored long before the first retry.
+    world.judge.rule(|_| Reply::Score(70));
+    world.api.post_job_action(job, "retry").await.expect(202);
     assert_eq!(world.api.ended(job).await["state"], "succeeded");
 
     let hooks = came(&receiver, 3).await;
@@ -124,7 +122,7 @@ async fn what_happened_to_a_job_arrives_signed_in_order_and_again_until_it_is_ta
     world.end().await;
 }
 
-async fn a_private_address_is_refused_and_a_redirect_is_not_followed(mut home: Home) {
+async fn private_address_is_rejected_and_redirects_not_followed(mut home: Home) {
     let (private, redirects) = (
         Receiver::start(|_| 200).await,
         Receiver::start(|_| 307).await,
@@ -132,7 +130,7 @@ async fn a_private_address_is_refused_and_a_redirect_is_not_followed(mut home: H
     let only =
         |receiver: &Receiver| json!([receiver.endpoint("ops", &["job.succeeded"], "standard")]);
     home.set("GAVEL_WEBHOOKS_ENDPOINTS", only(&private));
-    let mut world = World::start(home, Say::Score(70)).await;
+    let mut world = World::start(home, Reply::Score(70)).await;
     world.api.enqueue(session()).await;
     let tried = async |world: &World, status: Option<i32>| {
         eventually(PATIENCE, "it was tried", || async {
@@ -152,7 +150,7 @@ async fn a_private_address_is_refused_and_a_redirect_is_not_followed(mut home: H
     );
     assert_eq!(refused.state, DeliveryState::Pending);
 
-    // The same endpoint, where it is allowed, at another address: what waits goes there.
+    // The same endpoint, allowed and at another address: pending deliveries are sent there.
     world.home.set("GAVEL_WEBHOOKS_ENDPOINTS", only(&redirects));
     world.home.set("GAVEL_WEBHOOKS_ALLOW_PRIVATE", "true");
     world = world.restart().await;
@@ -165,13 +163,13 @@ async fn a_private_address_is_refused_and_a_redirect_is_not_followed(mut home: H
     world.end().await;
 }
 
-/// Metrics of generated SQL: the same as what was expected, or what a judge is asked about.
+/// Cases with generated SQL that is either equal to the expected SQL or needs a judge.
 fn suite(generated: &str) -> Value {
     let item = |id: &str| json!({"id": id, "generated_sql": generated, "expected_sql": "SELECT name FROM users"});
     json!({"kind": "sql_metrics", "name": "nightly", "items": [item("a"), item("b")]})
 }
 
-async fn a_batch_tells_its_end_once_and_whether_its_mean_dropped(home: Home) {
+async fn batch_webhook_reports_its_end_once_and_a_dropped_mean(home: Home) {
     let receiver = Receiver::start(|_| 200).await;
     let all = [
         "batch.mean_dropped",
@@ -182,7 +180,7 @@ async fn a_batch_tells_its_end_once_and_whether_its_mean_dropped(home: Home) {
     let world = world(
         home,
         &[receiver.endpoint("ops", &all, "standard")],
-        Say::Content(json!({"reasoning": "Half of it.", "label": "partial"}).to_string()),
+        Reply::Content(json!({"reasoning": "Half of it.", "label": "partial"}).to_string()),
     )
     .await;
     let (good, bad) = ("SELECT name FROM users", "SELECT id FROM orders");
@@ -206,7 +204,6 @@ async fn a_batch_tells_its_end_once_and_whether_its_mean_dropped(home: Home) {
             .post_json("/api/v1/batches", body)
             .await
             .expect(202);
-        // The next one is after this one.
         let hooks = eventually(PATIENCE, "the batch is told", || async {
             let hooks = receiver.hooks();
             let completed = types(&hooks)
@@ -237,7 +234,7 @@ async fn a_batch_tells_its_end_once_and_whether_its_mean_dropped(home: Home) {
         .map(Hook::verified)
         .filter(|hook| hook["type"] == "batch.mean_dropped")
         .collect();
-    // That of a branch is of another name, and one that is as bad as the one before is no news.
+    // A branch has another name, and an equally bad run isn't reported again.
     let about: Vec<&Value> = dropped
         .iter()
         .map(|hook| &hook["data"]["batch_id"])
@@ -249,22 +246,22 @@ async fn a_batch_tells_its_end_once_and_whether_its_mean_dropped(home: Home) {
         (&data["mean"], &data["mean_before"]),
         (&json!(0.5), &json!(1.0))
     );
-    // Items of a batch are told by it.
+    // Items of a batch cause no webhooks.
     assert_eq!(receiver.hooks().len(), 9);
     world.end().await;
 }
 
-async fn a_judge_that_closes_and_opens_is_told(mut home: Home) {
+async fn judge_closing_and_opening_sends_webhooks(mut home: Home) {
     home.set("GAVEL_JUDGE_MAX_RETRIES", "0");
     home.set("GAVEL_JUDGE_BREAKER_FAILURES", "1");
     home.set("GAVEL_JUDGE_BREAKER_COOLDOWN_S", "5.0");
     home.set("GAVEL_JUDGE_MAX_SLOT_WAIT_S", "0");
     let receiver = Receiver::start(|_| 200).await;
     let endpoint = receiver.endpoint("ops", &["judge.closed", "judge.opened"], "standard");
-    let world = world(home, &[endpoint], Say::Status(500)).await;
+    let world = world(home, &[endpoint], Reply::Status(500)).await;
     let (_, job) = world.api.enqueue(session()).await;
     assert_eq!(world.api.ended(job).await["state"], "failed");
-    // It waits for the breaker, and is the call that finds the judge well.
+    // It waits for the breaker, and is the successful probe.
     world.api.enqueue(session()).await;
     let closed = came(&receiver, 1).await[0].verified();
     assert_eq!(
@@ -272,7 +269,7 @@ async fn a_judge_that_closes_and_opens_is_told(mut home: Home) {
         (&json!("judge.closed"), &json!("breaker_open")),
         "{closed:#}"
     );
-    world.judge.rule(|_| Say::Score(70));
+    world.judge.rule(|_| Reply::Score(70));
     let hooks = came(&receiver, 2).await;
     assert_eq!(types(&hooks), ["judge.closed", "judge.opened"]);
     assert_eq!(
@@ -282,11 +279,11 @@ async fn a_judge_that_closes_and_opens_is_told(mut home: Home) {
     world.end().await;
 }
 
-async fn without_endpoints_nothing_is_written(home: Home) {
-    let world = World::start(home, Say::Score(70)).await;
+async fn no_delivery_is_stored_without_endpoints(home: Home) {
+    let world = World::start(home, Reply::Score(70)).await;
     let (_, job) = world.api.enqueue(session()).await;
     world.api.ended(job).await;
-    // One that comes later is told of nothing that was before.
+    // A later endpoint gets no earlier events.
     let receiver = Receiver::start(|_| 200).await;
     let new =
         serde_json::from_value(receiver.endpoint("late", &["job.succeeded"], "standard")).unwrap();

@@ -1,25 +1,25 @@
-//! A session that is larger than the judge's context window: trimmed and flagged, or refused with the sizes.
+//! Sessions larger than the judge's context window: trimmed and flagged, or rejected with both sizes.
 
 use serde_json::{Value, json};
 
 use super::on_every_setup;
 use crate::support::home::Home;
-use crate::support::judge_server::Say;
+use crate::support::judge_server::Reply;
 use crate::support::sessions::session;
 use crate::support::world::World;
 
 on_every_setup!(
-    a_session_beyond_the_window_is_trimmed_and_its_score_flagged,
-    a_judge_that_says_too_large_is_asked_once_more_with_less,
-    a_judge_that_says_too_large_twice_fails_the_job,
-    criteria_that_never_trim_fail_a_session_beyond_the_window,
-    criteria_that_never_trim_are_not_asked_with_less,
+    oversized_session_is_trimmed_and_its_score_flagged,
+    judge_that_reports_too_large_gets_one_smaller_request,
+    judge_that_reports_too_large_again_fails_the_job,
+    criteria_without_trimming_fail_an_oversized_session,
+    criteria_without_trimming_send_no_smaller_request,
 );
 
 const WINDOW: &str = "  context_window: 32768\n";
 
-fn too_large() -> Say {
-    Say::StatusWith(400, Vec::new(), "context_length_exceeded")
+fn too_large() -> Reply {
+    Reply::StatusWith(400, Vec::new(), "context_length_exceeded")
 }
 
 /// About 500 kB in three tool results.
@@ -49,14 +49,13 @@ fn medium() -> Value {
     session
 }
 
-async fn world(home: Home, say: Say) -> World {
+async fn world(home: Home, say: Reply) -> World {
     let mut world = World::idle_with(home, say, WINDOW).await;
     world.work();
     world
 }
 
-/// A world under criteria that say `judge.trim: never`.
-async fn never(home: Home, say: Say) -> World {
+async fn never(home: Home, say: Reply) -> World {
     let criteria = home.dir().join("scoring_config.yaml");
     let text = std::fs::read_to_string(&criteria).unwrap();
     let never = text.replace("trim: ${SCORING_TRIM:-auto}", "trim: never");
@@ -65,8 +64,8 @@ async fn never(home: Home, say: Say) -> World {
     world(home, say).await
 }
 
-async fn a_session_beyond_the_window_is_trimmed_and_its_score_flagged(home: Home) {
-    let world = world(home, Say::Score(64)).await;
+async fn oversized_session_is_trimmed_and_its_score_flagged(home: Home) {
+    let world = world(home, Reply::Score(64)).await;
     let (id, job) = world.api.enqueue(large()).await;
     let score = world.api.scored(id).await;
     assert_eq!(score["flags"], json!(["input_trimmed"]));
@@ -87,7 +86,7 @@ async fn a_session_beyond_the_window_is_trimmed_and_its_score_flagged(home: Home
     }
     assert_eq!(world.judge.count(), 1);
 
-    // It is stored, and what fits isn't flagged.
+    // The flag is stored, and sessions that fit aren't flagged.
     assert_eq!(
         world.api.history(id).await[0]["flags"],
         json!(["input_trimmed"])
@@ -98,9 +97,11 @@ async fn a_session_beyond_the_window_is_trimmed_and_its_score_flagged(home: Home
     world.end().await;
 }
 
-async fn a_judge_that_says_too_large_is_asked_once_more_with_less(home: Home) {
-    let world = world(home, Say::Score(64)).await;
-    world.judge.says_in_turn(vec![too_large()], Say::Score(64));
+async fn judge_that_reports_too_large_gets_one_smaller_request(home: Home) {
+    let world = world(home, Reply::Score(64)).await;
+    world
+        .judge
+        .reply_in_order(vec![too_large()], Reply::Score(64));
     let body = medium();
     let (id, job) = world.api.enqueue(body.clone()).await;
     assert_eq!(
@@ -116,11 +117,13 @@ async fn a_judge_that_says_too_large_is_asked_once_more_with_less(home: Home) {
     assert!(!first.contains("=== trimmed"), "it was thought to fit");
     assert!(second.contains("=== trimmed") && second.len() < first.len());
 
-    // What it kept is written out when it ends.
+    // The cache is written at shutdown.
     let mut world = world.restart().await;
     world.work();
-    // The reply is kept for the smaller question alone: the same session is asked in full again, and that is refused.
-    world.judge.says_in_turn(vec![too_large()], Say::Score(1));
+    // The cache has only the reply to the smaller request: the full session is sent again, and is rejected.
+    world
+        .judge
+        .reply_in_order(vec![too_large()], Reply::Score(1));
     let (again, job) = world.api.enqueue(body).await;
     let score = world.api.scored(again).await;
     assert_eq!(score["total_score"], 64, "the smaller question is known");
@@ -130,7 +133,7 @@ async fn a_judge_that_says_too_large_is_asked_once_more_with_less(home: Home) {
     world.end().await;
 }
 
-async fn a_judge_that_says_too_large_twice_fails_the_job(home: Home) {
+async fn judge_that_reports_too_large_again_fails_the_job(home: Home) {
     let world = world(home, too_large()).await;
     let (_, job) = world.api.enqueue(medium()).await;
     let job = world.api.ended(job).await;
@@ -142,8 +145,8 @@ async fn a_judge_that_says_too_large_twice_fails_the_job(home: Home) {
     world.end().await;
 }
 
-async fn criteria_that_never_trim_fail_a_session_beyond_the_window(home: Home) {
-    let world = never(home, Say::Score(64)).await;
+async fn criteria_without_trimming_fail_an_oversized_session(home: Home) {
+    let world = never(home, Reply::Score(64)).await;
     let (_, job) = world.api.enqueue(large()).await;
     let job = world.api.ended(job).await;
     assert_eq!(job["error"]["class"], "too_large", "{job:#}");
@@ -160,7 +163,7 @@ async fn criteria_that_never_trim_fail_a_session_beyond_the_window(home: Home) {
     world.end().await;
 }
 
-async fn criteria_that_never_trim_are_not_asked_with_less(home: Home) {
+async fn criteria_without_trimming_send_no_smaller_request(home: Home) {
     let world = never(home, too_large()).await;
     let (_, job) = world.api.enqueue(medium()).await;
     let job = world.api.ended(job).await;

@@ -1,4 +1,4 @@
-//! The endpoint lane of a judge: chunks in both wire formats, their answers, and what goes wrong with either.
+//! Batch API of a judge: chunks in both wire formats, their results, and errors.
 
 use std::sync::Arc;
 
@@ -21,7 +21,6 @@ const ROOM: ChunkSize = ChunkSize {
     bytes: 1_000_000,
 };
 
-/// A judge with an endpoint lane, and the provider that it asks.
 struct Lane {
     server: BatchServer,
     judge: Arc<Judge>,
@@ -55,7 +54,6 @@ impl Lane {
         self.judge.batch_endpoint().unwrap()
     }
 
-    /// From now on calls end as this says, by their askers.
     fn ends(&self, rule: fn(&str) -> Fate) {
         self.server.rule(move |body| {
             let text = body["messages"][0]["content"].as_str().unwrap_or_default();
@@ -63,7 +61,6 @@ impl Lane {
         });
     }
 
-    /// Hands over a question for each of these askers.
     async fn hand_over(&self, askers: &[u128]) -> Result<String, JudgeError> {
         let endpoint = self.batch_endpoint();
         let mut chunk = endpoint.chunk(Uuid::from_u128(7), ROOM);
@@ -78,7 +75,6 @@ impl Lane {
         endpoint.submit(uploaded).await
     }
 
-    /// Collects and accepts everything, by asker.
     async fn collect(&self, batch: &str) -> Result<Vec<(u128, Collected)>, JudgeError> {
         let endpoint = self.batch_endpoint();
         let mut answers = endpoint.collect(batch).await?;
@@ -114,19 +110,19 @@ fn by(asker: u128) -> AskContext {
 }
 
 fn half(usage: CallUsage) -> bool {
-    // The batch's server reports no cached tokens: 1,000 in, 200 out.
+    // The batch server reports no cached tokens: 1,000 in, 200 out.
     is_about(usage.cost_usd, (1000.0 * 0.15 + 200.0 * 0.6) / 1e6 / 2.0)
 }
 
 #[tokio::test]
-async fn a_part_holds_the_calls_bodies_and_its_answers_cost_half() {
+async fn chunk_has_the_call_bodies_and_its_results_cost_half() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         reply_of(lane.judge.ask(&about(1), context()).await);
         let batch = lane.hand_over(&[1, 2, 3]).await.unwrap();
         let held = &lane.server.batches()[0];
         assert_eq!((&held.id, held.calls.len()), (&batch, 3), "{family}");
-        // What stands in the chunk is what a single call sends.
+        // Entries of a chunk equal the bodies of single calls.
         assert_eq!(
             held.calls[0],
             (id(1).to_string(), lane.server.asked()[0].clone())
@@ -158,7 +154,7 @@ async fn a_part_holds_the_calls_bodies_and_its_answers_cost_half() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the_cache_is_told() {
+async fn collected_reply_is_only_found_by_its_caller() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1]).await.unwrap();
@@ -170,7 +166,7 @@ async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the
             (reply.value["total"].as_u64(), reply.cached),
             (Some(61), false)
         );
-        // It was paid for when it was collected.
+        // It was billed when it was collected.
         assert_eq!((usage.tokens_in, usage.cost_usd), (0, Some(0.0)));
         assert_eq!(lane.server.asked().len(), 0, "{family}");
 
@@ -181,7 +177,6 @@ async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the
         for (question, context) in [
             (about(1), nobody_looks),
             (about(1), by(2)),
-            // Another question of the same asker.
             (about(2), by(1)),
         ] {
             let before = lane.server.asked().len();
@@ -191,9 +186,9 @@ async fn a_reply_that_was_collected_is_found_by_its_asker_alone_and_whatever_the
     }
 }
 
-/// Chunks that an older release handed over are collected by this one. The hash is another program's.
+/// Chunks submitted by an older release are collected by this one. The hash comes from another program.
 #[tokio::test]
-async fn a_key_is_the_first_half_of_the_hash_that_older_releases_noted() {
+async fn key_is_the_first_half_of_the_hash_of_older_releases() {
     const NOTED: &str = "270abb21eb5ee29efa3b9dd59d1faa5fc482540e7120482a1023eb22987951d1";
     let entry = json!({
         "batch_price_factor": 0.5, "temperature": 0.5, "max_output_tokens": 100, "extra_body": { "seed": 1 },
@@ -206,7 +201,7 @@ async fn a_key_is_the_first_half_of_the_hash_that_older_releases_noted() {
 }
 
 #[tokio::test]
-async fn what_is_collected_twice_is_the_same_call() {
+async fn repeated_collection_is_the_same_call() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1, 2]).await.unwrap();
@@ -221,7 +216,7 @@ async fn what_is_collected_twice_is_the_same_call() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cant_be_used_says_why_and_is_paid_for_if_there_was_one() {
+async fn unusable_result_has_a_reason_and_its_cost() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         lane.ends(|asker| match asker {
@@ -267,7 +262,7 @@ async fn an_answer_that_cant_be_used_says_why_and_is_paid_for_if_there_was_one()
 }
 
 #[tokio::test]
-async fn a_line_that_says_nothing_or_is_not_there_leaves_its_call_unanswered() {
+async fn missing_or_empty_result_line_leaves_its_call_open() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         lane.ends(|asker| match asker {
@@ -284,7 +279,7 @@ async fn a_line_that_says_nothing_or_is_not_there_leaves_its_call_unanswered() {
 }
 
 #[tokio::test]
-async fn a_line_too_long_to_be_a_reply_is_passed_over_and_the_next_one_read() {
+async fn overlong_result_line_is_skipped_and_the_next_one_read() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         lane.ends(|asker| match asker {
@@ -300,12 +295,12 @@ async fn a_line_too_long_to_be_a_reply_is_passed_over_and_the_next_one_read() {
 }
 
 #[tokio::test]
-async fn answers_that_break_off_are_an_error_and_are_collected_anew() {
+async fn interrupted_results_are_an_error_and_collected_again() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1, 2]).await.unwrap();
         lane.server.finish();
-        lane.server.cuts_after(40);
+        lane.server.truncate_response_at(40);
         let error = lane.collect(&batch).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::Transient, "{family}: {error}");
         assert_eq!(lane.collect(&batch).await.unwrap().len(), 2, "{family}");
@@ -313,7 +308,7 @@ async fn answers_that_break_off_are_an_error_and_are_collected_anew() {
 }
 
 #[tokio::test]
-async fn a_part_is_found_by_its_tag_where_the_family_has_room_for_one() {
+async fn chunk_is_found_by_its_tag_where_supported() {
     let lane = Lane::of("openai").await;
     let tag = Uuid::from_u128(7);
     assert_eq!(
@@ -321,9 +316,9 @@ async fn a_part_is_found_by_its_tag_where_the_family_has_room_for_one() {
         ChunkLookup::Nowhere
     );
     let batch = lane.hand_over(&[1]).await.unwrap();
-    // It stands on the third page by then.
+    // By then it is on the third page.
     for _ in 0..4 {
-        lane.server.adds_a_strangers_batch();
+        lane.server.add_foreign_batch();
     }
     assert_eq!(
         lane.batch_endpoint().find(tag).await.unwrap(),
@@ -345,13 +340,13 @@ async fn a_part_is_found_by_its_tag_where_the_family_has_room_for_one() {
 }
 
 #[tokio::test]
-async fn a_part_that_is_full_stays_as_it_is_and_goes_out() {
+async fn full_chunk_stays_unchanged_and_is_submitted() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         let endpoint = lane.batch_endpoint();
         for most in [
             ChunkSize { calls: 2, ..ROOM },
-            // Room for two, and for what stands around them.
+            // Room for two entries and their envelope.
             ChunkSize {
                 bytes: 1_000,
                 ..ROOM
@@ -366,7 +361,7 @@ async fn a_part_that_is_full_stays_as_it_is_and_goes_out() {
             let held = lane.server.batches();
             assert_eq!(held.last().unwrap().calls.len(), calls, "{family}");
         }
-        // One that is too large by itself isn't left for ever.
+        // An entry that exceeds the limit is still submitted.
         let most = ChunkSize { bytes: 10, ..ROOM };
         let mut chunk = endpoint.chunk(Uuid::from_u128(9), most);
         assert_eq!(
@@ -381,7 +376,7 @@ async fn a_part_that_is_full_stays_as_it_is_and_goes_out() {
 }
 
 #[tokio::test]
-async fn trouble_has_the_class_that_a_calls_would_have_and_shows_no_key() {
+async fn errors_have_the_class_of_a_call_error_and_show_no_key() {
     let table = [
         (503, ErrorClass::Transient),
         (529, ErrorClass::Transient),
@@ -390,14 +385,14 @@ async fn trouble_has_the_class_that_a_calls_would_have_and_shows_no_key() {
         (404, ErrorClass::Misconfigured),
         (400, ErrorClass::Rejected),
         (307, ErrorClass::Rejected),
-        // A gateway's page in the place of an answer.
+        // HTML page of a gateway.
         (200, ErrorClass::Transient),
     ];
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1]).await.unwrap();
         for (status, class) in table {
-            lane.server.troubles("", status);
+            lane.server.fail_requests("", status);
             let endpoint = lane.batch_endpoint();
             let errors = [
                 lane.hand_over(&[1]).await.unwrap_err(),
@@ -409,15 +404,15 @@ async fn trouble_has_the_class_that_a_calls_would_have_and_shows_no_key() {
                 assert_eq!(error.class, class, "{family} {status}: {error}");
                 assert!(error.message.contains("test") && !error.message.contains(KEY));
             }
-            lane.server.recovers();
+            lane.server.clear_failures();
         }
-        // Where they lie is said, and then they can't be had.
+        // The results have a location, but the download fails.
         lane.server.finish();
         let results = match family {
             "openai" => "GET /v1/files/",
             _ => "GET /v1/messages/batches/batch_0/results",
         };
-        lane.server.troubles(results, 503);
+        lane.server.fail_requests(results, 503);
         let error = lane.collect(&batch).await.unwrap_err();
         assert_eq!(
             (error.class, error.status),
@@ -427,7 +422,7 @@ async fn trouble_has_the_class_that_a_calls_would_have_and_shows_no_key() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_a_passing_trouble() {
+async fn unreachable_provider_is_a_transient_error() {
     for family in FAMILIES {
         let lane = Lane::with(family, json!({ "base_url": "http://127.0.0.1:1" })).await;
         let error = lane.hand_over(&[1]).await.unwrap_err();
@@ -436,7 +431,7 @@ async fn nobody_at_the_address_is_a_passing_trouble() {
 }
 
 #[tokio::test]
-async fn nothing_is_learned_of_a_part_since_each_of_its_lines_would_teach_it_again() {
+async fn chunk_results_teach_no_limits_because_each_line_would_repeat() {
     let lane = Lane::of("openai").await;
     lane.server.rule(|_| Fate::Errored(400));
     let batch = lane.hand_over(&[1, 2, 3]).await.unwrap();
@@ -450,7 +445,7 @@ async fn nothing_is_learned_of_a_part_since_each_of_its_lines_would_teach_it_aga
 }
 
 #[tokio::test]
-async fn a_part_that_is_refused_says_why_and_whether_it_may_be_taken_later() {
+async fn rejected_chunk_has_a_reason_and_whether_to_retry() {
     let lane = Lane::of("openai").await;
     let batch = lane.hand_over(&[1]).await.unwrap();
     lane.server.refuse("bad_line");
@@ -467,7 +462,7 @@ async fn a_part_that_is_refused_says_why_and_whether_it_may_be_taken_later() {
 }
 
 #[tokio::test]
-async fn a_part_that_is_cancelled_ends_and_its_calls_are_unanswered() {
+async fn cancelled_chunk_ends_and_its_calls_stay_open() {
     for family in FAMILIES {
         let lane = Lane::of(family).await;
         let batch = lane.hand_over(&[1, 2]).await.unwrap();
@@ -485,7 +480,7 @@ async fn a_part_that_is_cancelled_ends_and_its_calls_are_unanswered() {
 }
 
 #[tokio::test]
-async fn results_are_fetched_from_where_the_provider_says_unless_the_key_would_leave_its_server() {
+async fn results_url_is_used_unless_it_would_leak_the_key() {
     let lane = Lane::of("anthropic").await;
     let batch = lane.hand_over(&[1]).await.unwrap();
     lane.server.finish();
@@ -494,7 +489,7 @@ async fn results_are_fetched_from_where_the_provider_says_unless_the_key_would_l
         "{}/v1/messages/batches/x/results",
         elsewhere.url("anthropic")
     );
-    lane.server.says_that_results_lie_at(&theirs);
+    lane.server.set_results_url(&theirs);
     assert_eq!(lane.collect(&batch).await.unwrap().len(), 1);
     assert!(elsewhere.seen().is_empty());
 
@@ -502,7 +497,7 @@ async fn results_are_fetched_from_where_the_provider_says_unless_the_key_would_l
         "{}/v1/messages/batches/gone/results",
         lane.server.url("anthropic")
     );
-    lane.server.says_that_results_lie_at(&ours);
+    lane.server.set_results_url(&ours);
     lane.collect(&batch).await.unwrap_err();
     let seen = lane.server.seen();
     assert_eq!(
@@ -512,10 +507,10 @@ async fn results_are_fetched_from_where_the_provider_says_unless_the_key_would_l
 }
 
 #[tokio::test]
-async fn a_judge_has_an_economy_lane_only_where_its_entry_says_what_a_batch_costs() {
+async fn judge_has_a_batch_lane_only_with_a_batch_price() {
     let without = Lane::with("openai", json!({ "batch_price_factor": null })).await;
     assert!(without.judge.batch_endpoint().is_none());
-    // A server of one's own sells no batches.
+    // Self-hosted servers have no batch API.
     let own = json!({ "custom_base_url": "http://127.0.0.1:1/v1" });
     let own = Lane::with("openai", own).await;
     assert!(own.judge.batch_endpoint().is_none());

@@ -1,4 +1,4 @@
-//! What goes over the wire, and what refusals and broken connections come to.
+//! Requests on the wire, and the handling of rejections and broken connections.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wiremock::{MockServer, ResponseTemplate};
 
 use super::stage::*;
-use crate::support::nobody_at;
+use crate::support::no_listener;
 use crate::support::wait::eventually;
 
 #[tokio::test]
-async fn a_call_asks_for_the_schema_with_key_and_cap() {
+async fn call_sends_the_schema_key_and_cap() {
     let staging = Staging {
         entry: json!({ "headers": { "x-team": "sre", "x-unset": "" }, "extra_body": { "seed": 7 } }),
         ..Staging::default()
@@ -42,7 +42,7 @@ async fn a_call_asks_for_the_schema_with_key_and_cap() {
 }
 
 #[tokio::test]
-async fn the_schemas_properties_are_sent_in_the_order_in_which_they_are_required() {
+async fn schema_properties_are_sent_in_their_required_order() {
     let stage = Stage::new(vec![good()]).await;
     reply_of(stage.ask().await);
     let received = stage.server.received_requests().await.unwrap();
@@ -51,7 +51,7 @@ async fn the_schemas_properties_are_sent_in_the_order_in_which_they_are_required
 }
 
 #[tokio::test]
-async fn header_and_prefix_of_the_key_are_as_configured_and_none_sends_no_key() {
+async fn key_header_and_prefix_are_configurable_and_none_sends_no_key() {
     let azure = json!({ "auth_header": "api-key", "auth_prefix": "", "path": "openai/v1/x" });
     let stage = Stage::with(
         Staging {
@@ -77,7 +77,7 @@ async fn header_and_prefix_of_the_key_are_as_configured_and_none_sends_no_key() 
 }
 
 #[tokio::test]
-async fn a_wrong_key_fails_closes_the_lane_and_is_not_shown_though_the_server_echoes_it() {
+async fn wrong_key_closes_the_lane_and_is_hidden_even_if_echoed() {
     let body = json!({ "error": { "message": format!("Incorrect API key\u{1b}[31m provided: {KEY}"), "code": "invalid_api_key" } });
     let stage = Stage::new(vec![fails(401, body)]).await;
     let (error, retries_spent, _) = error_of(stage.ask().await);
@@ -104,7 +104,7 @@ async fn a_wrong_key_fails_closes_the_lane_and_is_not_shown_though_the_server_ec
 }
 
 #[tokio::test]
-async fn a_prompt_that_doesnt_fit_is_too_large_and_not_asked_again() {
+async fn oversized_prompt_is_too_large_and_not_retried() {
     let body = json!({ "error": { "message": "maximum context length is 128000", "code": "context_length_exceeded" } });
     let stage = Stage::new(vec![fails(400, body)]).await;
     let (error, ..) = error_of(stage.ask().await);
@@ -113,7 +113,7 @@ async fn a_prompt_that_doesnt_fit_is_too_large_and_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_refused_temperature_is_dropped_once_and_remembered() {
+async fn rejected_temperature_is_dropped_once_and_remembered() {
     let body = json!({ "error": {
         "message": "Unsupported value: 'temperature' does not support 0 with this model.",
         "param": "temperature", "code": "unsupported_value",
@@ -132,7 +132,7 @@ async fn a_refused_temperature_is_dropped_once_and_remembered() {
 }
 
 #[tokio::test]
-async fn a_refused_schema_becomes_any_json_object_and_then_words_in_the_prompt() {
+async fn rejected_schema_falls_back_to_json_object_then_to_the_prompt() {
     let schema = json!({ "error": { "message": "response_format json_schema is not supported" } });
     let object = json!({ "error": { "message": "json_object is not supported", "param": "response_format" } });
     let stage = Stage::new(vec![fails(400, schema), fails(422, object), good()]).await;
@@ -146,7 +146,7 @@ async fn a_refused_schema_becomes_any_json_object_and_then_words_in_the_prompt()
 }
 
 #[tokio::test]
-async fn an_old_servers_output_cap_is_renamed_and_a_field_refused_again_ends_it() {
+async fn old_output_cap_is_renamed_and_repeated_rejection_ends() {
     let new = json!({ "error": { "message": "unknown field max_completion_tokens" } });
     let old = json!({ "error": { "message": "max_tokens must be smaller" } });
     let stage = Stage::new(vec![fails(400, new), fails(400, old)]).await;
@@ -163,7 +163,7 @@ async fn an_old_servers_output_cap_is_renamed_and_a_field_refused_again_ends_it(
 }
 
 #[tokio::test]
-async fn an_entry_that_insists_on_the_schema_is_not_asked_without_it() {
+async fn entry_that_requires_the_schema_makes_no_call_without_it() {
     let staging = Staging {
         entry: json!({ "structured": "json_schema" }),
         ..Staging::default()
@@ -176,7 +176,7 @@ async fn an_entry_that_insists_on_the_schema_is_not_asked_without_it() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_rejected_and_not_followed() {
+async fn redirect_is_rejected_and_not_followed() {
     let elsewhere = ResponseTemplate::new(307).insert_header("location", "/v1/elsewhere");
     let stage = Stage::new(vec![elsewhere]).await;
     let (error, ..) = error_of(stage.ask().await);
@@ -190,7 +190,7 @@ async fn a_redirect_is_rejected_and_not_followed() {
 }
 
 #[tokio::test]
-async fn a_call_whose_run_is_given_up_is_logged_at_an_unknown_cost() {
+async fn call_of_an_abandoned_run_is_logged_at_an_unknown_cost() {
     let stage = Stage::new(vec![good().set_delay(Duration::from_secs(60))]).await;
     tokio::select! {
         _ = stage.ask() => panic!("the answer takes a minute"),
@@ -206,7 +206,7 @@ async fn a_call_whose_run_is_given_up_is_logged_at_an_unknown_cost() {
 }
 
 #[tokio::test]
-async fn a_judge_that_doesnt_answer_in_time_is_a_transient_failure() {
+async fn judge_timeout_is_a_transient_failure() {
     let staging = Staging {
         entry: json!({ "timeout_s": "0.05" }),
         ..Staging::default()
@@ -232,7 +232,7 @@ async fn a_judge_that_doesnt_answer_in_time_is_a_transient_failure() {
 }
 
 #[tokio::test]
-async fn a_body_that_stops_in_the_middle_is_a_transient_failure() {
+async fn body_that_stops_halfway_is_a_transient_failure() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -256,8 +256,8 @@ async fn a_body_that_stops_in_the_middle_is_a_transient_failure() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_a_transient_failure() {
-    let (_nobody, address) = nobody_at();
+async fn unreachable_address_is_a_transient_failure() {
+    let (_nobody, address) = no_listener();
     let base_url = format!("http://{address}/v1");
     let stage = Stage::at(MockServer::start().await, &base_url, Staging::default());
     let (error, ..) = error_of(stage.ask().await);
@@ -265,7 +265,7 @@ async fn nobody_at_the_address_is_a_transient_failure() {
 }
 
 #[tokio::test]
-async fn what_is_no_completion_is_told_apart() {
+async fn invalid_completions_have_distinct_errors() {
     let page = ResponseTemplate::new(200).set_body_string("<html>Welcome to nginx</html>");
     let cut = ResponseTemplate::new(200).set_body_string("{\"choices\": [");
     let none = fails(200, json!({ "choices": [] }));
@@ -288,7 +288,7 @@ async fn what_is_no_completion_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_not_read_to_its_end() {
+async fn endless_body_is_not_read_to_its_end() {
     let huge = ResponseTemplate::new(200).set_body_bytes(vec![b' '; 5 * 1024 * 1024]);
     let stage = Stage::new(vec![huge]).await;
     let (error, ..) = error_of(stage.ask().await);

@@ -1,4 +1,4 @@
-//! Turns: whoever asks bounds its calls at once, and a turn spans a call and nothing else.
+//! Concurrency turns: the caller limits its concurrent calls, and a turn covers only the call itself.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::patience::down;
 use super::stage::{Stage, context, good, question, reply_of, says, wait_of};
 
-/// Notes when turns begin and end, and what was used in them; has none while `taken`.
+/// Records start, end and usage of turns; grants no turn while `taken`.
 #[derive(Debug, Clone, Default)]
 struct Ledger {
     notes: Arc<Mutex<Vec<&'static str>>>,
@@ -70,7 +70,7 @@ impl CallPermits for Ledger {
 }
 
 #[tokio::test]
-async fn a_call_takes_a_turn_and_a_reply_from_the_cache_none() {
+async fn call_uses_a_turn_and_a_cached_reply_uses_none() {
     let stage = Stage::new(vec![good()]).await;
     let ledger = Ledger::default();
     reply_of(ledger.ask(&stage).await);
@@ -80,7 +80,7 @@ async fn a_call_takes_a_turn_and_a_reply_from_the_cache_none() {
 }
 
 #[tokio::test]
-async fn a_failed_call_keeps_its_turn_for_the_retry() {
+async fn failed_call_retains_its_turn_for_the_retry() {
     let stage = Stage::new(vec![down(), down(), good()]).await;
     let ledger = Ledger::default();
     reply_of(ledger.ask(&stage).await);
@@ -88,7 +88,7 @@ async fn a_failed_call_keeps_its_turn_for_the_retry() {
 }
 
 #[tokio::test]
-async fn a_bad_reply_ends_the_turn_and_the_repair_takes_another() {
+async fn bad_reply_ends_the_turn_and_the_repair_acquires_another() {
     let stage = Stage::new(vec![says("hm"), good()]).await;
     let ledger = Ledger::default();
     reply_of(ledger.ask(&stage).await);
@@ -96,7 +96,7 @@ async fn a_bad_reply_ends_the_turn_and_the_repair_takes_another() {
 }
 
 #[tokio::test]
-async fn a_turn_is_told_what_its_call_used_whatever_the_reply_is_worth() {
+async fn turn_records_the_usage_of_its_call_for_any_reply() {
     let stage = Stage::new(vec![down(), says("hm"), good()]).await;
     let ledger = Ledger::default();
     let AskOutcome {
@@ -114,7 +114,7 @@ async fn a_turn_is_told_what_its_call_used_whatever_the_reply_is_worth() {
 }
 
 #[tokio::test]
-async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
+async fn no_call_is_made_and_billed_without_a_turn() {
     let stage = Stage::new(vec![good()]).await;
     let ledger = Ledger {
         taken: true,
@@ -125,7 +125,7 @@ async fn where_no_turn_is_near_nothing_is_asked_and_nothing_spent() {
     assert!(stage.requests().await.is_empty());
 }
 
-/// Has no turn until it is told so, and says when it is asked.
+/// Grants no turn until told to, and notifies on each request.
 #[derive(Debug, Default)]
 struct Withheld {
     asked: Notify,
@@ -146,7 +146,7 @@ impl CallPermits for Withheld {
 }
 
 #[tokio::test]
-async fn who_joined_a_question_that_finds_no_turn_goes_back_with_it_and_the_next_asks_anew() {
+async fn joined_question_without_a_turn_is_released_and_repeated() {
     let stage = Stage::new(vec![good()]).await;
     let withheld = Arc::new(Withheld::default());
     let ask = || {

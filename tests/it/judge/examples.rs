@@ -1,4 +1,4 @@
-//! The examples in config/llm_providers.yaml: each is read as whoever uncomments it would have it, and asked.
+//! Examples in config/llm_providers.yaml: each is parsed as if uncommented, and called.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::stage::*;
 
 const SECRET: &str = "example-key-1";
 
-/// The entries that are shipped, and those with the examples uncommented; every variable without a default is this key.
+/// Shipped entries, and the same with all examples uncommented; variables without a default get this key.
 fn files() -> (Value, Value) {
     let (entries, examples) = LLM_PROVIDERS.split_once("# Examples: ").unwrap();
     let examples = examples.split_once('\n').unwrap().1;
@@ -44,7 +44,7 @@ fn anthropic() -> ResponseTemplate {
 }
 
 #[tokio::test]
-async fn each_example_is_read_and_asks_where_its_server_listens() {
+async fn each_example_is_parsed_and_called_at_its_address() {
     let bearer = format!("Bearer {SECRET}");
     let table = [
         ("azure", "/openai/v1/chat/completions", "api-key", SECRET),

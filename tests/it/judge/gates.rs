@@ -1,4 +1,4 @@
-//! The gate's rules: on the one of a process, on one of Redis, and on three processes that share one.
+//! Rules of the gate: in one process, over Redis, and across three processes.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -23,7 +23,6 @@ const JUDGE: &str = "openai-default";
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
 
-/// A process with its gate.
 struct Process {
     gate: Arc<Gate>,
     stop: CancellationToken,
@@ -64,7 +63,7 @@ impl Process {
         self.settled().await;
     }
 
-    /// What was reported has been heard of.
+    /// Waits until reports have reached the other processes.
     async fn settled(&self) {
         if self.keeping.is_some() {
             tokio::time::sleep(Duration::from_millis(60)).await;
@@ -75,7 +74,6 @@ impl Process {
         self.gate.snapshot()[0].breaker
     }
 
-    /// It dies without a word.
     fn die(&mut self) {
         if let Some(keeping) = self.keeping.take() {
             keeping.abort();
@@ -106,7 +104,6 @@ fn server() -> Option<String> {
     url
 }
 
-/// Runs a rule on every gate there is.
 async fn on_both(options: GateOptions, rule: impl AsyncFn(&Process)) {
     rule(&Process::memory(options.clone())).await;
     if let Some(url) = server() {
@@ -121,7 +118,6 @@ fn three(url: &str, options: &GateOptions) -> [Process; 3] {
     [(); 3].map(|()| Process::redis(url, &queue, options.clone()))
 }
 
-/// All three know that the breaker is open.
 async fn open_for(processes: &[Process; 3]) {
     for at in 0..5 {
         processes[at % 3].meet(&broken()).await;
@@ -133,7 +129,7 @@ async fn open_for(processes: &[Process; 3]) {
     .await;
 }
 
-/// So many workers, of whom so many can't reach Redis.
+/// Worker counts: live ones, and live ones without Redis.
 fn live(alive: u32, apart: u32) -> WorkerCounts {
     WorkerCounts {
         alive,
@@ -188,7 +184,7 @@ fn why(refused: Result<Permit, Denial>) -> Option<HeldBack> {
 }
 
 #[tokio::test]
-async fn five_failures_in_a_row_open_the_breaker_and_one_probe_decides() {
+async fn five_failures_in_a_row_open_the_breaker_and_a_probe_decides() {
     let cool_down = Duration::from_millis(500);
     on_both(cooling(cool_down), async |process| {
         for _ in 0..4 {
@@ -205,7 +201,7 @@ async fn five_failures_in_a_row_open_the_breaker_and_one_probe_decides() {
         let probe = process.enter(SHORT).await.unwrap();
         assert!(probe.probe);
         assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::BreakerOpen));
-        // One whose call was dropped leaves the probe to the next.
+        // A dropped call passes the probe to the next one.
         drop(probe);
         let probe = eventually(LONG, "another call is the probe", || async {
             process.enter(SHORT).await.ok()
@@ -223,7 +219,7 @@ async fn five_failures_in_a_row_open_the_breaker_and_one_probe_decides() {
 }
 
 #[tokio::test]
-async fn a_pause_closes_the_lane_and_a_resume_opens_it() {
+async fn pause_closes_the_lane_and_resume_opens_it() {
     on_both(GateOptions::default(), async |process| {
         process.gate.close(JUDGE, HeldBack::Paused, None);
         assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::Paused));
@@ -235,7 +231,7 @@ async fn a_pause_closes_the_lane_and_a_resume_opens_it() {
 }
 
 #[tokio::test]
-async fn a_retry_after_closes_the_lane_where_429s_prevail() {
+async fn retry_after_closes_the_lane_if_429s_prevail() {
     on_both(GateOptions::default(), async |process| {
         process.meet(&failed(ErrorClass::Throttled, Some(30))).await;
         assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::Throttled));
@@ -244,7 +240,7 @@ async fn a_retry_after_closes_the_lane_where_429s_prevail() {
 }
 
 #[tokio::test]
-async fn a_minutes_tokens_are_put_right_by_what_was_used() {
+async fn token_estimate_of_a_minute_is_corrected_by_the_usage() {
     on_both(paced(None, Some(1_000)), async |process| {
         let load = || Load {
             prompt_tokens: 900,
@@ -267,7 +263,7 @@ async fn a_minutes_tokens_are_put_right_by_what_was_used() {
 }
 
 #[tokio::test]
-async fn nothing_leaves_while_a_reply_says_that_nothing_is_left() {
+async fn no_call_leaves_while_a_reply_reports_an_empty_limit() {
     on_both(GateOptions::default(), async |process| {
         let requests = LimitReport {
             limit: Some(60),
@@ -287,7 +283,7 @@ async fn nothing_leaves_while_a_reply_says_that_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn one_probe_goes_out_in_the_whole_cluster() {
+async fn one_probe_is_sent_per_cluster() {
     let Some(url) = server() else { return };
     let processes = three(&url, &cooling(Duration::from_millis(700)));
     open_for(&processes).await;
@@ -303,7 +299,7 @@ async fn one_probe_goes_out_in_the_whole_cluster() {
     assert_eq!(probes.len(), 1);
     let probe = probes.remove(0);
     assert!(probe.probe);
-    // Longer than any look at the state: it stays the one while its call is out.
+    // Longer than the state poll: the probe stays exclusive while its call is in flight.
     tokio::time::sleep(Duration::from_millis(600)).await;
     for process in &processes {
         assert_eq!(why(process.enter(SHORT).await), Some(HeldBack::BreakerOpen));
@@ -320,7 +316,7 @@ async fn one_probe_goes_out_in_the_whole_cluster() {
 }
 
 #[tokio::test]
-async fn never_more_calls_are_out_than_the_cap_and_each_process_gets_some() {
+async fn calls_stay_within_the_cap_and_each_process_gets_some() {
     let Some(url) = server() else { return };
     for cap in [1, 7, 64] {
         let processes = three(&url, &capped(cap));
@@ -351,7 +347,7 @@ async fn never_more_calls_are_out_than_the_cap_and_each_process_gets_some() {
                 });
             }
         }
-        // Of one slot each has its turn of two seconds.
+        // With one slot, each process has its turn of 2 s.
         eventually(LONG, "each process makes calls", || async {
             let made = *made.lock().unwrap();
             (made.iter().sum::<u32>() >= 300 && !made.contains(&0)).then_some(())
@@ -368,7 +364,7 @@ async fn never_more_calls_are_out_than_the_cap_and_each_process_gets_some() {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_gives_its_slots_and_its_probe_back_within_a_lease() {
+async fn crashed_process_releases_slots_and_probe_within_a_lease() {
     let Some(url) = server() else { return };
     let options = GateOptions {
         lease: Duration::from_secs(2),
@@ -388,7 +384,7 @@ async fn a_process_that_dies_gives_its_slots_and_its_probe_back_within_a_lease()
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_keeps_nothing() {
+async fn leaving_process_releases_all_it_reserved() {
     let Some(url) = server() else { return };
     let [one, two, three] = three(&url, &capped(1));
     drop(one.enter(LONG).await.unwrap());
@@ -402,7 +398,7 @@ async fn a_process_that_leaves_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_process_that_leaves_gives_the_probe_back_though_its_call_hangs() {
+async fn leaving_process_releases_the_probe_of_a_hanging_call() {
     let Some(url) = server() else { return };
     let processes = three(&url, &cooling(Duration::from_millis(500)));
     open_for(&processes).await;
@@ -424,7 +420,7 @@ async fn a_process_that_leaves_gives_the_probe_back_though_its_call_hangs() {
 }
 
 #[tokio::test]
-async fn a_breaker_stays_open_though_redis_forgets_it() {
+async fn breaker_stays_open_after_redis_loses_its_keys() {
     let Some(url) = server() else { return };
     let queue = queue();
     let processes =
@@ -453,7 +449,6 @@ async fn a_breaker_stays_open_though_redis_forgets_it() {
 #[tokio::test]
 async fn three_processes_share_one_pace() {
     let Some(url) = server() else { return };
-    // 100 ms apart.
     let processes = three(&url, &paced(Some(615), None));
     let begun = Instant::now();
     let mut calls = tokio::task::JoinSet::new();
@@ -478,7 +473,7 @@ async fn three_processes_share_one_pace() {
 }
 
 #[tokio::test]
-async fn what_a_reply_says_of_its_limits_holds_for_all() {
+async fn limits_in_a_reply_apply_to_all_processes() {
     let Some(url) = server() else { return };
     let processes = three(&url, &GateOptions::default());
     let requests = LimitReport {
@@ -505,7 +500,6 @@ async fn what_a_reply_says_of_its_limits_holds_for_all() {
     .await;
 }
 
-/// A Redis of this test alone.
 struct Server {
     child: Child,
     port: u16,
@@ -538,7 +532,7 @@ impl Drop for Server {
 }
 
 #[tokio::test]
-async fn while_redis_is_away_each_process_keeps_to_its_part_and_says_so() {
+async fn without_redis_each_process_uses_its_share_and_reports_it() {
     let Some(_) = server() else { return };
     let Some(server) = Server::start(None) else {
         return;
@@ -575,7 +569,7 @@ async fn while_redis_is_away_each_process_keeps_to_its_part_and_says_so() {
 }
 
 #[tokio::test]
-async fn calls_that_went_out_while_redis_was_away_hold_up_none_when_it_is_back() {
+async fn calls_during_a_redis_outage_delay_no_call_after_it() {
     let Some(_) = server() else { return };
     for options in [paced(Some(600), None), paced(None, Some(600))] {
         let Some(server) = Server::start(None) else {
@@ -601,7 +595,7 @@ async fn calls_that_went_out_while_redis_was_away_hold_up_none_when_it_is_back()
             (goes(LONG).await? == Sharing::Part { workers: 1 }).then_some(())
         })
         .await;
-        // Four seconds' worth.
+        // Calls for four seconds.
         for _ in 0..40 {
             assert!(goes(LONG).await.is_some());
         }
@@ -617,7 +611,7 @@ async fn calls_that_went_out_while_redis_was_away_hold_up_none_when_it_is_back()
 }
 
 #[tokio::test]
-async fn what_others_spent_before_they_lost_redis_holds_up_nobody() {
+async fn use_before_a_redis_outage_of_others_delays_no_call() {
     let Some(url) = server() else { return };
     let process = Process::redis(&url, &queue(), paced(None, Some(600)));
     let of = |tokens| {
@@ -631,13 +625,13 @@ async fn what_others_spent_before_they_lost_redis_holds_up_nobody() {
     process.gate.live_workers(live(2, 1));
     let refused = process.gate.enter(JUDGE, SHORT, &of(30)).await;
     let wait = refused.err().unwrap().retry_in.unwrap();
-    // The first call's time by the pace, and not a whole minute until it is forgotten.
+    // The interval of the pace for the first call, rather than the minute after which its use expires.
     assert!(wait < Duration::from_secs(40), "{wait:?}");
     process.leave().await;
 }
 
 #[tokio::test]
-async fn a_worker_without_calls_hears_that_the_breaker_opened() {
+async fn idle_worker_sees_that_the_breaker_opened() {
     let Some(url) = server() else { return };
     let [busy, idle, _] = three(&url, &GateOptions::default());
     idle.gate.close(JUDGE, HeldBack::Exhausted, None);
@@ -652,7 +646,7 @@ async fn a_worker_without_calls_hears_that_the_breaker_opened() {
 }
 
 #[tokio::test]
-async fn a_row_of_failures_of_one_worker_waits_for_the_answers_of_others() {
+async fn failures_of_one_worker_wait_for_the_results_of_others() {
     let Some(url) = server() else { return };
     let [failing, answered, _] = three(&url, &GateOptions::default());
     let knows = |failures, state| {
@@ -662,7 +656,7 @@ async fn a_row_of_failures_of_one_worker_waits_for_the_answers_of_others() {
             (lane.failures_in_row == failures && lane.breaker == state).then_some(())
         })
     };
-    // All at once, so that they are told together.
+    // Concurrent, so that they are reported together.
     let fails = async || {
         let mut out = Vec::new();
         for _ in 0..5 {
@@ -672,11 +666,11 @@ async fn a_row_of_failures_of_one_worker_waits_for_the_answers_of_others() {
             failing.report(permit, &broken());
         }
     };
-    // It has the lane, and has nothing to tell of it.
+    // It has the lane, and reports no result of it.
     failing.gate.close(JUDGE, HeldBack::Exhausted, None);
     failing.gate.open(JUDGE);
     let out = answered.enter(SHORT).await.unwrap();
-    // What is told of these says that the call before them is out.
+    // Reports of these include that the previous call is still in flight.
     answered.meet(&broken()).await;
     knows(1, BreakerState::Closed).await;
     answered.meet(&alive()).await;
@@ -685,13 +679,13 @@ async fn a_row_of_failures_of_one_worker_waits_for_the_answers_of_others() {
     knows(5, BreakerState::Closed).await;
     answered.report(out, &alive());
     knows(0, BreakerState::Closed).await;
-    // Nobody else has a call out: nothing is waited for.
+    // No other process has a call in flight, so the report isn't delayed.
     fails().await;
     knows(5, BreakerState::Open).await;
 }
 
 #[tokio::test]
-async fn who_reaches_redis_leaves_their_part_to_those_who_do_not() {
+async fn workers_with_redis_leave_a_share_to_those_without() {
     let Some(url) = server() else { return };
     let process = Process::redis(&url, &queue(), capped(6));
     let held = std::sync::Mutex::new(Vec::new());
@@ -700,7 +694,7 @@ async fn who_reaches_redis_leaves_their_part_to_those_who_do_not() {
         held.lock().unwrap().push(permit);
     }
     process.gate.live_workers(live(3, 1));
-    // What is out beyond them goes back as it ends.
+    // Calls in flight above the share are given back as they end.
     let refused = eventually(LONG, "two thirds are shared", || async {
         held.lock().unwrap().truncate(4);
         match process.enter(Duration::from_secs(2)).await {
@@ -722,7 +716,7 @@ async fn who_reaches_redis_leaves_their_part_to_those_who_do_not() {
 }
 
 #[tokio::test]
-async fn a_probe_that_nobody_can_tell_of_any_more_leaves_the_lane_closed_for_nobody() {
+async fn probe_without_a_reporter_leaves_the_lane_open_to_others() {
     let Some(_) = server() else { return };
     let Some(server) = Server::start(None) else {
         return;
@@ -744,7 +738,7 @@ async fn a_probe_that_nobody_can_tell_of_any_more_leaves_the_lane_closed_for_nob
     .await;
     assert!(hangs.probe);
     eventually(LONG, "the others know of it", || async {
-        // Whoever asks hears how it stands.
+        // Each request returns the current state.
         let _ = processes[2].enter(SHORT).await;
         (processes[2].breaker() == BreakerState::HalfOpen).then_some(())
     })
@@ -759,13 +753,13 @@ async fn a_probe_that_nobody_can_tell_of_any_more_leaves_the_lane_closed_for_nob
 }
 
 #[tokio::test]
-async fn a_clock_of_redis_that_goes_back_closes_no_lane() {
+async fn redis_clock_jump_backwards_closes_no_lane() {
     let Some(url) = server() else { return };
     let queue = queue();
     let process = Process::redis(&url, &queue, GateOptions::default());
     process.meet(&alive()).await;
     process.leave().await;
-    // As what a server left whose clock was an hour ahead: its breaker had just opened.
+    // State left by a server with a clock an hour ahead: its breaker has just opened.
     let ahead = "local now = redis.call('TIME')[1] * 1000 + 3600000
         redis.call('HSET', KEYS[1], 'seen', now, 'breaker', 'o', 'until', now + 30000)";
     let mut connection = redis::Client::open(url.as_str())
@@ -777,7 +771,7 @@ async fn a_clock_of_redis_that_goes_back_closes_no_lane() {
     let script = redis::Script::new(ahead);
     let () = script.key(key).invoke_async(&mut connection).await.unwrap();
     let process = Process::redis(&url, &queue, GateOptions::default());
-    // Together: alone it would go by what it knows itself.
+    // Via Redis; otherwise it would use its local state.
     eventually(LONG, "it goes by what Redis says", || async {
         let _asked = process.enter(SHORT).await;
         (process.gate.snapshot()[0].sharing == Sharing::Together).then_some(())

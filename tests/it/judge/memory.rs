@@ -1,4 +1,4 @@
-//! Cache, questions in flight, and what was spent.
+//! Cache, questions in flight, and cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::stage::*;
 
 #[tokio::test]
-async fn equal_questions_in_flight_are_asked_once() {
+async fn equal_questions_in_flight_make_one_call() {
     let slow = good().set_delay(Duration::from_millis(100));
     let stage = Stage::new(vec![slow]).await;
     let question = question("same");
@@ -33,7 +33,7 @@ async fn equal_questions_in_flight_are_asked_once() {
 }
 
 #[tokio::test]
-async fn a_cached_reply_makes_no_call_and_costs_nothing() {
+async fn cached_reply_makes_no_call_and_has_no_cost() {
     let stage = Stage::new(vec![good()]).await;
     reply_of(stage.ask().await);
     let (reply, _, usage) = reply_of(stage.ask().await);
@@ -45,7 +45,7 @@ async fn a_cached_reply_makes_no_call_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn other_evidence_criteria_template_or_parameters_are_another_question() {
+async fn other_evidence_criteria_template_or_parameters_differ() {
     let stage = Stage::new(vec![good()]).await;
     let mut others = vec![question("a"), question("b"), question("a"), question("a")];
     others[2].criteria_hash = "other".to_owned();
@@ -79,7 +79,7 @@ async fn other_evidence_criteria_template_or_parameters_are_another_question() {
 }
 
 #[tokio::test]
-async fn entries_that_differ_in_their_headers_or_type_share_no_replies() {
+async fn entries_with_other_headers_or_type_share_no_replies() {
     let stage = Stage::new(vec![good()]).await;
     let finds = async |entry: Value| {
         let base_url = format!("{}/v1", stage.server.uri());
@@ -100,13 +100,13 @@ async fn entries_that_differ_in_their_headers_or_type_share_no_replies() {
     ] {
         assert!(!finds(other.clone()).await, "{other}");
     }
-    // Another wire format at the same address is another judge, though all else be the same.
+    // Another wire format at the same address is another judge, even if the rest is equal.
     assert!(finds(json!({ "path": "/chat/completions" })).await);
     assert!(!finds(json!({ "type": "anthropic", "path": "/chat/completions" })).await);
 }
 
 #[tokio::test]
-async fn skipping_the_cache_calls_and_caches_what_comes() {
+async fn skipping_the_cache_calls_and_stores_the_reply() {
     let stage = Stage::new(vec![good(), says(r#"{"total": 12}"#)]).await;
     reply_of(stage.ask().await);
     let skip = AskContext {
@@ -126,7 +126,7 @@ async fn skipping_the_cache_calls_and_caches_what_comes() {
 }
 
 #[tokio::test]
-async fn a_cached_reply_that_no_longer_passes_is_asked_for_again() {
+async fn cached_reply_that_no_longer_validates_is_requested_again() {
     let stage = Stage::new(vec![good()]).await;
     reply_of(stage.ask().await);
     for call in stage.memory.calls.lock().unwrap().iter_mut() {
@@ -136,7 +136,7 @@ async fn a_cached_reply_that_no_longer_passes_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn every_call_is_logged_with_what_it_used() {
+async fn every_call_is_logged_with_its_usage() {
     let down = fails(502, json!({}));
     let stage = Stage::new(vec![down, says("hm"), good()]).await;
     let asked_for = Uuid::from_u128(7);
@@ -162,7 +162,7 @@ async fn every_call_is_logged_with_what_it_used() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_is_unpriced_and_not_free() {
+async fn model_without_a_price_is_unpriced_and_not_free() {
     let mut other = completion(r#"{"total": 1}"#, "stop");
     other["model"] = json!("some-other-model");
     let mut silent = completion(r#"{"total": 1}"#, "stop");
@@ -181,7 +181,7 @@ async fn a_model_without_a_price_is_unpriced_and_not_free() {
 }
 
 #[tokio::test]
-async fn a_long_reply_is_kept_up_to_64_kib() {
+async fn long_reply_is_stored_up_to_64_kib() {
     let stage = Stage::new(vec![says(&"é".repeat(50_000))]).await;
     let (error, ..) = error_of(stage.ask().await);
     assert_eq!(error.raw_reply.unwrap().len(), 64 * 1024);

@@ -1,4 +1,4 @@
-//! The judge against real HTTP: a server that answers as told, and the simulator.
+//! Judge over real HTTP: a scripted server, and the simulator.
 
 mod batch_endpoint;
 mod calls;

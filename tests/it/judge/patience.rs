@@ -1,4 +1,4 @@
-//! Retries, breaker, throttling: what is asked again, and what waits.
+//! Retries, breaker, throttling and waits.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) fn down() -> ResponseTemplate {
 }
 
 #[tokio::test]
-async fn two_500s_and_then_a_good_reply_spend_two_retries() {
+async fn two_500s_then_a_good_reply_use_two_retries() {
     let stage = Stage::new(vec![down(), down(), good()]).await;
     let (reply, retries_spent, usage) = reply_of(stage.ask().await);
     assert_eq!(reply.value["total"], 61);
@@ -30,7 +30,7 @@ async fn two_500s_and_then_a_good_reply_spend_two_retries() {
 }
 
 #[tokio::test]
-async fn after_four_failed_calls_the_question_fails_as_transient() {
+async fn question_fails_as_transient_after_four_failed_calls() {
     let stage = Stage::new(vec![down()]).await;
     let (error, retries_spent, usage) = error_of(stage.ask().await);
     assert_eq!(error.class, ErrorClass::Transient);
@@ -43,7 +43,7 @@ async fn after_four_failed_calls_the_question_fails_as_transient() {
 }
 
 #[tokio::test]
-async fn retries_spent_in_earlier_runs_count() {
+async fn retries_of_earlier_runs_count() {
     let stage = Stage::new(vec![down()]).await;
     let context = AskContext {
         retries_spent: 2,
@@ -55,10 +55,10 @@ async fn retries_spent_in_earlier_runs_count() {
 }
 
 #[tokio::test]
-async fn five_failed_calls_open_the_breaker_and_the_next_question_waits_and_spends_nothing() {
+async fn five_failures_open_the_breaker_and_next_question_waits() {
     let stage = Stage::new(vec![down()]).await;
     error_of(stage.ask().await);
-    // The fifth failure in a row is this question's first call; its retry is refused.
+    // The fifth failure in a row is this question's first call; its retry is denied.
     let ((why, _), retries_spent, _) = wait_of(stage.ask().await);
     assert_eq!((why, retries_spent), (HeldBack::BreakerOpen, 1));
     assert_eq!(stage.requests().await.len(), 5);
@@ -82,12 +82,12 @@ fn short_cool_down() -> Staging {
 }
 
 #[tokio::test]
-async fn after_the_cool_down_a_good_probe_closes_the_breaker() {
+async fn good_probe_closes_the_breaker_after_the_cool_down() {
     let mut answers = vec![down(); 5];
     answers.push(good());
     let stage = Stage::with(short_cool_down(), answers).await;
     error_of(stage.ask().await);
-    // Its first call opens the breaker; the short refusal is slept off, and the retry is the probe.
+    // Its first call opens the breaker. The question sleeps through the short cool-down, and its retry is the probe.
     let (_, retries_spent, _) = reply_of(stage.ask().await);
     assert_eq!(retries_spent, 1);
     assert_eq!(stage.requests().await.len(), 6);
@@ -95,7 +95,7 @@ async fn after_the_cool_down_a_good_probe_closes_the_breaker() {
 }
 
 #[tokio::test]
-async fn a_probe_spends_a_retry_like_any_call() {
+async fn probe_uses_a_retry_like_any_call() {
     let stage = Stage::with(short_cool_down(), vec![down()]).await;
     error_of(stage.ask().await);
     let (error, retries_spent, _) = error_of(stage.ask().await);
@@ -106,7 +106,7 @@ async fn a_probe_spends_a_retry_like_any_call() {
 }
 
 #[tokio::test]
-async fn a_short_retry_after_on_a_429_is_obeyed_in_the_slot_and_spends_nothing() {
+async fn short_retry_after_on_a_429_waits_in_the_slot_without_a_retry() {
     let throttled = fails(429, json!({ "error": { "code": "rate_limit_exceeded" } }))
         .insert_header("retry-after", "1");
     let stage = Stage::new(vec![throttled, good()]).await;
@@ -119,7 +119,7 @@ async fn a_short_retry_after_on_a_429_is_obeyed_in_the_slot_and_spends_nothing()
 }
 
 #[tokio::test]
-async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
+async fn long_retry_after_on_a_429_makes_the_job_wait() {
     let throttled = fails(429, json!({})).insert_header("retry-after", "60");
     let stage = Stage::new(vec![throttled]).await;
     let ((why, retry_in), retries_spent, _) = wait_of(stage.ask().await);
@@ -133,7 +133,7 @@ async fn a_long_retry_after_on_a_429_makes_the_job_wait() {
 }
 
 #[tokio::test]
-async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
+async fn rate_limit_without_a_delay_closes_the_lane_by_default() {
     let staging = Staging {
         gate: GateOptions {
             throttle_first: Duration::from_secs(40),
@@ -148,7 +148,7 @@ async fn a_429_without_a_delay_closes_the_lane_for_the_throttles_own() {
 }
 
 #[tokio::test]
-async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane() {
+async fn long_retry_after_on_a_503_uses_a_retry_and_closes_no_lane() {
     let loading = fails(503, json!({})).insert_header("retry-after", "30");
     let stage = Stage::new(vec![loading]).await;
     let ((_, retry_in), retries_spent, _) = wait_of(stage.ask().await);
@@ -158,7 +158,7 @@ async fn a_long_retry_after_on_a_503_waits_and_spends_a_retry_but_closes_no_lane
 }
 
 #[tokio::test]
-async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
+async fn exhausted_quota_closes_the_lane_until_an_operator_acts() {
     let body = json!({ "error": { "message": "You exceeded your current quota", "code": "insufficient_quota" } });
     let stage = Stage::new(vec![fails(429, body)]).await;
     let (held, ..) = wait_of(stage.ask().await);
@@ -174,7 +174,7 @@ async fn a_used_up_quota_closes_the_lane_and_the_job_waits_for_somebody() {
 }
 
 #[tokio::test]
-async fn a_paused_judge_is_not_called() {
+async fn paused_judge_is_not_called() {
     let stage = Stage::new(vec![good()]).await;
     stage.gate.close("test", HeldBack::Paused, None);
     let (held, ..) = wait_of(stage.ask().await);
@@ -183,7 +183,7 @@ async fn a_paused_judge_is_not_called() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_dropped_frees_its_slot() {
+async fn dropped_question_frees_its_slot() {
     let slow = good().set_delay(Duration::from_secs(60));
     let stage = Stage::new(vec![slow]).await;
     let dropped = tokio::time::timeout(Duration::from_millis(200), stage.ask()).await;

@@ -1,7 +1,7 @@
-//! One suite for all families of providers: the same cases, each worded as the family words it.
+//! One suite for all provider families: the same cases in each wire format.
 //!
-//! `openai`, `anthropic` and `gemini` say how a case looks on their wire; what comes of it is the same for all and is said
-//! here. A case that a family doesn't have is skipped by name.
+//! `openai`, `anthropic` and `gemini` define each case on the wire; the expected results are the same for all and are
+//! defined here. A case that a family doesn't have is skipped by name.
 
 mod anthropic;
 mod broken;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use wiremock::{MockServer, ResponseTemplate};
 
 use super::stage::*;
-use family::{Family, Headers, Refusal, Reply, Told};
+use family::{Family, Headers, Refusal, Reply, Wire};
 
 const FAMILIES: [&dyn Family; 3] = [&openai::OpenAi, &anthropic::Anthropic, &gemini::Gemini];
 const MODEL: &str = "judge-model";
@@ -58,7 +58,7 @@ fn stage_at(family: &dyn Family, server: MockServer, address: &str, more: Value)
 }
 
 #[tokio::test]
-async fn a_call_goes_where_the_family_says_with_key_schema_and_cap() {
+async fn call_has_the_path_key_schema_and_cap_of_its_family() {
     for family in FAMILIES {
         let stage = stage(family, vec![answers(family, Reply::Says(GOOD))]).await;
         reply_of(stage.ask().await);
@@ -78,7 +78,7 @@ async fn a_call_goes_where_the_family_says_with_key_schema_and_cap() {
 }
 
 #[tokio::test]
-async fn a_good_reply_names_its_model_and_what_it_used() {
+async fn good_reply_has_its_model_and_usage() {
     for family in FAMILIES {
         for reply in [Reply::Says(GOOD), Reply::AfterThoughts(GOOD)] {
             let stage = stage(family, vec![answers(family, reply)]).await;
@@ -99,7 +99,7 @@ async fn a_good_reply_names_its_model_and_what_it_used() {
 }
 
 #[tokio::test]
-async fn a_model_that_says_it_is_simulated_marks_its_reply() {
+async fn simulated_model_marks_its_reply() {
     for family in FAMILIES {
         let answer = answers(family, Reply::By("simulated-judge-v1"));
         let stage = stage(family, vec![answer]).await;
@@ -110,7 +110,7 @@ async fn a_model_that_says_it_is_simulated_marks_its_reply() {
 }
 
 #[tokio::test]
-async fn each_refusal_has_its_class() {
+async fn each_rejection_has_its_class() {
     use ErrorClass::{
         Capability, Exhausted, Misconfigured, Rejected, Throttled, TooLarge, Transient,
     };
@@ -129,7 +129,7 @@ async fn each_refusal_has_its_class() {
         for (refusal, class) in table {
             let status = family.refusal(refusal).0;
             let good = answers(family, Reply::Says(GOOD));
-            // The second answers the harmless request, where one goes out.
+            // The second response belongs to the harmless probe request, if one is sent.
             let refused = || refuses(family, refusal);
             let stage = stage(family, vec![refused(), refused(), good]).await;
             let _either_way = stage.ask().await;
@@ -144,7 +144,7 @@ async fn each_refusal_has_its_class() {
 }
 
 #[tokio::test]
-async fn each_status_has_the_same_class_whoever_answers_it() {
+async fn each_status_has_the_same_class_in_all_families() {
     use ErrorClass::{Exhausted, Misconfigured, Rejected, TooLarge, Transient};
     let table = [
         (401, Misconfigured),
@@ -180,7 +180,7 @@ async fn each_status_has_the_same_class_whoever_answers_it() {
 }
 
 #[tokio::test]
-async fn a_403_is_one_of_the_judge_only_if_a_harmless_request_is_refused_too() {
+async fn status_403_is_a_judge_error_only_if_a_harmless_call_fails() {
     let page = || ResponseTemplate::new(403).set_body_string("<h1>403 Forbidden</h1>");
     let down = || ResponseTemplate::new(503);
     for family in FAMILIES {
@@ -221,18 +221,18 @@ async fn a_403_is_one_of_the_judge_only_if_a_harmless_request_is_refused_too() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_asked_for_is_kept_in_each_of_its_forms() {
+async fn requested_delay_is_obeyed_in_each_of_its_forms() {
     for family in FAMILIES {
         let own = refuses(family, Refusal::Throttled);
-        let Told(status, _, body) = family.refusal(Refusal::Throttled);
-        let by_header = Told(status, vec![("retry-after", "23".to_owned())], body).template();
+        let Wire(status, _, body) = family.refusal(Refusal::Throttled);
+        let by_header = Wire(status, vec![("retry-after", "23".to_owned())], body).template();
         for (answer, seconds) in [(own, 17), (by_header, 23)] {
             let stage = stage(family, vec![answer]).await;
             let name = family.name();
             let ((why, wait), retries_spent, _) = wait_of(stage.ask().await);
             assert_eq!((why, retries_spent), (HeldBack::Throttled, 0), "{name}");
             let wait = wait.unwrap();
-            // A reset at a point in time is read a moment after it was written.
+            // A reset given as a time is parsed slightly later than it was written.
             let asked = Duration::from_secs(seconds);
             let range = asked.saturating_sub(Duration::from_secs(3))..=asked;
             assert!(range.contains(&wait), "{name}: {wait:?}");
@@ -241,7 +241,7 @@ async fn a_wait_that_is_asked_for_is_kept_in_each_of_its_forms() {
 }
 
 #[tokio::test]
-async fn a_used_up_quota_closes_the_lane_and_a_wrong_key_is_not_shown() {
+async fn exhausted_quota_closes_the_lane_and_a_wrong_key_is_hidden() {
     for family in FAMILIES {
         let name = family.name();
         let used_up = stage(family, vec![refuses(family, Refusal::UsedUp)]).await;
@@ -261,7 +261,7 @@ async fn a_used_up_quota_closes_the_lane_and_a_wrong_key_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_cut_off_reply_is_asked_for_once_more_and_a_declined_one_is_not() {
+async fn truncated_reply_is_requested_again_but_not_a_declined_one() {
     for family in FAMILIES {
         let name = family.name();
         let cut = answers(family, Reply::CutOff("{\"to"));
@@ -288,7 +288,7 @@ async fn a_cut_off_reply_is_asked_for_once_more_and_a_declined_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_taken_whatever_ended_it_and_is_marked() {
+async fn complete_answer_is_accepted_and_odd_finish_marked() {
     for family in FAMILIES {
         for reason in [
             "novelty",
@@ -306,7 +306,7 @@ async fn a_whole_answer_is_taken_whatever_ended_it_and_is_marked() {
                 (&json!(61), true),
                 "{name}"
             );
-            // The copy is marked as well.
+            // The cached copy is marked as well.
             let (copy, ..) = reply_of(stage.ask().await);
             assert!(copy.cached && copy.odd_finish, "{name}: {copy:?}");
             assert_eq!(stage.requests().await.len(), 1, "{name}");
@@ -315,7 +315,7 @@ async fn a_whole_answer_is_taken_whatever_ended_it_and_is_marked() {
 }
 
 #[tokio::test]
-async fn a_reply_of_no_use_is_shown_to_the_model_as_its_own_words() {
+async fn unusable_reply_is_returned_to_the_model_in_the_repair_turn() {
     for family in FAMILIES {
         let name = family.name();
         let prose = answers(family, Reply::Says("I would say 61."));
@@ -337,7 +337,7 @@ async fn a_reply_of_no_use_is_shown_to_the_model_as_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_refused_temperature_is_dropped_once_and_remembered() {
+async fn rejected_temperature_is_dropped_once_and_remembered() {
     for family in FAMILIES {
         let refused = refuses(family, Refusal::Temperature);
         let good = answers(family, Reply::Says(GOOD));
@@ -355,7 +355,7 @@ async fn a_refused_temperature_is_dropped_once_and_remembered() {
 }
 
 #[tokio::test]
-async fn each_refused_rung_leads_to_the_next_and_the_last_says_the_schema_in_words() {
+async fn rejected_output_modes_fall_back_to_schema_in_the_prompt() {
     for family in FAMILIES {
         let name = family.name();
         let stage = stage(
@@ -383,7 +383,7 @@ async fn each_refused_rung_leads_to_the_next_and_the_last_says_the_schema_in_wor
 }
 
 #[tokio::test]
-async fn an_entry_that_insists_on_the_schema_is_not_asked_without_it() {
+async fn entry_that_requires_the_schema_makes_no_call_without_it() {
     for family in FAMILIES {
         let server = serving(vec![refuses(family, Refusal::Schema)]).await;
         let address = server.uri();
@@ -396,10 +396,10 @@ async fn an_entry_that_insists_on_the_schema_is_not_asked_without_it() {
 }
 
 #[tokio::test]
-async fn an_error_in_a_list_is_read_like_any_other() {
+async fn error_in_a_list_is_parsed_like_any_other() {
     let mut skipped = Vec::new();
     for family in FAMILIES {
-        let Told(status, headers, body) = family.refusal(Refusal::WrongKey);
+        let Wire(status, headers, body) = family.refusal(Refusal::WrongKey);
         let body = match family.in_a_list(&body) {
             Ok(body) => body,
             Err(reason) => {
@@ -408,7 +408,7 @@ async fn an_error_in_a_list_is_read_like_any_other() {
             }
         };
         for status in [status, 200] {
-            let told = Told(status, headers.clone(), body.clone());
+            let told = Wire(status, headers.clone(), body.clone());
             let stage = stage(family, vec![told.template()]).await;
             let (error, ..) = error_of(stage.ask().await);
             assert_eq!(error.class, ErrorClass::Misconfigured, "{error}");
@@ -420,7 +420,7 @@ async fn an_error_in_a_list_is_read_like_any_other() {
 }
 
 #[tokio::test]
-async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
+async fn rate_limits_of_good_and_bad_replies_pace_the_lane() {
     for family in FAMILIES {
         let name = family.name();
         let says = |template: ResponseTemplate, remaining| {
@@ -448,7 +448,7 @@ async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
 
         let asked = stage.judge.ask(&question("other"), context()).await;
         let ((why, retry_in), retries_spent, _) = wait_of(asked);
-        // The call that failed spends a retry as ever; the pace spends none.
+        // The failed call uses a retry; pacing uses none.
         assert_eq!((why, retries_spent), (HeldBack::Paced, 1), "{name}");
         assert!(
             retry_in.unwrap() > Duration::from_secs(25),
@@ -462,7 +462,7 @@ async fn what_replies_say_of_limits_paces_the_lane_good_or_bad() {
 }
 
 #[tokio::test]
-async fn a_429_of_any_family_that_is_all_there_is_closes_the_lane() {
+async fn bare_429_of_any_family_closes_the_lane() {
     for family in FAMILIES {
         let stage = stage(family, vec![refuses(family, Refusal::Throttled)]).await;
         stage.ask().await;

@@ -1,4 +1,4 @@
-//! Replies that are no good: repaired, tried once more, or the end.
+//! Bad replies: repair, retry or failure.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use wiremock::ResponseTemplate;
 use super::stage::*;
 
 #[tokio::test]
-async fn a_reply_that_is_no_json_is_repaired_in_one_turn_that_shows_it_and_its_faults() {
+async fn invalid_json_is_repaired_in_one_turn_that_shows_its_errors() {
     let stage = Stage::new(vec![says("I would say 61."), good()]).await;
     let (reply, retries_spent, usage) = reply_of(stage.ask().await);
     assert!(reply.repaired);
@@ -33,7 +33,7 @@ async fn a_reply_that_is_no_json_is_repaired_in_one_turn_that_shows_it_and_its_f
 }
 
 #[tokio::test]
-async fn key_echoed_in_a_reply_is_redacted_wherever_the_reply_is_kept() {
+async fn key_echoed_in_a_reply_is_redacted_in_all_copies() {
     let echo = format!("Your key is {KEY}.");
     let stage = Stage::new(vec![says(&echo), says(&echo)]).await;
     let (error, ..) = error_of(stage.ask().await);
@@ -50,7 +50,7 @@ async fn key_echoed_in_a_reply_is_redacted_wherever_the_reply_is_kept() {
 }
 
 #[tokio::test]
-async fn a_reply_that_fails_its_check_is_told_where() {
+async fn reply_that_fails_validation_gets_the_location() {
     let stage = Stage::new(vec![says(r#"{"why": "", "total": 101}"#), good()]).await;
     assert!(reply_of(stage.ask().await).0.repaired);
     let requests = stage.requests().await;
@@ -58,7 +58,7 @@ async fn a_reply_that_fails_its_check_is_told_where() {
     assert!(faults.contains("/total: must be an integer of 0-100"));
 }
 
-/// Finds the reasons `because` too thin, and a total of 61 the judgement.
+/// Rejects the reasons `because` as too thin, and a total of 61.
 struct Strict;
 
 impl Review for Strict {
@@ -80,7 +80,7 @@ impl Review for Strict {
 }
 
 #[tokio::test]
-async fn a_weak_reply_gives_way_to_a_second_one_only_if_that_is_better_and_judges_the_same() {
+async fn weak_reply_is_replaced_only_by_a_better_consistent_one() {
     let question = Question {
         review: Some(Arc::new(Strict)),
         ..question("evidence")
@@ -128,7 +128,7 @@ async fn a_weak_reply_gives_way_to_a_second_one_only_if_that_is_better_and_judge
 }
 
 #[tokio::test]
-async fn a_second_reply_has_every_field_that_an_unusable_first_one_had() {
+async fn second_reply_has_every_field_of_an_unusable_first_one() {
     let whole = r#"{"why": "because", "total": 101}"#;
     let partial = r#"{"total": 61}"#;
     for (first, second, is_taken) in [
@@ -153,7 +153,7 @@ async fn a_second_reply_has_every_field_that_an_unusable_first_one_had() {
 }
 
 #[tokio::test]
-async fn a_reply_that_stays_bad_is_unparsable_and_kept_raw() {
+async fn reply_that_stays_bad_is_unparsable_and_stored_raw() {
     let stage = Stage::new(vec![says("no"), says("still no")]).await;
     let (error, retries_spent, usage) = error_of(stage.ask().await);
     assert_eq!(error.class, ErrorClass::Unparsable);
@@ -166,7 +166,7 @@ async fn a_reply_that_stays_bad_is_unparsable_and_kept_raw() {
     assert_eq!(calls[1].reply.as_deref(), Some("still no"));
     assert_eq!(calls[1].status, Some(200));
     assert_eq!(calls[1].usage.tokens_in, 1000);
-    assert!(!stage.memory.keeps_a_reply());
+    assert!(!stage.memory.has_cacheable_reply());
     assert_eq!(stage.gate.snapshot()[0].failures_in_row, 0);
 }
 
@@ -179,7 +179,7 @@ async fn json_in_a_fenced_block_needs_no_repair() {
 }
 
 #[tokio::test]
-async fn a_truncated_reply_is_asked_for_once_more_with_twice_the_cap() {
+async fn truncated_reply_is_requested_again_with_a_doubled_cap() {
     let stage = Stage::new(vec![ends("{\"to", "length"), good()]).await;
     let (reply, ..) = reply_of(stage.ask().await);
     assert!(!reply.repaired);
@@ -189,7 +189,7 @@ async fn a_truncated_reply_is_asked_for_once_more_with_twice_the_cap() {
 }
 
 #[tokio::test]
-async fn a_reply_truncated_twice_fails_and_the_cap_stays_within_the_window() {
+async fn repeated_truncation_fails_and_the_cap_fits_the_window() {
     let staging = Staging {
         entry: json!({ "context_window": 10000 }),
         ..Staging::default()
@@ -201,13 +201,13 @@ async fn a_reply_truncated_twice_fails_and_the_cap_stays_within_the_window() {
     assert!(is_about(usage.cost_usd, 2.0 * COST));
     let requests = stage.requests().await;
     assert_eq!(requests.len(), 2);
-    // The prompt and the margin of a fiftieth have their place in it too.
+    // The prompt and a margin of 2 % must fit as well.
     let cap = requests[1]["max_completion_tokens"].as_u64().unwrap();
     assert!((8_193..9_800).contains(&cap), "{cap}");
 }
 
 #[tokio::test]
-async fn a_window_that_leaves_nothing_for_a_larger_cap_ends_it_there() {
+async fn window_without_room_for_a_larger_cap_ends_the_retries() {
     let staging = Staging {
         entry: json!({ "context_window": 8300 }),
         ..Staging::default()
@@ -219,7 +219,7 @@ async fn a_window_that_leaves_nothing_for_a_larger_cap_ends_it_there() {
 }
 
 #[tokio::test]
-async fn a_larger_cap_that_the_server_refuses_costs_the_question_none_of_its_evidence() {
+async fn larger_cap_rejected_by_the_server_trims_no_evidence() {
     for (code, message, class) in [
         (
             "context_length_exceeded",
@@ -255,7 +255,7 @@ async fn a_larger_cap_that_the_server_refuses_costs_the_question_none_of_its_evi
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_asked_again() {
+async fn declined_question_is_not_retried() {
     let mut declined = completion("", "stop");
     declined["choices"][0]["message"] = json!({ "content": null, "refusal": "I can't help." });
     let filtered = completion("half a", "content_filter");
@@ -276,7 +276,7 @@ async fn a_refusal_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_reply_that_quotes_another_score_beside_its_own_is_asked_which_it_means() {
+async fn reply_with_two_scores_gets_a_clarifying_turn() {
     let quoting = r#"The session says {"total": 100}. I say {"total": 7}."#;
     let stage = Stage::new(vec![says(quoting), says(r#"{"total": 7}"#)]).await;
     let (reply, ..) = reply_of(stage.ask().await);
@@ -290,7 +290,7 @@ async fn a_reply_that_quotes_another_score_beside_its_own_is_asked_which_it_mean
 }
 
 #[tokio::test]
-async fn a_server_that_counts_and_names_without_end_is_kept_within_bounds() {
+async fn server_with_endless_numbers_and_names_is_limited() {
     let mut boastful = completion("hm", "stop");
     boastful["model"] = json!("m".repeat(100_000));
     boastful["usage"] = json!({ "prompt_tokens": i64::MAX, "completion_tokens": i64::MAX });
@@ -302,7 +302,7 @@ async fn a_server_that_counts_and_names_without_end_is_kept_within_bounds() {
 }
 
 #[tokio::test]
-async fn an_object_beside_prose_counts_only_if_it_comes_alone_or_is_repeated_at_the_end() {
+async fn object_in_prose_counts_if_single_or_repeated_at_the_end() {
     let quoted =
         "The log demands:\n{\"why\": \"x\", \"total\": 100}\nI ignore that. It is careless.";
     let alone = r#"{"why": "It is careless.", "total": 12}"#;
@@ -354,7 +354,7 @@ async fn an_object_beside_prose_counts_only_if_it_comes_alone_or_is_repeated_at_
 }
 
 #[tokio::test]
-async fn a_finish_reason_without_a_whole_answer_has_its_class() {
+async fn finish_reason_without_a_complete_answer_has_its_class() {
     use ErrorClass::{Refused, Transient, Truncated, Unparsable};
     let draft = "A draft:\n{\"why\": \"x\", \"total\": 40}\nNo, that is too low; let me";
     for (content, reason, class, calls) in [
@@ -387,7 +387,7 @@ async fn a_finish_reason_without_a_whole_answer_has_its_class() {
 }
 
 #[tokio::test]
-async fn an_error_in_a_choice_counts_by_its_code_unless_the_answer_is_whole() {
+async fn error_in_a_choice_counts_unless_the_answer_is_complete() {
     let in_choice = |content: &str, code: u16| {
         let mut reply = completion(content, "error");
         reply["choices"][0]["error"] = json!({ "code": code, "message": "SERVER WORDS" });
@@ -415,7 +415,7 @@ async fn an_error_in_a_choice_counts_by_its_code_unless_the_answer_is_whole() {
 }
 
 #[tokio::test]
-async fn no_choices_are_asked_for_again_and_paid_for() {
+async fn reply_without_choices_is_requested_again_and_billed() {
     let empty = json!({ "model": "m", "choices": [], "usage": { "prompt_tokens": 1000, "completion_tokens": 0 } });
     let stage = Stage::new(vec![fails(200, empty), good()]).await;
     let (_, retries_spent, usage) = reply_of(stage.ask().await);
@@ -424,7 +424,7 @@ async fn no_choices_are_asked_for_again_and_paid_for() {
 }
 
 #[tokio::test]
-async fn what_cant_be_read_of_usage_is_an_unknown_cost() {
+async fn unreadable_usage_is_an_unknown_cost() {
     for (usage, tokens_in) in [
         (
             json!({ "prompt_tokens": "many", "completion_tokens": 100 }),
@@ -448,7 +448,7 @@ async fn what_cant_be_read_of_usage_is_an_unknown_cost() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_asked_for_is_read() {
+async fn unrequested_stream_is_read() {
     let whole = completion(r#"{"why": "because", "total": 61}"#, "stop");
     let chunk = |delta: Value, end: Value| json!({ "model": "m", "choices": [{ "index": 0, "delta": delta, "finish_reason": end }] });
     let chunks = [
@@ -481,7 +481,7 @@ async fn a_stream_that_nobody_asked_for_is_read() {
 }
 
 #[tokio::test]
-async fn an_answer_among_the_thoughts_is_unparsable_and_the_message_says_where_it_was() {
+async fn answer_in_the_thoughts_is_unparsable_and_its_place_reported() {
     let mut reply = completion("", "stop");
     reply["choices"][0]["message"] =
         json!({ "content": null, "reasoning_content": "{\"total\": 61}" });
@@ -495,7 +495,7 @@ async fn an_answer_among_the_thoughts_is_unparsable_and_the_message_says_where_i
 }
 
 #[tokio::test]
-async fn an_empty_reply_is_repaired_with_a_message_that_has_content() {
+async fn empty_reply_is_repaired_with_a_message_that_has_content() {
     let stage = Stage::new(vec![says(""), good()]).await;
     assert!(reply_of(stage.ask().await).0.repaired);
     let requests = stage.requests().await;

@@ -1,4 +1,4 @@
-//! The simulator, asked as any judge is.
+//! Simulator, called like any judge.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn fenced(evidence: &str, nonce: &Nonce) -> Question {
 }
 
 fn client() -> reqwest::Client {
-    // The judge installs it with its first client; a test that has no judge does so itself.
+    // The judge installs it with its first client; a test without a judge does so here.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
@@ -82,7 +82,7 @@ fn uncached() -> AskContext {
 }
 
 #[tokio::test]
-async fn the_same_question_gets_the_same_reply_under_every_nonce() {
+async fn same_question_gets_the_same_reply_under_every_nonce() {
     let simulator = Simulator::start(SimulatorOptions::default());
     let (judges, _) = simulator.judges(json!({}));
     let judge = judges.get("test").unwrap();
@@ -109,7 +109,7 @@ async fn the_same_question_gets_the_same_reply_under_every_nonce() {
 }
 
 #[tokio::test]
-async fn any_model_may_be_asked_for_and_the_reply_says_that_it_is_simulated() {
+async fn any_model_is_accepted_and_the_reply_is_marked_simulated() {
     let simulator = Simulator::start(SimulatorOptions::default());
     let (judges, memory) = simulator.judges(json!({}));
     let judge = judges.get("test:some-model:8b").unwrap();
@@ -134,7 +134,7 @@ async fn any_model_may_be_asked_for_and_the_reply_says_that_it_is_simulated() {
 }
 
 #[tokio::test]
-async fn an_entry_marked_simulated_marks_whatever_answers_there() {
+async fn entry_marked_simulated_marks_all_its_replies() {
     let staging = Staging {
         entry: json!({ "simulated": true }),
         ..Staging::default()
@@ -149,7 +149,7 @@ async fn an_entry_marked_simulated_marks_whatever_answers_there() {
 }
 
 #[tokio::test]
-async fn each_fault_is_met_as_from_a_real_server() {
+async fn each_simulated_error_is_handled_like_a_real_one() {
     let table = [
         ("500=1", ErrorClass::Transient, 4),
         ("malformed=1", ErrorClass::Unparsable, 2),
@@ -168,7 +168,7 @@ async fn each_fault_is_met_as_from_a_real_server() {
 }
 
 #[tokio::test]
-async fn a_throttled_simulator_names_a_short_delay() {
+async fn throttled_simulator_names_a_short_delay() {
     let simulator = Simulator::faulty("429=1");
     let client = client();
     let response = client
@@ -183,7 +183,7 @@ async fn a_throttled_simulator_names_a_short_delay() {
 }
 
 #[tokio::test]
-async fn a_thousand_calls_are_held_at_once_and_a_stop_ends_those_that_hang() {
+async fn thousand_calls_hang_at_once_and_a_stop_ends_them() {
     let simulator = Simulator::start(SimulatorOptions {
         latency: Duration::from_millis(300),
         ..SimulatorOptions::default()

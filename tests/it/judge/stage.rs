@@ -1,4 +1,4 @@
-//! A judge, a server that answers as told, and what was noted of both.
+//! Judge with a scripted server and a recording call log.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,18 +18,17 @@ use uuid::Uuid;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
-/// The key that must never be shown.
+/// Secret key that must not appear in any output.
 pub(super) const KEY: &str = "sk-very-secret-key";
 
-/// Remembers calls in memory.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) calls: Mutex<Vec<CallRecord>>,
 }
 
 impl Memory {
-    /// Whether a good reply may stand for a later call.
-    pub(super) fn keeps_a_reply(&self) -> bool {
+    /// Whether any logged reply is usable as a cached one.
+    pub(super) fn has_cacheable_reply(&self) -> bool {
         let calls = self.calls.lock().unwrap();
         calls
             .iter()
@@ -50,7 +49,6 @@ impl CallLog for Memory {
     }
 }
 
-/// A judge on a stage of its own.
 pub(super) struct Stage {
     pub(super) server: MockServer,
     pub(super) judge: Arc<Judge>,
@@ -58,7 +56,6 @@ pub(super) struct Stage {
     pub(super) memory: Arc<Memory>,
 }
 
-/// A stage's settings.
 pub(super) struct Staging {
     pub(super) entry: Value,
     pub(super) gate: GateOptions,
@@ -73,7 +70,7 @@ impl Default for Staging {
     }
 }
 
-/// Delays of no length: which call follows which is tested here, how long a delay is beside `retry.rs`.
+/// Minimal delays: these tests cover the order of calls, `retry.rs` the length of delays.
 fn at_once() -> RetryOptions {
     RetryOptions {
         first_delay: Duration::from_millis(1),
@@ -82,7 +79,6 @@ fn at_once() -> RetryOptions {
 }
 
 impl Stage {
-    /// A server that gives these answers in order, the last one for ever.
     pub(super) async fn new(answers: Vec<ResponseTemplate>) -> Self {
         Self::with(Staging::default(), answers).await
     }
@@ -93,7 +89,7 @@ impl Stage {
         Self::at(server, &base_url, staging)
     }
 
-    /// A judge at an address that isn't the server's.
+    /// Judge at an address other than the server's.
     pub(super) fn at(server: MockServer, base_url: &str, staging: Staging) -> Self {
         let gate = Arc::new(Gate::new(staging.gate));
         let memory = Arc::new(Memory::default());
@@ -110,7 +106,6 @@ impl Stage {
         self.judge.ask(&question("evidence"), context()).await
     }
 
-    /// The bodies of the requests that came in.
     pub(super) async fn requests(&self) -> Vec<Value> {
         let received = self.server.received_requests().await.unwrap();
         received
@@ -123,13 +118,13 @@ impl Stage {
         self.memory.calls.lock().unwrap().clone()
     }
 
-    /// The classes of the calls that were logged; `None` for a good one.
+    /// Error classes of the logged calls; `None` for a good one.
     pub(super) fn classes(&self) -> Vec<Option<ErrorClass>> {
         self.calls().iter().map(|call| call.error).collect()
     }
 }
 
-/// A server that gives these answers in order, the last one for ever.
+/// Starts a server with these responses in order, repeating the last one.
 pub(super) async fn serving(answers: Vec<ResponseTemplate>) -> MockServer {
     let server = MockServer::start().await;
     let given = AtomicUsize::new(0);
@@ -210,7 +205,7 @@ pub(super) fn question(evidence: &str) -> Question {
     }
 }
 
-/// A good reply of 1,000 tokens in, 400 of them cached, and 100 out.
+/// Good reply of 1,000 tokens in, 400 of them cached, and 100 out.
 pub(super) fn good() -> ResponseTemplate {
     says(r#"{"why": "because", "total": 61}"#)
 }
@@ -241,7 +236,6 @@ pub(super) fn fails(status: u16, body: Value) -> ResponseTemplate {
     ResponseTemplate::new(status).set_body_json(body)
 }
 
-/// What one good reply costs.
 pub(super) const COST: f64 = (600.0 * 0.15 + 400.0 * 0.075 + 100.0 * 0.6) / 1e6;
 
 pub(super) fn is_about(cost: Option<f64>, expected: f64) -> bool {
@@ -270,7 +264,7 @@ pub(super) fn error_of(asked: AskOutcome) -> (JudgeError, u32, CallUsage) {
     }
 }
 
-/// Why the question waits and for how long, where that is known.
+/// Reason of a wait, and its duration if limited.
 pub(super) fn wait_of(asked: AskOutcome) -> ((HeldBack, Option<Duration>), u32, CallUsage) {
     match asked {
         AskOutcome {

@@ -1,6 +1,6 @@
-//! The worker that runs on a queue: slots, leases, drain, suspects, and a queue that is away.
+//! Worker on a queue: slots, leases, drain, suspects, and queue outages.
 //!
-//! Time is paused: what waits for a second waits for nothing.
+//! Time is paused, so waits are instant.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn queue() -> Arc<dyn Queue> {
     TestQueue::memory(LEASE).queue
 }
 
-/// Whether nobody holds any of these: a stranger's renewal says nothing, a push of a leased id changes nothing.
+/// Whether these ids have no lease: only then does a push make them claimable.
 async fn left_the_queue(queue: &Arc<dyn Queue>, pushed: &[gavel::queue::Push]) -> bool {
     queue.push(pushed).await.unwrap();
     let lane = pushed[0].lane.as_str().to_owned();
@@ -34,7 +34,7 @@ async fn left_the_queue(queue: &Arc<dyn Queue>, pushed: &[gavel::queue::Push]) -
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_run_at_once_than_there_are_slots() {
+async fn concurrent_runs_stay_within_the_slots() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a", "b"]), Log::new());
     queue.push(&interactive(10, "a")).await.unwrap();
     queue.push(&bulk(10, "b")).await.unwrap();
@@ -49,7 +49,7 @@ async fn no_more_run_at_once_than_there_are_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_slot_in_ten_is_kept_for_interactive_work() {
+async fn one_slot_in_ten_is_reserved_for_interactive_work() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     queue.push(&bulk(50, "a")).await.unwrap();
     let worker = Worker::start(&queue, &toy, 20, log.handler());
@@ -58,7 +58,7 @@ async fn one_slot_in_ten_is_kept_for_interactive_work() {
     assert_eq!(log.started().len(), 18);
     queue.push(&interactive(5, "a")).await.unwrap();
     eventually(async || log.started().len() == 20).await;
-    // A bulk slot that is freed is taken by what waits: interactive first.
+    // A freed bulk slot serves interactive work first.
     log.gate.add_permits(1);
     eventually(async || log.started().len() == 21).await;
     log.gate.add_permits(100);
@@ -67,7 +67,7 @@ async fn one_slot_in_ten_is_kept_for_interactive_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_more_are_made_ready_as_the_worker_says_and_bulk_work_gets_none_of_it() {
+async fn prefetch_is_ready_as_configured_and_excludes_bulk_work() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     queue.push(&bulk(50, "a")).await.unwrap();
     let worker = Worker::start(&queue, &toy, 20, log.handler());
@@ -77,7 +77,7 @@ async fn as_many_more_are_made_ready_as_the_worker_says_and_bulk_work_gets_none_
     eventually(async || log.started().len() == 25).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(log.started().len(), 25);
-    // Nothing is ready ahead any more: the next starts when the slots are down to less than twenty.
+    // Without prefetch, the next job starts when fewer than twenty slots are in use.
     worker.prefetch.set(0);
     log.gate.add_permits(5);
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -88,7 +88,7 @@ async fn as_many_more_are_made_ready_as_the_worker_says_and_bulk_work_gets_none_
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_id_is_lost_and_none_runs_twice_in_10_000_jobs() {
+async fn no_id_is_lost_or_run_again_in_10_000_jobs() {
     let (queue, toy) = (queue(), Toy::with_lanes(&["a", "b"]));
     let runs: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
     let counted = Arc::clone(&runs);
@@ -123,7 +123,7 @@ async fn no_id_is_lost_and_none_runs_twice_in_10_000_jobs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_frees_its_slot_and_its_lease() {
+async fn handler_panic_frees_its_slot_and_its_lease() {
     let (queue, toy) = (queue(), Toy::with_lanes(&["a"]));
     let runs: Arc<AtomicUsize> = Arc::default();
     let counted = Arc::clone(&runs);
@@ -140,14 +140,14 @@ async fn a_handler_that_panics_frees_its_slot_and_its_lease() {
     });
     let start = Instant::now();
     eventually(async || runs.load(Ordering::SeqCst) == 4).await;
-    // Released at once, not by the lease's expiry.
+    // Released at once, before the lease expires.
     assert!(start.elapsed() < LEASE);
     worker.stop().await;
     assert!(left_the_queue(&queue, &pushes).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_outlives_its_slot_until_it_is_ended() {
+async fn lease_outlives_its_slot_until_it_is_ended() {
     let (queue, toy) = (queue(), Toy::with_lanes(&["a"]));
     let kept: Arc<Mutex<Vec<Lease>>> = Arc::default();
     let handed = Arc::clone(&kept);
@@ -161,7 +161,7 @@ async fn a_lease_outlives_its_slot_until_it_is_ended() {
             drop(slot);
         }
     });
-    // One slot, and yet all three: the slot is free although no lease has ended.
+    // All three run with one slot: it is free although no lease has ended.
     eventually(async || kept.lock().unwrap().len() == 3).await;
     assert_eq!(worker.in_hand.count(), 3);
     tokio::time::sleep(LEASE * 4).await;
@@ -199,20 +199,20 @@ async fn ids_that_are_not_admitted_leave_the_queue() {
 }
 
 #[tokio::test]
-async fn ids_that_cant_run_hold_up_nobody_behind_them() {
+async fn ids_that_cannot_run_block_no_others() {
     on_each(LEASE, async |test| {
         let (queue, toy, log) = (&test.queue, Toy::with_lanes(&["a"]), Log::new());
         let (dead, live) = (bulk(1_000, "a"), bulk(5, "a"));
         toy.gone.lock().unwrap().extend(ids(&dead));
         queue.push(&dead).await.unwrap();
         queue.push(&live).await.unwrap();
-        // With 20 slots, of which 2 are kept, they are 56 handfuls: at a poll for each that would be a minute.
+        // With 20 slots, 2 of them reserved, these are 56 claims: one poll interval for each would add up to a minute.
         let start = Instant::now();
         let worker = Worker::start(queue, &toy, 20, log.handler());
         eventually(async || log.started().len() == 5).await;
         assert!(start.elapsed() < LEASE, "{:?}", start.elapsed());
         assert_eq!(log.started(), ids(&live));
-        // Nothing is left, and nothing is looked for any faster than before.
+        // With an empty queue, polls stay at their usual interval.
         let asked = toy.asked.load(Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(300)).await;
         let more = toy.asked.load(Ordering::SeqCst) - asked;
@@ -224,7 +224,7 @@ async fn ids_that_cant_run_hold_up_nobody_behind_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_go_back_into_the_queue_while_the_store_is_away() {
+async fn ids_return_to_the_queue_while_the_store_is_unavailable() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     toy.refusing.store(true, Ordering::SeqCst);
     let pushes = bulk(3, "a");
@@ -232,7 +232,7 @@ async fn ids_go_back_into_the_queue_while_the_store_is_away() {
     log.gate.add_permits(10);
     let worker = Worker::start(&queue, &toy, 2, log.handler());
     tokio::time::sleep(Duration::from_secs(60)).await;
-    // 0.1 s, 0.2 s, .. 2 s: about 34 in a minute.
+    // Delays of 0.1 s, 0.2 s, .. 2 s: about 34 tries in a minute.
     let refusals = toy.refusals.load(Ordering::SeqCst);
     assert!((20..45).contains(&refusals), "{refusals}");
     toy.refusing.store(false, Ordering::SeqCst);
@@ -242,7 +242,7 @@ async fn ids_go_back_into_the_queue_while_the_store_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_drain_waits_for_what_runs_and_starts_nothing_more() {
+async fn drain_waits_for_running_jobs_and_starts_no_more() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let pushes = bulk(6, "a");
     queue.push(&pushes).await.unwrap();
@@ -253,7 +253,7 @@ async fn the_drain_waits_for_what_runs_and_starts_nothing_more() {
     assert_eq!(worker.in_hand.count(), 3);
     let stranger = Uuid::now_v7();
     let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
-    // What runs is still leased; what was not started is there for others.
+    // Running jobs are still leased; unstarted ones are claimable by others.
     assert_eq!(
         got.iter().map(|claimed| claimed.id).collect::<Vec<_>>(),
         ids(&pushes[3..])
@@ -265,14 +265,14 @@ async fn the_drain_waits_for_what_runs_and_starts_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_admitted_but_not_started_is_put_back_at_the_drain() {
+async fn admitted_but_unstarted_ids_are_returned_at_the_drain() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let shutdown: Arc<Mutex<Option<tokio_util::sync::CancellationToken>>> = Arc::default();
     let pushes = bulk(4, "a");
     let stop = Arc::clone(&shutdown);
     let started = Arc::clone(&log.started);
     let worker = Worker::start(&queue, &toy, 4, move |delivery: Delivery<JobId>| {
-        // Called when apalis takes the delivery: the shutdown comes while the others are still in the channel.
+        // Called when apalis receives the delivery: the shutdown happens while the others are in the channel.
         if let Some(token) = stop.lock().unwrap().as_ref() {
             token.cancel();
         }
@@ -292,7 +292,7 @@ fn suspects(count: usize) -> Vec<gavel::queue::Push> {
     bulk(count, Lane::SUSPECT)
 }
 
-/// A handler whose suspects end at once, while everything else waits for the log's gate.
+/// Handler that ends suspects at once, and blocks other jobs at the gate of the log.
 fn suspects_end(
     log: &Log,
 ) -> impl Fn(Delivery<JobId>) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>
@@ -312,7 +312,7 @@ fn suspects_end(
 }
 
 #[tokio::test(start_paused = true)]
-async fn suspects_run_one_at_a_time_beside_other_work() {
+async fn suspects_run_sequentially_next_to_other_work() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     queue.push(&interactive(2, "a")).await.unwrap();
     let worker = Worker::start(&queue, &toy, 4, log.handler());
@@ -321,7 +321,7 @@ async fn suspects_run_one_at_a_time_beside_other_work() {
     queue.push(&suspects).await.unwrap();
     eventually(async || log.started().len() == 3).await;
     assert_eq!(log.started()[2], suspects[0].id);
-    // The two that are held don't keep it from running, and it keeps nothing from running but the next suspect.
+    // The two blocked jobs don't delay it, and it delays only the next suspect.
     queue.push(&interactive(5, "a")).await.unwrap();
     eventually(async || log.started().len() == 4).await;
     tokio::time::sleep(LEASE * 3).await;
@@ -333,7 +333,7 @@ async fn suspects_run_one_at_a_time_beside_other_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_suspects_end_in_one_slot_while_the_other_slots_hold_long_calls() {
+async fn ten_suspects_end_in_one_slot_while_others_have_long_calls() {
     for concurrency in [4, 20] {
         let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
         queue
@@ -353,7 +353,7 @@ async fn ten_suspects_end_in_one_slot_while_the_other_slots_hold_long_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn suspects_and_other_work_both_go_on_when_there_is_one_slot() {
+async fn suspects_and_other_work_continue_with_one_slot() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let (others, suspects) = (bulk(100, "a"), suspects(5));
     queue.push(&others).await.unwrap();
@@ -373,7 +373,7 @@ async fn suspects_and_other_work_both_go_on_when_there_is_one_slot() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_queue_is_away_suspects_come_from_the_store_one_at_a_time() {
+async fn during_a_queue_outage_suspects_are_claimed_sequentially() {
     let (inner, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let flaky = Flaky::over(&inner);
     flaky.away.store(true, Ordering::SeqCst);
@@ -396,7 +396,7 @@ async fn while_the_queue_is_away_suspects_come_from_the_store_one_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspect_stays_where_it_is_while_no_lane_is_open() {
+async fn suspect_stays_queued_while_no_lane_is_open() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&[]), Log::new());
     let suspect = push(JobId::new(), "suspect", Priority::Bulk);
     queue.push(std::slice::from_ref(&suspect)).await.unwrap();
@@ -410,7 +410,7 @@ async fn a_suspect_stays_where_it_is_while_no_lane_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_row_that_became_suspect_moves_to_that_lane_unstarted() {
+async fn row_that_became_suspect_moves_to_that_lane_unstarted() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let pushes = bulk(3, "a");
     toy.suspects.lock().unwrap().insert(pushes[0].id);
@@ -425,7 +425,7 @@ async fn a_row_that_became_suspect_moves_to_that_lane_unstarted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_queue_is_away_due_work_comes_from_the_store() {
+async fn during_a_queue_outage_due_work_is_claimed_from_the_store() {
     let (inner, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let flaky = Flaky::over(&inner);
     let queue: Arc<dyn Queue> = flaky.clone();
@@ -448,7 +448,7 @@ async fn while_the_queue_is_away_due_work_comes_from_the_store() {
     toy.due.lock().unwrap().extend(due);
     let start = Instant::now();
     eventually(async || log.started().len() == 11).await;
-    // Four at a time, and on as soon as slots are free: the clock here is paused, and counts waits alone.
+    // Four at a time, continuing as slots free up. Time is paused, so only waits count.
     assert!(start.elapsed() < Duration::from_secs(2));
     flaky.claims.store(0, Ordering::SeqCst);
     toy.looks.store(0, Ordering::SeqCst);
@@ -457,7 +457,7 @@ async fn while_the_queue_is_away_due_work_comes_from_the_store() {
         flaky.claims.load(Ordering::SeqCst),
         toy.looks.load(Ordering::SeqCst),
     );
-    // It is asked for a word alone.
+    // Only the depth is requested.
     assert_eq!(claims, 0);
     assert!((30..=60).contains(&looks), "{looks}");
 
@@ -468,7 +468,7 @@ async fn while_the_queue_is_away_due_work_comes_from_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_from_the_store_that_waits_is_pushed_when_the_queue_is_back() {
+async fn waiting_work_from_the_store_is_pushed_after_the_outage() {
     let (inner, toy) = (queue(), Toy::with_lanes(&["a"]));
     let flaky = Flaky::over(&inner);
     flaky.away.store(true, Ordering::SeqCst);
@@ -510,7 +510,7 @@ async fn closed_lanes_are_not_claimed_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_ends_by_itself_is_an_error() {
+async fn worker_that_exits_early_is_an_error() {
     struct Broken;
     #[async_trait::async_trait]
     impl gavel::queue::backend::Admit for Broken {
@@ -543,7 +543,7 @@ async fn a_worker_that_ends_by_itself_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_whose_row_waits_stays_in_the_queue_and_comes_when_it_is_due() {
+async fn id_with_a_waiting_row_stays_queued_until_it_is_due() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     let pushes = interactive(2, "a");
     let when = Utc::now() + TimeDelta::seconds(20);

@@ -1,4 +1,4 @@
-//! Leases, delays and wake-ups: rules that every queue keeps.
+//! Leases, delays and wake-ups: rules of every queue.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn a_push_counts_an_expired_lease_as_none() {
+async fn push_ignores_an_expired_lease() {
     on_each(SHORT, async |test| {
         let queue = &test.queue;
         let stale = Uuid::now_v7();
@@ -39,7 +39,7 @@ async fn a_push_counts_an_expired_lease_as_none() {
 }
 
 #[tokio::test]
-async fn a_delayed_id_is_handed_out_when_it_is_due_and_not_before() {
+async fn delayed_id_is_claimable_only_when_it_is_due() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let due = Utc::now() + TimeDelta::milliseconds(150);
@@ -103,7 +103,7 @@ async fn only_the_holder_ends_or_renews_a_lease() {
             queue.renew(holder, &ids(&pushes)).await.unwrap(),
             ids(&pushes)
         );
-        // Gone: a push is a new one.
+        // Removed: a push adds it as new.
         queue.push(&pushes).await.unwrap();
         assert_eq!(take(queue, stranger, &from(&["a"], 1)).await, ids(&pushes));
     })
@@ -111,14 +111,14 @@ async fn only_the_holder_ends_or_renews_a_lease() {
 }
 
 #[tokio::test]
-async fn an_expired_lease_hands_the_id_to_another() {
+async fn expired_lease_hands_the_id_to_another_owner() {
     on_each(SHORT, async |test| {
         let queue = &test.queue;
         let (stale, next) = (Uuid::now_v7(), Uuid::now_v7());
         let pushes = bulk(2, "a");
         queue.push(&pushes).await.unwrap();
         assert_eq!(take(queue, stale, &from(&["a"], 1)).await, [pushes[0].id]);
-        // In front again, and not twice.
+        // In front again, and only once.
         let got = take_in_time(queue, next, &from(&["a"], 1), 2).await;
         let handed: BTreeSet<JobId> = got.iter().map(|claimed| claimed.id).collect();
         assert_eq!(handed, ids(&pushes).into_iter().collect());
@@ -131,7 +131,7 @@ async fn an_expired_lease_hands_the_id_to_another() {
 }
 
 #[tokio::test]
-async fn a_renewed_lease_is_kept() {
+async fn renewed_lease_does_not_expire() {
     on_each(SHORT, async |test| {
         let queue = &test.queue;
         let (holder, other) = (Uuid::now_v7(), Uuid::now_v7());
@@ -150,7 +150,7 @@ async fn a_renewed_lease_is_kept() {
 }
 
 #[tokio::test]
-async fn a_released_id_is_in_front() {
+async fn released_id_is_in_front() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
@@ -164,7 +164,7 @@ async fn a_released_id_is_in_front() {
 }
 
 #[tokio::test]
-async fn a_removed_id_is_gone_from_wherever_it_was() {
+async fn removed_id_is_deleted_in_every_state() {
     on_each(SHORT, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
@@ -177,7 +177,7 @@ async fn a_removed_id_is_gone_from_wherever_it_was() {
         queue.remove(&[JobId::new()]).await.unwrap();
         assert_eq!(queue.depth(&lane("a")).await.unwrap(), Depth::default());
         assert_eq!(queue.renew(owner, &leased).await.unwrap(), leased);
-        // Neither the due time nor the lease's end brings one back: only what is pushed after it comes.
+        // A due time or an expired lease doesn't restore a removed id: only a later push is claimed.
         let mut after = bulk(1, "a");
         after[0].due_at = Some(Utc::now() + TimeDelta::milliseconds(300));
         queue.push(&after).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_removed_id_is_gone_from_wherever_it_was() {
 }
 
 #[tokio::test]
-async fn a_backlog_that_is_due_at_once_is_promoted_in_slices() {
+async fn backlog_that_is_due_at_once_is_promoted_in_slices() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let mut pushes = bulk(12_000, "a");
@@ -199,7 +199,7 @@ async fn a_backlog_that_is_due_at_once_is_promoted_in_slices() {
         queue.push(&pushes).await.unwrap();
         assert_eq!(queue.depth(&lane("a")).await.unwrap().delayed, 12_000);
         let owner = Uuid::now_v7();
-        // One claim makes no more than a slice ready. Without `woken`: in process it makes a slice ready itself.
+        // One claim promotes at most a slice. `woken` isn't called, because it promotes a slice in process.
         let mut got = Vec::new();
         while got.is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -217,10 +217,10 @@ async fn a_backlog_that_is_due_at_once_is_promoted_in_slices() {
 }
 
 #[tokio::test]
-async fn a_push_wakes_whoever_waits() {
+async fn push_wakes_waiting_callers() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
-        // The first wait may end early: what was pushed before it began to listen was not heard.
+        // The first wait may end early, because of a push from before it subscribed.
         queue.woken(Duration::from_millis(500)).await;
         queue.woken(Duration::from_millis(500)).await;
         let start = Instant::now();
@@ -235,7 +235,7 @@ async fn a_push_wakes_whoever_waits() {
 }
 
 #[tokio::test]
-async fn a_push_between_a_claim_and_the_wait_is_not_missed() {
+async fn push_between_a_claim_and_the_wait_is_not_missed() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         queue.woken(Duration::from_millis(500)).await;
@@ -254,7 +254,7 @@ async fn a_push_between_a_claim_and_the_wait_is_not_missed() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_without_a_push() {
+async fn wait_ends_without_a_push() {
     on_each(LEASE, async |test| {
         let wait = test.queue.woken(Duration::from_millis(20));
         tokio::time::timeout(LONG, wait).await.unwrap();
@@ -263,7 +263,7 @@ async fn a_wait_ends_without_a_push() {
 }
 
 #[tokio::test]
-async fn a_queue_that_comes_back_empty_goes_on() {
+async fn queue_resumes_after_it_restarts_empty() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();

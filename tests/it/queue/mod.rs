@@ -1,4 +1,4 @@
-//! The queue: its rules on every implementation, and the worker that runs on it.
+//! Queue: the rules of every implementation, and the worker that runs on it.
 
 mod backend;
 mod leases;
@@ -21,10 +21,9 @@ use uuid::Uuid;
 
 use crate::support::{redis_cluster, redis_server};
 
-/// Longer than any step of a test takes.
+/// Timeout of each step of a test.
 const LONG: Duration = Duration::from_secs(20);
 
-/// A queue that nobody else uses.
 struct TestQueue {
     queue: Arc<dyn Queue>,
     kind: Kind,
@@ -32,7 +31,6 @@ struct TestQueue {
 
 enum Kind {
     Memory(Arc<MemoryQueue>),
-    /// One server, or the nodes of a cluster.
     Redis {
         servers: Vec<String>,
         prefix: String,
@@ -48,7 +46,7 @@ impl TestQueue {
         }
     }
 
-    /// On these servers, whose first one is all that the queue is told.
+    /// On these servers. The queue gets only the address of the first.
     fn redis(servers: Vec<String>, lease: Duration) -> Self {
         let name = format!("test-{}", Uuid::now_v7().simple());
         let options = RedisOptions {
@@ -66,13 +64,12 @@ impl TestQueue {
         }
     }
 
-    /// The names of this queue's keys; in process there are none.
+    /// Names of this queue's keys; empty for the in-process queue.
     async fn keys(&self) -> Vec<String> {
         self.on_each_server("return redis.call('KEYS', ARGV[1] .. ':*')")
             .await
     }
 
-    /// Empties the server, as far as this queue goes.
     async fn forget_everything(&self) {
         if let Kind::Memory(queue) = &self.kind {
             queue.forget_everything();
@@ -100,7 +97,7 @@ impl TestQueue {
     }
 }
 
-/// Runs a rule on every queue there is.
+/// Runs a rule on each available implementation.
 async fn on_each(lease: Duration, rule: impl AsyncFn(&TestQueue)) {
     rule(&TestQueue::memory(lease)).await;
     let single = redis_server().map(|server| vec![server]);
@@ -161,7 +158,7 @@ async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &ClaimRequest) -> Vec<
     claimed.into_iter().map(|claimed| claimed.id).collect()
 }
 
-/// Claims until `count` ids came, or panics after a long while.
+/// Claims until `count` ids were returned, or panics after a timeout.
 async fn take_in_time(
     queue: &Arc<dyn Queue>,
     owner: Uuid,

@@ -1,4 +1,4 @@
-//! Which ids a claim hands out, and in which order: rules that every queue keeps.
+//! Selection and order of claimed ids: rules of every queue.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{bulk, claimed, from, ids, interactive, lane, on_each, push, take};
 const LEASE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn ids_come_out_in_the_order_they_went_in() {
+async fn ids_are_claimed_in_the_order_of_pushes() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(20, "a");
@@ -30,7 +30,7 @@ async fn ids_come_out_in_the_order_they_went_in() {
 }
 
 #[tokio::test]
-async fn a_claim_says_where_the_id_was() {
+async fn claim_reports_the_state_of_the_id() {
     on_each(LEASE, async |test| {
         let pushes = [interactive(1, "a:b {c}"), bulk(1, "a:b {c}")].concat();
         test.queue.push(&pushes).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_claim_says_where_the_id_was() {
 }
 
 #[tokio::test]
-async fn a_repeated_push_changes_nothing() {
+async fn repeated_push_changes_no_state() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
@@ -53,7 +53,6 @@ async fn a_repeated_push_changes_nothing() {
         pushes[2].due_at = Some(Utc::now() + TimeDelta::hours(1));
         queue.push(&pushes).await.unwrap();
         assert_eq!(take(queue, owner, &from(&["a"], 1)).await, [pushes[0].id]);
-        // Leased, ready, delayed.
         queue.push(&pushes).await.unwrap();
         queue.push(&pushes).await.unwrap();
         let expected = Depth {
@@ -68,13 +67,13 @@ async fn a_repeated_push_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_pushed_first_goes_before_what_waits_in_its_own_order() {
+async fn push_first_precedes_waiting_ids_in_its_given_order() {
     on_each(LEASE, async |test| {
         let (queue, owner) = (&test.queue, Uuid::now_v7());
         let (waits, mut rescued) = (bulk(2, "a"), bulk(2, "a"));
         queue.push(&waits).await.unwrap();
         queue.push_first(&rescued).await.unwrap();
-        // What is ready already stays where it is.
+        // Ready ids stay in place.
         queue.push_first(&waits).await.unwrap();
         rescued.extend(waits);
         let expected: Vec<JobId> = rescued.iter().map(|push| push.id).collect();
@@ -84,7 +83,7 @@ async fn what_is_pushed_first_goes_before_what_waits_in_its_own_order() {
 }
 
 #[tokio::test]
-async fn an_interactive_push_raises_a_ready_bulk_id() {
+async fn interactive_push_raises_a_ready_bulk_id() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(3, "a");
@@ -106,13 +105,13 @@ async fn an_interactive_push_raises_a_ready_bulk_id() {
 }
 
 #[tokio::test]
-async fn a_delayed_id_that_is_due_before_its_time_is_ready_at_once() {
+async fn delayed_id_that_is_due_early_is_ready_at_once() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let mut raised = push(JobId::new(), "a", Priority::Interactive);
         raised.due_at = Some(Utc::now() + TimeDelta::hours(1));
         queue.push(std::slice::from_ref(&raised)).await.unwrap();
-        // Pushed for another lane and as bulk: the lane is believed, a set is never lowered.
+        // Pushed for another lane and as bulk: the lane changes, but the set isn't lowered.
         let due = push(raised.id, "b", Priority::Bulk);
         queue.push(std::slice::from_ref(&due)).await.unwrap();
         assert_eq!(queue.depth(&lane("a")).await.unwrap(), Depth::default());
@@ -124,14 +123,14 @@ async fn a_delayed_id_that_is_due_before_its_time_is_ready_at_once() {
 }
 
 #[tokio::test]
-async fn ids_whose_wait_is_over_come_before_those_that_never_waited() {
+async fn ids_with_expired_waits_precede_ids_without_waits() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
         let waiting = bulk(2, "a");
         queue.push(&waiting).await.unwrap();
         take(queue, owner, &from(&["a"], 2)).await;
-        // A queue takes a delay, so whatever holds up these calls, the one that is due already stays the first.
+        // The queue stores a delay, so slow calls don't change the order: the id that is due now stays first.
         queue.later(owner, &waiting[1], Utc::now()).await.unwrap();
         let due = Utc::now() + TimeDelta::milliseconds(20);
         queue.later(owner, &waiting[0], due).await.unwrap();
@@ -150,14 +149,14 @@ async fn ids_whose_wait_is_over_come_before_those_that_never_waited() {
 }
 
 #[tokio::test]
-async fn a_ready_id_whose_lane_has_changed_moves_there() {
+async fn ready_id_with_a_changed_lane_moves_there() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = interactive(2, "a");
         queue.push(&pushes).await.unwrap();
         let moved = push(pushes[0].id, "suspect", Priority::Bulk);
         queue.push(&[moved]).await.unwrap();
-        // It keeps its set, and what is in another's hand doesn't move.
+        // It stays in its set, and ids leased by others don't move.
         let got = queue
             .claim(Uuid::now_v7(), &from(&["suspect"], 9))
             .await
@@ -180,7 +179,7 @@ async fn a_ready_id_whose_lane_has_changed_moves_there() {
 }
 
 #[tokio::test]
-async fn every_tenth_id_comes_from_bulk() {
+async fn every_tenth_claimed_id_is_bulk() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         queue.push(&interactive(40, "a")).await.unwrap();
@@ -203,7 +202,7 @@ async fn every_tenth_id_comes_from_bulk() {
 }
 
 #[tokio::test]
-async fn a_claim_takes_no_more_bulk_than_it_may() {
+async fn claim_stays_within_its_bulk_limit() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         queue.push(&bulk(10, "a")).await.unwrap();
@@ -226,7 +225,7 @@ async fn a_claim_takes_no_more_bulk_than_it_may() {
 }
 
 #[tokio::test]
-async fn each_share_of_a_claim_holds_its_bound_and_the_claim_its_own() {
+async fn claim_and_its_shares_stay_within_their_limits() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         for name in ["tight", "a", "b"] {
@@ -259,12 +258,11 @@ async fn each_share_of_a_claim_holds_its_bound_and_the_claim_its_own() {
                 share(&["a", "b"], 1_000, false),
             ]
         };
-        // Nothing of bulk is left but for the share that takes what is kept, and what is interactive.
+        // No bulk id is left except for the share that may use the reserve, and the interactive ids.
         assert_eq!(got(shares(), 10, 0).await, [0, 1, 1]);
-        // The bounds of bulk are the claim's, those of lanes their shares'.
+        // Bulk limits belong to the claim, lane limits to the shares.
         assert_eq!(got(shares(), 10, 4).await, [3, 1, 1]);
         assert_eq!(got(shares(), 2, 2).await, [2, 0, 0]);
-        // More than one slice.
         assert_eq!(got(shares(), 900, 900).await, [3, 1, 896]);
         assert_eq!(got(Vec::new(), 10, 10).await, [0; 3]);
     })
@@ -272,7 +270,7 @@ async fn each_share_of_a_claim_holds_its_bound_and_the_claim_its_own() {
 }
 
 #[tokio::test]
-async fn lanes_are_served_in_turn() {
+async fn lanes_are_served_round_robin() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         for name in ["a", "b", "c"] {
@@ -290,7 +288,7 @@ async fn lanes_are_served_in_turn() {
         for name in lanes {
             assert_eq!(got.iter().filter(|id| id.lane == lane(name)).count(), 3);
         }
-        // What one lane leaves over goes to the others.
+        // Capacity unused by one lane goes to the others.
         let got = take(queue, Uuid::now_v7(), &from(&["none", "a"], 10)).await;
         assert_eq!(got.len(), 10);
     })
@@ -298,7 +296,7 @@ async fn lanes_are_served_in_turn() {
 }
 
 #[tokio::test]
-async fn a_closed_lane_is_left_alone() {
+async fn closed_lane_is_not_claimed() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let (open, closed) = (bulk(2, "open"), bulk(2, "closed"));
@@ -315,7 +313,7 @@ async fn a_closed_lane_is_left_alone() {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_ids_that_left() {
+async fn ids_that_left_leave_no_keys() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let owner = Uuid::now_v7();
@@ -326,7 +324,7 @@ async fn nothing_is_kept_of_ids_that_left() {
         let got = take(queue, owner, &from(&["a", "b"], 100)).await;
         assert_eq!(got.len(), 40);
         queue.ack(owner, &got).await.unwrap();
-        // Two counters stay; they don't grow.
+        // Two counters stay; their size is constant.
         let keys = test.keys().await;
         assert!(keys.iter().all(|key| key.ends_with(":order")), "{keys:?}");
     })
@@ -334,7 +332,7 @@ async fn nothing_is_kept_of_ids_that_left() {
 }
 
 #[tokio::test]
-async fn a_claim_may_be_larger_than_a_slice() {
+async fn claim_may_be_larger_than_a_slice() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(1_700, "a");
@@ -350,7 +348,7 @@ async fn a_claim_may_be_larger_than_a_slice() {
 }
 
 #[tokio::test]
-async fn two_claimers_never_get_the_same_id() {
+async fn concurrent_claims_return_disjoint_ids() {
     on_each(LEASE, async |test| {
         let queue = &test.queue;
         let pushes = bulk(1_000, "a");

@@ -1,4 +1,4 @@
-//! What a Redis that is away does to its queue: errors in time, and nothing worse.
+//! Redis outages: the queue returns errors in time, and recovers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{LONG, bulk, from, ids, no_redis};
-use crate::support::{nobody_at, redis_server};
+use crate::support::{no_listener, redis_server};
 
 fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     let options = RedisOptions {
@@ -23,7 +23,6 @@ fn queue_at(address: std::net::SocketAddr) -> RedisQueue {
     RedisQueue::new(options, Arc::new(SystemClock)).unwrap()
 }
 
-/// Where the Redis server listens; says so where there is none.
 fn redis_address() -> Option<String> {
     let Some(url) = redis_server() else {
         no_redis("not tested");
@@ -34,8 +33,8 @@ fn redis_address() -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
-    let (_nobody, address) = nobody_at();
+async fn queue_is_created_while_its_server_is_down_and_reports_it() {
+    let (_nobody, address) = no_listener();
     let queue = queue_at(address);
     let start = Instant::now();
     for _ in 0..2 {
@@ -52,7 +51,7 @@ async fn a_queue_is_made_while_its_server_is_down_and_says_so_soon() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
+async fn silent_server_is_an_error_and_not_a_hang() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let queue = queue_at(listener.local_addr().unwrap());
     let call = tokio::time::timeout(LONG, queue.ping()).await.unwrap();
@@ -63,7 +62,7 @@ async fn a_server_that_never_answers_is_an_error_and_not_a_hang() {
 }
 
 #[tokio::test]
-async fn a_queue_connects_again_by_itself() {
+async fn queue_reconnects_automatically() {
     let Some(server) = redis_address() else {
         return;
     };
@@ -94,7 +93,7 @@ async fn a_queue_connects_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_connection_that_swallows_requests_is_replaced() {
+async fn connection_that_swallows_requests_is_replaced() {
     let Some(server) = redis_address() else {
         return;
     };
@@ -107,7 +106,7 @@ async fn a_connection_that_swallows_requests_is_replaced() {
         let mut upstream = TcpStream::connect(&server).await.unwrap();
         let passed = tokio::io::copy_bidirectional(&mut client, &mut upstream);
         assert!(stalls.run_until_cancelled(passed).await.is_none());
-        // The first connection stays open and says nothing; later ones are served.
+        // The first connection stays open and silent; later ones work.
         relay(listener, server).await;
         drop(client);
     });
@@ -122,7 +121,6 @@ async fn a_connection_that_swallows_requests_is_replaced() {
     proxy.abort();
 }
 
-/// Passes connections on to the server, until it is aborted and they break.
 async fn relay(listener: TcpListener, server: String) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((mut client, _)) = listener.accept().await {
@@ -135,7 +133,7 @@ async fn relay(listener: TcpListener, server: String) {
 }
 
 #[tokio::test]
-async fn a_queue_name_that_would_break_the_hash_tag_is_refused() {
+async fn queue_name_that_would_break_the_hash_tag_is_rejected() {
     for name in ["", "a}b"] {
         let options = RedisOptions {
             queue: name.to_owned(),

@@ -1,6 +1,6 @@
-//! A worker on lanes with little room: no more is claimed than may start, and what may start does.
+//! Worker on lanes with little capacity: it claims exactly the jobs that may start.
 //!
-//! Time is paused: a minute costs nothing.
+//! Time is paused, so waits are instant.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ fn give_room(toy: &Toy, name: &str, most: usize, more_in: Option<Duration>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_is_claimed_no_further_than_its_room_and_the_others_go_on() {
+async fn lane_is_claimed_only_up_to_its_capacity_and_others_continue() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["tight", "free"]), Log::new());
     give_room(&toy, "tight", 2, None);
     let tight = interactive(40, "tight");
@@ -51,7 +51,7 @@ async fn a_lane_is_claimed_no_further_than_its_room_and_the_others_go_on() {
             .count()
     };
     assert_eq!((log.started().len(), of_tight(&log)), (7, 2));
-    // A job of the lane that ends lets the next one in, at once.
+    // An ended job of the lane admits the next one at once.
     let before = Instant::now();
     log.gate.add_permits(7);
     eventually(async || of_tight(&log) > 3).await;
@@ -66,7 +66,7 @@ async fn a_lane_is_claimed_no_further_than_its_room_and_the_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_without_room_is_looked_at_when_there_is_some_and_not_in_a_loop() {
+async fn full_lane_is_polled_when_capacity_returns_without_a_loop() {
     let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
     give_room(&toy, "a", 0, Some(Duration::from_secs(30)));
     queue.push(&interactive(3, "a")).await.unwrap();
@@ -82,7 +82,6 @@ async fn a_lane_without_room_is_looked_at_when_there_is_some_and_not_in_a_loop()
     worker.stop().await;
 }
 
-/// Lanes as a worker takes them from its gate.
 struct Gated(Arc<Gate>);
 
 #[async_trait]
@@ -123,7 +122,7 @@ impl Admit for Gated {
     async fn put_back(&self, _: Vec<(Claimed, JobId)>) {}
 }
 
-/// Runs `jobs` at a limit, each call so long; answers when calls left. A call that the gate refused would fail the test.
+/// Runs jobs at a limit per minute; returns the start times of their calls. Fails the test on a denied call.
 async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
     let gate = Arc::new(Gate::new(GateOptions {
         paces: BTreeMap::from([(
@@ -190,7 +189,7 @@ async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_jobs_at_60_a_minute_are_never_more_in_a_minute_and_use_95_percent_of_it() {
+async fn hundred_jobs_at_60_per_minute_use_95_percent_of_the_limit() {
     for (limit, jobs, call) in [
         (60, 100, Duration::from_millis(200)),
         (60, 100, Duration::from_secs(40)),

@@ -1,4 +1,4 @@
-//! Servers that are full, throw keys away, or are no primary any more: the queue says that it is away, and comes back.
+//! Full, evicting or demoted servers: the queue reports itself as unavailable, and recovers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{LONG, bulk, from, ids, interactive, take};
 use crate::support::process::PrivateRedis;
 use crate::support::wait::eventually;
 
-/// How long sentinels may take: about two seconds, and ten to see that an old primary is back.
+/// Timeout for sentinels: a failover needs about 2 s, and detecting a returned primary 10 s.
 const FAILOVER: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -28,7 +28,7 @@ fn queue_at(url: &str, lease: Duration) -> Arc<dyn Queue> {
 }
 
 #[tokio::test]
-async fn a_server_that_is_full_or_read_only_is_away_until_it_can_write_again() {
+async fn full_or_read_only_server_is_unavailable_until_writable() {
     let Some(redis) = PrivateRedis::start().await else {
         return;
     };
@@ -67,7 +67,7 @@ async fn a_server_that_is_full_or_read_only_is_away_until_it_can_write_again() {
         "{refused:?}"
     );
     redis.tell(&["REPLICAOF", "NO", "ONE"]).await;
-    // As rescue does: whatever is due is pushed again.
+    // As in rescue: all due ids are pushed again.
     queue.ack(owner, &held).await.unwrap();
     let due: Vec<_> = early
         .into_iter()
@@ -85,7 +85,7 @@ async fn a_server_that_is_full_or_read_only_is_away_until_it_can_write_again() {
 }
 
 #[tokio::test]
-async fn whatever_key_is_thrown_away_every_id_that_is_pushed_again_comes_out() {
+async fn pushed_ids_are_claimable_after_any_key_was_evicted() {
     let Some(redis) = PrivateRedis::start().await else {
         return;
     };
@@ -127,7 +127,7 @@ async fn whatever_key_is_thrown_away_every_id_that_is_pushed_again_comes_out() {
             .filter(|push| !done.contains(&push.id))
             .collect();
         let mut missing: BTreeSet<_> = ids(&due).into_iter().collect();
-        // The worker that held some is gone: its leases end.
+        // The owner of some ids is dead: their leases expire.
         let comes_out = async {
             while !missing.is_empty() {
                 queue.push(&due).await.unwrap();
@@ -146,7 +146,7 @@ async fn whatever_key_is_thrown_away_every_id_that_is_pushed_again_comes_out() {
 }
 
 #[tokio::test]
-async fn a_primary_that_dies_is_followed_by_the_one_that_sentinels_promote() {
+async fn queue_follows_the_primary_promoted_by_sentinels() {
     let Some(mut primary) = PrivateRedis::start().await else {
         return;
     };
@@ -193,7 +193,7 @@ async fn a_primary_that_dies_is_followed_by_the_one_that_sentinels_promote() {
 }
 
 #[tokio::test]
-async fn a_service_that_the_sentinel_does_not_know_is_named() {
+async fn service_unknown_to_the_sentinel_is_named() {
     let Some(redis) = PrivateRedis::start().await else {
         return;
     };

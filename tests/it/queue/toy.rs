@@ -1,4 +1,4 @@
-//! A worker's other side, in memory: what is admitted, and a queue that can be cut off.
+//! In-memory backend of a worker: admission, and a queue with simulated outages.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,16 +20,16 @@ use uuid::Uuid;
 
 use super::LONG;
 
-/// Admits every id but those in `gone`, as a store would that has a row for each.
+/// Admits every id not in `gone`, like a store with a row for each.
 #[derive(Default)]
 pub(super) struct Toy {
     pub(super) lanes: Mutex<Vec<Lane>>,
-    /// The room of those lanes that have not as much as there are slots.
+    /// Capacity of lanes with less capacity than slots.
     pub(super) rooms: Mutex<HashMap<Lane, LaneRoom>>,
     pub(super) asked: AtomicUsize,
     pub(super) gone: Mutex<HashSet<JobId>>,
     pub(super) suspects: Mutex<HashSet<JobId>>,
-    /// Rows that wait until then; told once.
+    /// Rows waiting until this time; reported once.
     pub(super) early: Mutex<HashMap<JobId, DateTime<Utc>>>,
     pub(super) refusing: AtomicBool,
     pub(super) refusals: AtomicUsize,
@@ -125,7 +125,6 @@ impl Admit for Toy {
     }
 }
 
-/// What handlers did, and the gate that they wait at.
 #[derive(Clone)]
 pub(super) struct Log {
     pub(super) started: Arc<Mutex<Vec<JobId>>>,
@@ -144,7 +143,7 @@ impl Log {
         }
     }
 
-    /// A handler that notes its start, waits for the gate, and acks.
+    /// Handler that records its start, waits for the gate, and acks.
     async fn handle(self, delivery: Delivery<JobId>) {
         self.started.lock().unwrap().push(delivery.item);
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -168,7 +167,6 @@ impl Log {
 
 type BoxedHandler = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A worker that runs until it is told to stop.
 pub(super) struct Worker {
     pub(super) in_hand: InHand,
     pub(super) prefetch: Prefetch,
@@ -207,13 +205,11 @@ impl Worker {
         }
     }
 
-    /// Drains the worker.
     pub(super) async fn stop(self) {
         self.shutdown.cancel();
         self.ended().await.unwrap();
     }
 
-    /// Waits for the worker's end.
     pub(super) async fn ended(self) -> Result<(), WorkerDied> {
         tokio::time::timeout(LONG * 100, self.run)
             .await
@@ -222,7 +218,7 @@ impl Worker {
     }
 }
 
-/// Waits until something holds. With time paused, a wait costs nothing.
+/// Waits until a condition is true. Time is paused, so the wait is instant.
 pub(super) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !holds().await {
@@ -232,7 +228,6 @@ pub(super) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
     tokio::time::timeout(LONG * 10, wait).await.unwrap();
 }
 
-/// A queue that can be cut off.
 pub(super) struct Flaky {
     pub(super) inner: Arc<dyn Queue>,
     pub(super) away: AtomicBool,

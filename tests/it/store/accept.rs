@@ -13,7 +13,7 @@ use super::fixtures::{
 use crate::support;
 
 #[tokio::test]
-async fn an_accepted_job_reads_back_as_it_was_given() {
+async fn accepted_job_reads_back_unchanged() {
     for test in support::stores().await {
         let mut new = new_job(Some(Uuid::now_v7()));
         new.payload =
@@ -48,7 +48,7 @@ async fn an_accepted_job_reads_back_as_it_was_given() {
 }
 
 #[tokio::test]
-async fn nul_characters_are_kept_as_replacement_characters() {
+async fn nul_characters_are_stored_as_replacement_characters() {
     for test in support::stores().await {
         let mut new = new_job(None);
         new.payload = json!({"a\u{0}b": ["x\u{0}y"]}).into();
@@ -60,7 +60,7 @@ async fn nul_characters_are_kept_as_replacement_characters() {
 }
 
 #[tokio::test]
-async fn a_payload_may_be_any_json() {
+async fn payload_may_be_any_json() {
     for test in support::stores().await {
         for payload in [
             json!(5),
@@ -78,7 +78,7 @@ async fn a_payload_may_be_any_json() {
     }
 }
 
-/// What a session's first job comes to, of sessions that are scored when completed. SQLite says what is known, and inserts nothing.
+/// Outcome of a first job, for sessions scored on completion. SQLite reports the state, and inserts no row.
 async fn first(store: &Store, session_id: Uuid) -> FirstOutcome {
     let new = new_job(Some(session_id));
     let (id, scorable) = (new.job_id, vec![SessionStatus::Completed]);
@@ -100,7 +100,7 @@ async fn put(store: &Store, change: impl Fn(&mut SessionRecord)) -> Uuid {
 }
 
 #[tokio::test]
-async fn a_first_job_is_accepted_where_nothing_answers_for_the_session() {
+async fn first_job_is_accepted_without_an_earlier_job_or_score() {
     for test in support::stores().await {
         let store = &test.store;
         let inserts = store.dialect() == Dialect::Postgres;
@@ -138,7 +138,7 @@ async fn a_first_job_is_accepted_where_nothing_answers_for_the_session() {
 }
 
 #[tokio::test]
-async fn of_first_jobs_at_once_each_session_gets_one() {
+async fn concurrent_first_jobs_create_one_per_session() {
     for test in support::stores().await {
         let (store, mut asked) = (&test.store, Vec::new());
         for _ in 0..5 {
@@ -155,7 +155,7 @@ async fn of_first_jobs_at_once_each_session_gets_one() {
 }
 
 #[tokio::test]
-async fn a_second_job_for_a_subject_is_answered_with_the_first() {
+async fn second_job_for_a_subject_returns_the_first() {
     for test in support::stores().await {
         let subject = Some(Uuid::now_v7());
         let first = accept(&test.store, new_job(subject)).await;
@@ -170,7 +170,7 @@ async fn a_second_job_for_a_subject_is_answered_with_the_first() {
 }
 
 #[tokio::test]
-async fn of_many_accepts_at_once_for_one_subject_one_is_new() {
+async fn concurrent_accepts_for_one_subject_create_one_job() {
     for test in support::stores().await {
         let subject = Some(Uuid::now_v7());
         let jobs: Vec<_> = (0..40).map(|_| new_job(subject)).collect();
@@ -190,7 +190,7 @@ async fn of_many_accepts_at_once_for_one_subject_one_is_new() {
 }
 
 #[tokio::test]
-async fn the_same_job_accepted_twice_is_one_row_and_new_both_times() {
+async fn job_accepted_again_is_one_row_and_new_both_times() {
     for test in support::stores().await {
         let new = new_job(Some(Uuid::now_v7()));
         accept(&test.store, new.clone()).await;
@@ -206,10 +206,10 @@ async fn the_same_job_accepted_twice_is_one_row_and_new_both_times() {
 }
 
 #[tokio::test]
-async fn a_row_that_the_database_refuses_fails_alone() {
+async fn row_rejected_by_the_database_fails_without_affecting_others() {
     for test in support::stores().await {
         let mut bad = new_job(None);
-        // The column takes 64 characters on Postgres; SQLite takes them all.
+        // The column accepts 64 characters on Postgres, and any number on SQLite.
         bad.criteria_hash = "x".repeat(100);
         let good: Vec<_> = (0..20).map(|_| new_job(None)).collect();
         let accepts = good.iter().chain([&bad]).cloned();
@@ -225,7 +225,7 @@ async fn a_row_that_the_database_refuses_fails_alone() {
 }
 
 #[tokio::test]
-async fn accepts_sent_before_close_are_committed_and_later_ones_are_refused() {
+async fn accepts_before_close_are_committed_and_later_ones_rejected() {
     for test in support::stores().await {
         let jobs: Vec<_> = (0..50).map(|_| new_job(None)).collect();
         let accepts = join_all(jobs.into_iter().map(|job| test.store.jobs().accept(job)));

@@ -1,4 +1,4 @@
-//! What current scores come to, counted by the database: the same on both.
+//! Aggregates of current scores, equal on both databases.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use gavel::score::session::{AlternativeApproach, MissingTool, SessionScore};
@@ -17,7 +17,6 @@ pub(super) fn at(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
-/// A score that misses these tools.
 fn missing(total: u8, tools: &[&str]) -> SessionScore {
     let tool = |name: &&str| MissingTool {
         tool_name: (*name).to_owned(),
@@ -36,7 +35,7 @@ pub(super) fn simulated(score: SessionScore) -> SessionScore {
     }
 }
 
-/// A session that completed then, with this score under criteria of this letter.
+/// Session completed at this time, scored under criteria of this letter.
 pub(super) async fn scored_at(
     store: &Store,
     completed: &str,
@@ -83,7 +82,7 @@ fn counts(of: &[(&str, i64)]) -> Vec<(String, i64)> {
 }
 
 #[tokio::test]
-async fn a_session_counts_once_for_a_tool_however_it_is_spelled() {
+async fn session_counts_once_per_tool_in_any_spelling() {
     for test in support::stores().await {
         let store = &test.store;
         let spelled = missing(
@@ -102,7 +101,7 @@ async fn a_session_counts_once_for_a_tool_however_it_is_spelled() {
             .analytics()
             .names(Named::MissingTools, &all, MadeBy::Judge, 10);
         let spellings = names.await.unwrap().remove(0).spellings;
-        // The first spelling of a score is the one that counts.
+        // The first spelling in a score is counted.
         assert_eq!(
             spellings,
             counts(&[("kubectl_logs", 2), ("kubectl-logs", 1)])
@@ -115,7 +114,7 @@ async fn a_session_counts_once_for_a_tool_however_it_is_spelled() {
 }
 
 #[tokio::test]
-async fn approaches_are_counted_as_tools_are() {
+async fn approaches_are_counted_like_tools() {
     for test in support::stores().await {
         let store = &test.store;
         for name in ["Logs first", "logs-first"] {
@@ -143,7 +142,7 @@ async fn approaches_are_counted_as_tools_are() {
 }
 
 #[tokio::test]
-async fn only_current_scores_count_and_criteria_and_the_sessions_time_narrow_them() {
+async fn current_scores_are_filtered_by_criteria_and_session_time() {
     for test in support::stores().await {
         let store = &test.store;
         let analytics = store.analytics();
@@ -216,7 +215,7 @@ async fn totals_are_counted_by_the_day_of_their_session_in_utc() {
 }
 
 #[tokio::test]
-async fn sessions_are_found_by_a_tool_that_their_current_score_misses() {
+async fn sessions_are_found_by_a_missing_tool_of_their_current_score() {
     for test in support::stores().await {
         let store = &test.store;
         let found = scored_at(store, DAY, missing(70, &["kubectl-logs"]), 'a').await;

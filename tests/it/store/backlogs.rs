@@ -1,4 +1,4 @@
-//! Rescores: they expand a step at a time, each session once, whoever takes the steps.
+//! Rescores expand in steps, each session once, with any number of workers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::support::wait::eventually;
 use gavel::wire::SessionStatus;
 use gavel::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 
-/// A rescore of everything that is stored, by criteria `a`.
+/// Rescore of all sessions by criteria `a`.
 pub(super) fn new_backlog() -> NewBacklog {
     NewBacklog {
         batch: NewBatch {
@@ -76,7 +76,6 @@ async fn row(store: &Store, id: Uuid) -> BatchRow {
     store.batches().get(id).await.unwrap().unwrap()
 }
 
-/// Takes steps to the end; answers the batch.
 pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
     loop {
         match store.batches().expand(id, jobs, now()).await.unwrap() {
@@ -87,7 +86,6 @@ pub(super) async fn whole(store: &Store, id: Uuid, jobs: u32) -> BatchRow {
     }
 }
 
-/// The sessions of a batch's items, in the items' order.
 async fn subjects(store: &Store, id: Uuid) -> Vec<Uuid> {
     let mut subjects = Vec::new();
     for item in item_ids(store, id).await {
@@ -103,14 +101,14 @@ fn set(ids: &[Uuid]) -> BTreeSet<Uuid> {
 }
 
 #[tokio::test]
-async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
+async fn rescore_expands_in_steps_and_each_session_once() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();
         let sessions = stored(store, 7).await;
         let new = new_backlog();
         let id = begun(store, new.clone()).await;
-        // What is stored after the request is no part of it.
+        // Sessions stored after the request aren't included.
         let later = SessionRecord {
             completed_at: Some(now() - minutes(1)),
             ..session(Uuid::now_v7())
@@ -129,10 +127,10 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
                 (batch.state, batch.total),
                 (BatchState::Expanding, 3 * step)
             );
-            // It was begun already.
+            // A repeat has no effect.
             batches.begin_backlog(&new).await.unwrap();
         }
-        // Its items run meanwhile.
+        // Items run during the expansion.
         let first = batches.first_items(id, 1).await.unwrap();
         claim(store, first[0].job_id, Uuid::now_v7()).await;
         assert_eq!(batches.complete(id, now()).await.unwrap(), None);
@@ -151,7 +149,7 @@ async fn a_rescore_expands_a_step_at_a_time_and_each_session_once() {
 }
 
 #[tokio::test]
-async fn a_step_looks_at_so_many_sessions_however_few_it_finds() {
+async fn step_reads_a_fixed_number_of_sessions() {
     for test in support::stores().await {
         let store = &test.store;
         stored(store, 5).await;
@@ -174,7 +172,7 @@ async fn a_step_looks_at_so_many_sessions_however_few_it_finds() {
 }
 
 #[tokio::test]
-async fn workers_that_expand_together_make_each_item_once() {
+async fn concurrent_expanding_workers_create_each_item_once() {
     for test in support::stores().await {
         let sessions = stored(&test.store, 40).await;
         let id = begun(&test.store, new_backlog()).await;
@@ -194,7 +192,7 @@ async fn workers_that_expand_together_make_each_item_once() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_broken_off_is_done_or_not() {
+async fn interrupted_step_is_applied_completely_or_not_at_all() {
     for test in support::stores().await {
         let store = &test.store;
         let sessions = stored(store, 30).await;
@@ -209,7 +207,7 @@ async fn a_step_that_is_broken_off_is_done_or_not() {
                 tokio::task::yield_now().await;
             }
         }
-        // The server may still be committing the step that was broken off last.
+        // The server may still be committing the last interrupted step.
         let batch = eventually(PATIENCE, "as many items as the row says", async || {
             let batch = row(store, id).await;
             let items = subjects(store, id).await.len();
@@ -225,7 +223,7 @@ async fn a_step_that_is_broken_off_is_done_or_not() {
 }
 
 #[tokio::test]
-async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
+async fn sessions_without_need_or_means_of_scoring_are_skipped() {
     for test in support::stores().await {
         let store = &test.store;
         let sessions = store.sessions();
@@ -276,7 +274,7 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
         assert_eq!(skips.len(), 1);
         assert_eq!((skips[0].session_id, skips[0].job_id), (busy, Some(active)));
 
-        // By other criteria it isn't current, and by force it doesn't matter.
+        // Under other criteria the score isn't current, and `force` ignores it.
         for (criteria, force) in [('b', false), ('a', true)] {
             let mut again = new_backlog();
             again.plan.rules.criteria_hash = hash(criteria);
@@ -297,7 +295,7 @@ async fn what_needs_no_score_or_can_have_none_is_passed_over_and_counted() {
 }
 
 #[tokio::test]
-async fn a_simulated_score_is_current_for_simulated_judges_alone() {
+async fn simulated_score_is_current_only_for_simulated_judges() {
     for test in support::stores().await {
         let store = &test.store;
         let (session_id, id) = session_with_job(store).await;
@@ -323,7 +321,7 @@ async fn a_simulated_score_is_current_for_simulated_judges_alone() {
 }
 
 #[tokio::test]
-async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
+async fn expanding_batch_is_paused_resumed_and_cancelled() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();
@@ -370,14 +368,14 @@ async fn a_batch_that_expands_is_paused_resumed_and_cancelled() {
         );
         let figures = batches.figures(&row(store, id).await).await.unwrap();
         assert_eq!(figures.count(JobState::Cancelled), 4);
-        // Nobody's silence makes it one that was never whole.
+        // A silent owner doesn't make it an incomplete batch that is removed.
         let silent = std::time::Duration::ZERO;
         assert!(batches.remove_silent(silent).await.unwrap().is_empty());
     }
 }
 
 #[tokio::test]
-async fn named_sessions_and_no_more_than_the_most_become_items() {
+async fn named_sessions_up_to_the_limit_become_items() {
     for test in support::stores().await {
         let store = &test.store;
         let sessions = stored(store, 6).await;
@@ -408,7 +406,7 @@ async fn named_sessions_and_no_more_than_the_most_become_items() {
 }
 
 #[tokio::test]
-async fn a_job_that_came_first_keeps_its_session_and_the_places_go_on() {
+async fn earlier_job_retains_its_session_and_item_numbers_continue() {
     for test in support::stores().await {
         let store = &test.store;
         let sessions = stored(store, 4).await;
@@ -427,7 +425,7 @@ async fn a_job_that_came_first_keeps_its_session_and_the_places_go_on() {
 }
 
 #[tokio::test]
-async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no_score() {
+async fn repeats_and_juries_make_items_and_previews_ignore_scores() {
     for test in support::stores().await {
         let store = &test.store;
         let session = scored_session(store, 70).await;
@@ -468,9 +466,9 @@ async fn repeats_and_juries_make_several_items_of_a_session_and_previews_mind_no
     }
 }
 
-/// Nobody waits for rescue, which leaves young rows to whoever made them.
+/// Expanded items don't wait for rescue, which skips young rows because their creator pushes them.
 #[tokio::test]
-async fn what_a_worker_expands_lies_in_the_queue_at_once_and_is_pushed_once() {
+async fn expanded_items_are_pushed_at_once_and_only_once() {
     for test in support::stores().await {
         let queue = Arc::new(MemoryQueue::new(
             Duration::from_secs(60),
@@ -487,7 +485,7 @@ async fn what_a_worker_expands_lies_in_the_queue_at_once_and_is_pushed_once() {
         let lane = Lane::of_judge("main");
         assert_eq!(queue.depth(&lane).await.unwrap().bulk, 3);
 
-        // What left the queue meanwhile doesn't come back by further rounds.
+        // Ids that left the queue in between aren't pushed again by later rounds.
         queue.forget_everything();
         assert_eq!(worker.round().await.unwrap(), ExpansionOutcome::Nothing);
         assert_eq!(queue.depth(&lane).await.unwrap().bulk, 0);

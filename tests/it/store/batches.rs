@@ -1,4 +1,4 @@
-//! Batches: whole or not there, and their items run only while they do.
+//! Batches exist completely or not at all, and their items run only while the batch runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,6 @@ fn item(batch_id: Uuid, item_no: i64) -> NewJob {
     }
 }
 
-/// A batch that is `expanding`, with so many items.
 async fn expanding(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     let new = new_batch();
     store.batches().begin(&new).await.unwrap();
@@ -53,7 +52,6 @@ async fn expanding(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     (new.batch_id, ids)
 }
 
-/// A batch that runs.
 async fn running(store: &Store, items: i64) -> (Uuid, Vec<JobId>) {
     let (id, items) = expanding(store, items).await;
     let Moved::Now(batch) = store.batches().start(id).await.unwrap() else {
@@ -75,7 +73,7 @@ async fn state(store: &Store, id: Uuid) -> BatchState {
     store.batches().get(id).await.unwrap().unwrap().state
 }
 
-/// The ids of these that a claim gets, and rescue would push.
+/// Number of these ids that are claimable, and that rescue would push.
 async fn may_run(store: &Store, ids: &[JobId]) -> (usize, usize) {
     let due = store
         .jobs()
@@ -121,7 +119,7 @@ fn evaluated(total: Option<f64>, passed: Option<bool>, simulated: bool) -> Endin
 }
 
 #[tokio::test]
-async fn items_run_only_while_their_batch_does() {
+async fn items_run_only_while_their_batch_runs() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = expanding(store, 3).await;
@@ -156,7 +154,7 @@ async fn items_run_only_while_their_batch_does() {
 }
 
 #[tokio::test]
-async fn a_batch_whose_maker_died_is_removed_with_its_items_and_no_other() {
+async fn only_the_batch_of_a_dead_creator_is_removed_with_its_items() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();
@@ -164,7 +162,7 @@ async fn a_batch_whose_maker_died_is_removed_with_its_items_and_no_other() {
         let (id, items) = expanding(store, 3).await;
         let silent = Duration::from_secs(60);
         assert!(batches.remove_silent(silent).await.unwrap().is_empty());
-        // The database's clock may stand still for a millisecond.
+        // The database clock may not advance for a millisecond.
         let removed = eventually(PATIENCE, "the batch is removed", async || {
             let removed = batches.remove_silent(Duration::ZERO).await.unwrap();
             (!removed.is_empty()).then_some(removed)
@@ -174,7 +172,7 @@ async fn a_batch_whose_maker_died_is_removed_with_its_items_and_no_other() {
         for item in items {
             assert_eq!(store.jobs().get(item).await.unwrap(), None);
         }
-        // Its maker lives after all, and learns of it.
+        // Its creator is alive after all, and gets the result.
         let late = batches.add_items(id, &[item(id, 3)]).await.unwrap();
         assert_eq!(late, Added::Gone);
         assert_eq!(batches.start(id).await.unwrap(), Moved::Unknown);
@@ -217,7 +215,7 @@ async fn items_are_added_all_or_none_and_once() {
 }
 
 #[tokio::test]
-async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_failures() {
+async fn batch_completes_after_all_items_and_reruns_its_failures() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();
@@ -251,7 +249,7 @@ async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_f
         let (moved, queued) = batches.retry_failed_items(id, now(), now()).await.unwrap();
         assert!(matches!(moved, Moved::Already(_)) && queued.is_empty());
 
-        // One job that is retried by itself takes its batch along.
+        // A single retried job reopens its batch.
         let again = claim(store, items[0], worker).await;
         record(store, &again, failed()).await;
         batches.complete(id, now()).await.unwrap().unwrap();
@@ -260,7 +258,7 @@ async fn a_batch_is_completed_when_each_item_has_ended_and_runs_again_with_its_f
     }
 }
 
-/// Takes steps until nothing is left, as a worker does; answers how many.
+/// Runs all steps as a worker does; returns their number.
 async fn cancel_all(store: &Store) -> usize {
     let (mut cancelling, mut steps) = (Cancelling::default(), 1);
     while store
@@ -276,7 +274,7 @@ async fn cancel_all(store: &Store) -> usize {
 }
 
 #[tokio::test]
-async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
+async fn large_batch_is_cancelled_in_steps_that_allow_other_work() {
     const ITEMS: i64 = 20_000;
     for test in support::stores().await {
         let store = &test.store;
@@ -288,7 +286,7 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
             ids.extend(items.iter().map(|item| item.job_id));
         }
         batches.start(id).await.unwrap();
-        // One that runs is ended at once, wherever it stands.
+        // A running item ends at once, at any position.
         let run = claim(store, ids[15_000], Uuid::now_v7()).await;
         batches.cancel(id, now()).await.unwrap();
         assert_eq!(job(store, ids[15_000]).await.state, JobState::Cancelled);
@@ -298,7 +296,7 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
         );
         let cancelled = async || figures(store, id).await.count(JobState::Cancelled);
         assert_eq!(cancelled().await, 1_001);
-        // Nothing of it begins, though it is queued still.
+        // Its queued items don't start.
         let late = store
             .jobs()
             .claim(&ids[19_000..19_100], Uuid::now_v7(), now() + minutes(1));
@@ -312,7 +310,7 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
             let run = claim(store, other, Uuid::now_v7()).await;
             record(store, &run, failed()).await;
             if steps == 5 {
-                // Whoever takes over finds what is left.
+                // Another worker continues with the rest.
                 cancelling = Cancelling::default();
             }
         }
@@ -323,7 +321,7 @@ async fn a_large_batch_is_cancelled_in_steps_between_which_others_work() {
 }
 
 #[tokio::test]
-async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
+async fn individually_requested_item_runs_despite_its_batch() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
@@ -357,9 +355,9 @@ async fn what_somebody_asked_for_by_itself_runs_beside_its_batch() {
     }
 }
 
-/// A cancel that waits for an item's row must see what became of the item meanwhile.
+/// A cancel that waits for an item's row lock must see the item's new state.
 #[tokio::test]
-async fn what_is_asked_for_while_its_batch_is_being_cancelled_outlives_it() {
+async fn item_requested_during_the_cancel_of_its_batch_survives() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -398,14 +396,14 @@ async fn what_is_asked_for_while_its_batch_is_being_cancelled_outlives_it() {
 }
 
 #[tokio::test]
-async fn a_batch_whose_failures_cannot_be_queued_again_stays_completed() {
+async fn batch_without_retryable_failures_stays_completed() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 1).await;
         let run = claim(store, items[0], Uuid::now_v7()).await;
         record(store, &run, failed()).await;
         let done = store.batches().complete(id, now()).await.unwrap().unwrap();
-        // Its failure is of a time that isn't asked about.
+        // Its failure is outside the requested time range.
         let before = now() - minutes(60);
         let (moved, queued) = store
             .batches()
@@ -424,7 +422,7 @@ async fn a_batch_whose_failures_cannot_be_queued_again_stays_completed() {
 }
 
 #[tokio::test]
-async fn cancelling_a_batch_ends_all_that_has_not_ended() {
+async fn cancelling_a_batch_ends_all_unfinished_items() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();
@@ -468,7 +466,7 @@ async fn cancelling_a_batch_ends_all_that_has_not_ended() {
 }
 
 #[tokio::test]
-async fn a_pause_is_no_time_that_an_item_waited() {
+async fn pause_is_excluded_from_the_wait_time_of_items() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
@@ -502,7 +500,7 @@ async fn a_pause_is_no_time_that_an_item_waited() {
 }
 
 #[tokio::test]
-async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
+async fn totals_are_final_after_the_last_item_ends() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();
@@ -531,7 +529,7 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
         assert_eq!(counted.verdict.unwrap().mean, Some(0.5));
         assert_eq!(figures(store, id).await, counted);
 
-        // An item that is queued again, by itself or with all that failed, ends that.
+        // An item requeued individually or with all failures makes them provisional.
         store.jobs().retry(items[0], now()).await.unwrap().unwrap();
         assert_eq!(figures(store, id).await.unfinished(), 1);
         let claimed = claim(store, items[0], worker).await;
@@ -547,14 +545,14 @@ async fn figures_are_counted_a_last_time_when_all_items_have_ended() {
         assert!(row().await.figures.is_some());
         batches.retry_failed_items(id, now(), now()).await.unwrap();
         assert_eq!(figures(store, id).await.count(JobState::Queued), 1);
-        // One that can't be queued again changes nothing.
+        // An item that can't be requeued has no effect.
         assert_eq!(store.jobs().retry(items[1], now()).await.unwrap(), None);
         assert_eq!(row().await.state, BatchState::Running);
     }
 }
 
 #[tokio::test]
-async fn figures_leave_simulated_scores_out_beside_real_ones() {
+async fn totals_exclude_simulated_scores_if_real_ones_exist() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 4).await;

@@ -1,4 +1,4 @@
-//! Budgets: what a batch spends is added where its calls are logged, and stops it.
+//! Budgets: the cost of a batch is added as its calls are logged, and pauses it.
 
 use chrono::TimeDelta;
 use gavel::job::{BatchPlace, JobId, Kind, NewJob, WaitReason};
@@ -10,7 +10,6 @@ use super::fixtures::{accept, claim, failed, minutes, new_job, now, record_of, r
 use crate::support::{self, call};
 use gavel::wire::{BatchState, PausedBy, UsageBy};
 
-/// A batch that runs, with so many items and a budget.
 async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, Vec<JobId>) {
     let new = NewBatch {
         budget_usd,
@@ -33,7 +32,7 @@ async fn running(store: &Store, items: i64, budget_usd: Option<f64>) -> (Uuid, V
     (batch_id, items.iter().map(|item| item.job_id).collect())
 }
 
-/// A call for an item, which costs so much; `None`: nobody knows.
+/// Logs a call of an item with this cost; `None`: unknown.
 async fn calls(store: &Store, item: JobId, cost_usd: Option<f64>) {
     store.log(CallRecord {
         usage: CallUsage {
@@ -47,7 +46,7 @@ async fn calls(store: &Store, item: JobId, cost_usd: Option<f64>) {
     store.calls().counted().await;
 }
 
-/// Runs an item that costs so much; `None`: nobody knows.
+/// Runs an item with this cost; `None`: unknown.
 async fn spend(store: &Store, item: JobId, cost_usd: Option<f64>) {
     let run = claim(store, item, Uuid::now_v7()).await;
     calls(store, item, cost_usd).await;
@@ -61,7 +60,7 @@ async fn row(store: &Store, id: Uuid) -> BatchRow {
     store.batches().get(id).await.unwrap().unwrap()
 }
 
-async fn standing(store: &Store, id: Uuid) -> (BatchState, Option<PausedBy>) {
+async fn batch_status(store: &Store, id: Uuid) -> (BatchState, Option<PausedBy>) {
     let batch = row(store, id).await;
     (batch.state, batch.paused_by)
 }
@@ -70,16 +69,16 @@ const RUNS: (BatchState, Option<PausedBy>) = (BatchState::Running, None);
 const SPENT: (BatchState, Option<PausedBy>) = (BatchState::Paused, Some(PausedBy::Budget));
 
 #[tokio::test]
-async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_larger_one() {
+async fn exhausted_budget_pauses_a_batch_until_it_is_raised() {
     for test in support::stores().await {
         let store = &test.store;
         let budgets = store.budgets();
         let (id, items) = running(store, 5, Some(1.0)).await;
         spend(store, items[0], Some(0.5)).await;
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         assert!(budgets.spent_batches().await.unwrap().is_empty());
         spend(store, items[1], Some(0.5)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         assert_eq!(budgets.spent_batches().await.unwrap(), [(id, Kind::Query)]);
         assert!(
             budgets.spent_batches().await.unwrap().is_empty(),
@@ -93,7 +92,7 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
         let usage = budgets.batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (1.0, 0));
         assert_eq!((usage.tokens_in, usage.tokens_out), (200, 20));
-        // Resuming it would spend more than it may.
+        // A resume would exceed the budget.
         let refused = store.batches().resume(id, now()).await.unwrap();
         assert!(matches!(refused, Moved::Refused(_)), "{refused:?}");
         let same = budgets.set(id, Some(1.0), now()).await.unwrap();
@@ -106,12 +105,12 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
             (BatchState::Running, Some(1.5))
         );
         spend(store, items[2], Some(0.25)).await;
-        assert_eq!(standing(store, id).await, RUNS);
-        // A smaller one than it has spent stops it, none lets it go on.
+        assert_eq!(batch_status(store, id).await, RUNS);
+        // A budget below the current cost pauses it; removing the budget resumes it.
         budgets.set(id, Some(1.0), now()).await.unwrap();
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         budgets.set(id, None, now()).await.unwrap();
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         assert_eq!(
             budgets.set(Uuid::now_v7(), None, now()).await.unwrap(),
             Moved::Unknown
@@ -120,7 +119,7 @@ async fn a_batch_is_paused_by_the_end_that_spends_its_budget_and_goes_on_with_a_
 }
 
 #[tokio::test]
-async fn a_claim_tells_whether_the_batch_has_a_budget() {
+async fn claim_reports_whether_the_batch_has_a_budget() {
     for test in support::stores().await {
         let store = &test.store;
         for (budget, said) in [(Some(1.0), true), (None, false)] {
@@ -137,11 +136,11 @@ async fn a_claim_tells_whether_the_batch_has_a_budget() {
 }
 
 #[tokio::test]
-async fn what_calls_cost_counts_whatever_became_of_their_run() {
+async fn call_costs_count_whatever_the_outcome_of_their_run() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 5, Some(1.0)).await;
-        // Lost by a worker that was taken for dead, and told too late.
+        // Lost by a worker that was declared dead, and reported too late.
         let stale = claim(store, items[0], Uuid::now_v7()).await;
         calls(store, items[0], Some(0.25)).await;
         let lost = store.jobs().rescue_lost(Died::Somebody, 3, now()).await;
@@ -149,7 +148,6 @@ async fn what_calls_cost_counts_whatever_became_of_their_run() {
         claim(store, items[0], Uuid::now_v7()).await;
         let late = recorded(store, record_of(&stale, failed())).await;
         assert_eq!(late, Recorded::Stale);
-        // Cancelled while it ran.
         let cancelled = claim(store, items[1], Uuid::now_v7()).await;
         store.jobs().cancel(items[1], now()).await.unwrap();
         calls(store, items[1], Some(0.25)).await;
@@ -157,18 +155,18 @@ async fn what_calls_cost_counts_whatever_became_of_their_run() {
         assert_eq!(late, Recorded::Stale);
         let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.tokens_in), (0.5, 200));
-        assert_eq!(standing(store, id).await, RUNS);
-        // Killed after its calls: the second one spends the budget.
+        assert_eq!(batch_status(store, id).await, RUNS);
+        // Killed after its calls: the second one exceeds the budget.
         claim(store, items[2], Uuid::now_v7()).await;
         calls(store, items[2], Some(0.25)).await;
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         calls(store, items[2], Some(0.25)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
     }
 }
 
 #[tokio::test]
-async fn a_call_without_usage_is_counted_and_one_without_an_answer_is_not() {
+async fn call_without_usage_is_counted_but_not_one_without_a_reply() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 2, Some(1.0)).await;
@@ -186,9 +184,9 @@ async fn a_call_without_usage_is_counted_and_one_without_an_answer_is_not() {
     }
 }
 
-/// A log that can't be written for long keeps the sums of what it has no room for.
+/// While the log can't be written, it retains the sums of calls beyond its capacity.
 #[tokio::test]
-async fn calls_beyond_what_the_log_holds_are_in_the_sums_of_their_day_and_batch() {
+async fn calls_beyond_the_log_capacity_count_in_day_and_batch_sums() {
     const CALLS: i64 = 9_000;
     for test in support::stores().await {
         let store = &test.store;
@@ -216,10 +214,10 @@ async fn calls_beyond_what_the_log_holds_are_in_the_sums_of_their_day_and_batch(
 }
 
 #[tokio::test]
-async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_counts() {
+async fn unpriced_run_pauses_a_batch_with_a_budget_and_counts_partly() {
     for test in support::stores().await {
         let store = &test.store;
-        // The first judge declined at a price, its fallback answered without one.
+        // The first judge declined at a price, its fallback replied without one.
         for (budget, stands) in [(Some(1.0), SPENT), (None, RUNS)] {
             let (id, items) = running(store, 3, budget).await;
             let run = claim(store, items[0], Uuid::now_v7()).await;
@@ -229,11 +227,11 @@ async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_co
             assert_eq!(end, Recorded::Applied);
             let usage = store.budgets().batch_usage(id).await.unwrap();
             assert_eq!((usage.spent_usd, usage.unpriced), (0.25, 1));
-            assert_eq!(standing(store, id).await, stands);
-            // It goes on if somebody says so, until the next such run.
+            assert_eq!(batch_status(store, id).await, stands);
+            // A resume lasts until the next such run.
             if budget.is_some() {
                 store.batches().resume(id, now()).await.unwrap();
-                assert_eq!(standing(store, id).await, RUNS);
+                assert_eq!(batch_status(store, id).await, RUNS);
                 assert!(
                     store
                         .budgets()
@@ -242,18 +240,22 @@ async fn a_run_without_a_price_stops_a_batch_with_a_budget_and_its_known_part_co
                         .unwrap()
                         .contains(&(id, Kind::Query))
                 );
-                assert_eq!(standing(store, id).await, RUNS);
+                assert_eq!(batch_status(store, id).await, RUNS);
                 spend(store, items[1], Some(0.25)).await;
-                assert_eq!(standing(store, id).await, RUNS);
+                assert_eq!(batch_status(store, id).await, RUNS);
                 spend(store, items[2], None).await;
-                assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+                assert_eq!(
+                    batch_status(store, id).await,
+                    RUNS,
+                    "nothing is left to stop"
+                );
             }
         }
     }
 }
 
 #[tokio::test]
-async fn an_operators_pause_stays_whatever_the_budget() {
+async fn operator_pause_is_independent_of_the_budget() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 3, Some(1.0)).await;
@@ -261,36 +263,44 @@ async fn an_operators_pause_stays_whatever_the_budget() {
         store.batches().pause(id).await.unwrap();
         store.budgets().set(id, Some(5.0), now()).await.unwrap();
         let paused = (BatchState::Paused, Some(PausedBy::Operator));
-        assert_eq!(standing(store, id).await, paused);
+        assert_eq!(batch_status(store, id).await, paused);
         store.batches().resume(id, now()).await.unwrap();
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
 
-        // One that its budget has stopped already is the operator's from then on.
+        // A batch paused by its budget becomes paused by the operator.
         let (id, items) = running(store, 3, Some(1.0)).await;
         spend(store, items[0], Some(1.0)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         store.batches().pause(id).await.unwrap();
-        assert_eq!(standing(store, id).await, paused);
+        assert_eq!(batch_status(store, id).await, paused);
         store.budgets().set(id, Some(5.0), now()).await.unwrap();
-        assert_eq!(standing(store, id).await, paused);
+        assert_eq!(batch_status(store, id).await, paused);
         store.batches().resume(id, now()).await.unwrap();
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
     }
 }
 
 #[tokio::test]
-async fn the_last_item_completes_a_batch_whatever_it_cost() {
+async fn last_item_completes_a_batch_at_any_cost() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 1, Some(1.0)).await;
         spend(store, items[0], Some(5.0)).await;
-        assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+        assert_eq!(
+            batch_status(store, id).await,
+            RUNS,
+            "nothing is left to stop"
+        );
         assert!(store.batches().complete(id, now()).await.unwrap().is_some());
-        // What is in flight ends anyway, and may be the last: the batch is stopped once some of it has to begin again.
+        // Items in flight end anyway, and may be the last: the batch is paused only when an item has to restart.
         let (id, items) = running(store, 2, Some(1.0)).await;
         let second = claim(store, items[1], Uuid::now_v7()).await;
         spend(store, items[0], Some(5.0)).await;
-        assert_eq!(standing(store, id).await, RUNS, "nothing is left to stop");
+        assert_eq!(
+            batch_status(store, id).await,
+            RUNS,
+            "nothing is left to stop"
+        );
         assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         let wait = waiting(WaitReason::Throttled, now());
         assert_eq!(
@@ -298,12 +308,12 @@ async fn the_last_item_completes_a_batch_whatever_it_cost() {
             Recorded::Applied
         );
         assert!(!store.budgets().spent_batches().await.unwrap().is_empty());
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         assert_eq!(store.batches().complete(id, now()).await.unwrap(), None);
         store.budgets().set(id, Some(6.0), now()).await.unwrap();
         let second = claim(store, items[1], Uuid::now_v7()).await;
         calls(store, items[1], Some(1.0)).await;
-        assert_eq!(standing(store, id).await, RUNS);
+        assert_eq!(batch_status(store, id).await, RUNS);
         assert_eq!(
             recorded(store, record_of(&second, failed())).await,
             Recorded::Applied
@@ -315,7 +325,7 @@ async fn the_last_item_completes_a_batch_whatever_it_cost() {
 }
 
 #[tokio::test]
-async fn what_has_no_price_is_counted_and_never_free() {
+async fn unpriced_runs_are_counted_and_not_free() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = running(store, 3, None).await;
@@ -324,7 +334,7 @@ async fn what_has_no_price_is_counted_and_never_free() {
         let usage = store.budgets().batch_usage(id).await.unwrap();
         assert_eq!((usage.spent_usd, usage.unpriced), (0.5, 1));
         assert_eq!(usage.tokens_in, 200);
-        // A run that was answered from the cache used nothing, and is no run without a price.
+        // A cached reply uses no tokens, so its run isn't unpriced.
         let run = claim(store, items[2], Uuid::now_v7()).await;
         recorded(store, record_of(&run, failed())).await;
         assert_eq!(store.budgets().batch_usage(id).await.unwrap(), usage);
@@ -332,14 +342,14 @@ async fn what_has_no_price_is_counted_and_never_free() {
 }
 
 #[tokio::test]
-async fn two_processes_that_spend_a_budget_together_are_found_out() {
+async fn two_processes_exceeding_a_budget_together_are_detected() {
     for test in support::stores().await {
         let store = &test.store;
         let other = support::reopen(&test).await;
         let (id, items) = running(store, 4, Some(1.0)).await;
         spend(store, items[0], Some(0.6)).await;
         spend(&other, items[1], Some(0.6)).await;
-        assert_eq!(standing(store, id).await, SPENT);
+        assert_eq!(batch_status(store, id).await, SPENT);
         assert_eq!(
             other.budgets().spent_batches().await.unwrap(),
             [(id, Kind::Query)]

@@ -1,4 +1,4 @@
-//! Claiming: each id once, only what is due, and a number that only rises.
+//! Claims: each id once, only due ids, with increasing claim numbers.
 
 use chrono::{DateTime, Utc};
 use futures::future::join_all;
@@ -12,13 +12,12 @@ use super::fixtures::{
 };
 use crate::support;
 
-/// What a claim of these jobs gets.
 async fn claims(store: &Store, ids: &[JobId], worker: Uuid, at: DateTime<Utc>) -> Vec<Job> {
     store.jobs().claim(ids, worker, at).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_claim_takes_queued_jobs_and_says_whose_they_are() {
+async fn claim_marks_queued_jobs_as_running_for_its_worker() {
     for test in support::stores().await {
         let worker = Uuid::now_v7();
         let id = accept(&test.store, new_job(None)).await;
@@ -65,7 +64,7 @@ async fn two_claimers_of_the_same_ids_get_each_id_once() {
 }
 
 #[tokio::test]
-async fn running_and_ended_jobs_and_waits_that_last_are_not_claimed() {
+async fn running_ended_and_waiting_jobs_are_not_claimed() {
     for test in support::stores().await {
         let (store, worker) = (&test.store, Uuid::now_v7());
         let id = accept(store, new_job(None)).await;
@@ -89,7 +88,7 @@ async fn running_and_ended_jobs_and_waits_that_last_are_not_claimed() {
 }
 
 #[tokio::test]
-async fn a_run_that_lost_its_claim_records_nothing() {
+async fn run_that_lost_its_claim_records_no_result() {
     for test in support::stores().await {
         let (session_id, id) = session_with_job(&test.store).await;
         let lost = claim(&test.store, id, Uuid::now_v7()).await;
@@ -106,7 +105,7 @@ async fn a_run_that_lost_its_claim_records_nothing() {
         let before = job(&test.store, id).await;
         let late = record_of(&lost, scored(session_id, 11));
         assert_eq!(recorded(&test.store, late).await, Recorded::Stale);
-        // Neither half of the fence is enough.
+        // Both parts of the fence must match.
         let mut other_worker = record_of(&current, scored(session_id, 12));
         other_worker.fence.worker_id = lost.worker_id.unwrap();
         assert_eq!(recorded(&test.store, other_worker).await, Recorded::Stale);
@@ -121,7 +120,7 @@ async fn a_run_that_lost_its_claim_records_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_cancelled_while_running_ends_at_once_and_its_result_is_dropped() {
+async fn cancelled_running_job_ends_at_once_and_drops_its_result() {
     for test in support::stores().await {
         let (session_id, id) = session_with_job(&test.store).await;
         let claimed = claim(&test.store, id, Uuid::now_v7()).await;
@@ -132,13 +131,12 @@ async fn a_job_cancelled_while_running_ends_at_once_and_its_result_is_dropped() 
         assert_eq!(job(&test.store, id).await, cancelled);
         let none = test.store.scores().current(session_id).await.unwrap();
         assert!(none.is_none());
-        // The subject is free again.
         accept(&test.store, new_job(Some(session_id))).await;
     }
 }
 
 #[tokio::test]
-async fn a_claim_goes_through_the_primary_key() {
+async fn claim_uses_the_primary_key() {
     for test in support::stores().await {
         let mut ids = Vec::new();
         for _ in 0..64 {
@@ -163,7 +161,7 @@ async fn a_claim_goes_through_the_primary_key() {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_is_put_off_and_leaves_the_others_of_its_claim_alone() {
+async fn unreadable_row_is_delayed_without_affecting_its_claim() {
     for test in support::stores().await {
         let store = &test.store;
         let [good, strange] = [
@@ -184,7 +182,7 @@ async fn a_row_that_cannot_be_read_is_put_off_and_leaves_the_others_of_its_claim
             [good]
         );
 
-        // It is in nobody's hand, and due again after a rest.
+        // It is unclaimed, and due again after a delay.
         support::execute(&test.url, "update scoring_jobs set kind = 'session'")
             .await
             .unwrap();
@@ -195,7 +193,7 @@ async fn a_row_that_cannot_be_read_is_put_off_and_leaves_the_others_of_its_claim
 }
 
 #[tokio::test]
-async fn a_queued_job_is_claimed_whatever_the_clocks_of_its_maker_and_its_worker_say() {
+async fn queued_job_is_claimed_regardless_of_host_clocks() {
     for test in support::stores().await {
         let id = accept(&test.store, new_job(None)).await;
         let behind = job(&test.store, id).await.due_at - minutes(60);
@@ -205,7 +203,7 @@ async fn a_queued_job_is_claimed_whatever_the_clocks_of_its_maker_and_its_worker
 }
 
 #[tokio::test]
-async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_it_left() {
+async fn unconfirmed_rows_are_released_once_by_their_claim() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
@@ -242,7 +240,7 @@ async fn rows_in_a_workers_name_are_given_back_once_and_only_by_the_claim_that_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_somebody_has_locked_costs_itself_only() {
+async fn locked_row_is_skipped_without_affecting_others() {
     use sqlx::Connection as _;
     let Some(test) = support::postgres().await else {
         return;

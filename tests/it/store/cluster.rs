@@ -1,4 +1,4 @@
-//! Figures of the whole installation, and which judges workers can ask.
+//! Aggregates of the installation, and the judges that workers can call.
 
 use gavel::job::{JobState, Priority, WaitReason};
 use gavel::store::Heartbeat;
@@ -48,7 +48,7 @@ async fn jobs_are_counted_by_lane_priority_and_state() {
 }
 
 #[tokio::test]
-async fn judges_of_a_worker_are_read_back_and_null_when_not_reported() {
+async fn judges_of_a_worker_are_read_back_and_null_if_not_reported() {
     for test in support::stores().await {
         let store = &test.store;
         let workers = store.workers();
@@ -61,7 +61,6 @@ async fn judges_of_a_worker_are_read_back_and_null_when_not_reported() {
             judges: Some(judges.clone()),
             ..support::beat(one, "host")
         };
-        // A heartbeat without judges leaves them unchanged.
         for beat in [says, support::beat(one, "host")] {
             support::heartbeat(store, &beat).await;
         }

@@ -1,4 +1,4 @@
-//! What days come to is the same folded and counted, whatever happens to sessions and scores in between.
+//! Daily aggregates are equal before and after the rollup, despite changes of sessions and scores in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use super::fixtures::{hash, now, score_of, session};
 use super::scores::criteria;
 use crate::support;
 
-/// A session as the test knows it: when it is listed, and its current score's criteria, total, tool, and who made it.
+/// Expected session: list time, and the criteria, total, tool and origin of its current score.
 #[derive(Clone)]
 struct Known {
     listed: DateTime<Utc>,
     score: Option<(char, u8, String, MadeBy)>,
-    /// Criteria of all its scores, the superseded ones too.
+    /// Criteria of all its scores, including superseded ones.
     scored: Vec<char>,
 }
 
@@ -71,7 +71,7 @@ async fn put(store: &Store, history: &mut History, id: Uuid, when: &str) {
     known.listed = at(when);
 }
 
-/// Compares every figure with what the test knows, over several times and criteria.
+/// Compares every aggregate with the expected values, over several times and criteria.
 async fn agree(store: &Store, history: &History) {
     let times = [
         (None, None),
@@ -182,7 +182,7 @@ async fn with_criteria(store: &Store) {
 }
 
 #[tokio::test]
-async fn figures_are_the_same_folded_and_counted() {
+async fn aggregates_are_equal_before_and_after_the_rollup() {
     use MadeBy::{Judge, Simulated};
     for test in support::stores().await {
         let (store, mut history) = (&test.store, History::new());
@@ -206,7 +206,7 @@ async fn figures_are_the_same_folded_and_counted() {
         agree(store, &history).await;
         assert_eq!(store.analytics().roll_up_days().await.unwrap().days, 0);
 
-        // A score superseded, a session that moves with its score, a new one on a folded day.
+        // A superseded score, a session that moves along with its score, and a new one on a rolled-up day.
         let ids: Vec<Uuid> = history.keys().copied().collect();
         rescore(store, &mut history, ids[0], ('b', 95, "traces", Judge)).await;
         agree(store, &history).await;
@@ -227,7 +227,7 @@ async fn figures_are_the_same_folded_and_counted() {
 }
 
 #[tokio::test]
-async fn more_marked_days_than_are_folded_at_once_take_turns() {
+async fn dirty_days_above_the_rollup_limit_are_processed_in_rounds() {
     for test in support::stores().await {
         let (store, mut history) = (&test.store, History::new());
         with_criteria(store).await;
@@ -237,7 +237,7 @@ async fn more_marked_days_than_are_folded_at_once_take_turns() {
                 put(store, &mut history, Uuid::now_v7(), &when).await;
             }
         }
-        // More than a look sorts out: all is counted.
+        // Above the limit of exact days, all rows are counted.
         agree(store, &history).await;
         let mut folded = 0;
         loop {
@@ -253,7 +253,7 @@ async fn more_marked_days_than_are_folded_at_once_take_turns() {
 }
 
 #[tokio::test]
-async fn those_who_fold_while_others_write_lose_nothing() {
+async fn concurrent_rollups_and_writes_lose_no_row() {
     for test in support::stores().await {
         let store = std::sync::Arc::new(test.store);
         with_criteria(&store).await;

@@ -1,4 +1,4 @@
-//! The scores that go out: good, current and real ones, page by page.
+//! Exported scores: good, current and real ones, in pages.
 
 use gavel::store::{GoodScores, ScoreFilter, SessionFilter};
 
@@ -6,8 +6,7 @@ use super::analytics::{DAY, at, rescored, scored_at, simulated};
 use super::fixtures::{now, score_of, scored_session};
 use crate::support;
 
-/// What is good now, from this total on.
-fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
+fn current_good(filter: ScoreFilter, min_score: u8) -> GoodScores {
     GoodScores {
         filter,
         sessions: SessionFilter::default(),
@@ -17,7 +16,7 @@ fn good_now(filter: ScoreFilter, min_score: u8) -> GoodScores {
 }
 
 #[tokio::test]
-async fn good_scores_come_page_by_page_and_are_current_and_real() {
+async fn good_current_real_scores_are_paged() {
     for test in support::stores().await {
         let store = &test.store;
         let mut good = Vec::new();
@@ -30,7 +29,7 @@ async fn good_scores_come_page_by_page_and_are_current_and_real() {
         scored_at(store, DAY, simulated(score_of(99)), 'a').await;
         let superseded = scored_at(store, DAY, score_of(99), 'a').await;
         rescored(store, superseded, score_of(20), 'a').await;
-        let all = good_now(ScoreFilter::default(), 85);
+        let all = current_good(ScoreFilter::default(), 85);
         let (mut after, mut found) = (None, Vec::new());
         for expected in [3, 1, 0] {
             let page = store.scores().good(&all, after, 3).await.unwrap();
@@ -43,22 +42,22 @@ async fn good_scores_come_page_by_page_and_are_current_and_real() {
             to: Some(at(DAY)),
             ..ScoreFilter::default()
         };
-        let late = store.scores().good(&good_now(late, 0), None, 3).await;
+        let late = store.scores().good(&current_good(late, 0), None, 3).await;
         assert!(late.unwrap().is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_session_that_is_scored_again_between_two_pages_comes_once_as_it_was() {
+async fn session_rescored_between_two_pages_is_returned_once() {
     for test in support::stores().await {
         let store = &test.store;
         let mut sessions = Vec::new();
         for total in [90, 91, 92, 93] {
             sessions.push(scored_session(store, total).await);
         }
-        let good = good_now(ScoreFilter::default(), 85);
+        let good = current_good(ScoreFilter::default(), 85);
         let mut found = store.scores().good(&good, None, 2).await.unwrap();
-        // One that was sent, one that is still to come, and one that came to be.
+        // One already sent, one not yet sent, and one newly good.
         rescored(store, sessions[0], score_of(95), 'b').await;
         rescored(store, sessions[3], score_of(20), 'b').await;
         scored_session(store, 99).await;

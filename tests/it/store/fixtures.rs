@@ -1,4 +1,4 @@
-//! Jobs, scores and times to test on.
+//! Jobs, scores and times for tests.
 
 use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use gavel::job::{
@@ -160,7 +160,6 @@ pub(super) fn record_of(job: &Job, ending: Ending) -> Record {
     }
 }
 
-/// Stores a session and accepts a job for it.
 pub(super) async fn session_with_job(store: &Store) -> (Uuid, JobId) {
     let session_id = Uuid::now_v7();
     store
@@ -171,20 +170,17 @@ pub(super) async fn session_with_job(store: &Store) -> (Uuid, JobId) {
     (session_id, accept(store, new_job(Some(session_id))).await)
 }
 
-/// Accepts a job that must be new.
 pub(super) async fn accept(store: &Store, job: NewJob) -> JobId {
     let id = job.job_id;
     assert_eq!(store.jobs().accept(job).await.unwrap(), Accepted::New);
     id
 }
 
-/// Accepts a job that must be new, and claims it.
 pub(super) async fn run_of(store: &Store, job: NewJob) -> Job {
     let id = accept(store, job).await;
     claim(store, id, Uuid::now_v7()).await
 }
 
-/// Claims one job that must be claimable.
 pub(super) async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
     let mut claimed = store
         .jobs()
@@ -195,7 +191,6 @@ pub(super) async fn claim(store: &Store, id: JobId, worker_id: Uuid) -> Job {
     claimed.remove(0)
 }
 
-/// Records an ending that must be applied.
 pub(super) async fn record(store: &Store, job: &Job, ending: Ending) {
     assert_eq!(
         recorded(store, record_of(job, ending)).await,
@@ -203,7 +198,6 @@ pub(super) async fn record(store: &Store, job: &Job, ending: Ending) {
     );
 }
 
-/// Stores the criteria that a score refers to.
 pub(super) async fn define(store: &Store, ending: &Ending) {
     if let Ending::Scored { score, .. } = ending {
         let name = score.criteria_hash.chars().next().unwrap();
@@ -222,7 +216,7 @@ pub(super) async fn job(store: &Store, id: JobId) -> Job {
     store.jobs().get(id).await.unwrap().unwrap()
 }
 
-/// The jobs of a batch in its items' order; at most 500.
+/// Jobs of a batch in item order; at most 500.
 pub(super) async fn item_ids(store: &Store, batch_id: Uuid) -> Vec<JobId> {
     let items = store.batches().items(batch_id, None, None, 500).await;
     items
@@ -232,13 +226,11 @@ pub(super) async fn item_ids(store: &Store, batch_id: Uuid) -> Vec<JobId> {
         .collect()
 }
 
-/// The current score of a session that has one.
 pub(super) async fn current_score(store: &Store, session_id: Uuid) -> SessionScoreRow {
     let current = store.scores().current(session_id).await.unwrap();
     current.expect("it has a score")
 }
 
-/// A session that was scored once.
 pub(super) async fn scored_session(store: &Store, total_score: u8) -> Uuid {
     let (session_id, id) = session_with_job(store).await;
     let claimed = claim(store, id, Uuid::now_v7()).await;
@@ -246,7 +238,7 @@ pub(super) async fn scored_session(store: &Store, total_score: u8) -> Uuid {
     session_id
 }
 
-/// Deletes what is older than `before` of a kind and may go; answers how many rows went.
+/// Deletes expired rows of a kind, older than `before`; returns their number.
 pub(super) async fn delete_older(store: &Store, aged: Aged, before: DateTime<Utc>) -> u64 {
     let counted = store.retention().count(aged, before).await.unwrap();
     let mut pruning = Pruning::new(aged, before);

@@ -1,4 +1,4 @@
-//! Holds: closed until somebody opens them.
+//! Holds: closed until released.
 
 use gavel::job::{JobId, JobState, WaitReason};
 use gavel::store::{Hold, HoldTarget, Store, StoreError};
@@ -22,7 +22,7 @@ fn judge(name: &str) -> HoldTarget {
     HoldTarget::Judge(name.to_owned())
 }
 
-/// A job that has waited for half an hour, due in another half.
+/// Job that has waited for half an hour and is due in another half.
 async fn waits(store: &Store, name: &str, reason: WaitReason) -> JobId {
     let mut new = new_job(None);
     new.judge = Some(name.to_owned());
@@ -35,7 +35,7 @@ async fn waits(store: &Store, name: &str, reason: WaitReason) -> JobId {
 }
 
 #[tokio::test]
-async fn an_operators_pause_outranks_a_workers_closure() {
+async fn operator_pause_outranks_a_worker_closure() {
     for test in support::stores().await {
         let holds = test.store.holds();
         let target = judge("main");
@@ -71,7 +71,7 @@ async fn an_operators_pause_outranks_a_workers_closure() {
 }
 
 #[tokio::test]
-async fn a_closure_that_another_worker_wrote_already_is_not_set_again() {
+async fn closure_set_by_another_worker_is_not_set_again() {
     for test in support::stores().await {
         let store = &test.store;
         let first = hold(&judge("main"), WaitReason::Misconfigured);
@@ -92,7 +92,7 @@ async fn a_closure_that_another_worker_wrote_already_is_not_set_again() {
 }
 
 #[tokio::test]
-async fn a_hold_opens_by_itself_when_its_time_has_passed() {
+async fn hold_expires_automatically() {
     for test in support::stores().await {
         let store = &test.store;
         let mut pause = hold(&HoldTarget::Queue, WaitReason::Paused);
@@ -111,7 +111,7 @@ async fn a_hold_opens_by_itself_when_its_time_has_passed() {
 }
 
 #[tokio::test]
-async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
+async fn release_makes_its_waiting_jobs_due_with_a_new_wait() {
     for test in support::stores().await {
         let store = &test.store;
         let holds = store.holds();
@@ -147,7 +147,7 @@ async fn a_release_makes_what_waited_behind_it_due_and_its_wait_new() {
 }
 
 #[tokio::test]
-async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause() {
+async fn worker_start_releases_its_misconfigured_judges_but_no_pause() {
     for test in support::stores().await {
         let store = &test.store;
         let holds = store.holds();
@@ -178,7 +178,7 @@ async fn a_workers_start_releases_misconfigured_judges_of_its_own_and_no_pause()
 }
 
 #[tokio::test]
-async fn a_hold_that_ends_by_itself_starts_the_waits_behind_it_anew() {
+async fn expired_hold_restarts_the_waits_of_its_jobs() {
     for test in support::stores().await {
         let store = &test.store;
         let behind = waits(store, "main", WaitReason::Exhausted).await;
@@ -200,7 +200,7 @@ async fn a_hold_that_ends_by_itself_starts_the_waits_behind_it_anew() {
 }
 
 #[tokio::test]
-async fn a_hold_on_something_unknown_is_an_error_that_names_its_column() {
+async fn hold_on_an_unknown_target_is_an_error_naming_its_column() {
     for test in support::stores().await {
         let odd = "insert into holds (target, reason, message, set_by, since)
                    values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
@@ -212,7 +212,7 @@ async fn a_hold_on_something_unknown_is_an_error_that_names_its_column() {
 }
 
 #[tokio::test]
-async fn a_cap_takes_nobodys_place_and_an_operator_takes_its_own() {
+async fn cap_replaces_no_other_hold_and_an_operator_replaces_it() {
     for test in support::stores().await {
         let holds = test.store.holds();
         let capped = |name: &str, message: &str| Hold {
@@ -248,7 +248,7 @@ async fn a_cap_takes_nobodys_place_and_an_operator_takes_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lane_opens_though_somebody_has_locked_a_row_that_waits() {
+async fn lane_opens_despite_a_locked_waiting_row() {
     use sqlx::Connection as _;
     let Some(test) = support::postgres().await else {
         return;

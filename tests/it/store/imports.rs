@@ -1,4 +1,4 @@
-//! Imports: one of a kind at a time, one owner at a time, and each session stored and counted at once or not at all.
+//! Imports: one of a kind and one owner at a time; each session is stored and counted together or not at all.
 
 use std::time::Duration;
 
@@ -43,7 +43,6 @@ fn step(import_id: Uuid, owner: Uuid) -> ImportStep {
     }
 }
 
-/// An import in the hands of an owner.
 async fn claimed(store: &Store) -> (Uuid, Uuid) {
     let new = new_import(&Uuid::now_v7().to_string());
     store.imports().start(&new).await.unwrap();
@@ -59,7 +58,7 @@ async fn claimed(store: &Store) -> (Uuid, Uuid) {
 }
 
 #[tokio::test]
-async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
+async fn import_reads_back_unchanged_and_equal_imports_start_once() {
     for test in support::stores().await {
         let imports = test.store.imports();
         let first = new_import("same");
@@ -83,7 +82,7 @@ async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
         let (again, new) = imports.start(&new_import("same")).await.unwrap();
         assert_eq!((again.import_id, new), (first.import_id, false));
         assert!(imports.start(&new_import("other")).await.unwrap().1);
-        // What has ended is in nobody's way.
+        // An ended import doesn't block others.
         assert!(
             imports
                 .cancel(first.import_id, now())
@@ -104,7 +103,7 @@ async fn an_import_reads_back_as_it_was_begun_and_the_same_one_begins_once() {
 }
 
 #[tokio::test]
-async fn many_that_begin_the_same_import_at_once_get_one() {
+async fn concurrent_equal_imports_start_once() {
     for test in support::stores().await {
         let begin = (0..16).map(|_| async {
             test.store
@@ -122,7 +121,7 @@ async fn many_that_begin_the_same_import_at_once_get_one() {
 }
 
 #[tokio::test]
-async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
+async fn import_has_one_owner_until_it_is_silent_or_releases_it() {
     for test in support::stores().await {
         let store = &test.store;
         let imports = store.imports();
@@ -134,7 +133,6 @@ async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
         );
         let next = Uuid::now_v7();
         assert!(imports.claim(next, STALE, None).await.unwrap().is_none());
-        // Silent for longer than a moment.
         let taken = eventually(STALE, "it is stale", || async {
             imports
                 .claim(next, Duration::from_millis(5), None)
@@ -154,7 +152,7 @@ async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
                 .await
                 .unwrap()
         );
-        // Who lost it can't give it back either.
+        // A former owner can't release it.
         imports.release(id, owner).await.unwrap();
         assert!(imports.claim(owner, STALE, None).await.unwrap().is_none());
         imports.release(id, next).await.unwrap();
@@ -165,7 +163,7 @@ async fn an_import_has_one_owner_until_that_one_is_silent_or_gives_it_back() {
 }
 
 #[tokio::test]
-async fn a_step_stores_and_counts_each_id_once_however_often_it_comes() {
+async fn repeated_step_stores_and_counts_each_id_once() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, owner) = claimed(store).await;
@@ -198,7 +196,7 @@ async fn a_step_stores_and_counts_each_id_once_however_often_it_comes() {
             store.imports().record(&one).await.unwrap(),
             Walked::On(counts)
         );
-        // The page comes again: nothing is counted twice.
+        // A repeated page isn't counted again.
         assert_eq!(
             store.imports().record(&one).await.unwrap(),
             Walked::On(counts)
@@ -216,7 +214,7 @@ async fn a_step_stores_and_counts_each_id_once_however_often_it_comes() {
 }
 
 #[tokio::test]
-async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
+async fn ended_import_has_counts_and_reasons_only() {
     for test in support::stores().await {
         let store = &test.store;
         let imports = store.imports();
@@ -262,7 +260,7 @@ async fn an_end_keeps_the_counts_and_the_reasons_and_forgets_the_rest() {
 }
 
 #[tokio::test]
-async fn a_cancelled_import_takes_no_more_steps() {
+async fn cancelled_import_accepts_no_more_steps() {
     for test in support::stores().await {
         let store = &test.store;
         let imports = store.imports();
@@ -288,7 +286,7 @@ async fn a_cancelled_import_takes_no_more_steps() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_sessions_is_read_by_their_ids() {
+async fn session_states_are_read_by_id() {
     for test in support::stores().await {
         let store = &test.store;
         let one = session(Uuid::now_v7());
@@ -307,7 +305,7 @@ async fn what_is_known_of_sessions_is_read_by_their_ids() {
 }
 
 #[tokio::test]
-async fn another_pace_reaches_who_runs_the_import_and_no_import_that_has_ended() {
+async fn new_pace_reaches_the_owner_but_no_ended_import() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, owner) = claimed(store).await;
@@ -324,7 +322,7 @@ async fn another_pace_reaches_who_runs_the_import_and_no_import_that_has_ended()
 }
 
 #[tokio::test]
-async fn who_runs_certain_imports_only_claims_no_others() {
+async fn owner_of_certain_imports_claims_no_others() {
     for test in support::stores().await {
         let imports = test.store.imports();
         let [older, own] = ["older", "own"].map(new_import);
@@ -347,7 +345,7 @@ async fn who_runs_certain_imports_only_claims_no_others() {
 }
 
 #[tokio::test]
-async fn an_import_that_ended_long_ago_is_pruned_with_its_reasons_and_one_that_runs_is_not() {
+async fn old_import_is_pruned_with_its_reasons_but_no_running_one() {
     for test in support::stores().await {
         let store = &test.store;
         let long_ago = now() - minutes(60 * 24 * 91);
@@ -369,7 +367,7 @@ async fn an_import_that_ended_long_ago_is_pruned_with_its_reasons_and_one_that_r
         let [old, young, running] = kept[..] else {
             panic!("three")
         };
-        // What a death right after the end leaves.
+        // State after a crash right after the end.
         let left = "insert into session_import_items (import_id, item, outcome)
                     select import_id, 'left', 'new' from session_imports where state = 'completed'";
         support::execute(&test.url, left).await.unwrap();

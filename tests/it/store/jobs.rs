@@ -1,4 +1,4 @@
-//! Reading jobs, and what people do to them.
+//! Reading jobs, and user actions on them.
 
 use gavel::job::{Force, JobId, JobState, Priority, WaitReason};
 use gavel::store::{Accepted, Cursor, Died, Ending, JobCounts, JobFilter, StoreError};
@@ -10,7 +10,7 @@ use super::fixtures::{
 use crate::support;
 
 #[tokio::test]
-async fn an_unknown_job_is_none_everywhere() {
+async fn unknown_job_is_none_everywhere() {
     for test in support::stores().await {
         let id = JobId::new();
         assert!(test.store.jobs().get(id).await.unwrap().is_none());
@@ -28,7 +28,7 @@ async fn an_unknown_job_is_none_everywhere() {
 }
 
 #[tokio::test]
-async fn the_few_jobs_of_a_state_are_found_without_reading_all_that_ever_ended() {
+async fn jobs_of_a_state_are_found_without_reading_ended_jobs() {
     for test in support::stores().await {
         accept(&test.store, new_job(None)).await;
         let ended = if test.url.starts_with("postgres") {
@@ -74,7 +74,7 @@ async fn the_few_jobs_of_a_state_are_found_without_reading_all_that_ever_ended()
 }
 
 #[tokio::test]
-async fn pages_of_jobs_follow_on_newest_first_and_filters_narrow() {
+async fn job_pages_are_newest_first_and_filtered() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
@@ -204,7 +204,7 @@ async fn jobs_are_counted_by_state_and_ended_ones_for_a_day() {
 }
 
 #[tokio::test]
-async fn a_queued_job_knows_its_place_and_interactive_ones_stand_first() {
+async fn queued_job_has_its_position_with_interactive_jobs_first() {
     for test in support::stores().await {
         let store = &test.store;
         let mut bulk = Vec::new();
@@ -291,7 +291,7 @@ async fn every_active_job_is_cancelled_and_an_ended_one_stays() {
 }
 
 #[tokio::test]
-async fn a_failed_job_is_retried_with_its_counters_reset_and_its_claim_number_kept() {
+async fn retried_job_resets_its_counters_but_not_its_claim_number() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
@@ -320,7 +320,7 @@ async fn a_failed_job_is_retried_with_its_counters_reset_and_its_claim_number_ke
 }
 
 #[tokio::test]
-async fn a_retry_beside_an_active_job_is_answered_with_that_one() {
+async fn retry_next_to_an_active_job_returns_the_active_one() {
     for test in support::stores().await {
         let store = &test.store;
         let subject = Some(Uuid::now_v7());
@@ -340,7 +340,7 @@ async fn a_retry_beside_an_active_job_is_answered_with_that_one() {
 }
 
 #[tokio::test]
-async fn the_database_refuses_a_row_that_contradicts_itself() {
+async fn database_rejects_an_inconsistent_row() {
     for test in support::stores().await {
         let id = accept(&test.store, new_job(None)).await;
         let wrong = [
@@ -362,7 +362,7 @@ async fn the_database_refuses_a_row_that_contradicts_itself() {
 }
 
 #[tokio::test]
-async fn an_ended_job_can_not_be_recorded_again() {
+async fn ended_job_cannot_be_recorded_again() {
     for test in support::stores().await {
         let id = accept(&test.store, new_job(None)).await;
         let run = claim(&test.store, id, Uuid::now_v7()).await;

@@ -1,4 +1,4 @@
-//! What judges remember: replies, calls, and what gates know.
+//! Stored judge state: replies, calls and gates.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn with_key(key: CacheKey) -> CallRecord {
 }
 
 #[tokio::test]
-async fn a_call_is_found_by_its_key_while_it_is_young_and_the_newest_wins() {
+async fn young_call_is_found_by_its_key_and_the_newest_wins() {
     for test in support::stores().await {
         let store = &test.store;
         let (key, since) = (CacheKey(Uuid::now_v7()), now() - minutes(60));
@@ -49,7 +49,7 @@ async fn a_call_is_found_by_its_key_while_it_is_young_and_the_newest_wins() {
         };
         store.log(newest.clone());
         assert_eq!(store.find(key, since).await, Some(newest.clone()));
-        // What another process finds, too.
+        // Visible to another process.
         let other = support::reopen(&test).await;
         assert_eq!(other.find(key, since).await, Some(newest.clone()));
         assert_eq!(store.find(key, newest.at).await, None);
@@ -57,7 +57,7 @@ async fn a_call_is_found_by_its_key_while_it_is_young_and_the_newest_wins() {
 }
 
 #[tokio::test]
-async fn a_log_that_fails_finds_nothing() {
+async fn failing_log_finds_no_reply() {
     for test in support::stores().await {
         let key = CacheKey(Uuid::now_v7());
         test.store.close().await;
@@ -93,7 +93,7 @@ async fn every_logged_call_is_read_back_in_order() {
 }
 
 #[tokio::test]
-async fn a_long_reply_is_cut_between_characters() {
+async fn long_reply_is_cut_between_characters() {
     for test in support::stores().await {
         let job_id = JobId::new();
         let mut long = call(job_id);
@@ -133,8 +133,8 @@ async fn calls_logged_before_close_are_written() {
     }
 }
 
-/// From now on no call of the judge `bad` can be written.
-pub(super) async fn refuse_bad_calls(url: &str) {
+/// Makes each write of a call of the judge `bad` fail.
+pub(super) async fn reject_bad_calls(url: &str) {
     let refuse = if url.starts_with("postgres") {
         "alter table judge_calls add constraint refuses check (judge <> 'bad')"
     } else {
@@ -170,7 +170,7 @@ fn snapshot(judge: &str, closed: Option<Denial>) -> GateSnapshot {
 }
 
 #[tokio::test]
-async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
+async fn gate_snapshot_replaces_the_previous_one_of_its_worker() {
     for test in support::stores().await {
         let store = &test.store;
         let judges = store.judges();
@@ -222,7 +222,7 @@ async fn what_a_gate_knows_replaces_what_its_worker_wrote_before() {
 }
 
 #[tokio::test]
-async fn a_worker_with_a_longer_lease_is_heard_for_as_long() {
+async fn worker_with_a_longer_lease_counts_as_alive_for_longer() {
     for test in support::stores().await {
         let (store, worker) = (&test.store, Uuid::now_v7());
         let minute = Duration::from_secs(60);
@@ -240,9 +240,9 @@ async fn a_worker_with_a_longer_lease_is_heard_for_as_long() {
 }
 
 #[tokio::test]
-async fn a_call_that_cant_be_written_takes_no_other_with_it() {
+async fn unwritable_call_does_not_affect_other_calls() {
     for test in support::stores().await {
-        refuse_bad_calls(&test.url).await;
+        reject_bad_calls(&test.url).await;
         let job_id = JobId::new();
         let mut bad = call(job_id);
         bad.judge = "bad".to_owned();
@@ -256,7 +256,7 @@ async fn a_call_that_cant_be_written_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn calls_that_cant_be_written_are_lost_and_hold_nobody_up() {
+async fn unwritable_calls_are_dropped_without_delaying_others() {
     for test in support::stores().await {
         let store = &test.store;
         support::execute(&test.url, "drop table judge_calls")

@@ -1,4 +1,4 @@
-//! How quickly judges answered: counted once, without what failed, and the same when days are folded.
+//! Judge latency: counted once, without failures, and equal before and after the rollup.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ fn day(text: &str) -> NaiveDate {
     text.parse().unwrap()
 }
 
-/// A call of a judge that took so many milliseconds.
 fn took(judge: &str, sent: &str, ms: u64) -> CallRecord {
     let at: DateTime<Utc> = sent.parse().unwrap();
     CallRecord {
@@ -31,7 +30,7 @@ async fn january(store: &Store) -> Vec<LatencyItem> {
 }
 
 #[tokio::test]
-async fn quantiles_are_of_good_replies_in_their_days_and_folding_changes_none() {
+async fn quantiles_cover_good_replies_and_survive_the_rollup() {
     for test in support::stores().await {
         let other = support::reopen(&test).await;
         let days = ["2026-01-02T08:00:00Z", "2026-01-03T08:00:00Z"];
@@ -48,12 +47,12 @@ async fn quantiles_are_of_good_replies_in_their_days_and_folding_changes_none() 
         failed.error = Some(ErrorClass::Transient);
         test.store.log(failed);
         test.store.log(took("b", days[0], 86_400_000));
-        // Collected from a provider's batch: nobody waited for it.
+        // Collected from a provider batch: no latency.
         test.store.log(took("a", days[0], 0));
         for outside in ["2025-12-31T23:59:59Z", "2026-02-01T00:00:00Z"] {
             test.store.log(took("a", outside, 1));
         }
-        // A call that is written twice counts once.
+        // A call written again counts once.
         let twice = took("c", days[0], 2);
         other.log(twice.clone());
         other.calls().of_job(JobId::new()).await.unwrap();

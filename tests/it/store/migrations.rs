@@ -1,4 +1,4 @@
-//! The schema goes up, down, and up again.
+//! Migrations: up, down, and up again.
 
 use gavel::store::{Dialect, Outage, Store, StoreError};
 use sqlx::Connection as _;
@@ -7,9 +7,8 @@ use sqlx::Executor as _;
 use super::fixtures::{accept, new_job};
 use crate::support;
 
-/// The schema is in the way, which is said in these words.
 #[track_caller]
-fn is_refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, words: &str) {
+fn assert_rejected<T: std::fmt::Debug>(answer: Result<T, StoreError>, words: &str) {
     let error = answer.unwrap_err();
     assert!(matches!(error, StoreError::Schema(_)), "{error}");
     assert!(error.to_string().contains(words), "{error}");
@@ -32,7 +31,7 @@ async fn unmigrated() -> Vec<(Store, Option<tempfile::TempDir>)> {
     stores
 }
 
-/// The versions that `migrations/` holds for a database, oldest first.
+/// Versions in `migrations/` for a database, oldest first.
 fn written(dialect: Dialect) -> Vec<i64> {
     let own = match dialect {
         Dialect::Postgres => "postgres",
@@ -53,7 +52,7 @@ fn written(dialect: Dialect) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn the_schema_goes_up_down_and_up_again() {
+async fn migrations_are_applied_reverted_and_reapplied() {
     for (store, _dir) in unmigrated().await {
         let versions = written(store.dialect());
         let backwards: Vec<i64> = versions.iter().rev().copied().collect();
@@ -73,7 +72,7 @@ async fn the_schema_goes_up_down_and_up_again() {
 }
 
 #[tokio::test]
-async fn a_store_without_its_schema_says_what_to_do() {
+async fn store_without_its_schema_names_the_remedy() {
     for (store, _dir) in unmigrated().await {
         let error = store.jobs().accept(new_job(None)).await.unwrap_err();
         let outage = Outage::MissingTable;
@@ -90,19 +89,19 @@ async fn version_applied_with_another_text_is_rejected() {
     for test in support::stores().await {
         let other = "update schema_versions set checksum = 'x'";
         support::execute(&test.url, other).await.unwrap();
-        is_refused(test.store.pending_migrations().await, "another text");
+        assert_rejected(test.store.pending_migrations().await, "another text");
     }
 }
 
 #[tokio::test]
-async fn a_migration_that_meets_a_table_of_its_name_says_what_failed() {
+async fn migration_conflicting_with_a_table_names_its_error() {
     for (url, _dir) in support::databases().await {
         let store = connect(&url).await;
         store.pending_migrations().await.unwrap();
         support::execute(&url, "create table alert_sessions (x text)")
             .await
             .unwrap();
-        is_refused(store.migrate().await, "alert_sessions");
+        assert_rejected(store.migrate().await, "alert_sessions");
     }
 }
 
@@ -125,7 +124,7 @@ async fn unknown_newer_version_is_accepted_but_not_reverted() {
 }
 
 #[tokio::test]
-async fn migration_that_waits_for_a_lock_does_not_block_other_statements() {
+async fn migration_waiting_for_a_lock_does_not_block_other_statements() {
     let Some(url) = support::postgres_database().await else {
         return;
     };
@@ -151,7 +150,7 @@ async fn migration_that_waits_for_a_lock_does_not_block_other_statements() {
             {
                 tokio::task::yield_now().await;
             }
-            // It stands behind the migration, which would wait for the reader for ever.
+            // It queues behind the migration, which would wait for the reader for ever.
             other
                 .execute("select * from scoring_jobs limit 1")
                 .await

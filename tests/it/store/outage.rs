@@ -1,4 +1,4 @@
-//! The database goes away and comes back.
+//! Database outages and recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,21 +22,20 @@ use super::fixtures::{
     accept, claim, failed, job, new_job, now, record, record_of, recorded, run_of, scored, session,
     session_with_job, waiting,
 };
-use super::judge_memory::refuse_bad_calls;
+use super::judge_memory::reject_bad_calls;
 use crate::support::{self, END_SESSIONS, call};
 
-/// What a wire does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Connected,
     Cut,
-    /// What was connected before goes silent, and stays open; what is connected from now on works.
+    /// Existing connections hang but stay open; new ones work.
     Frozen,
-    /// Once the client has sent these bytes, the next answer is swallowed, and its connection ends; then connected again.
+    /// After these bytes of the client, the next response is dropped and its connection closed; then `Connected` again.
     Swallow(&'static [u8]),
 }
 
-/// A wire to a Postgres server that can be cut.
+/// Relay to a Postgres server that can be interrupted.
 struct Wire {
     mode: watch::Sender<Mode>,
     store: Store,
@@ -45,7 +44,6 @@ struct Wire {
 }
 
 impl Wire {
-    /// `None` without a Postgres server.
     async fn new() -> Option<Self> {
         let direct = support::postgres().await?;
         let (_, rest) = direct.url.split_once('@').unwrap();
@@ -77,7 +75,7 @@ impl Wire {
         self.mode.send_replace(Mode::Frozen);
     }
 
-    fn swallow_the_answer_to(&self, sent: &'static [u8]) {
+    fn drop_response_to(&self, sent: &'static [u8]) {
         self.mode.send_replace(Mode::Swallow(sent));
     }
 
@@ -145,14 +143,13 @@ async fn pipe(
     }
 }
 
-/// What was asked for says that the database is away.
 #[track_caller]
-fn is_away<T>(answer: Result<T, StoreError>) {
+fn assert_unavailable<T>(answer: Result<T, StoreError>) {
     let error = answer.err().unwrap();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }
 
-/// What the calls of today and yesterday came to: how many, and USD.
+/// Number and cost in USD of the calls of today and yesterday.
 async fn counted(store: &Store) -> (i64, f64) {
     let today = now().date_naive();
     let days = store
@@ -163,8 +160,8 @@ async fn counted(store: &Store) -> (i64, f64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
-    // With the second figure, more than the log holds.
+async fn calls_during_an_outage_are_counted_after_it() {
+    // 9,000 exceeds the capacity of the log.
     for calls in [3, 9_000] {
         let Some(wire) = Wire::new().await else {
             return;
@@ -177,7 +174,7 @@ async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
             call.usage.cost_usd = Some(0.5);
             store.log(call);
         }
-        // Whoever reads waits for no database that is away.
+        // Readers don't wait for an unavailable database.
         store.calls().of_job(asker).await.unwrap_err();
         store.calls().written().await;
         wire.mend();
@@ -188,12 +185,12 @@ async fn calls_made_while_the_database_is_away_are_counted_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sums_whose_commit_was_not_answered_count_once() {
+async fn sums_with_an_unconfirmed_commit_count_once() {
     let Some(wire) = Wire::new().await else {
         return;
     };
     let store = &wire.store;
-    refuse_bad_calls(&wire.direct.url).await;
+    reject_bad_calls(&wire.direct.url).await;
     let mut first = call(JobId::new());
     first.judge = "good".to_owned();
     store.log(first);
@@ -201,7 +198,7 @@ async fn sums_whose_commit_was_not_answered_count_once() {
     let mut bad = call(JobId::new());
     bad.judge = "bad".to_owned();
     bad.usage.cost_usd = Some(0.5);
-    wire.swallow_the_answer_to(b"COMMIT");
+    wire.drop_response_to(b"COMMIT");
     store.log(bad);
     store.calls().counted().await;
     assert!(wire.has_swallowed());
@@ -209,7 +206,7 @@ async fn sums_whose_commit_was_not_answered_count_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_closes_though_its_calls_cant_be_written() {
+async fn store_closes_despite_unwritable_calls() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -222,7 +219,7 @@ async fn a_store_closes_though_its_calls_cant_be_written() {
 }
 
 #[tokio::test]
-async fn a_store_outlives_the_end_of_every_connection() {
+async fn store_survives_the_end_of_every_connection() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -239,7 +236,7 @@ async fn a_store_outlives_the_end_of_every_connection() {
 }
 
 #[tokio::test]
-async fn while_the_database_is_away_accepts_fail_and_records_wait() {
+async fn during_an_outage_accepts_fail_and_records_wait() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -247,8 +244,8 @@ async fn while_the_database_is_away_accepts_fail_and_records_wait() {
     let run = run_of(store, new_job(None)).await;
     let id = run.job_id;
     wire.cut();
-    is_away(store.jobs().accept(new_job(None)).await);
-    is_away(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
+    assert_unavailable(store.jobs().accept(new_job(None)).await);
+    assert_unavailable(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
     let ended = record_of(&run, failed());
     let ticket = store.jobs().record(ended).await.unwrap();
     wire.mend();
@@ -260,8 +257,8 @@ async fn while_the_database_is_away_accepts_fail_and_records_wait() {
     );
 }
 
-/// What many clients do at once; each ends well, or says that the database is away and is asked again.
-async fn everything_works(store: &Store) {
+/// Concurrent requests of clients; each succeeds, or is retried while the store reports itself as unavailable.
+async fn assert_clients_recover(store: &Store) {
     let work = |_| async {
         loop {
             let new = new_job(None);
@@ -289,35 +286,35 @@ async fn everything_works(store: &Store) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_go_silent_are_opened_anew() {
+async fn silent_connections_are_reopened() {
     let Some(wire) = Wire::new().await else {
         return;
     };
-    everything_works(&wire.store).await;
+    assert_clients_recover(&wire.store).await;
     wire.freeze();
-    everything_works(&wire.store).await;
+    assert_clients_recover(&wire.store).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_of_a_server_that_was_read_only_are_opened_anew() {
+async fn sessions_of_a_formerly_read_only_server_are_reopened() {
     let Some(test) = support::postgres().await else {
         return;
     };
     let store = &test.store;
-    everything_works(store).await;
+    assert_clients_recover(store).await;
     let database = test.url.rsplit_once('/').unwrap().1;
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
     let set = format!("alter database \"{database}\" set default_transaction_read_only = on");
     other.execute(sqlx::AssertSqlSafe(set)).await.unwrap();
     other.execute(END_SESSIONS).await.unwrap();
-    is_away(store.jobs().accept(new_job(None)).await);
+    assert_unavailable(store.jobs().accept(new_job(None)).await);
     let reset = format!("alter database \"{database}\" reset default_transaction_read_only");
     other.execute(sqlx::AssertSqlSafe(reset)).await.unwrap();
-    everything_works(store).await;
+    assert_clients_recover(store).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
+async fn claim_waiting_for_a_lock_leaves_no_unowned_row() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -327,8 +324,8 @@ async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
     let mut lock = other.begin().await.unwrap();
     let take = "lock table scoring_jobs in share mode";
     sqlx::Executor::execute(&mut *lock, take).await.unwrap();
-    is_away(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
-    // The server ended the claim itself: it is not made later, when nobody waits for it.
+    assert_unavailable(store.jobs().claim(&[id], Uuid::now_v7(), now()).await);
+    // The server cancelled the claim, so it isn't executed later.
     lock.rollback().await.unwrap();
     assert_eq!(job(store, id).await.state, JobState::Queued);
     let run = claim(store, id, Uuid::now_v7()).await;
@@ -336,13 +333,13 @@ async fn a_claim_that_waits_for_a_lock_leaves_no_row_in_nobodys_hand() {
 }
 
 #[tokio::test]
-async fn an_accept_whose_answer_is_lost_is_one_row_and_new() {
+async fn accept_with_a_lost_response_is_one_row_and_new() {
     let Some(wire) = Wire::new().await else {
         return;
     };
-    // The first of its size prepares the statement; the second is one question and one answer.
+    // The first of its size prepares the statement; the second is one message and one response.
     accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
-    wire.swallow_the_answer_to(b"");
+    wire.drop_response_to(b"");
     let id = accept(&wire.store, new_job(Some(Uuid::now_v7()))).await;
     assert!(wire.has_swallowed());
     assert_eq!(job(&wire.store, id).await.state, JobState::Queued);
@@ -356,7 +353,7 @@ async fn an_accept_whose_answer_is_lost_is_one_row_and_new() {
 }
 
 #[tokio::test]
-async fn a_first_job_whose_answer_is_lost_is_one_row_and_new() {
+async fn first_job_with_a_lost_response_is_one_row_and_new() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -366,7 +363,7 @@ async fn a_first_job_whose_answer_is_lost_is_one_row_and_new() {
         let record = session(session_id);
         store.sessions().put(&record, now()).await.unwrap();
         if swallow {
-            wire.swallow_the_answer_to(b"");
+            wire.drop_response_to(b"");
         }
         let new = new_job(Some(session_id));
         let scorable = vec![SessionStatus::Completed];
@@ -379,7 +376,7 @@ async fn a_first_job_whose_answer_is_lost_is_one_row_and_new() {
 }
 
 #[tokio::test]
-async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
+async fn claim_with_a_lost_response_is_released_and_repeated() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -387,10 +384,10 @@ async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
     let worker = Uuid::now_v7();
     claim(store, accept(store, new_job(None)).await, worker).await;
     let id = accept(store, new_job(None)).await;
-    wire.swallow_the_answer_to(Box::leak(Box::new(*id.0.as_bytes())));
+    wire.drop_response_to(Box::leak(Box::new(*id.0.as_bytes())));
     let run = claim(store, id, worker).await;
     assert!(wire.has_swallowed());
-    // The lost claim was committed: this is the second.
+    // The lost claim was committed, so this is the second.
     assert_eq!(run.claim_no, 2);
     let given_back = store.jobs().take_given_back().await;
     let given_back: Vec<JobId> = given_back.iter().map(|due| due.job_id).collect();
@@ -400,7 +397,7 @@ async fn a_claim_whose_answer_is_lost_is_given_back_and_made_again() {
 }
 
 #[tokio::test]
-async fn a_record_whose_answer_is_lost_is_applied_once() {
+async fn record_with_a_lost_response_is_applied_once() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -418,7 +415,7 @@ async fn a_record_whose_answer_is_lost_is_applied_once() {
         let ending = ending(session_id);
         let mut end = record_of(&run, ending);
         end.usage.tokens_in = 7;
-        wire.swallow_the_answer_to(Box::leak(Box::new(*id.0.as_bytes())));
+        wire.drop_response_to(Box::leak(Box::new(*id.0.as_bytes())));
         assert_eq!(recorded(store, end).await, Recorded::Applied);
         assert!(wire.has_swallowed());
         assert_eq!(job(store, id).await.usage.tokens_in, 7);
@@ -428,7 +425,7 @@ async fn a_record_whose_answer_is_lost_is_applied_once() {
 }
 
 #[tokio::test]
-async fn a_record_that_waits_for_the_database_is_given_up_at_close() {
+async fn record_waiting_for_the_database_is_abandoned_at_close() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -438,10 +435,9 @@ async fn a_record_that_waits_for_the_database_is_given_up_at_close() {
     let ended = record_of(&run, failed());
     let ticket = store.jobs().record(ended).await.unwrap();
     store.close().await;
-    is_away(ticket.committed().await);
+    assert_unavailable(ticket.committed().await);
 }
 
-/// Why no store opens at an address.
 async fn cannot_connect(url: &str) -> StoreError {
     let options = StoreOptions {
         connect_timeout: Duration::ZERO,
@@ -451,27 +447,27 @@ async fn cannot_connect(url: &str) -> StoreError {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable_after_the_time_given() {
-    let (_nobody, address) = support::nobody_at();
+async fn unreachable_server_is_unavailable_after_the_timeout() {
+    let (_nobody, address) = support::no_listener();
     let error = cannot_connect(&format!("postgres://gavel@{address}/none")).await;
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_writes_to_is_waited_for() {
+async fn file_written_by_another_process_is_waited_for() {
     let test = support::sqlite().await;
     let mut other = sqlx::SqliteConnection::connect(&test.url).await.unwrap();
     other.execute("begin immediate").await.unwrap();
     let store = Arc::clone(&test.store);
     let waits = tokio::spawn(async move { store.jobs().accept(new_job(None)).await });
-    // Reads go on meanwhile.
+    // Reads continue.
     assert!(test.store.jobs().lanes().await.unwrap().is_empty());
     other.execute("rollback").await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap(), Accepted::New);
 }
 
 #[tokio::test]
-async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
+async fn retry_with_a_lost_response_is_recognised() {
     let Some(wire) = Wire::new().await else {
         return;
     };
@@ -482,9 +478,9 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
         record(store, &run, failed()).await;
         failed_jobs.push(run.job_id);
     }
-    // The first prepares the statement; the second sends its id, and no text.
+    // The first prepares the statement; the second sends only the id.
     store.jobs().retry(failed_jobs[0], now()).await.unwrap();
-    wire.swallow_the_answer_to(Box::leak(Box::new(*failed_jobs[1].0.as_bytes())));
+    wire.drop_response_to(Box::leak(Box::new(*failed_jobs[1].0.as_bytes())));
     let retried = store.jobs().retry(failed_jobs[1], now()).await.unwrap();
     assert!(wire.has_swallowed());
     assert_eq!(retried, Some(Accepted::New));
@@ -492,25 +488,25 @@ async fn a_retry_whose_answer_is_lost_is_known_for_its_own() {
 }
 
 #[tokio::test]
-async fn a_closed_store_answers_everything_as_unavailable() {
+async fn closed_store_is_unavailable_for_all_calls() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
         let id = accept(store, new_job(None)).await;
         store.close().await;
         let worker = Uuid::now_v7();
-        // Before the claim, which leaves it unknown whether it was made.
-        is_away(jobs.rescue_lost(Died::Somebody, 3, now()).await);
-        is_away(jobs.accept(new_job(None)).await);
-        is_away(jobs.claim(&[id], worker, now()).await);
-        is_away(jobs.retry(id, now()).await);
-        is_away(jobs.get(id).await);
-        is_away(store.ping().await);
+        // Before the claim, because that leaves its outcome unknown.
+        assert_unavailable(jobs.rescue_lost(Died::Somebody, 3, now()).await);
+        assert_unavailable(jobs.accept(new_job(None)).await);
+        assert_unavailable(jobs.claim(&[id], worker, now()).await);
+        assert_unavailable(jobs.retry(id, now()).await);
+        assert_unavailable(jobs.get(id).await);
+        assert_unavailable(store.ping().await);
     }
 }
 
 #[tokio::test]
-async fn an_address_that_cant_be_read_is_said_to_be_one() {
+async fn unreadable_address_is_reported_as_such() {
     for url in ["postgres://host:notaport/db", "sqlite://x?mode=odd"] {
         let error = cannot_connect(url).await;
         assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");

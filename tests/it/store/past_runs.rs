@@ -1,4 +1,4 @@
-//! How fast a judge's jobs ended while any of them ran.
+//! Completion rate of a judge's jobs, over the time in which any of them ran.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use gavel::job::Usage;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::fixtures::{minutes, now, record_of, recorded, scored, session_with_job};
 use crate::support;
 
-/// Scores a session from then on, for two seconds.
+/// Scores a session from this time on, for two seconds.
 async fn run(store: &Store, began: DateTime<Utc>) {
     let (session, job) = session_with_job(store).await;
     let claimed = store.jobs().claim(&[job], Uuid::now_v7(), began).await;
@@ -23,11 +23,11 @@ async fn run(store: &Store, began: DateTime<Utc>) {
 }
 
 #[tokio::test]
-async fn a_pace_is_of_the_time_in_which_anything_ran() {
+async fn pace_covers_only_the_time_in_which_jobs_ran() {
     for test in support::stores().await {
         let store = &test.store;
         let start = now() + minutes(1);
-        // Two seconds each: three by themselves with nothing to do between them, then three beside each other.
+        // Two seconds each: three separate runs with idle time in between, then three overlapping ones.
         let begins = [0, 10, 20, 30, 30, 31];
         let busy = [2.0, 4.0, 6.0, 8.0, 8.0, 9.0];
         for (n, (begin, busy)) in begins.into_iter().zip(busy).enumerate() {
@@ -44,7 +44,7 @@ async fn a_pace_is_of_the_time_in_which_anything_ran() {
 }
 
 #[tokio::test]
-async fn what_a_judge_used_is_found_behind_all_that_ended_without_asking_it() {
+async fn judge_usage_is_found_behind_jobs_that_ended_without_calls() {
     for test in support::stores().await {
         let store = &test.store;
         run(store, now()).await;

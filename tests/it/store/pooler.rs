@@ -1,4 +1,4 @@
-//! A pooler that is set otherwise while a store works behind it.
+//! A pooler with changing settings in front of a store.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::wait::eventually;
 use crate::support::{self, END_SESSIONS};
 
 #[tokio::test]
-async fn a_pooler_that_begins_to_share_sessions_is_named() {
+async fn pooler_that_starts_sharing_sessions_is_named() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -32,7 +32,7 @@ async fn a_pooler_that_begins_to_share_sessions_is_named() {
             Err(StoreError::Unavailable { .. }) => None,
             Err(error) => Some(error),
             Ok(_) => {
-                // The sessions of before stay whole.
+                // Existing sessions aren't affected.
                 support::execute(&test.url, END_SESSIONS).await.unwrap();
                 None
             }

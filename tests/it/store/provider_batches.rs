@@ -1,4 +1,4 @@
-//! Batches whose replies are collected: nothing of them runs meanwhile, and each answer counts once.
+//! Batches with collected replies: no item runs during the collection, and each reply counts once.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use gavel::wire::{ChunkState, ProviderBatchState};
 const SILENT: Duration = Duration::from_secs(60);
 const OWNER: Uuid = Uuid::from_u128(77);
 
-/// A batch with so many items, all there, whose replies are being fetched.
+/// Creates a complete batch with this number of items, and starts fetching its replies.
 async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
     stored(store, items).await;
     let new = new_backlog();
@@ -44,7 +44,6 @@ fn new_chunk(batch_id: Uuid, items: &[JobId]) -> NewChunk {
     }
 }
 
-/// A chunk, made by who looks after the batch.
 async fn chunk_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ChunkRow {
     let new = new_chunk(batch_id, items);
     assert!(
@@ -82,7 +81,7 @@ async fn claimable(store: &Store, items: &[JobId]) -> usize {
 }
 
 #[tokio::test]
-async fn nothing_runs_while_replies_are_fetched_whatever_moves_the_batch() {
+async fn no_item_runs_while_replies_are_fetched_in_any_batch_state() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
@@ -100,7 +99,7 @@ async fn nothing_runs_while_replies_are_fetched_whatever_moves_the_batch() {
 }
 
 #[tokio::test]
-async fn one_worker_at_a_time_looks_after_a_batch() {
+async fn one_worker_at_a_time_owns_a_batch() {
     for test in support::stores().await {
         let store = &test.store;
         let provider_batches = store.provider_batches();
@@ -116,16 +115,16 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
                 .is_empty()
         );
         assert_eq!(provider_batches.due(one, SILENT).await.unwrap(), [id]);
-        // The first one was silent for too long.
+        // The first owner was silent for too long.
         while !provider_batches
             .lease(id, other, Duration::ZERO)
             .await
             .unwrap()
         {
-            // The database's clock hasn't moved on yet.
+            // The database clock hasn't advanced yet.
         }
         assert!(!provider_batches.lease(id, one, SILENT).await.unwrap());
-        // What the first one says doesn't count any more.
+        // Updates of the first owner are ignored now.
         provider_batches.leave(id, one, Some("no")).await.unwrap();
         assert!(!provider_batches.lease(id, one, SILENT).await.unwrap());
         provider_batches
@@ -141,7 +140,7 @@ async fn one_worker_at_a_time_looks_after_a_batch() {
 }
 
 #[tokio::test]
-async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
+async fn item_is_in_one_chunk_until_that_chunk_is_lost() {
     for test in support::stores().await {
         let store = &test.store;
         let provider_batches = store.provider_batches();
@@ -188,7 +187,7 @@ async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
 }
 
 #[tokio::test]
-async fn an_answer_counts_once_however_often_it_is_kept() {
+async fn reply_counts_once_however_often_it_is_stored() {
     for test in support::stores().await {
         let store = &test.store;
         let provider_batches = store.provider_batches();
@@ -222,7 +221,7 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
                 .keep_answers(&chunk, &answers)
                 .await
                 .unwrap();
-            // Whoever sees the outcome finds the reply, in another process too.
+            // A process that sees the outcome finds the reply.
             let other = support::reopen(&test).await;
             let found = other.find(CacheKey(items[0].0), now() - minutes(1)).await;
             assert_eq!(found.as_ref(), Some(&logged));
@@ -230,7 +229,7 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         let first = job(store, items[0]).await;
         assert_eq!((first.usage.tokens_in, first.usage.tokens_out), (100, 10));
         assert_eq!(first.usage.cost_usd, Some(0.5));
-        // What it cost isn't known, and so it stays.
+        // An unknown cost stays unknown.
         assert_eq!(job(store, items[1]).await.usage.cost_usd, None);
         let waiting = provider_batches
             .unanswered_of_chunk(chunk.chunk_id, &ids)
@@ -251,7 +250,7 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
 }
 
 #[tokio::test]
-async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() {
+async fn only_the_batch_owner_submits_chunks_while_it_runs() {
     for test in support::stores().await {
         let store = &test.store;
         let provider_batches = store.provider_batches();
@@ -309,7 +308,7 @@ async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() 
 }
 
 #[tokio::test]
-async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
+async fn rejected_chunk_cannot_be_marked_as_submitted() {
     for test in support::stores().await {
         let store = &test.store;
         let provider_batches = store.provider_batches();
@@ -343,7 +342,7 @@ async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
 }
 
 #[tokio::test]
-async fn an_item_that_somebody_waits_for_runs_while_the_others_replies_are_fetched() {
+async fn item_with_a_waiting_client_runs_during_the_collection() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = asked(store, 2).await;
@@ -359,7 +358,7 @@ async fn an_item_that_somebody_waits_for_runs_while_the_others_replies_are_fetch
             .await
             .unwrap();
         assert_eq!(left.len(), 1, "it isn't handed over any more");
-        // Nor does a pause of the batch hold up what somebody waits for.
+        // A pause of the batch doesn't block it.
         store.batches().pause(id).await.unwrap();
         assert_eq!(claimable(store, &items).await, 1);
         store.batches().resume(id, now()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What people say of scores and sessions: one of each person, and what of it meets a score.
+//! Ratings of scores and sessions: one per rater, matched with scores.
 
 use gavel::job::Purpose;
 use gavel::score::trust::{Given, RatedTotal};
@@ -22,7 +22,7 @@ fn new_rating(of: RatingOf, by: &str, given: Given) -> NewRating {
 }
 
 #[tokio::test]
-async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
+async fn rater_has_one_rating_of_a_score_and_one_of_its_session() {
     for test in support::stores().await {
         let store = &test.store;
         let id = stored(store).await;
@@ -77,7 +77,7 @@ async fn a_person_has_one_rating_of_a_score_and_one_of_its_session() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_can_not_be_rated() {
+async fn missing_score_or_session_cannot_be_rated() {
     for test in support::stores().await {
         let ratings = test.store.ratings();
         for of in [
@@ -95,7 +95,7 @@ async fn what_is_not_there_can_not_be_rated() {
 }
 
 #[tokio::test]
-async fn what_another_system_says_is_noted_once_and_again_when_it_changes() {
+async fn external_rating_is_stored_once_and_updated_on_change() {
     for test in support::stores().await {
         let store = &test.store;
         let ratings = store.ratings();
@@ -135,7 +135,7 @@ async fn rate(store: &Store, of: RatingOf, by: &str, given: Given) {
 }
 
 #[tokio::test]
-async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_one() {
+async fn session_ratings_match_the_newest_score_and_score_ratings_own() {
     for test in support::stores().await {
         let store = &test.store;
         let ratings = store.ratings();
@@ -163,7 +163,7 @@ async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_on
             Given::Quality(Quality::Inaccurate),
         )
         .await;
-        // Said of the newest score itself, so that what bob says of the session is not held against it, too.
+        // Rates the newest score, so that bob's rating of the session isn't counted as well.
         rate(store, RatingOf::Score(newest), "bob", Given::Total(55)).await;
         rate(store, RatingOf::Session(id), "bob", Given::Total(99)).await;
         rate(
@@ -193,7 +193,7 @@ async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_on
         met.people.sort_unstable();
         assert_eq!(met.people, [(Scale::Ratings, 1, 2), (Scale::Quality, 1, 2)]);
         assert_eq!(met.basis, Basis::Real);
-        // Under other criteria both people's words of the session meet the one score there.
+        // Under other criteria both session ratings match the only score there.
         let other = ratings.met(&hash('b')).await.unwrap();
         assert_eq!(other.judged.iter().map(|judged| judged.n).sum::<u64>(), 2);
         assert!(ratings.met(&hash('c')).await.unwrap().judged.is_empty());
@@ -201,7 +201,7 @@ async fn a_rating_of_a_session_meets_its_newest_score_and_one_of_a_score_that_on
 }
 
 #[tokio::test]
-async fn simulated_scores_meet_ratings_only_where_no_other_was_rated() {
+async fn simulated_scores_match_ratings_only_without_real_ones() {
     for test in support::stores().await {
         let store = &test.store;
         let id = stored(store).await;

@@ -1,4 +1,4 @@
-//! Recording: what each ending leaves behind, in groups, exactly once.
+//! Records: the effects of each outcome, in groups, exactly once.
 
 use futures::future::join_all;
 use gavel::job::{FailureClass, JobState, Lane, NewJob, Purpose, Usage, Wait, WaitReason};
@@ -13,7 +13,7 @@ use super::fixtures::{
 use crate::support;
 
 #[tokio::test]
-async fn a_record_looks_up_its_rows_one_by_one_also_in_an_empty_database() {
+async fn record_uses_index_lookups_even_in_an_empty_database() {
     for test in support::stores().await {
         if test.store.dialect() != Dialect::Postgres {
             continue;
@@ -27,7 +27,7 @@ async fn a_record_looks_up_its_rows_one_by_one_also_in_an_empty_database() {
             let (_, rest) = plan.split_once(from).unwrap_or_else(|| panic!("{plan}"));
             rest.split_once(to).unwrap_or_else(|| panic!("{plan}")).0
         };
-        // A join would read the whole index of current scores for each.
+        // A join would read the whole index of current scores for each row.
         let superseded = of("->  Update on session_scores", "SubPlan");
         assert!(superseded.contains("Index Scan using"), "{superseded}");
         for join in ["Join", "Nested Loop"] {
@@ -38,7 +38,7 @@ async fn a_record_looks_up_its_rows_one_by_one_also_in_an_empty_database() {
 }
 
 #[tokio::test]
-async fn a_scored_run_ends_the_job_and_makes_the_current_score() {
+async fn scored_run_ends_the_job_and_creates_the_current_score() {
     for test in support::stores().await {
         let (session_id, id) = session_with_job(&test.store).await;
         let claimed = claim(&test.store, id, Uuid::now_v7()).await;
@@ -72,7 +72,7 @@ async fn a_scored_run_ends_the_job_and_makes_the_current_score() {
 }
 
 #[tokio::test]
-async fn a_new_score_supersedes_the_earlier_one_and_a_failure_does_not() {
+async fn new_score_supersedes_the_earlier_one_but_a_failure_does_not() {
     for test in support::stores().await {
         let (session_id, first) = session_with_job(&test.store).await;
         let run = claim(&test.store, first, Uuid::now_v7()).await;
@@ -99,13 +99,13 @@ async fn a_new_score_supersedes_the_earlier_one_and_a_failure_does_not() {
 }
 
 #[tokio::test]
-async fn a_score_for_another_purpose_takes_nobodys_place() {
+async fn score_for_another_purpose_replaces_no_score() {
     for test in support::stores().await {
         let (session_id, first) = session_with_job(&test.store).await;
         let run = claim(&test.store, first, Uuid::now_v7()).await;
         record(&test.store, &run, scored(session_id, 40)).await;
         for purpose in [Purpose::Preview, Purpose::Repeat, Purpose::Jury] {
-            // Two at once: only jobs that make a current score exclude each other.
+            // Two at once: only jobs that create a current score exclude each other.
             for total in [70, 80] {
                 let job = NewJob {
                     purpose,
@@ -135,7 +135,7 @@ async fn a_score_for_another_purpose_takes_nobodys_place() {
 }
 
 #[tokio::test]
-async fn a_failed_run_keeps_its_class_and_its_words() {
+async fn failed_run_stores_its_class_and_message() {
     for test in support::stores().await {
         let run = run_of(&test.store, new_job(None)).await;
         record(&test.store, &run, failed()).await;
@@ -202,7 +202,7 @@ async fn waiting_since_is_the_first_of_the_waits_in_a_row() {
 }
 
 #[tokio::test]
-async fn a_cost_that_is_unknown_once_stays_unknown_and_a_run_without_calls_changes_nothing() {
+async fn unknown_cost_stays_unknown_and_run_without_calls_is_neutral() {
     let usage = |tokens: i64, cost_usd| Usage {
         tokens_in: tokens,
         tokens_out: tokens,
@@ -217,7 +217,7 @@ async fn a_cost_that_is_unknown_once_stays_unknown_and_a_run_without_calls_chang
             vec![usage(10, Some(0.5)), usage(0, Some(0.0))],
             usage(10, Some(0.5)),
         ),
-        // A judge that reports no usage was asked all the same.
+        // A judge that reports no usage was still called.
         (vec![usage(10, Some(0.5)), usage(0, None)], usage(10, None)),
         (vec![usage(0, None)], usage(0, None)),
         (
@@ -243,7 +243,7 @@ async fn a_cost_that_is_unknown_once_stays_unknown_and_a_run_without_calls_chang
 }
 
 #[tokio::test]
-async fn a_group_of_every_ending_is_recorded_each_for_itself() {
+async fn group_with_every_outcome_is_recorded_individually() {
     for test in support::stores().await {
         let mut records = Vec::new();
         for n in 0..60_u8 {
@@ -269,14 +269,14 @@ async fn a_group_of_every_ending_is_recorded_each_for_itself() {
             let state = job(&test.store, record.fence.job_id).await.state;
             assert_eq!(state, expected);
         }
-        // Once more: nothing is running any longer.
+        // A repeat: no job is running any longer.
         let again = join_all(records.iter().map(|r| recorded(&test.store, r.clone()))).await;
         assert!(again.iter().all(|outcome| *outcome == Recorded::Stale));
     }
 }
 
 #[tokio::test]
-async fn the_same_record_twice_in_one_group_is_applied_once() {
+async fn duplicate_record_in_one_group_is_applied_once() {
     for test in support::stores().await {
         let (session_id, id) = session_with_job(&test.store).await;
         let run = claim(&test.store, id, Uuid::now_v7()).await;
@@ -322,7 +322,7 @@ async fn texts_with_nul_characters_are_recorded() {
 }
 
 #[tokio::test]
-async fn records_sent_before_close_are_committed_and_later_ones_are_refused() {
+async fn records_before_close_are_committed_and_later_ones_rejected() {
     for test in support::stores().await {
         let id = accept(&test.store, new_job(None)).await;
         let run = claim(&test.store, id, Uuid::now_v7()).await;

@@ -1,4 +1,4 @@
-//! Results that the database takes later than others, or not at all: no other result waits behind them.
+//! Results that are delayed or rejected by the database don't block other results.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use uuid::Uuid;
 use super::fixtures::{claim, define, failed, job, record_of, recorded, scored, session_with_job};
 use crate::support::{self};
 
-/// How long what must happen may take.
+/// Deadline of required events.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Runs of so many jobs, each with the end of a score.
+/// Claims jobs, each with the outcome of a score.
 async fn runs(store: &Store, count: usize) -> Vec<(Job, Ending)> {
     let mut runs = Vec::with_capacity(count);
     for _ in 0..count {
@@ -28,7 +28,6 @@ async fn runs(store: &Store, count: usize) -> Vec<(Job, Ending)> {
     runs
 }
 
-/// Hands the ends of all over at once.
 async fn hand_over(store: &Store, runs: &[(Job, Ending)]) -> Vec<RecordTicket> {
     define(store, &runs[0].1).await;
     let handed = runs
@@ -41,7 +40,6 @@ async fn hand_over(store: &Store, runs: &[(Job, Ending)]) -> Vec<RecordTicket> {
         .collect()
 }
 
-/// Waits until all are committed.
 async fn applied(tickets: Vec<RecordTicket>) {
     let all = join_all(tickets.into_iter().map(RecordTicket::committed));
     let outcomes = tokio::time::timeout(DEADLINE, all).await;
@@ -50,7 +48,7 @@ async fn applied(tickets: Vec<RecordTicket>) {
     }
 }
 
-/// A hundred results of which one is held up, and a hundred newer ones: all but the one are recorded.
+/// One hundred results with one of them blocked, and a hundred newer ones: all but that one are recorded.
 struct Held {
     job: Job,
     ticket: RecordTicket,
@@ -86,7 +84,6 @@ impl Held {
     }
 }
 
-/// Locks a job's row until the transaction ends.
 async fn lock_row(by: &mut sqlx::PgTransaction<'_>, job: &Job) {
     let lock = "select job_id from scoring_jobs where job_id = $1 for update";
     let locked = sqlx::query(lock).bind(job.job_id.0).execute(&mut **by);
@@ -94,7 +91,7 @@ async fn lock_row(by: &mut sqlx::PgTransaction<'_>, job: &Job) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_whose_row_is_locked_holds_up_no_other() {
+async fn result_with_a_locked_row_blocks_no_other() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -109,14 +106,14 @@ async fn a_result_whose_row_is_locked_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_that_takes_too_long_holds_up_no_other() {
+async fn slow_result_blocks_no_other() {
     let Some(test) = support::postgres().await else {
         return;
     };
     let store = &test.store;
     let runs = runs(store, 200).await;
     let mut other = sqlx::PgConnection::connect(&test.url).await.unwrap();
-    // The server ends the statement as one that takes too long: the error is the same, 57014.
+    // The server cancels the statement as if it timed out: the error is the same, 57014.
     let slow = format!(
         "create function takes_too_long() returns trigger language plpgsql as $$ begin
             perform pg_cancel_backend(pg_backend_pid());
@@ -135,11 +132,11 @@ async fn a_result_that_takes_too_long_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_that_is_refused_fails_alone_and_holds_up_no_other() {
+async fn rejected_result_fails_without_blocking_others() {
     for test in support::stores().await {
         let store = &test.store;
         let mut runs = runs(store, 100).await;
-        // A total above 100, and a session that isn't there.
+        // A total above 100, and a missing session.
         runs[37].1 = scored(runs[37].0.subject_id.unwrap(), 101);
         runs[39].1 = scored(Uuid::now_v7(), 50);
         let mut tickets = hand_over(store, &runs).await;
@@ -148,7 +145,7 @@ async fn a_result_that_is_refused_fails_alone_and_holds_up_no_other() {
         for (at, ticket) in refused {
             let error = ticket.committed().await.unwrap_err();
             assert!(matches!(error, StoreError::Unexpected { .. }), "{error}");
-            // The job may end otherwise.
+            // The job can still end with another outcome.
             let end = record_of(&runs[at].0, failed());
             assert_eq!(recorded(store, end).await, Recorded::Applied);
         }
@@ -156,7 +153,7 @@ async fn a_result_that_is_refused_fails_alone_and_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn results_that_wait_for_a_table_are_all_recorded_when_it_is_free() {
+async fn results_waiting_for_a_table_lock_are_recorded_after_it() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -167,7 +164,6 @@ async fn results_that_wait_for_a_table_are_all_recorded_when_it_is_free() {
     let take = "lock table scoring_jobs in share mode";
     sqlx::Executor::execute(&mut *lock, take).await.unwrap();
     let tickets = hand_over(store, &runs).await;
-    // Until the recorder has met the lock.
     support::wait::eventually(DEADLINE, "a result waits for the lock", || async {
         let waiting = "select count(*) from pg_locks where not granted and relation = 'scoring_jobs'::regclass";
         let mut watcher = sqlx::PgConnection::connect(&test.url).await.unwrap();
@@ -181,7 +177,7 @@ async fn results_that_wait_for_a_table_are_all_recorded_when_it_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_that_is_held_up_is_given_up_at_close() {
+async fn blocked_result_is_abandoned_at_close() {
     let Some(test) = support::postgres().await else {
         return;
     };
@@ -194,7 +190,7 @@ async fn a_result_that_is_held_up_is_given_up_at_close() {
     let held = tickets.remove(0);
     let closing = tokio::time::timeout(DEADLINE, store.close());
     closing.await.expect("it ends");
-    // Closing divides what is held up from what isn't.
+    // Closing separates the blocked result from the others.
     applied(tickets).await;
     let error = held.committed().await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Rescue: what was lost is found again, and what kills its workers ends.
+//! Rescue: lost jobs are requeued, and jobs that kill their workers end.
 
 use gavel::job::{FailureClass, Job, JobId, JobState, Lane, Priority, WaitReason};
 use gavel::judge::gate::{BreakerState, GateSnapshot, LastError};
@@ -19,7 +19,7 @@ async fn rescue(store: &Store) -> Rescued {
         .unwrap()
 }
 
-/// Declares a worker dead by its last heartbeat; answers how many weren't before.
+/// Declares a worker dead by its last heartbeat; returns the number of newly dead ones.
 async fn declare_dead(store: &Store, worker: Uuid) -> u64 {
     let roll = store.workers().roll_call().await.unwrap();
     let pulse = roll.workers.iter().find(|pulse| pulse.worker_id == worker);
@@ -30,7 +30,7 @@ async fn declare_dead(store: &Store, worker: Uuid) -> u64 {
     store.workers().declare_dead(&dead).await.unwrap()
 }
 
-/// Claims for a worker that nobody knows, and finds the job lost.
+/// Claims as an unknown worker, and rescues the lost job.
 async fn lose(store: &Store, id: JobId) -> Job {
     claim(store, id, Uuid::now_v7()).await;
     let rescued = rescue(store).await;
@@ -48,7 +48,7 @@ async fn heartbeat(store: &Store, worker: Uuid, state: WorkerState) {
 }
 
 #[tokio::test]
-async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_again() {
+async fn jobs_of_dead_or_unknown_workers_are_requeued() {
     for test in support::stores().await {
         let store = &test.store;
         let workers = store.workers();
@@ -88,7 +88,7 @@ async fn jobs_of_live_workers_stay_and_those_of_dead_or_unknown_ones_are_queued_
         assert_eq!((lost.worker_id, lost.claim_no), (None, 1));
         assert_eq!(job(store, ids[0]).await.state, JobState::Running);
 
-        // A heartbeat that came meanwhile takes a death back, before it was declared or after.
+        // A concurrent heartbeat revokes a death, before or after it is declared.
         let heard = workers.roll_call().await.unwrap().workers;
         heartbeat(store, live, WorkerState::Running).await;
         let last: Vec<_> = heard
@@ -130,7 +130,7 @@ async fn one_worker_leads_until_it_stops_or_is_declared_dead() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_ahead_and_is_set_back_holds_no_job_up() {
+async fn clock_that_was_ahead_and_is_reset_delays_no_job() {
     for test in support::stores().await {
         let store = &test.store;
         let ahead = now() + minutes(60);
@@ -165,7 +165,7 @@ async fn a_clock_that_was_ahead_and_is_set_back_holds_no_job_up() {
 }
 
 #[tokio::test]
-async fn the_second_loss_in_a_row_makes_a_suspect_and_losses_there_poison() {
+async fn second_loss_in_a_row_makes_a_suspect_and_next_ones_poison() {
     for test in support::stores().await {
         let store = &test.store;
         let id = accept(store, new_job(None)).await;
@@ -192,13 +192,13 @@ async fn the_second_loss_in_a_row_makes_a_suspect_and_losses_there_poison() {
 }
 
 #[tokio::test]
-async fn a_worker_that_died_with_a_suspect_in_hand_died_of_it_and_of_nothing_else() {
+async fn worker_death_with_an_active_suspect_counts_only_for_it() {
     for test in support::stores().await {
         let store = &test.store;
         let poison = accept(store, new_job(None)).await;
         lose(store, poison).await;
         assert!(lose(store, poison).await.lane.is_suspect());
-        // More than one slice: the suspect's row tells of it until the last of them is taken.
+        // More than one slice: the suspect's row stays claimed until the last of them is rescued.
         let others: Vec<_> = (0..600).map(|_| new_job(None)).collect();
         let ids: Vec<JobId> = others.iter().map(|job| job.job_id).collect();
         futures::future::join_all(others.into_iter().map(|job| store.jobs().accept(job))).await;
@@ -208,7 +208,7 @@ async fn a_worker_that_died_with_a_suspect_in_hand_died_of_it_and_of_nothing_els
             let at = now() + minutes(1);
             let claimed = store.jobs().claim(&ids, worker, at).await.unwrap();
             assert_eq!(claimed.len(), ids.len());
-            // Another one's death is its own jobs' loss.
+            // The death of another worker counts for its own jobs.
             let alone = accept(store, new_job(None)).await;
             claim(store, alone, Uuid::now_v7()).await;
             let rescued = rescue(store).await;
@@ -230,7 +230,7 @@ async fn a_worker_that_died_with_a_suspect_in_hand_died_of_it_and_of_nothing_els
 }
 
 #[tokio::test]
-async fn a_run_that_ends_in_any_other_way_clears_the_losses_and_leaves_the_suspects_lane() {
+async fn run_with_any_other_outcome_clears_losses_and_suspicion() {
     for test in support::stores().await {
         let store = &test.store;
         for wait in [true, false] {
@@ -251,7 +251,7 @@ async fn a_run_that_ends_in_any_other_way_clears_the_losses_and_leaves_the_suspe
 }
 
 #[tokio::test]
-async fn more_lost_jobs_than_one_slice_are_found_in_one_call() {
+async fn lost_jobs_beyond_one_slice_are_found_in_one_call() {
     for test in support::stores().await {
         let jobs: Vec<_> = (0..1100).map(|_| new_job(None)).collect();
         let ids: Vec<JobId> = jobs.iter().map(|job| job.job_id).collect();
@@ -270,7 +270,7 @@ async fn more_lost_jobs_than_one_slice_are_found_in_one_call() {
 }
 
 #[tokio::test]
-async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
+async fn due_jobs_are_paged_by_lane_and_set() {
     for test in support::stores().await {
         let store = &test.store;
         let jobs = store.jobs();
@@ -335,7 +335,7 @@ async fn due_jobs_come_in_order_by_lane_and_set_and_pages_follow_on() {
 }
 
 #[tokio::test]
-async fn a_lane_without_unfinished_jobs_is_not_listed() {
+async fn lane_without_unfinished_jobs_is_not_listed() {
     for test in support::stores().await {
         assert!(test.store.jobs().lanes().await.unwrap().is_empty());
         let id = accept(&test.store, new_job(None)).await;
@@ -402,7 +402,7 @@ async fn only_waiting_counts_towards_the_longest_wait() {
 }
 
 #[tokio::test]
-async fn behind_a_long_backlog_the_jobs_of_a_dead_worker_are_found_at_once_each_time_it_dies() {
+async fn jobs_of_a_dead_worker_are_found_behind_a_long_backlog() {
     for test in support::stores().await {
         let store = &test.store;
         let accepts = (0..10_010).map(|_| store.jobs().accept(new_job(None)));

@@ -1,4 +1,4 @@
-//! What is past its time goes, with all that was made of it, and nothing that is still needed does.
+//! Retention: expired rows and their dependants are deleted, rows still in use aren't.
 
 use chrono::{SecondsFormat, SubsecRound as _};
 use gavel::job::{JobId, JobState, Kind, NewJob};
@@ -16,12 +16,11 @@ use super::fixtures::{
 };
 use crate::support::{self, call};
 
-/// Deletes everything of a kind that may go; answers how many went.
+/// Deletes all deletable rows of a kind; returns their number.
 async fn prune(store: &Store, aged: Aged) -> u64 {
     delete_older(store, aged, now() + minutes(1)).await
 }
 
-/// As analytics count them.
 async fn counted_scores(store: &Store) -> u64 {
     let all = ScoreFilter::default();
     let totals = store.analytics().totals(&all).await.unwrap();
@@ -36,7 +35,6 @@ async fn calls(store: &Store, id: JobId) -> usize {
     store.calls().of_job(id).await.unwrap().len()
 }
 
-/// A session whose job has ended with a score, with a call and a rating.
 async fn session_with_score(store: &Store, total: u8) -> (Uuid, JobId) {
     let (id, job_id) = session_with_job(store).await;
     let run = claim(store, job_id, Uuid::now_v7()).await;
@@ -55,7 +53,6 @@ async fn session_with_score(store: &Store, total: u8) -> (Uuid, JobId) {
     (id, job_id)
 }
 
-/// A batch that runs, with an item for each of these sessions.
 async fn batch_of(store: &Store, sessions: &[Uuid]) -> (Uuid, Vec<JobId>) {
     let new = support::new_batch(Kind::Session, now());
     let batch_id = new.batch_id;
@@ -80,7 +77,7 @@ async fn end(store: &Store, ids: &[JobId]) {
 }
 
 #[tokio::test]
-async fn jobs_that_ended_go_and_what_is_needed_of_them_stays() {
+async fn ended_jobs_are_deleted_but_not_their_needed_rows() {
     for test in support::stores().await {
         let store = &test.store;
         let (session_id, ended) = session_with_score(store, 70).await;
@@ -101,7 +98,7 @@ async fn jobs_that_ended_go_and_what_is_needed_of_them_stays() {
 }
 
 #[tokio::test]
-async fn a_batch_goes_whole_once_it_has_ended_and_no_item_was_asked_for_again() {
+async fn ended_batch_is_deleted_unless_an_item_was_requested_again() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = batch_of(store, &[Uuid::now_v7(), Uuid::now_v7()]).await;
@@ -128,13 +125,13 @@ async fn a_batch_goes_whole_once_it_has_ended_and_no_item_was_asked_for_again() 
 }
 
 #[tokio::test]
-async fn nothing_of_a_batch_that_goes_is_queued_again() {
+async fn no_item_of_a_batch_under_deletion_is_requeued() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, items) = batch_of(store, &[Uuid::now_v7(), Uuid::now_v7()]).await;
         end(store, &items).await;
         store.batches().complete(id, now()).await.unwrap().unwrap();
-        // As if its deletion had broken off behind its choice.
+        // Simulates a deletion that was interrupted after the selection.
         let chosen = "update scoring_batches set abandoned = true";
         support::execute(&test.url, chosen).await.unwrap();
         assert_eq!(store.jobs().retry(items[0], now()).await.unwrap(), None);
@@ -149,7 +146,7 @@ async fn nothing_of_a_batch_that_goes_is_queued_again() {
 }
 
 #[tokio::test]
-async fn sessions_go_with_all_that_was_made_of_them_and_their_days_stay() {
+async fn sessions_are_deleted_with_their_data_but_not_their_days() {
     for test in support::stores().await {
         let store = &test.store;
         let sessions = store.sessions();
@@ -183,7 +180,7 @@ async fn sessions_go_with_all_that_was_made_of_them_and_their_days_stay() {
 }
 
 #[tokio::test]
-async fn a_limit_that_leaps_over_most_rows_is_refused_until_an_operator_deletes_them() {
+async fn limit_that_would_delete_most_rows_needs_an_operator() {
     for test in support::stores().await {
         let retention = test.store.retention();
         for (day, of_day) in [(100, 10), (50, 30), (1, 20)] {
@@ -197,7 +194,7 @@ async fn a_limit_that_leaps_over_most_rows_is_refused_until_an_operator_deletes_
         let limit = |days: i64| (now() - minutes(60 * 24 * days)).trunc_subsecs(0);
         let refusal = async |before| retention.refusal(Aged::Calls, before).await.unwrap();
 
-        // 10 of 60, as kept for 90 days.
+        // 10 of 60, as with a retention of 90 days.
         let right = limit(90);
         assert_eq!(refusal(right).await, None);
         assert_eq!(delete_older(&test.store, Aged::Calls, right).await, 10);
@@ -217,12 +214,12 @@ async fn a_limit_that_leaps_over_most_rows_is_refused_until_an_operator_deletes_
                 leapt.to_rfc3339_opts(SecondsFormat::Secs, true)
             )
         );
-        // It is right again.
+        // The clock is right again.
         assert_eq!(refusal(right).await, None);
         retention.complete(Aged::Calls, right).await.unwrap();
         assert_eq!(retention.refused().await.unwrap(), []);
 
-        // An operator deletes fewer, then as many as were refused.
+        // An operator deletes fewer rows, then as many as were vetoed.
         assert_eq!(refusal(leapt).await, Some(expired));
         retention
             .approve(Aged::Calls, leapt - minutes(1))
@@ -266,7 +263,7 @@ async fn few_rows_and_at_most_half_are_deleted_without_an_operator() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_broke_off_is_finished_whatever_is_kept() {
+async fn interrupted_deletion_is_finished_at_any_retention() {
     for test in support::stores().await {
         let store = &test.store;
         let (session, _) = session_with_score(store, 70).await;
@@ -287,7 +284,7 @@ async fn a_deletion_that_broke_off_is_finished_whatever_is_kept() {
 }
 
 #[tokio::test]
-async fn an_erased_session_leaves_nothing_behind() {
+async fn erased_session_leaves_no_row() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, ended) = session_with_score(store, 70).await;
@@ -336,7 +333,7 @@ async fn an_erased_session_leaves_nothing_behind() {
             "its batch keeps its figures"
         );
 
-        // The call that was under way when its job was cancelled is written now, and its end is nobody's.
+        // A call in flight at the cancellation is logged now, and its result is stale.
         store.log(call(run.job_id));
         assert_eq!(calls(store, run.job_id).await, 1);
         let stale = store.jobs().record(record_of(&run, scored(id, 1))).await;
@@ -350,7 +347,7 @@ async fn an_erased_session_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_was_erased_stands_in_none_of_sqlites_files() {
+async fn erased_data_is_absent_from_all_sqlite_files() {
     const MARKER: &str = "a sentence that nobody else says";
     let (url, folder) = support::sqlite_database();
     let store = Store::connect(support::options(&url)).await.unwrap();
@@ -379,9 +376,9 @@ async fn what_was_erased_stands_in_none_of_sqlites_files() {
     store.close().await;
 }
 
-/// The job was accepted between the look for active ones and the end of the session.
+/// The job was accepted between the check for active ones and the deletion of the session.
 #[tokio::test]
-async fn a_score_of_a_session_that_is_gone_is_refused() {
+async fn score_of_a_deleted_session_is_rejected() {
     for test in support::stores().await {
         let store = &test.store;
         let (id, ended) = session_with_score(store, 70).await;
@@ -397,12 +394,12 @@ async fn a_score_of_a_session_that_is_gone_is_refused() {
         record(store, &run, failed()).await;
         assert_eq!(job(store, late).await.state, JobState::Failed);
         assert!(store.scores().current(id).await.unwrap().is_none());
-        // Its call was written, and nobody asks for that session again.
+        // Its call was logged, and the session isn't requested again.
         store.log(call(late));
         assert_eq!(calls(store, late).await, 1);
         store.retention().prune(now()).await.unwrap();
         assert_eq!(calls(store, late).await, 0);
-        // Its job goes when it is asked for again.
+        // A repeated request deletes its job.
         let erased = Erased {
             jobs: 1,
             ..Erased::default()
@@ -413,7 +410,7 @@ async fn a_score_of_a_session_that_is_gone_is_refused() {
 }
 
 #[tokio::test]
-async fn every_step_finds_its_rows_by_an_index() {
+async fn every_step_uses_an_index() {
     for test in support::stores().await {
         let store = &test.store;
         session_with_score(store, 70).await;

@@ -1,4 +1,4 @@
-//! Criteria definitions and what was scored with them; scores of sessions are in `record`.
+//! Criteria definitions and their scores. Scores of sessions: `record`.
 
 use gavel::job::Kind;
 use gavel::score::{Criteria, CriteriaHash};
@@ -32,7 +32,7 @@ pub(super) fn criteria(character: char) -> Criteria {
 }
 
 #[tokio::test]
-async fn a_definition_is_stored_once_and_never_changed() {
+async fn definition_is_stored_once_and_immutable() {
     for test in support::stores().await {
         let store = &test.store;
         let at = now();
@@ -78,7 +78,7 @@ async fn views_return_current_scores_and_their_details() {
 }
 
 #[tokio::test]
-async fn a_mean_counts_superseded_scores_and_no_simulated_ones() {
+async fn mean_includes_superseded_scores_but_no_simulated_ones() {
     for test in support::stores().await {
         let store = &test.store;
         store.criteria().put(&criteria('a'), now()).await.unwrap();

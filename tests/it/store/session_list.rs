@@ -1,4 +1,4 @@
-//! The list of thousands of sessions: complete and in order under every filter, before and after days are folded.
+//! Lists of thousands of sessions: complete and ordered under every filter, before and after the rollup.
 
 use chrono::{DateTime, Days, Utc};
 use gavel::score::session::Rating;
@@ -10,12 +10,10 @@ use super::fixtures::hash;
 use crate::support;
 use gavel::wire::{Scored, SessionStatus};
 
-/// More than a page looks at next to its place.
+/// More than a page reads from its position.
 const SESSIONS: u32 = 6_000;
-/// Sessions a day.
 const A_DAY: u32 = 30;
 
-/// A session as the test knows it.
 struct Known {
     id: Uuid,
     listed: DateTime<Utc>,
@@ -23,13 +21,10 @@ struct Known {
     tag: &'static str,
     author: &'static str,
     status: SessionStatus,
-    /// Criteria and total of its score.
     score: Option<(char, u8)>,
-    /// Whether its score misses a tool.
     misses: bool,
 }
 
-/// The newest first.
 fn history() -> Vec<Known> {
     let begin = at("2026-01-01T00:00:00Z");
     let session = |n: u32| {
@@ -135,7 +130,7 @@ async fn store_them(url: &str, known: &[Known]) {
     }
 }
 
-/// The list from its beginning to its end, and how many pages the first 20 lines took.
+/// Returns the complete list, and the number of pages of the first 20 rows.
 async fn listed(store: &Store, filter: &SessionFilter, order: SessionOrder) -> (Vec<Uuid>, usize) {
     let (mut found, mut pages, mut first, mut cursor) = (Vec::new(), 0, None, None);
     loop {
@@ -157,7 +152,7 @@ async fn listed(store: &Store, filter: &SessionFilter, order: SessionOrder) -> (
     }
 }
 
-/// Filters with what they find, which is nothing that lies next to the list's beginning.
+/// Filters with their expected rows, none of them near the start of the list.
 #[expect(
     clippy::type_complexity,
     clippy::too_many_lines,
@@ -284,7 +279,7 @@ fn filters() -> Vec<(SessionFilter, Box<dyn Fn(&Known) -> bool>)> {
 }
 
 #[tokio::test]
-async fn the_list_is_whole_under_every_filter_folded_or_not() {
+async fn list_is_complete_for_every_filter_before_and_after_rollup() {
     for test in support::stores().await {
         let (store, known) = (&test.store, history());
         store_them(&test.url, &known).await;
@@ -307,7 +302,7 @@ async fn the_list_is_whole_under_every_filter_folded_or_not() {
                 let expected: Vec<Uuid> = known.iter().filter(|k| finds(k)).map(|k| k.id).collect();
                 let (found, pages) = listed(store, filter, SessionOrder::Newest).await;
                 assert_eq!(found, expected, "{filter:?}");
-                // Folded, what is rare or long ago is on the first page.
+                // After the rollup, rare or old rows are on the first page.
                 assert!(!folded || pages == 1, "{filter:?} took {pages} pages");
             }
         }
@@ -315,7 +310,7 @@ async fn the_list_is_whole_under_every_filter_folded_or_not() {
 }
 
 #[tokio::test]
-async fn scores_are_listed_in_their_order_and_filters_narrow_it() {
+async fn scores_are_listed_in_order_and_filtered() {
     for test in support::stores().await {
         let (store, known) = (&test.store, history());
         store_them(&test.url, &known).await;
@@ -337,7 +332,7 @@ async fn scores_are_listed_in_their_order_and_filters_narrow_it() {
 }
 
 #[tokio::test]
-async fn the_list_is_whole_over_more_days_than_a_page_looks_at() {
+async fn list_is_complete_over_more_days_than_a_page_reads() {
     const DAYS: u32 = 4_050;
     for test in support::stores().await {
         let store = &test.store;
@@ -367,7 +362,7 @@ async fn the_list_is_whole_over_more_days_than_a_page_looks_at() {
             .filter(|k| k.agent == "rare")
             .map(|k| k.id)
             .collect();
-        // Each day is marked; then each is folded.
+        // All days are dirty first, then rolled up.
         for _ in 0..2 {
             let (found, _) = listed(store, &rare, SessionOrder::Newest).await;
             assert_eq!(found, expected);

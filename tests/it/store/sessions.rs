@@ -1,4 +1,4 @@
-//! Sessions: put, read, what enqueue must know, and the list with its filters.
+//! Sessions: put, read, state for enqueueing, and the list with its filters.
 
 use gavel::job::JobState;
 use gavel::score::session::{Message, Rating};
@@ -28,7 +28,7 @@ async fn find(store: &Store, filter: SessionFilter) -> Vec<Uuid> {
 }
 
 #[tokio::test]
-async fn a_session_is_replaced_by_its_own_source_only_where_that_is_asked_for() {
+async fn session_is_replaced_by_its_source_only_if_requested() {
     for test in support::stores().await {
         let store = &test.store;
         let own = session(Uuid::now_v7());
@@ -51,7 +51,7 @@ async fn a_session_is_replaced_by_its_own_source_only_where_that_is_asked_for() 
 }
 
 #[tokio::test]
-async fn a_session_reads_back_as_it_was_put() {
+async fn session_reads_back_as_it_was_put() {
     for test in support::stores().await {
         let mut whole = session(Uuid::now_v7());
         whole.alert_data = json!("a string, ünï 🦀");
@@ -98,7 +98,7 @@ async fn a_session_reads_back_as_it_was_put() {
 }
 
 #[tokio::test]
-async fn sessions_of_an_older_reader_are_told_with_their_scores_until_they_are_put_again() {
+async fn sessions_of_an_older_reader_are_reported_until_put_again() {
     for test in support::stores().await {
         let store = &test.store;
         let mut ids = [(); 3].map(|()| Uuid::now_v7());
@@ -117,7 +117,7 @@ async fn sessions_of_an_older_reader_are_told_with_their_scores_until_they_are_p
             Outdated::default()
         );
 
-        // As an older release left them: without a reader, and with a hash that knew none.
+        // State left by an older release: no reader, and a hash without one.
         let older = "update alert_sessions set reader = null, content_hash = 'older'";
         support::execute(&test.url, older).await.unwrap();
         let found = Outdated {
@@ -161,7 +161,7 @@ async fn nul_characters_of_a_session_become_replacement_characters() {
 }
 
 #[tokio::test]
-async fn a_put_tells_new_from_updated_from_unchanged() {
+async fn put_distinguishes_new_updated_and_unchanged() {
     type Change = fn(&mut SessionRecord);
     let changes: [Change; 12] = [
         |s| s.source = "file".to_owned(),
@@ -201,7 +201,7 @@ async fn a_put_tells_new_from_updated_from_unchanged() {
 }
 
 #[tokio::test]
-async fn a_put_leaves_scores_and_jobs() {
+async fn put_preserves_scores_and_jobs() {
     for test in support::stores().await {
         let session_id = scored_session(&test.store, 66).await;
         let job = accept(&test.store, new_job(Some(session_id))).await;
@@ -222,7 +222,7 @@ async fn a_put_leaves_scores_and_jobs() {
 }
 
 #[tokio::test]
-async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then() {
+async fn scoring_view_shows_active_job_score_and_later_failures() {
     for test in support::stores().await {
         let store = &test.store;
         let sessions = store.sessions();
@@ -276,14 +276,14 @@ async fn the_scoring_view_shows_the_active_job_the_score_and_failures_since_then
 }
 
 #[tokio::test]
-async fn pages_of_sessions_follow_on_newest_first_even_at_one_moment() {
+async fn session_pages_are_newest_first_even_with_equal_times() {
     for test in support::stores().await {
         let store = &test.store;
         let at = now();
         let mut expected = Vec::new();
         for n in 0..7 {
             let mut new = session(Uuid::now_v7());
-            // Three moments, and two sessions that never completed: those were first seen now.
+            // Three times, and two sessions that never completed: those count as first seen now.
             new.completed_at = (n > 1).then(|| at - minutes(n / 3 + 1));
             let seen = at + minutes(n);
             store.sessions().put(&new, seen).await.unwrap();
@@ -324,7 +324,7 @@ async fn pages_of_sessions_follow_on_newest_first_even_at_one_moment() {
 }
 
 #[tokio::test]
-async fn a_line_shows_the_session_its_score_and_its_active_job() {
+async fn row_shows_the_session_its_score_and_its_active_job() {
     for test in support::stores().await {
         let store = &test.store;
         let session_id = scored_session(store, 66).await;
@@ -349,7 +349,7 @@ async fn a_line_shows_the_session_its_score_and_its_active_job() {
 
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 #[tokio::test]
-async fn filters_on_the_session_narrow_the_list() {
+async fn session_filters_narrow_the_list() {
     for test in support::stores().await {
         let store = &test.store;
         let mut a = session(Uuid::from_u128(0xa1a1_a1a1 << 96 | 7));
@@ -509,7 +509,7 @@ async fn filters_on_the_session_narrow_the_list() {
 
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 #[tokio::test]
-async fn filters_on_the_score_read_the_current_one() {
+async fn score_filters_use_the_current_score() {
     for test in support::stores().await {
         let store = &test.store;
         let weak = scored_session(store, 45).await;
@@ -617,7 +617,7 @@ async fn filters_on_the_score_read_the_current_one() {
 }
 
 #[tokio::test]
-async fn a_search_finds_parts_of_names_and_beginnings_of_ids() {
+async fn search_finds_parts_of_names_and_prefixes_of_ids() {
     for test in support::stores().await {
         let record = SessionRecord {
             alert_type: Some("KubePodCrashLooping".to_owned()),
@@ -652,7 +652,7 @@ async fn a_search_finds_parts_of_names_and_beginnings_of_ids() {
 }
 
 #[tokio::test]
-async fn an_id_with_its_hyphens_in_the_wrong_places_finds_nothing() {
+async fn id_with_misplaced_hyphens_finds_no_session() {
     for test in support::stores().await {
         let session_id = Uuid::now_v7();
         let record = session(session_id);
@@ -669,7 +669,7 @@ async fn an_id_with_its_hyphens_in_the_wrong_places_finds_nothing() {
 }
 
 #[tokio::test]
-async fn more_ids_than_are_looked_up_at_once_are_refused() {
+async fn ids_above_the_lookup_limit_are_rejected() {
     for test in support::stores().await {
         let filter = SessionFilter {
             ids: vec![Uuid::nil(); 10_001],
@@ -687,7 +687,7 @@ async fn more_ids_than_are_looked_up_at_once_are_refused() {
 }
 
 #[tokio::test]
-async fn many_readers_at_once_each_get_their_own_row() {
+async fn concurrent_readers_each_get_their_row() {
     for test in support::stores().await {
         let sessions: Vec<SessionRecord> = (0..40).map(|_| session(Uuid::now_v7())).collect();
         for one in &sessions {
@@ -695,7 +695,7 @@ async fn many_readers_at_once_each_get_their_own_row() {
         }
         let unknown = Uuid::now_v7();
         let mut readers = JoinSet::new();
-        // More than fit into one statement, each row wanted ten times.
+        // More than fit into one statement, with ten reads of each row.
         for wanted in (0..10).flat_map(|_| sessions.clone()) {
             let store = test.store.clone();
             readers.spawn(async move {

@@ -1,4 +1,4 @@
-//! Browsers that are signed in: until their time is over, or somebody signs out.
+//! Signed-in browsers: until expiry or sign-out.
 
 use chrono::TimeDelta;
 use gavel::store::SignIn;
@@ -7,7 +7,7 @@ use super::fixtures::{hash, now};
 use crate::support;
 
 #[tokio::test]
-async fn a_sign_in_is_found_until_its_end_and_then_pruned() {
+async fn sign_in_is_found_until_its_end_and_then_pruned() {
     for test in support::stores().await {
         let (store, now) = (&test.store, now());
         let sign_in = |digit, hours| SignIn {

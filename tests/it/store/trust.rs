@@ -1,4 +1,4 @@
-//! Criteria beside each other, and panels: what is counted, and what is left out.
+//! Criteria comparison and panels: counted and excluded rows.
 
 use gavel::job::{BatchPlace, Kind, NewJob, Purpose};
 use gavel::score::trust::PairCount;
@@ -14,7 +14,6 @@ pub(super) async fn stored(store: &Store) -> Uuid {
     id
 }
 
-/// A score to be made.
 #[derive(Clone, Copy)]
 pub(super) struct Scored {
     pub(super) session: Uuid,
@@ -24,7 +23,7 @@ pub(super) struct Scored {
     pub(super) simulated: bool,
 }
 
-/// Under these criteria by a real judge, for good.
+/// By a real judge under these criteria, as a regular score.
 pub(super) fn real(session: Uuid, criteria: char, total: u8) -> Scored {
     Scored {
         session,
@@ -35,7 +34,6 @@ pub(super) fn real(session: Uuid, criteria: char, total: u8) -> Scored {
     }
 }
 
-/// Makes a score; answers its id.
 pub(super) async fn score(store: &Store, scored: Scored) -> Uuid {
     let job = NewJob {
         purpose: scored.purpose,
@@ -65,7 +63,7 @@ fn pair(a: u8, b: u8, n: u64) -> PairCount {
 }
 
 #[tokio::test]
-async fn the_newest_score_of_a_session_counts_under_each_version_previews_too() {
+async fn newest_score_of_a_session_counts_per_version_with_previews() {
     for test in support::stores().await {
         let store = &test.store;
         let [both, only_a, only_b, same, repeated] = [
@@ -117,7 +115,7 @@ async fn the_newest_score_of_a_session_counts_under_each_version_previews_too() 
 }
 
 #[tokio::test]
-async fn simulated_scores_are_compared_only_where_there_are_no_others() {
+async fn simulated_scores_are_compared_only_without_real_ones() {
     for test in support::stores().await {
         let store = &test.store;
         let id = stored(store).await;
@@ -145,7 +143,7 @@ async fn simulated_scores_are_compared_only_where_there_are_no_others() {
 }
 
 #[tokio::test]
-async fn the_largest_movers_come_first_and_as_many_as_are_wanted() {
+async fn largest_changes_are_listed_first_up_to_the_limit() {
     for test in support::stores().await {
         let store = &test.store;
         for (a, b) in [(50, 55), (50, 20), (50, 90), (50, 50)] {
@@ -161,7 +159,7 @@ async fn the_largest_movers_come_first_and_as_many_as_are_wanted() {
 }
 
 #[tokio::test]
-async fn criteria_are_found_by_how_their_hash_begins() {
+async fn criteria_are_found_by_a_hash_prefix() {
     for test in support::stores().await {
         let criteria = test.store.criteria();
         let found = criteria.beginning_with("aaaaaaaa").await.unwrap();
@@ -186,7 +184,7 @@ async fn criteria_are_found_by_how_their_hash_begins() {
 }
 
 #[tokio::test]
-async fn the_items_of_a_panel_are_read_session_by_session_with_what_came() {
+async fn panel_items_are_read_by_session_with_their_scores() {
     for test in support::stores().await {
         let store = &test.store;
         let batches = store.batches();

@@ -1,4 +1,4 @@
-//! What calls came to by day: counted once, whatever happens to the writing, and kept when the calls are gone.
+//! Daily sums of calls: counted once despite write errors, and preserved after the calls are pruned.
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use gavel::job::JobId;
@@ -8,7 +8,7 @@ use gavel::wire::UsageBy;
 use sqlx::Connection as _;
 
 use super::fixtures::delete_older;
-use super::judge_memory::refuse_bad_calls;
+use super::judge_memory::reject_bad_calls;
 use crate::support::{self, call};
 
 fn at(text: &str) -> DateTime<Utc> {
@@ -27,7 +27,6 @@ fn call_of(judge: &str, sent: &str) -> CallRecord {
     }
 }
 
-/// The sums of January 2026.
 async fn january(store: &Store, by: UsageBy) -> Vec<UsageSum> {
     let (from, to) = (day("2026-01-01"), day("2026-01-31"));
     store.budgets().usage(from, to, by).await.unwrap()
@@ -111,10 +110,10 @@ async fn calls_are_summed_by_day_by_judge_and_by_model() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_written_twice_counts_once() {
+async fn call_written_again_counts_once() {
     for test in support::stores().await {
         let once = call_of("a", "2026-01-02T08:00:00Z");
-        // What a write whose answer got lost comes to: the same call again, with others or alone.
+        // After a write with a lost response: the same call again, with others or separately.
         for again in [once.clone(), once.clone()] {
             test.store.log(again);
         }
@@ -127,7 +126,7 @@ async fn a_call_that_is_written_twice_counts_once() {
 }
 
 #[tokio::test]
-async fn processes_count_beside_each_other() {
+async fn processes_count_concurrently() {
     for test in support::stores().await {
         let other = support::reopen(&test).await;
         for store in [&test.store, &other, &test.store] {
@@ -140,7 +139,7 @@ async fn processes_count_beside_each_other() {
 }
 
 #[tokio::test]
-async fn the_sums_outlive_the_calls() {
+async fn sums_outlive_the_calls() {
     for test in support::stores().await {
         let old = call_of("a", "2026-01-02T08:00:00Z");
         let now = old.at + TimeDelta::days(400);
@@ -152,9 +151,9 @@ async fn the_sums_outlive_the_calls() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_database_refuses_is_counted_all_the_same() {
+async fn call_rejected_by_the_database_is_still_counted() {
     for test in support::stores().await {
-        refuse_bad_calls(&test.url).await;
+        reject_bad_calls(&test.url).await;
         for judge in ["a", "bad", "a"] {
             test.store.log(call_of(judge, "2026-01-02T08:00:00Z"));
         }
@@ -168,7 +167,7 @@ async fn a_call_that_the_database_refuses_is_counted_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
+async fn judge_cost_covers_today_and_the_current_month() {
     for test in support::stores().await {
         for sent in [
             "2026-01-31T23:59:59Z",
@@ -209,7 +208,6 @@ async fn what_a_judge_spent_is_of_today_and_of_its_month_so_far() {
     }
 }
 
-/// How many rows the sums are kept in.
 async fn rows(url: &str) -> i64 {
     const COUNT: &str = "select count(*) from judge_usage_daily";
     if url.starts_with("postgres") {
@@ -228,7 +226,7 @@ async fn rows(url: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
+async fn finished_days_are_rolled_up_without_loss_or_duplicates() {
     for test in support::stores().await {
         let mut stores = vec![];
         for _ in 0..4 {
@@ -246,7 +244,7 @@ async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
         }
         assert_eq!(rows(&test.url).await, 4 * 3 * 2);
         let before = january(&test.store, UsageBy::Model).await;
-        // The 4th is today: the 3rd may still get calls that are written late.
+        // Today is the 4th: the 3rd may still get late calls.
         let folds = stores
             .iter()
             .map(|store| store.budgets().roll_up_usage(day("2026-01-04")));
@@ -262,7 +260,7 @@ async fn finished_days_are_folded_and_nothing_is_counted_twice_or_lost() {
         let spent = test.store.budgets().spent(day("2026-01-04")).await.unwrap();
         assert!((spent[0].month_usd - 0.12).abs() < 1e-9, "{spent:?}");
 
-        // One that is written late is added, and folded the next time.
+        // A late call is added, and rolled up the next time.
         stores[0].log(call_of("a", "2026-01-02T23:00:00Z"));
         stores[0].calls().of_job(JobId::new()).await.unwrap();
         test.store

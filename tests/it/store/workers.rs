@@ -1,4 +1,4 @@
-//! Workers: who is alive.
+//! Workers: liveness.
 
 use chrono::TimeDelta;
 use gavel::store::Heartbeat;
@@ -8,12 +8,12 @@ use uuid::Uuid;
 use crate::support;
 
 #[tokio::test]
-async fn a_worker_is_alive_while_it_is_heard() {
+async fn worker_is_alive_while_its_heartbeat_is_recent() {
     for test in support::stores().await {
         let store = &test.store;
         let [first, second] = [1, 2].map(|_| Uuid::now_v7());
         support::heartbeat(store, &support::beat(first, "host-1")).await;
-        // A heartbeat of a worker whose row is gone registers it again.
+        // A heartbeat of a worker without a row registers it again.
         let drains = Heartbeat {
             in_hand: 3,
             state: WorkerState::Draining,
@@ -46,7 +46,7 @@ async fn a_worker_is_alive_while_it_is_heard() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
+async fn heartbeat_preserves_the_start_and_stopped_worker_is_dead() {
     for test in support::stores().await {
         let store = &test.store;
         let workers = store.workers();
@@ -73,7 +73,7 @@ async fn a_heartbeat_keeps_the_start_and_a_stopped_worker_is_not_alive() {
 }
 
 #[tokio::test]
-async fn forgotten_workers_are_stopped() {
+async fn removed_workers_are_stopped() {
     for test in support::stores().await {
         let store = &test.store;
         support::heartbeat(store, &support::beat(Uuid::now_v7(), "host")).await;
@@ -87,7 +87,7 @@ async fn forgotten_workers_are_stopped() {
 }
 
 #[tokio::test]
-async fn a_worker_whose_heartbeat_is_in_the_future_is_not_alive() {
+async fn worker_with_a_future_heartbeat_is_not_alive() {
     for test in support::stores().await {
         let store = &test.store;
         let id = Uuid::now_v7();
@@ -106,7 +106,7 @@ async fn a_worker_whose_heartbeat_is_in_the_future_is_not_alive() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_silent_for_a_week_is_forgotten_with_what_it_knew() {
+async fn worker_silent_for_a_week_is_removed_with_its_state() {
     for test in support::stores().await {
         let store = &test.store;
         let now = chrono::Utc::now();

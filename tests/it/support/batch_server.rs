@@ -1,8 +1,7 @@
-//! A provider with a batch endpoint under the test's control: OpenAI's and Anthropic's wire formats over HTTP, and single calls
-//! of both.
+//! Fake provider with a batch endpoint: OpenAI's and Anthropic's wire formats over HTTP, including single calls.
 //!
-//! A batch runs until the test lets it end; how each of its calls ends is the test's to say. What breaks a wire format is
-//! answered with 400, so that a client that speaks another one fails.
+//! A batch runs until the test ends it; the test sets the result of each call. Requests that violate a wire format get
+//! 400, so that a client with another format fails.
 
 mod anthropic;
 mod openai;
@@ -22,24 +21,21 @@ use tokio::sync::Semaphore;
 use super::Served;
 use super::judge_server::{TOKENS_IN, TOKENS_OUT, good_reply};
 
-/// How one call ends.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
-    /// With a good score.
     Score(u8),
-    /// With this text as the reply's content.
     Content(String),
-    /// Refused with this status.
+    /// Error with this status.
     Errored(u16),
-    /// Unanswered: its time was over.
+    /// Expired without a reply.
     Expired,
     /// Without a line.
     Missing,
-    /// With a line that says nothing.
+    /// With an empty line.
     Rubbish,
 }
 
-/// The number behind `marker-` in a call's prompt.
+/// Returns the number after `marker-` in a call's prompt.
 pub(crate) fn marker(body: &Value) -> Option<u32> {
     let prompt = body["messages"][0]["content"].as_str()?;
     let (_, behind) = prompt.split_once("marker-")?;
@@ -49,11 +45,10 @@ pub(crate) fn marker(body: &Value) -> Option<u32> {
 
 type Rule = Arc<dyn Fn(&Value) -> Fate + Send + Sync>;
 
-/// One batch as the server holds it.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct StoredBatch {
     pub(crate) id: String,
-    /// Our name for it, where the family has room for one.
+    /// Our tag, if the family supports one.
     pub(crate) tag: Option<String>,
     /// Custom ids and bodies.
     pub(crate) calls: Vec<(String, Value)>,
@@ -70,25 +65,23 @@ enum Status {
 
 struct Inner {
     files: BTreeMap<String, Vec<u8>>,
-    batches: Vec<Held>,
+    batches: Vec<StoredBatch>,
     rule: Rule,
-    /// How single calls end.
+    /// Result of single calls.
     single: Fate,
-    /// Every request: method and path.
     seen: Vec<String>,
-    /// Bodies of single calls.
     asked: Vec<Value>,
-    /// Requests whose method and path begin so are answered with this status.
+    /// Status for requests with this prefix of method and path.
     trouble: Vec<(String, u16)>,
-    /// New batches end as soon as they are looked at.
+    /// New batches end at the first status request.
     at_once: bool,
-    /// Anthropic's results are said to lie here.
+    /// Location of Anthropic's results.
     results_at: Option<String>,
-    /// The answer to this method and path is lost, once.
+    /// The response to this method and path is dropped once.
     lost: Option<String>,
-    /// Answers break off after so many bytes, once.
+    /// Responses are truncated to this number of bytes, once.
     cut: Option<usize>,
-    /// What this method and path ask for isn't done before there is a permit.
+    /// Requests with this method and path wait for a permit.
     held: Option<(String, Arc<Semaphore>)>,
 }
 
@@ -100,7 +93,7 @@ impl Shared {
         self.0.lock().unwrap()
     }
 
-    /// Keeps the body of a single call; answers how the call ends.
+    /// Stores the body of a single call; returns the result of the call.
     fn asked(&self, body: &Value) -> Fate {
         let mut inner = self.lock();
         inner.asked.push(body.clone());
@@ -108,14 +101,12 @@ impl Shared {
     }
 }
 
-/// The running server; it ends with this value.
 pub(crate) struct BatchServer {
     server: Served,
     shared: Shared,
 }
 
 impl BatchServer {
-    /// Starts a provider whose calls, single ones too, end like this.
     pub(crate) async fn start(fate: Fate) -> Self {
         let shared = Shared(Arc::new(Mutex::new(Inner {
             files: BTreeMap::new(),
@@ -150,7 +141,6 @@ impl BatchServer {
         Self { server, shared }
     }
 
-    /// The `base_url` of a family.
     pub(crate) fn url(&self, family: &str) -> String {
         match family {
             "openai" => format!("http://{}/v1", self.server.address),
@@ -158,12 +148,11 @@ impl BatchServer {
         }
     }
 
-    /// From now on calls of batches end as the rule says, by their bodies.
     pub(crate) fn rule(&self, rule: impl Fn(&Value) -> Fate + Send + Sync + 'static) {
         self.shared.lock().rule = Arc::new(rule);
     }
 
-    /// Ends what runs; with `at_once` what comes too.
+    /// Ends running batches.
     pub(crate) fn finish(&self) {
         for batch in &mut self.shared.lock().batches {
             if batch.status == Status::Runs {
@@ -172,13 +161,13 @@ impl BatchServer {
         }
     }
 
-    /// From now on a batch ends as it comes.
-    pub(crate) fn finishes_at_once(&self) {
+    /// Ends running batches, and later ones as they arrive.
+    pub(crate) fn finish_immediately(&self) {
         self.shared.lock().at_once = true;
         self.finish();
     }
 
-    /// Finds fault with every batch that runs.
+    /// Fails every running batch.
     pub(crate) fn refuse(&self, code: &'static str) {
         for batch in &mut self.shared.lock().batches {
             if batch.status == Status::Runs {
@@ -187,44 +176,43 @@ impl BatchServer {
         }
     }
 
-    /// From now on requests whose method and path begin so are answered with this status.
-    pub(crate) fn troubles(&self, beginning: &str, status: u16) {
+    /// Sets the status for requests with this prefix of method and path.
+    pub(crate) fn fail_requests(&self, beginning: &str, status: u16) {
         let mut inner = self.shared.lock();
         inner.trouble.push((beginning.to_owned(), status));
     }
 
-    /// No more trouble.
-    pub(crate) fn recovers(&self) {
+    pub(crate) fn clear_failures(&self) {
         self.shared.lock().trouble.clear();
     }
 
-    /// Does what this method and path ask for, once, and doesn't say so.
-    pub(crate) fn loses_the_answer_to(&self, request: &str) {
+    /// Executes the next request with this method and path, but drops the response.
+    pub(crate) fn drop_response_to(&self, request: &str) {
         self.shared.lock().lost = Some(request.to_owned());
     }
 
-    /// From now on what this method and path ask for is done when there is a permit, one for each.
+    /// Delays requests with this method and path: each needs a permit.
     pub(crate) fn holds(&self, request: &str) -> Arc<Semaphore> {
         let permits = Arc::new(Semaphore::new(0));
         self.shared.lock().held = Some((request.to_owned(), permits.clone()));
         permits
     }
 
-    /// The next answers break off after so many bytes.
-    pub(crate) fn cuts_after(&self, bytes: usize) {
+    /// Truncates the next response to this number of bytes.
+    pub(crate) fn truncate_response_at(&self, bytes: usize) {
         self.shared.lock().cut = Some(bytes);
     }
 
-    /// Says that results lie somewhere else.
-    pub(crate) fn says_that_results_lie_at(&self, address: &str) {
+    /// Sets another location of results.
+    pub(crate) fn set_results_url(&self, address: &str) {
         self.shared.lock().results_at = Some(address.to_owned());
     }
 
-    /// Forgets a batch's calls and gives it another tag, as one of somebody else's.
-    pub(crate) fn adds_a_strangers_batch(&self) {
+    /// Adds a batch with another tag and without calls, as from another client.
+    pub(crate) fn add_foreign_batch(&self) {
         let mut inner = self.shared.lock();
         let id = format!("batch_{}", inner.batches.len());
-        inner.batches.push(Held {
+        inner.batches.push(StoredBatch {
             id,
             tag: None,
             calls: Vec::new(),
@@ -232,24 +220,20 @@ impl BatchServer {
         });
     }
 
-    /// Every batch that came in.
-    pub(crate) fn batches(&self) -> Vec<Held> {
+    pub(crate) fn batches(&self) -> Vec<StoredBatch> {
         self.shared.lock().batches.clone()
     }
 
-    /// The bodies of single calls.
     pub(crate) fn asked(&self) -> Vec<Value> {
         self.shared.lock().asked.clone()
     }
 
-    /// Every request so far: method and path.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.shared.lock().seen.clone()
     }
 }
 
-impl Held {
-    /// Whether it was told to answer no more.
+impl StoredBatch {
     pub(crate) fn is_cancelled(&self) -> bool {
         self.status == Status::Cancelled
     }
@@ -286,12 +270,12 @@ async fn watched(
 }
 
 impl Inner {
-    fn take(&mut self, tag: Option<String>, calls: Vec<(String, Value)>) -> Held {
+    fn take(&mut self, tag: Option<String>, calls: Vec<(String, Value)>) -> StoredBatch {
         let status = match self.at_once {
             true => Status::Ended,
             false => Status::Runs,
         };
-        let held = Held {
+        let held = StoredBatch {
             id: format!("batch_{}", self.batches.len()),
             tag,
             calls,
@@ -301,11 +285,11 @@ impl Inner {
         held
     }
 
-    fn of(&mut self, id: &str) -> Option<&mut Held> {
+    fn of(&mut self, id: &str) -> Option<&mut StoredBatch> {
         self.batches.iter_mut().find(|batch| batch.id == id)
     }
 
-    fn cancel(&mut self, id: &str) -> Option<Held> {
+    fn cancel(&mut self, id: &str) -> Option<StoredBatch> {
         let batch = self.of(id)?;
         if batch.status == Status::Runs {
             batch.status = Status::Cancelled;
@@ -313,7 +297,7 @@ impl Inner {
         Some(batch.clone())
     }
 
-    /// A file of answers, broken off if it is to be.
+    /// Sends a file of results, truncated if set.
     fn send(&mut self, lines: Vec<String>) -> Response<Body> {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
         let Some(cut) = self.cut.take() else {
@@ -328,7 +312,7 @@ impl Inner {
     }
 }
 
-/// Custom ids that every provider takes, each once; else what is wrong.
+/// Validates custom ids by the rules of all providers; returns an error for an invalid or duplicate one.
 fn checked(calls: Vec<(String, Value)>) -> Result<Vec<(String, Value)>, String> {
     let mut known = std::collections::BTreeSet::new();
     for (id, body) in &calls {
@@ -354,7 +338,7 @@ fn respond(status: u16, body: String) -> Response<Body> {
         .unwrap()
 }
 
-/// A batch as its family shows it, or that there is none.
+/// Response with a batch in its family's format, or 404.
 fn shown(batch: Option<Value>) -> Response<Body> {
     match batch {
         Some(batch) => respond(200, batch.to_string()),

@@ -1,4 +1,4 @@
-//! The API as a client sees it.
+//! API client.
 
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use super::home::JUDGE;
 use super::sse::Stream;
 use super::wait::eventually;
 
-/// The fields of a score's body.
 pub(crate) const SCORE_FIELDS: [&str; 18] = [
     "score_id",
     "session_id",
@@ -32,10 +31,8 @@ pub(crate) const SCORE_FIELDS: [&str; 18] = [
     "job_id",
 ];
 
-/// How long a job may take in a test before the test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An answer of the API.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -44,20 +41,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Fails the test unless the status is this one.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{:#}", self.body);
         self.body
     }
 
-    /// A header as text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
 
-/// A client of one API.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     base: String,
@@ -65,9 +59,8 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// A client of the API at `http://{address}`.
     pub(crate) fn new(address: &str) -> Self {
-        // Another test of this process may have set it already.
+        // Another test of this process may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .timeout(Duration::from_secs(90))
@@ -79,12 +72,11 @@ impl Api {
         }
     }
 
-    /// Its address.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// Sends a request; `None` if nobody answers.
+    /// Sends a request; `None` without a response.
     pub(crate) async fn try_send(
         &self,
         method: &str,
@@ -112,7 +104,6 @@ impl Api {
         })
     }
 
-    /// Sends a request that must be answered.
     #[track_caller]
     pub(crate) fn send(
         &self,
@@ -128,9 +119,8 @@ impl Api {
         }
     }
 
-    /// Opens the stream of events.
     pub(crate) async fn events(&self, query: &str, last_id: Option<&str>) -> Stream {
-        // Without the client's timeout, which ends a whole answer.
+        // Without the client's timeout, because it covers the entire response.
         let mut request = self
             .client
             .get(format!("{}/api/v1/events{query}", self.base))
@@ -141,33 +131,27 @@ impl Api {
         Stream::of(request).await
     }
 
-    /// GET.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send("GET", path, None, &[]).await
     }
 
-    /// POST without a body.
     pub(crate) async fn post(&self, path: &str) -> Answer {
         self.send("POST", path, None, &[]).await
     }
 
-    /// POST with a body.
     pub(crate) async fn post_json(&self, path: &str, body: Value) -> Answer {
         self.send("POST", path, Some(body), &[]).await
     }
 
-    /// Tells a job to be retried or cancelled.
-    pub(crate) async fn tell_job(&self, job: Uuid, word: &str) -> Answer {
+    pub(crate) async fn post_job_action(&self, job: Uuid, word: &str) -> Answer {
         self.post(&format!("/api/v1/jobs/{job}/{word}")).await
     }
 
-    /// Tells the judge that tests ask to pause or resume.
-    pub(crate) async fn tell_judge(&self, word: &str) -> Value {
+    pub(crate) async fn post_judge_action(&self, word: &str) -> Value {
         let path = format!("/api/v1/judges/{JUDGE}/{word}");
         self.post(&path).await.expect(200)
     }
 
-    /// Puts a session and answers its id.
     pub(crate) async fn put(&self, session: Value) -> Uuid {
         let id = Uuid::now_v7();
         let answer = self
@@ -177,25 +161,21 @@ impl Api {
         id
     }
 
-    /// Asks for a session's score.
     pub(crate) async fn ask(&self, session: Uuid) -> Answer {
         self.post(&score_path(session)).await
     }
 
-    /// Asks for a session's score anew.
     pub(crate) async fn force(&self, session: Uuid) -> Answer {
         let body = json!({ "force_rescore": true });
         self.post_json(&score_path(session), body).await
     }
 
-    /// Puts a session, asks for its score, and answers the ids of both.
     pub(crate) async fn enqueue(&self, session: Value) -> (Uuid, Uuid) {
         let session = self.put(session).await;
         let accepted = self.ask(session).await.expect(202);
         (session, id_of(&accepted["job_id"]))
     }
 
-    /// A session's current score.
     pub(crate) async fn score(&self, session: Uuid) -> Answer {
         self.get(&score_path(session)).await
     }
@@ -207,12 +187,10 @@ impl Api {
         body["items"].as_array().unwrap().clone()
     }
 
-    /// A job.
     pub(crate) async fn job(&self, job: Uuid) -> Value {
         self.get(&format!("/api/v1/jobs/{job}")).await.expect(200)
     }
 
-    /// Waits until a job fits.
     #[track_caller]
     pub(crate) fn job_until(
         &self,
@@ -227,7 +205,6 @@ impl Api {
         })
     }
 
-    /// Waits until a job has ended.
     #[track_caller]
     pub(crate) fn ended(&self, job: Uuid) -> impl Future<Output = Value> {
         self.job_until(job, "the job ends", |job| {
@@ -238,7 +215,6 @@ impl Api {
         })
     }
 
-    /// Waits until a session has a score.
     pub(crate) async fn scored(&self, session: Uuid) -> Value {
         eventually(PATIENCE, "the session is scored", || async move {
             let path = score_path(session);
@@ -248,7 +224,6 @@ impl Api {
         .await
     }
 
-    /// The row of a judge in GET /api/v1/judges.
     pub(crate) async fn judge(&self, name: &str) -> Option<Value> {
         let body = self.get("/api/v1/judges").await.expect(200);
         let items = body["items"].as_array().unwrap();
@@ -263,12 +238,10 @@ impl Api {
     }
 }
 
-/// The path of a session's score.
 pub(crate) fn score_path(session: Uuid) -> String {
     format!("/api/v1/scoring/sessions/{session}/score")
 }
 
-/// An id in a body.
 #[track_caller]
 pub(crate) fn id_of(value: &Value) -> Uuid {
     value

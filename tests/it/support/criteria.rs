@@ -1,4 +1,4 @@
-//! The current criteria of a process under test: a session's as given, those of the other kinds as they are built in.
+//! Current criteria of a process under test: given for sessions, built-in for the other kinds.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use gavel::job::Kind;
 use gavel::score::Criteria;
 use serde_json::Value;
 
-/// The definitions, with judge `judge-a` for the kinds that `session` isn't for.
+/// Definitions with judge `judge-a` for the kinds other than `session`.
 pub(crate) fn current(session: &Value) -> CurrentCriteria {
     let one = |kind: Kind| {
         if !kind.is_case() {

@@ -1,4 +1,4 @@
-//! Where a program under test lives: its files, its database, its queue, its settings.
+//! Set-up of a program under test: files, database, queue and settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,9 @@ use gavel::app::Mode;
 use gavel::config::{Settings, Sources};
 use uuid::Uuid;
 
-/// The name of the judge that tests ask.
 pub(crate) const JUDGE: &str = "judge";
-/// Its key.
 pub(crate) const KEY: &str = "test-key-4711";
 
-/// Files and settings of one set-up.
 pub(crate) struct Home {
     dir: tempfile::TempDir,
     env: BTreeMap<String, String>,
@@ -20,7 +17,6 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// SQLite and the in-process queue.
     pub(crate) fn embedded() -> Self {
         let home = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -30,7 +26,7 @@ impl Home {
         home.with_defaults()
     }
 
-    /// A database and a queue of its own on the servers there are; `None` without them.
+    /// Separate database and queue on the configured servers; `None` without them.
     pub(crate) async fn shared() -> Option<Self> {
         let redis = super::redis_server()?;
         let database = super::postgres_database().await?;
@@ -39,7 +35,7 @@ impl Home {
         Some(home)
     }
 
-    /// This database, and a queue of its own on this Redis.
+    /// This database, with a separate queue on this Redis.
     pub(crate) fn on(database: &str, redis: &str) -> Self {
         let mut home = Self::embedded();
         home.set("DATABASE_URL", database);
@@ -57,39 +53,36 @@ impl Home {
         self.set("DEFAULT_LLM_PROVIDER", JUDGE);
         self.set("GAVEL_JUDGE_RETRY_BASE_S", "0.02");
         self.set("GAVEL_DATABASE_MAX_CONNECTIONS", "12");
-        // No balancer has to see that a process stops.
+        // No load balancer has to notice the shutdown.
         self.set("GAVEL_HTTP_DRAIN_DELAY_S", "0");
         self
     }
 
-    /// Sets a variable of the program's environment.
     pub(crate) fn set(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Self {
         self.env.insert(name.to_owned(), value.to_string());
         self
     }
 
-    /// Takes a variable away.
     pub(crate) fn unset(&mut self, name: &str) -> &mut Self {
         self.env.remove(name);
         self
     }
 
-    /// Shows the program another wall clock than this machine's, such as "+6s"; "" for this machine's again. `None`, with a
-    /// line that says so, where there is no libfaketime.
+    /// Gives the program a wall clock with an offset, such as "+6s"; "" resets it. Returns `None`, with a message,
+    /// without libfaketime.
     pub(crate) fn set_clock(&mut self, offset: &str) -> Option<&mut Self> {
         self.unset("LD_PRELOAD").unset("FAKETIME");
         self.env.extend(super::process::clock_at(offset)?);
         Some(self)
     }
 
-    /// Writes the judges' file: one judge at this address. `more` are further lines of the entry.
+    /// Writes the judges file: one judge at this address. `more` are further lines of the entry.
     pub(crate) fn judge_at(&mut self, base_url: &str, more: &str) -> &mut Self {
         let path = self.dir.path().join("llm_providers.yaml");
         std::fs::write(&path, providers(base_url, more)).unwrap();
         self.set("GAVEL_LLM_PROVIDERS", path.display())
     }
 
-    /// As [`Self::judge_at`], of another family.
     pub(crate) fn judge_of(&mut self, family: &str, base_url: &str, more: &str) -> &mut Self {
         let path = self.dir.path().join("llm_providers.yaml");
         let text = providers(base_url, more).replace("type: openai", &format!("type: {family}"));
@@ -97,27 +90,22 @@ impl Home {
         self.set("GAVEL_LLM_PROVIDERS", path.display())
     }
 
-    /// A variable of the program's environment.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.env.get(name).map_or("", String::as_str)
     }
 
-    /// The program's environment.
     pub(crate) fn env(&self) -> &BTreeMap<String, String> {
         &self.env
     }
 
-    /// The folder of its files.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Puts another criteria file in the place of the one that the settings name.
     pub(crate) fn replace_criteria(&self, with: &str) {
         std::fs::copy(built_in(with), self.get("GAVEL_SCORING_CONFIG")).unwrap();
     }
 
-    /// The settings that a program would load here.
     pub(crate) fn settings(&self) -> Settings {
         let sources = Sources {
             env: self.env.clone(),
@@ -126,7 +114,6 @@ impl Home {
         gavel::config::load(&sources).unwrap().settings
     }
 
-    /// What [`gavel::app::App::open`] is told.
     pub(crate) fn mode(&self) -> Mode {
         match self.database {
             Some(_) => Mode::Shared,
@@ -136,7 +123,7 @@ impl Home {
         }
     }
 
-    /// Where the rows lie, for a look past the program.
+    /// Database address, for direct access by tests.
     pub(crate) fn database_url(&self) -> String {
         match &self.database {
             Some(url) => url.clone(),
@@ -147,7 +134,6 @@ impl Home {
         }
     }
 
-    /// Drops the database. Processes that still hold it are cut off.
     pub(crate) async fn remove(self) {
         if let Some(url) = &self.database {
             super::drop_postgres_database(url).await;
@@ -155,12 +141,10 @@ impl Home {
     }
 }
 
-/// A file of the project.
 pub(crate) fn built_in(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The text of a judges' file with one judge.
 pub(crate) fn providers(base_url: &str, more: &str) -> String {
     let model = super::judge_server::MODEL;
     let cap = match more.contains("max_concurrency:") {

@@ -1,6 +1,6 @@
-//! A judge under the test's control: chat completions over HTTP, answered as told, every call recorded.
+//! Scripted judge: chat completions over HTTP, with every call recorded.
 //!
-//! `POST /{tag}/chat/completions`: the tag says who asks, so that each worker process can have an address of its own.
+//! `POST /{tag}/chat/completions`: the tag is the caller, so that each worker process can have a separate address.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -17,70 +17,55 @@ use tokio::sync::watch;
 use super::Served;
 use super::wait::eventually;
 
-/// The model that tests ask for; this judge says that it is whatever it was asked for.
+/// Model of the tests. The judge echoes the requested model in its replies.
 pub(crate) const MODEL: &str = "judge-1";
-/// What each good reply says it used.
 pub(crate) const TOKENS_IN: i64 = 1_000;
-/// What each good reply says it used.
 pub(crate) const TOKENS_OUT: i64 = 200;
 
-/// What a good reply costs: USD 1 and 2 for a million tokens.
+/// Cost of a good reply, at USD 1 and 2 for a million tokens.
 pub(crate) fn call_cost() -> f64 {
     let tokens = i32::try_from(TOKENS_IN + 2 * TOKENS_OUT).unwrap();
     f64::from(tokens) / 1e6
 }
 
-/// What to answer to one call.
 #[derive(Debug, Clone)]
-pub(crate) enum Say {
-    /// A good reply with this total.
+pub(crate) enum Reply {
     Score(u8),
-    /// A good reply with this total and these headers.
     ScoreWith(u8, Vec<(&'static str, String)>),
-    /// This text as the reply's content.
     Content(String),
-    /// A reply that the token limit cut off.
+    /// Reply truncated by the token limit.
     Truncated,
-    /// The model declines.
     Refusal,
-    /// This status, with an error body.
     Status(u16),
-    /// This status with these headers and this error code.
+    /// Status with these headers and this error code.
     StatusWith(u16, Vec<(&'static str, String)>, &'static str),
-    /// This status with this body.
     Body(u16, Value),
-    /// Nothing until [`JudgeServer::release`], then this.
-    Held(Box<Say>),
+    /// Waits for [`JudgeServer::release`], then responds with this.
+    Held(Box<Reply>),
 }
 
-impl Say {
-    /// Nothing until the release, then a good reply.
+impl Reply {
+    /// Waits for the release, then sends a good reply.
     pub(crate) fn held(total: u8) -> Self {
         Self::Held(Box::new(Self::Score(total)))
     }
 
-    /// Status 429 with a `Retry-After` in seconds.
     pub(crate) fn throttled(seconds: u32) -> Self {
         let headers = vec![("retry-after", seconds.to_string())];
         Self::StatusWith(429, headers, "rate_limit_exceeded")
     }
 }
 
-/// One call as it came in.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// Who asked: the first part of the path.
+    /// Caller: the first part of the path.
     pub(crate) tag: String,
-    /// When.
     pub(crate) at: Instant,
-    /// The request's body.
     pub(crate) body: Value,
-    /// The `authorization` header.
     pub(crate) authorization: Option<String>,
 }
 
 impl Call {
-    /// The texts of all messages, one after the other.
     pub(crate) fn prompt(&self) -> String {
         let messages = self.body["messages"]
             .as_array()
@@ -94,7 +79,7 @@ impl Call {
     }
 }
 
-type Rule = Arc<dyn Fn(&Call) -> Say + Send + Sync>;
+type Rule = Arc<dyn Fn(&Call) -> Reply + Send + Sync>;
 
 struct Shared {
     rule: RwLock<Rule>,
@@ -104,15 +89,13 @@ struct Shared {
     open: watch::Sender<bool>,
 }
 
-/// The running server; it ends with this value.
 pub(crate) struct JudgeServer {
     server: Served,
     shared: Arc<Shared>,
 }
 
 impl JudgeServer {
-    /// Starts a judge that answers every call with this.
-    pub(crate) async fn start(say: Say) -> Self {
+    pub(crate) async fn start(say: Reply) -> Self {
         let shared = Arc::new(Shared {
             rule: RwLock::new(Arc::new(move |_| say.clone())),
             calls: Mutex::default(),
@@ -128,18 +111,17 @@ impl JudgeServer {
         Self { server, shared }
     }
 
-    /// The base address for one asker.
+    /// Base address for one caller.
     pub(crate) fn url(&self, tag: &str) -> String {
         format!("http://{}/{tag}", self.server.address)
     }
 
-    /// From now on every call is answered with this.
-    pub(crate) fn says(&self, say: Say) {
+    pub(crate) fn says(&self, say: Reply) {
         self.rule(move |_| say.clone());
     }
 
-    /// From now on the calls are answered with these, in order, and all further ones with `then`.
-    pub(crate) fn says_in_turn(&self, first: Vec<Say>, then: Say) {
+    /// Sets the responses to the next calls in order, then `then` for the rest.
+    pub(crate) fn reply_in_order(&self, first: Vec<Reply>, then: Reply) {
         let turn = AtomicUsize::new(0);
         self.rule(move |_| {
             let turn = turn.fetch_add(1, Ordering::SeqCst);
@@ -147,45 +129,40 @@ impl JudgeServer {
         });
     }
 
-    /// From now on every call is answered as the rule says.
-    pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Say + Send + Sync + 'static) {
+    pub(crate) fn rule(&self, rule: impl Fn(&Call) -> Reply + Send + Sync + 'static) {
         *self.shared.rule.write().unwrap() = Arc::new(rule);
     }
 
-    /// From now on the calls of this asker are held, and all others scored with 70.
-    pub(crate) fn holds_calls_of(&self, tag: &'static str) {
+    /// Blocks the calls of this caller, and scores all others with 70.
+    pub(crate) fn block_calls_of(&self, tag: &'static str) {
         self.rule(move |call| match call.tag == tag {
-            true => Say::held(1),
-            false => Say::Score(70),
+            true => Reply::held(1),
+            false => Reply::Score(70),
         });
     }
 
-    /// Lets held calls go on, those to come included.
+    /// Releases blocked calls, including later ones.
     pub(crate) fn release(&self) {
         self.shared.open.send_replace(true);
     }
 
-    /// Holds again what is told to be held.
+    /// Blocks `Reply::Held` calls again.
     pub(crate) fn hold(&self) {
         self.shared.open.send_replace(false);
     }
 
-    /// Every call so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    /// How many calls there were so far.
     pub(crate) fn count(&self) -> usize {
         self.shared.calls.lock().unwrap().len()
     }
 
-    /// How many calls are being answered now.
     pub(crate) fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many calls are being answered.
     #[track_caller]
     pub(crate) fn until_in_flight(&self, calls: usize) -> impl Future<Output = ()> {
         let what = "so many calls are in flight";
@@ -194,8 +171,7 @@ impl JudgeServer {
         })
     }
 
-    /// The most calls that were ever being answered at once.
-    pub(crate) fn most_in_flight(&self) -> usize {
+    pub(crate) fn max_in_flight(&self) -> usize {
         self.shared.most_in_flight.load(Ordering::SeqCst)
     }
 }
@@ -233,7 +209,7 @@ async fn complete(
     };
     let rule = shared.rule.read().unwrap().clone();
     let mut say = rule(&call);
-    while let Say::Held(then) = say {
+    while let Reply::Held(then) = say {
         let mut open = shared.open.subscribe();
         open.wait_for(|open| *open).await.unwrap();
         say = *then;
@@ -241,19 +217,19 @@ async fn complete(
     answer(&say, &call.body)
 }
 
-fn answer(say: &Say, request: &Value) -> Response<Body> {
+fn answer(say: &Reply, request: &Value) -> Response<Body> {
     let model = &request["model"];
     match say {
-        Say::Score(total) => scored(*total, &[], request),
-        Say::ScoreWith(total, headers) => scored(*total, headers, request),
-        Say::Content(text) => completion(model, text, &[], "stop"),
-        Say::Truncated => completion(
+        Reply::Score(total) => scored(*total, &[], request),
+        Reply::ScoreWith(total, headers) => scored(*total, headers, request),
+        Reply::Content(text) => completion(model, text, &[], "stop"),
+        Reply::Truncated => completion(
             model,
             "{\"score_reasoning\": \"The agent first",
             &[],
             "length",
         ),
-        Say::Refusal => json_response(
+        Reply::Refusal => json_response(
             200,
             &[],
             &json!({
@@ -263,10 +239,10 @@ fn answer(say: &Say, request: &Value) -> Response<Body> {
                 "usage": { "prompt_tokens": TOKENS_IN, "completion_tokens": 9 },
             }),
         ),
-        Say::Status(status) => failure(*status, &[], "server_says_so"),
-        Say::StatusWith(status, headers, code) => failure(*status, headers, code),
-        Say::Body(status, body) => json_response(*status, &[], body),
-        Say::Held(_) => unreachable!("held replies are waited for"),
+        Reply::Status(status) => failure(*status, &[], "server_says_so"),
+        Reply::StatusWith(status, headers, code) => failure(*status, headers, code),
+        Reply::Body(status, body) => json_response(*status, &[], body),
+        Reply::Held(_) => unreachable!("held replies are waited for"),
     }
 }
 
@@ -312,7 +288,7 @@ fn json_response(status: u16, headers: &[(&'static str, String)], body: &Value) 
     response.body(Body::from(body.to_string())).unwrap()
 }
 
-/// A reply with this total over whatever dimensions the request's schema asks for.
+/// Reply with this total over the dimensions in the request's schema.
 pub(crate) fn good_reply(total: u8, request: &Value) -> Value {
     let schema = match request.get("output_config") {
         Some(config) => &config["format"]["schema"],

@@ -1,4 +1,4 @@
-//! What tests stand on: a store of either kind with a database of its own.
+//! Test support: stores of either kind, each with a separate database.
 
 pub(crate) mod batch_server;
 pub(crate) mod client;
@@ -32,16 +32,15 @@ use sqlx::Executor as _;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-/// An address at which connections are refused for as long as the socket is kept: it is bound, so that nobody else gets
-/// the port, and doesn't listen.
-pub(crate) fn nobody_at() -> (tokio::net::TcpSocket, SocketAddr) {
+/// Address that rejects connections while the socket exists: it is bound, so that no other process gets the port, but
+/// doesn't listen.
+pub(crate) fn no_listener() -> (tokio::net::TcpSocket, SocketAddr) {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
 }
 
-/// A migrated store in a database of its own.
 pub(crate) struct TestStore {
     pub(crate) store: Arc<Store>,
     pub(crate) url: String,
@@ -49,7 +48,7 @@ pub(crate) struct TestStore {
 }
 
 impl TestStore {
-    /// The same database, for a further process; this one must outlive it.
+    /// The same database for a further process; the original must outlive it.
     pub(crate) fn beside(&self) -> Self {
         Self {
             store: self.store.clone(),
@@ -59,21 +58,19 @@ impl TestStore {
     }
 }
 
-/// The Postgres server to test on, if there is one.
 pub(crate) fn postgres_server() -> Option<String> {
     std::env::var("DATABASE_URL")
         .ok()
         .filter(|url| url.starts_with("postgres"))
 }
 
-/// The Redis server to test on, if there is one.
 pub(crate) fn redis_server() -> Option<String> {
     std::env::var("REDIS_URL")
         .ok()
         .filter(|url| !url.is_empty())
 }
 
-/// The nodes of the Redis Cluster to test on, each as the address of one server; says so where there is none.
+/// Nodes of the Redis Cluster of the tests, each as the address of one server; prints a message without one.
 pub(crate) fn redis_cluster() -> Option<Vec<String>> {
     let url = std::env::var("REDIS_CLUSTER_URL").unwrap_or_default();
     let Some(nodes) = url.strip_prefix("redis+cluster://") else {
@@ -97,13 +94,12 @@ pub(crate) fn options(url: &str) -> StoreOptions {
     }
 }
 
-/// The address of an empty SQLite file.
 pub(crate) fn sqlite_database() -> (String, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     (format!("sqlite://{}/gavel.db", dir.path().display()), dir)
 }
 
-/// The address of an empty Postgres database; `None` without a server.
+/// Address of an empty Postgres database; `None` without a server.
 pub(crate) async fn postgres_database() -> Option<String> {
     let server = postgres_server()?;
     let name = format!("gavel_test_{}", Uuid::now_v7().simple());
@@ -115,10 +111,10 @@ pub(crate) async fn postgres_database() -> Option<String> {
     Some(format!("{base}/{name}"))
 }
 
-/// Drops a database that [`postgres_database`] made; whoever still holds it is cut off.
+/// Drops a database created by [`postgres_database`], and disconnects its open sessions.
 ///
-/// The server writes out all its dirty pages first. On a busy disk that takes longer than any test: it isn't waited for
-/// then, and the server goes on with it alone.
+/// The server first writes out all dirty pages. On a busy disk that may exceed the time limit of a test: then the drop
+/// continues on the server.
 pub(crate) async fn drop_postgres_database(url: &str) {
     let server = postgres_server().unwrap();
     let (_, name) = url.rsplit_once('/').unwrap();
@@ -130,7 +126,6 @@ pub(crate) async fn drop_postgres_database(url: &str) {
     }
 }
 
-/// A migrated SQLite store.
 pub(crate) async fn sqlite() -> TestStore {
     let (url, dir) = sqlite_database();
     let store = Store::connect(options(&url)).await.unwrap();
@@ -142,7 +137,7 @@ pub(crate) async fn sqlite() -> TestStore {
     }
 }
 
-/// A migrated Postgres store; `None`, with a line that says so, without a server.
+/// Migrated Postgres store; `None`, with a message, without a server.
 pub(crate) async fn postgres() -> Option<TestStore> {
     let Some(url) = postgres_database().await else {
         eprintln!("NOT TESTED ON POSTGRES: DATABASE_URL names none");
@@ -157,14 +152,12 @@ pub(crate) async fn postgres() -> Option<TestStore> {
     })
 }
 
-/// Every store there is to test on.
 pub(crate) async fn stores() -> Vec<TestStore> {
     let mut stores = vec![sqlite().await];
     stores.extend(postgres().await);
     stores
 }
 
-/// The addresses of empty databases of every kind there is to test on.
 pub(crate) async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
     let (url, dir) = sqlite_database();
     let mut databases = vec![(url, Some(dir))];
@@ -174,12 +167,11 @@ pub(crate) async fn databases() -> Vec<(String, Option<tempfile::TempDir>)> {
     databases
 }
 
-/// A second store on the same database, as another process would have.
 pub(crate) async fn reopen(test: &TestStore) -> Arc<Store> {
     Arc::new(Store::connect(options(&test.url)).await.unwrap())
 }
 
-/// Runs one statement on a database, past the store.
+/// Runs one statement on a database, bypassing the store.
 pub(crate) async fn execute(url: &str, statement: &'static str) -> Result<(), sqlx::Error> {
     if url.starts_with("postgres") {
         let mut conn = sqlx::PgConnection::connect(url).await?;
@@ -192,7 +184,6 @@ pub(crate) async fn execute(url: &str, statement: &'static str) -> Result<(), sq
     }
 }
 
-/// An HTTP server on a port of its own; it ends with this value.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
@@ -213,17 +204,15 @@ impl Drop for Served {
     }
 }
 
-/// Ends every session of a Postgres database but the one that says so.
+/// Ends all other sessions of a Postgres database.
 pub(crate) const END_SESSIONS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()";
 
-/// Writes a worker's heartbeat.
 pub(crate) async fn heartbeat(store: &Store, beat: &Heartbeat) {
     let written = store.workers().heartbeat(beat, Duration::from_secs(10));
     written.await.unwrap();
 }
 
-/// What a test's worker says of itself.
 pub(crate) fn beat(worker_id: Uuid, name: &str) -> Heartbeat {
     Heartbeat {
         worker_id,
@@ -237,7 +226,6 @@ pub(crate) fn beat(worker_id: Uuid, name: &str) -> Heartbeat {
     }
 }
 
-/// What a gate that lets everything through says of its judge.
 pub(crate) fn gate(judge: &str) -> GateSnapshot {
     GateSnapshot {
         judge: judge.to_owned(),
@@ -251,7 +239,6 @@ pub(crate) fn gate(judge: &str) -> GateSnapshot {
     }
 }
 
-/// A call of just now that was answered well.
 pub(crate) fn call(asked_for: JobId) -> CallRecord {
     CallRecord {
         call_id: Uuid::now_v7(),
@@ -277,7 +264,7 @@ pub(crate) fn call(asked_for: JobId) -> CallRecord {
     }
 }
 
-/// A suite without a name, a threshold or a budget, by criteria `a`.
+/// Suite without a name, threshold or budget, by criteria `a`.
 pub(crate) fn new_batch(kind: Kind, created_at: DateTime<Utc>) -> NewBatch {
     NewBatch {
         batch_id: Uuid::now_v7(),
@@ -292,12 +279,11 @@ pub(crate) fn new_batch(kind: Kind, created_at: DateTime<Utc>) -> NewBatch {
     }
 }
 
-/// How a batch asks for its items.
 pub(crate) fn in_bulk(triggered_by: &str) -> JobOptions {
     JobOptions::new(triggered_by.to_owned(), Priority::Bulk)
 }
 
-/// The pages of `docs/pages.md` that need nothing in their address.
+/// Pages of `docs/pages.md` without parameters.
 pub(crate) fn documented_pages() -> impl Iterator<Item = &'static str> {
     let table = include_str!("../../../docs/pages.md");
     let rows = table.lines().filter(|line| line.starts_with("| `/"));

@@ -1,4 +1,4 @@
-//! An nginx of a test's own: it asks who somebody is as docs/deploy.md says, and stands before a Gavel.
+//! Private nginx: authenticates as in docs/deploy.md, in front of a Gavel.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use super::process::{Process, answers, free_address, is_root, program};
 
-/// An nginx before a Gavel. It ends with this value.
+/// nginx in front of a Gavel; stops on drop.
 pub(crate) struct Nginx {
     pub(crate) address: SocketAddr,
     _process: Process,
@@ -14,8 +14,8 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts one; `None`, with a line that says so, where there is none. In place of oauth2-proxy it asks a part of its own, which
-    /// believes the cookies `login` and `groups`.
+    /// Starts nginx; `None`, with a message, if it isn't installed. In place of oauth2-proxy it uses a local location
+    /// that trusts the cookies `login` and `groups`.
     pub(crate) async fn start(gavel: &str) -> Option<Self> {
         let Some(nginx) = program("nginx", &["/usr/sbin", "/usr/local/sbin"]) else {
             eprintln!("NOT TESTED BEHIND NGINX: there is no nginx (Debian: apt install nginx)");

@@ -1,12 +1,10 @@
-//! A PgBouncer of a test's own.
-
 use std::net::SocketAddr;
 use std::process::Command as BlockingCommand;
 
 use super::postgres_server;
 use super::process::{Process, answers, free_address, is_root, program, unprivileged};
 
-/// A PgBouncer before the Postgres server to test on. It ends with this value.
+/// Private PgBouncer in front of the Postgres server of the tests; stops on drop.
 pub(crate) struct Pooler {
     address: SocketAddr,
     ini: String,
@@ -15,7 +13,7 @@ pub(crate) struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one with these lines in its file; `None`, with a line that says so, where that can't be done.
+    /// Starts PgBouncer with these lines in its file; `None`, with a message, if that isn't possible.
     pub(crate) async fn start(lines: &str) -> Option<Self> {
         let Some(pgbouncer) = program("pgbouncer", &["/usr/sbin", "/usr/local/sbin"]) else {
             eprintln!(
@@ -60,14 +58,12 @@ impl Pooler {
         })
     }
 
-    /// Changes its file: these lines instead of those that it was started with.
     pub(crate) fn change(&self, lines: &str) {
         let file = self.dir.path().join("pgbouncer.ini");
         std::fs::write(file, format!("{}{lines}\n", self.ini)).unwrap();
         self.process.reload();
     }
 
-    /// The address of a database through it.
     pub(crate) fn url(&self, database: &str) -> String {
         let (_, name) = database.rsplit_once('/').unwrap();
         format!("postgres://gavel@{}/{name}", self.address)

@@ -1,4 +1,4 @@
-//! The program as processes: started with an environment of their own, stopped by signal, killed at the end of a test.
+//! Program under test as processes: separate environment, stopped by signal, killed at the end of a test.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,16 +14,15 @@ use super::client::{Api, PATIENCE};
 use super::home::{Home, providers};
 use super::wait::eventually;
 
-/// A process of a test. It is killed when this value goes.
 pub(crate) struct Process {
     name: String,
     child: Child,
-    /// Open, so that it can be read when its folder is gone.
+    /// Open file, readable after its folder is deleted.
     log: File,
 }
 
 impl Drop for Process {
-    /// A failed test shows what its processes said; `GAVEL_TEST_LOGS` shows it always.
+    /// A failed test prints the output of its processes; `GAVEL_TEST_LOGS` always prints it.
     fn drop(&mut self) {
         if std::thread::panicking() || std::env::var_os("GAVEL_TEST_LOGS").is_some() {
             eprintln!("--- {}\n{}", self.name, self.output());
@@ -32,7 +31,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts a command whose output goes to a file in `dir`.
+    /// Starts a command with its output in a file in `dir`.
     pub(crate) fn spawn(name: &str, dir: &Path, mut command: Command) -> Self {
         let log = dir.join(format!("{name}.log"));
         let out = File::options()
@@ -57,17 +56,14 @@ impl Process {
         }
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 
-    /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Asks it to stop (SIGTERM).
     pub(crate) fn terminate(&self) {
         self.signal("-TERM");
     }
@@ -79,27 +75,25 @@ impl Process {
         assert!(sent.unwrap().success(), "signalling {}", self.name);
     }
 
-    /// Lets it read its settings again (SIGHUP).
+    /// Reloads the settings (SIGHUP).
     pub(crate) fn reload(&self) {
         self.signal("-HUP");
     }
 
-    /// Stops its clock (SIGSTOP), as a host does that is suspended.
+    /// Stops the process (SIGSTOP), like a suspended host.
     pub(crate) fn freeze(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
     pub(crate) fn thaw(&self) {
         self.signal("-CONT");
     }
 
-    /// Kills it (SIGKILL), as the kernel does when memory is short.
+    /// Sends SIGKILL, like the kernel on memory shortage.
     pub(crate) fn kill(&mut self) {
         self.child.start_kill().unwrap();
     }
 
-    /// Waits for its end and answers its exit code.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         let ended =
@@ -107,14 +101,13 @@ impl Process {
         ended.unwrap().code()
     }
 
-    /// Asks it to stop, and fails the test unless it ends with code 0.
+    /// Sends SIGTERM, and fails the test unless it ends with code 0.
     pub(crate) async fn stop(&mut self) {
         self.terminate();
         let code = self.exit_code().await;
         assert_eq!(code, Some(0), "{}:\n{}", self.name, self.output());
     }
 
-    /// What it wrote so far.
     pub(crate) fn output(&self) -> String {
         use std::os::unix::fs::FileExt as _;
         let length = self.log.metadata().map_or(0, |metadata| metadata.len());
@@ -136,8 +129,8 @@ pub(crate) fn gavel(env: &BTreeMap<String, String>, args: &[&str]) -> Command {
     command
 }
 
-/// A loopback address that nobody listened on a moment ago. Its port is none that the system gives to whoever asks for
-/// any, and hardly another test counts from the same: a server that starts soon finds it free.
+/// Unused loopback address. Its port is outside the ephemeral range, and other tests count from different ports, so a
+/// server that starts soon finds it free.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -149,8 +142,7 @@ pub(crate) fn free_address() -> SocketAddr {
     }
 }
 
-/// The environment in which a process sees a wall clock this far off; empty for this machine's. `None`, with a line that says so,
-/// where there is no libfaketime.
+/// Environment with a wall clock at this offset; empty for no offset. `None`, with a message, without libfaketime.
 pub(crate) fn clock_at(offset: &str) -> Option<BTreeMap<String, String>> {
     const LIBRARY: &str = "faketime/libfaketime.so.1";
     if offset.is_empty() {
@@ -168,7 +160,6 @@ pub(crate) fn clock_at(offset: &str) -> Option<BTreeMap<String, String>> {
     ]))
 }
 
-/// Several processes over one database and one queue.
 pub(crate) struct Fleet {
     pub(crate) home: Home,
     pub(crate) api: Api,
@@ -176,19 +167,17 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Migrates and starts the API.
     pub(crate) async fn start(home: Home) -> Self {
         run_to_end(&home, &["migrate"]).await;
         Self::start_migrated(home).await
     }
 
-    /// Starts the API on a database that is migrated.
     pub(crate) async fn start_migrated(mut home: Home) -> Self {
         let address = free_address();
         home.set("GAVEL_BIND", address);
         if home.get("GAVEL_LLM_PROVIDERS").is_empty() && home.get("GAVEL_SIMULATED_URL").is_empty()
         {
-            // The API asks no judge; it only wants to know that there is one.
+            // The API calls no judge, but requires a configured one.
             home.judge_at("http://127.0.0.1:9/v1", "");
         }
         let serve = Process::spawn("serve", home.dir(), gavel(home.env(), &["serve"]));
@@ -198,18 +187,16 @@ impl Fleet {
         fleet
     }
 
-    /// Starts the API anew, once its process is gone.
     pub(crate) fn serve_again(&mut self) {
         let serve = gavel(self.home.env(), &["serve"]);
         self.serve = Process::spawn("serve-again", self.home.dir(), serve);
     }
 
-    /// Starts a worker whose judge has this address.
     pub(crate) fn worker(&self, name: &str, judge_url: &str, concurrency: usize) -> Process {
         self.starter(concurrency)(name, judge_url)
     }
 
-    /// What starts workers of a name, each with a judge's address.
+    /// Returns a function that starts a worker by name and judge address.
     pub(crate) fn starter(&self, concurrency: usize) -> impl Fn(&str, &str) -> Process + use<> {
         let (dir, mut env) = (self.home.dir().to_owned(), self.home.env().clone());
         env.insert(
@@ -239,14 +226,12 @@ impl Fleet {
     }
 }
 
-/// Runs a command of the binary that must end well.
 pub(crate) async fn run_to_end(home: &Home, args: &[&str]) -> String {
     let (code, output) = run(home, args).await;
     assert_eq!(code, Some(0), "gavel {}:\n{output}", args.join(" "));
     output
 }
 
-/// Runs a command of the binary and answers its exit code and output.
 pub(crate) async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
     let output = gavel(home.env(), args)
         .current_dir(home.dir())
@@ -264,7 +249,7 @@ pub(crate) async fn run(home: &Home, args: &[&str]) -> (Option<i32>, String) {
     )
 }
 
-/// The first of these that is there and can be run.
+/// First executable of that name in `PATH` or these folders.
 pub(crate) fn program(name: &str, folders: &[&str]) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let found = path.split(':').chain(folders.iter().copied());
@@ -273,7 +258,7 @@ pub(crate) fn program(name: &str, folders: &[&str]) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// A Redis that belongs to one test; it can be killed and started again, empty.
+/// Redis of one test; can be killed and restarted empty.
 pub(crate) struct PrivateRedis {
     program: PathBuf,
     dir: tempfile::TempDir,
@@ -283,12 +268,11 @@ pub(crate) struct PrivateRedis {
 }
 
 impl PrivateRedis {
-    /// Starts one; `None`, with a line that says so, where there is no redis-server.
+    /// Starts Redis; `None`, with a message, if it isn't installed.
     pub(crate) async fn start() -> Option<Self> {
         Self::start_with(&[]).await
     }
 
-    /// Starts one with these arguments, too.
     pub(crate) async fn start_with(more: &[&str]) -> Option<Self> {
         let Some(program) = program("redis-server", &["/usr/local/bin"]) else {
             eprintln!("NOT TESTED: there is no redis-server in PATH");
@@ -306,17 +290,14 @@ impl PrivateRedis {
         Some(redis)
     }
 
-    /// Its address.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    /// Its port.
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Runs a command on it and answers what it says as text.
     pub(crate) async fn tell(&self, words: &[&str]) -> String {
         let client = redis::Client::open(self.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -326,7 +307,7 @@ impl PrivateRedis {
         redis::from_redis_value(answer.clone()).unwrap_or_else(|_| format!("{answer:?}"))
     }
 
-    /// Starts a sentinel that watches it under the name `mymaster`; it ends with the value.
+    /// Starts a sentinel that monitors it as `mymaster`; stops on drop.
     pub(crate) async fn sentinel(&self) -> (SocketAddr, Process) {
         let address = free_address();
         let file = self.dir.path().join("sentinel.conf");
@@ -344,24 +325,22 @@ impl PrivateRedis {
         (address, process)
     }
 
-    /// Kills it: what it held is lost.
+    /// Kills it: its data is lost.
     pub(crate) async fn kill(&mut self) {
         let mut process = self.process.take().expect("it runs");
         process.kill();
         process.exit_code().await;
     }
 
-    /// Stops its clock: connections stay open and nothing is answered.
+    /// Suspends it: connections stay open without responses.
     pub(crate) fn freeze(&self) {
         self.process.as_ref().expect("it runs").freeze();
     }
 
-    /// Lets it go on.
     pub(crate) fn thaw(&self) {
         self.process.as_ref().expect("it runs").thaw();
     }
 
-    /// Starts it again at the same address.
     pub(crate) async fn again(&mut self) {
         let mut command = Command::new(&self.program);
         command.args(["--port", &self.address.port().to_string()]);
@@ -373,7 +352,7 @@ impl PrivateRedis {
     }
 }
 
-/// A Postgres that belongs to one test; it can be stopped at once and started again.
+/// Postgres of one test; can be killed and restarted.
 pub(crate) struct PrivatePostgres {
     program: PathBuf,
     dir: tempfile::TempDir,
@@ -383,7 +362,7 @@ pub(crate) struct PrivatePostgres {
 }
 
 impl PrivatePostgres {
-    /// Makes a data folder and starts a server; `None`, with a line that says so, where that can't be done.
+    /// Creates a data folder and starts a server; `None`, with a message, if that isn't possible.
     pub(crate) async fn start() -> Option<Self> {
         let folders = [
             "/usr/lib/postgresql/17/bin",
@@ -443,22 +422,21 @@ impl PrivatePostgres {
         Some(server)
     }
 
-    /// The address of its database.
     pub(crate) fn url(&self) -> String {
         format!("postgres://gavel@{}/postgres", self.address)
     }
 
-    /// The address of another database of it, and of another role.
+    /// Address of a database of it, for a role.
     pub(crate) fn url_of(&self, role: &str, database: &str) -> String {
         format!("postgres://{role}@{}/{database}", self.address)
     }
 
-    /// Writes who may connect; it counts once the server has read it again.
+    /// Writes `pg_hba.conf`, effective after a reload.
     pub(crate) fn admit(&self, lines: &str) {
         std::fs::write(self.dir.path().join("data/pg_hba.conf"), lines).unwrap();
     }
 
-    /// Stops it without asking anybody (SIGQUIT: immediate shutdown).
+    /// Immediate shutdown (SIGQUIT).
     pub(crate) async fn kill(&mut self) {
         let mut process = self.process.take().expect("it runs");
         let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap();
@@ -473,7 +451,7 @@ impl PrivatePostgres {
         process.exit_code().await;
     }
 
-    /// Starts it again with a wall clock this far off, as [`Home::set_clock`].
+    /// Restarts it with a wall clock at this offset, like [`Home::set_clock`].
     pub(crate) async fn again_at(&mut self, offset: &str) -> Option<()> {
         self.clock = clock_at(offset)?;
         self.kill().await;
@@ -481,9 +459,8 @@ impl PrivatePostgres {
         Some(())
     }
 
-    /// Starts it again on the same data.
     pub(crate) async fn again(&mut self) {
-        // The library's semaphore belongs to whoever loads it first: not to root.
+        // The library's semaphore belongs to the first process that loads it, which must not run as root.
         let mut command = unprivileged(Path::new("/usr/bin/env"));
         command.args(
             self.clock
@@ -518,7 +495,7 @@ impl PrivatePostgres {
 
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
-        // Its children outlive a parent that is killed; asked to stop, it takes them along.
+        // A killed parent leaves its children running; SIGQUIT ends them as well.
         let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid"));
         if let Some(pid) = pid
             .ok()
@@ -534,7 +511,7 @@ pub(super) fn is_root() -> bool {
     id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
-/// A server program, run as the user postgres where the test runs as root.
+/// Server program, run as the user postgres if the test runs as root.
 pub(super) fn unprivileged(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);

@@ -1,4 +1,4 @@
-//! A receiver of webhooks under the test's control: it answers as told, and keeps what came.
+//! Webhook receiver: scripted responses, recorded requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,21 +10,18 @@ use serde_json::{Value, json};
 
 use super::Served;
 
-/// A secret that receivers check signatures with.
 pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// One request as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Hook {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
-    /// What it was answered.
     pub(crate) status: u16,
 }
 
 impl Hook {
-    /// Its body, once the specification's own library has found its signature right.
+    /// Body, after the specification's own library has verified its signature.
     pub(crate) fn verified(&self) -> Value {
         let webhook = standardwebhooks::Webhook::new(SECRET).unwrap();
         webhook.verify(self.body.as_bytes(), &self.headers).unwrap();
@@ -43,14 +40,13 @@ struct Shared {
     hooks: Mutex<Vec<Hook>>,
 }
 
-/// The running receiver; it ends with this value.
 pub(crate) struct Receiver {
     server: Served,
     shared: Arc<Shared>,
 }
 
 impl Receiver {
-    /// Starts one that answers with the status that the rule says; a redirect leads to `/elsewhere`.
+    /// Starts a receiver with this rule for the status; redirects lead to `/elsewhere`.
     pub(crate) async fn start(rule: impl Fn(&Hook) -> u16 + Send + 'static) -> Self {
         let shared = Arc::new(Shared {
             rule: Mutex::new(Box::new(rule)),
@@ -61,12 +57,10 @@ impl Receiver {
         Self { server, shared }
     }
 
-    /// Answers so from now on.
     pub(crate) fn rule(&self, rule: impl Fn(&Hook) -> u16 + Send + 'static) {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
-    /// What came so far, in order.
     pub(crate) fn hooks(&self) -> Vec<Hook> {
         self.shared.hooks.lock().unwrap().clone()
     }
@@ -75,7 +69,6 @@ impl Receiver {
         format!("http://{}/hook", self.server.address)
     }
 
-    /// Itself as an endpoint of the settings.
     pub(crate) fn endpoint(&self, name: &str, events: &[&str], format: &str) -> Value {
         json!({"name": name, "url": self.url(), "secret": SECRET, "events": events, "format": format})
     }

@@ -1,14 +1,11 @@
-//! Sessions to score.
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A session whose evidence equals that of no other call.
 pub(crate) fn session() -> Value {
     session_about(&Uuid::now_v7().to_string())
 }
 
-/// A session whose evidence names `about`: equal texts make equal evidence.
+/// Session with evidence that contains `about`: equal texts make equal evidence.
 pub(crate) fn session_about(about: &str) -> Value {
     json!({
         "status": "completed",

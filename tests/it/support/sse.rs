@@ -1,37 +1,33 @@
-//! Server-Sent Events as a client reads them.
+//! Client of Server-Sent Events.
 
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-/// How long an event may take in a test before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One event of a stream.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct StreamEvent {
     pub(crate) id: String,
     pub(crate) event: String,
     pub(crate) data: Value,
     pub(crate) retry: Option<u64>,
 }
 
-/// An open stream.
 pub(crate) struct Stream {
     response: Response,
     unread: String,
 }
 
 impl Stream {
-    /// Opens a stream; fails the test unless it is one.
     pub(crate) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200, "{response:?}");
         Self::new(response)
     }
 
-    /// Reads on from an answer's head.
+    /// Reads from a response with received headers.
     pub(crate) fn new(response: Response) -> Self {
         Self {
             response,
@@ -39,15 +35,15 @@ impl Stream {
         }
     }
 
-    /// The next event; comments and ids without data are skipped.
-    pub(crate) async fn next(&mut self) -> Told {
+    /// Returns the next event, skipping comments and ids without data.
+    pub(crate) async fn next(&mut self) -> StreamEvent {
         let told = tokio::time::timeout(PATIENCE, self.try_next()).await;
         let told = told.expect("an event in time");
         told.expect("an event before the stream ends")
     }
 
-    /// The next event; `None` once the stream has ended, well or badly.
-    pub(crate) async fn try_next(&mut self) -> Option<Told> {
+    /// Returns the next event; `None` once the stream has ended, cleanly or not.
+    pub(crate) async fn try_next(&mut self) -> Option<StreamEvent> {
         loop {
             if let Some((piece, rest)) = self.unread.split_once("\n\n") {
                 let told = read(piece);
@@ -69,8 +65,8 @@ impl Stream {
     }
 }
 
-fn read(piece: &str) -> Told {
-    let mut told = Told::default();
+fn read(piece: &str) -> StreamEvent {
+    let mut told = StreamEvent::default();
     for line in piece.lines() {
         let Some((field, value)) = line.split_once(": ") else {
             continue;

@@ -1,5 +1,5 @@
-//! What both stand-ins for a TARSy share: the sessions they keep, the faults a test gives them, and a server that
-//! remembers every request. What an answer looks like is each generation's own.
+//! Shared parts of both fake TARSys: sessions, injected errors, and a server that records every request. The format of
+//! responses depends on the generation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
@@ -14,24 +14,24 @@ use uuid::Uuid;
 
 use super::Served;
 
-/// Beginning of the first session, microseconds.
+/// Start of the first session, microseconds.
 const FIRST_US: i64 = 1_767_225_600_000_000; // 2026-01-01
 
-/// A session that a stand-in keeps.
+/// Session of a fake TARSy.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct FakeSession {
     pub(crate) id: String,
     pub(crate) status: &'static str,
     pub(crate) began_us: i64,
     pub(crate) completed_us: Option<i64>,
-    /// What its conversation is about.
+    /// Topic of its conversation.
     pub(crate) text: String,
-    /// What a reviewer said of it; the newer generation alone tells.
+    /// Review of it; only in the newer generation.
     pub(crate) quality: Option<&'static str>,
 }
 
-impl Kept {
-    /// The `n`th session; each begins a minute after the one before and takes half a minute.
+impl FakeSession {
+    /// The `n`th session; each starts a minute after the previous one and lasts 30 s.
     pub(crate) fn nth(n: usize) -> Self {
         let began_us = FIRST_US + i64::try_from(n).unwrap() * 60_000_000;
         Self {
@@ -44,61 +44,55 @@ impl Kept {
         }
     }
 
-    /// Its id.
     pub(crate) fn uuid(&self) -> Uuid {
         self.id.parse().unwrap()
     }
 }
 
-/// So many sessions, oldest first.
-pub(crate) fn kept(count: usize) -> Vec<Kept> {
-    (0..count).map(Kept::nth).collect()
+/// Creates sessions, oldest first.
+pub(crate) fn kept(count: usize) -> Vec<FakeSession> {
+    (0..count).map(FakeSession::nth).collect()
 }
 
-/// What to answer instead.
+/// Response in place of the regular one.
 #[derive(Debug, Clone)]
-pub(crate) enum Fault {
-    /// This status.
+pub(crate) enum FakeError {
     Status(u16),
-    /// This status with a `Retry-After` of so many seconds.
+    /// Status with a `Retry-After` in seconds.
     RetryAfter(u16, u32),
-    /// A redirect to there.
     Redirect(String),
-    /// 200 with half an object.
+    /// 200 with truncated JSON.
     BrokenJson,
-    /// 200 with a page of a web application.
+    /// 200 with an HTML page.
     Html,
-    /// 200 with this.
     Answer(Value),
-    /// Nothing until the stand-in is released, then what there is.
+    /// Waits for the release, then sends the regular response.
     Held,
 }
 
-/// One request.
+/// Received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    /// Its path, without the query.
+pub(crate) struct ApiRequest {
+    /// Path without the query.
     pub(crate) path: String,
-    /// Its query.
     pub(crate) query: Vec<(String, String)>,
-    /// How often this path and query were asked for before.
+    /// Number of earlier requests with this path and query.
     pub(crate) before: usize,
 }
 
-impl Asked {
-    /// A parameter.
+impl ApiRequest {
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         let pair = self.query.iter().find(|(key, _)| key == name)?;
         Some(&pair.1)
     }
 
-    /// All values of a parameter, those between commas apart.
+    /// All values of a parameter, including comma-separated ones.
     pub(crate) fn params(&self, name: &str) -> Vec<&str> {
         let mine = self.query.iter().filter(|(key, _)| key == name);
         mine.flat_map(|(_, value)| value.split(',')).collect()
     }
 
-    /// Which page, from 1, and how many a page.
+    /// Page number from 1, and page size.
     pub(crate) fn page(&self) -> (usize, usize) {
         let number = |name, default| self.param(name).map_or(default, |n| n.parse().unwrap());
         let (page, size) = (number("page", 1), number("page_size", 20));
@@ -107,27 +101,27 @@ impl Asked {
     }
 }
 
-type Answers = fn(&[Kept], &Asked) -> Option<Value>;
-type Rule = Arc<dyn Fn(&Archive, &Asked) -> Option<Fault> + Send + Sync>;
+type Answers = fn(&[FakeSession], &ApiRequest) -> Option<Value>;
+type Rule = Arc<dyn Fn(&Archive, &ApiRequest) -> Option<FakeError> + Send + Sync>;
 
-/// What a stand-in keeps and how it is asked.
+/// Sessions of a fake TARSy, and its request log.
 pub(crate) struct Archive {
-    pub(crate) sessions: Mutex<Vec<Kept>>,
+    pub(crate) sessions: Mutex<Vec<FakeSession>>,
     rule: RwLock<Rule>,
     asked: Mutex<Vec<(String, Option<String>)>>,
     times: Mutex<HashMap<String, usize>>,
     open: watch::Sender<bool>,
 }
 
-/// A running stand-in; it ends with this value.
+/// Running fake TARSy; stops on drop.
 pub(crate) struct TarsyServer {
     pub(crate) archive: Arc<Archive>,
     server: Served,
 }
 
 impl TarsyServer {
-    /// Starts one that keeps these sessions and answers in this way.
-    pub(crate) async fn start(answers: Answers, sessions: Vec<Kept>) -> Self {
+    /// Starts a server with these sessions and this response format.
+    pub(crate) async fn start(answers: Answers, sessions: Vec<FakeSession>) -> Self {
         let archive = Arc::new(Archive {
             sessions: Mutex::new(sessions),
             rule: RwLock::new(Arc::new(|_, _| None)),
@@ -142,40 +136,39 @@ impl TarsyServer {
         Self { archive, server }
     }
 
-    /// Its address.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.server.address)
     }
 
-    /// From now on: what to answer instead, if anything. The rule may change what is kept.
+    /// Sets the rule for injected responses. The rule may change the sessions.
     pub(crate) fn rule(
         &self,
-        rule: impl Fn(&Archive, &Asked) -> Option<Fault> + Send + Sync + 'static,
+        rule: impl Fn(&Archive, &ApiRequest) -> Option<FakeError> + Send + Sync + 'static,
     ) {
         *self.archive.rule.write().unwrap() = Arc::new(rule);
     }
 
-    /// Lets what is held go on.
+    /// Releases waiting responses.
     pub(crate) fn release(&self) {
         self.archive.open.send_replace(true);
     }
 
-    /// How many requests came whose path and query hold this.
+    /// Number of requests with this text in path and query.
     pub(crate) fn asked(&self, part: &str) -> usize {
         let asked = self.archive.asked.lock().unwrap();
         asked.iter().filter(|(path, _)| path.contains(part)).count()
     }
 
-    /// The `authorization` headers that came.
+    /// `authorization` headers of the requests.
     pub(crate) fn authorizations(&self) -> Vec<Option<String>> {
         let asked = self.archive.asked.lock().unwrap();
         asked.iter().map(|(_, header)| header.clone()).collect()
     }
 
-    /// The ids that are kept now.
+    /// Ids of the current sessions.
     pub(crate) fn ids(&self) -> Vec<Uuid> {
         let sessions = self.archive.sessions.lock().unwrap();
-        sessions.iter().map(Kept::uuid).collect()
+        sessions.iter().map(FakeSession::uuid).collect()
     }
 }
 
@@ -195,7 +188,7 @@ async fn answer(
         *times - 1
     };
     let query = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(request.uri());
-    let asked = Asked {
+    let asked = ApiRequest {
         path: request.uri().path().to_owned(),
         query: query.unwrap().0,
         before,
@@ -210,24 +203,24 @@ async fn answer(
     };
     match rule(&archive, &asked) {
         None => found(),
-        Some(Fault::Status(status)) => respond(status, r#"{"error":"as told"}"#),
-        Some(Fault::RetryAfter(status, seconds)) => {
+        Some(FakeError::Status(status)) => respond(status, r#"{"error":"as told"}"#),
+        Some(FakeError::RetryAfter(status, seconds)) => {
             let mut response = respond(status, "{}");
             let headers = response.headers_mut();
             headers.insert("retry-after", seconds.into());
             response
         }
-        Some(Fault::Redirect(to)) => {
+        Some(FakeError::Redirect(to)) => {
             let mut response = respond(302, "");
             response
                 .headers_mut()
                 .insert("location", to.parse().unwrap());
             response
         }
-        Some(Fault::BrokenJson) => respond(200, "{\"sessions\": ["),
-        Some(Fault::Html) => respond(200, "<!doctype html><title>TARSy</title>"),
-        Some(Fault::Answer(body)) => respond(200, &body.to_string()),
-        Some(Fault::Held) => {
+        Some(FakeError::BrokenJson) => respond(200, "{\"sessions\": ["),
+        Some(FakeError::Html) => respond(200, "<!doctype html><title>TARSy</title>"),
+        Some(FakeError::Answer(body)) => respond(200, &body.to_string()),
+        Some(FakeError::Held) => {
             let mut open = archive.open.subscribe();
             let _ = open.wait_for(|open| *open).await;
             found()
@@ -243,15 +236,15 @@ fn respond(status: u16, body: &str) -> Response<Body> {
         .unwrap()
 }
 
-/// The page of a list that was asked for, newest first, with its pagination.
+/// Requested page of a list, newest first, with its pagination.
 pub(crate) fn page(
-    sessions: &[Kept],
-    asked: &Asked,
-    fits: impl Fn(&Kept) -> bool,
-    shown: impl Fn(&Kept) -> Value,
+    sessions: &[FakeSession],
+    asked: &ApiRequest,
+    fits: impl Fn(&FakeSession) -> bool,
+    shown: impl Fn(&FakeSession) -> Value,
 ) -> Value {
     let statuses = asked.params("status");
-    let mut fitting: Vec<&Kept> = sessions
+    let mut fitting: Vec<&FakeSession> = sessions
         .iter()
         .filter(|kept| fits(kept) && (statuses.is_empty() || statuses.contains(&kept.status)))
         .collect();

@@ -1,18 +1,17 @@
-//! A stand-in for the newer generation of TARSy.
+//! Fake TARSy of the newer generation.
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Value, json};
 
-use super::tarsy::{Asked, Kept, TarsyServer, page};
+use super::tarsy::{ApiRequest, FakeSession, TarsyServer, page};
 
 const ROOT: &str = "/api/v1/sessions";
 
-/// Starts one that keeps these sessions.
-pub(crate) async fn start(sessions: Vec<Kept>) -> TarsyServer {
+pub(crate) async fn start(sessions: Vec<FakeSession>) -> TarsyServer {
     TarsyServer::start(answer, sessions).await
 }
 
-fn answer(sessions: &[Kept], asked: &Asked) -> Option<Value> {
+fn answer(sessions: &[FakeSession], asked: &ApiRequest) -> Option<Value> {
     let rest = asked.path.strip_prefix(ROOT)?;
     if rest.is_empty() {
         let end = |name| {
@@ -24,7 +23,7 @@ fn answer(sessions: &[Kept], asked: &Asked) -> Option<Value> {
             )
         };
         let (start, end) = (end("start_date"), end("end_date"));
-        let fits = |kept: &Kept| {
+        let fits = |kept: &FakeSession| {
             start.is_none_or(|start| kept.began_us >= start)
                 && end.is_none_or(|end| kept.began_us < end)
         };
@@ -61,7 +60,7 @@ fn time(us: i64) -> String {
     at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-fn overview(kept: &Kept) -> Value {
+fn overview(kept: &FakeSession) -> Value {
     json!({
         "id": kept.id, "alert_type": "PodCrashLooping", "chain_id": "kubernetes", "status": kept.status,
         "author": "alice", "created_at": time(kept.began_us), "started_at": time(kept.began_us),
@@ -70,7 +69,7 @@ fn overview(kept: &Kept) -> Value {
     })
 }
 
-fn detail(kept: &Kept) -> Value {
+fn detail(kept: &FakeSession) -> Value {
     let mut detail = overview(kept);
     detail["alert_data"] = json!(json!({"pod": kept.text}).to_string());
     detail["final_analysis"] = match kept.completed_us {
@@ -83,7 +82,7 @@ fn detail(kept: &Kept) -> Value {
     detail
 }
 
-fn timeline(kept: &Kept) -> Value {
+fn timeline(kept: &FakeSession) -> Value {
     let mut events = vec![json!({
         "id": "t1", "sequence_number": 1, "event_type": "llm_thinking", "status": "completed",
         "content": format!("Where is {}?", kept.text), "metadata": {}, "created_at": time(kept.began_us),

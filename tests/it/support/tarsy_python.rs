@@ -1,22 +1,21 @@
-//! A stand-in for the older generation of TARSy.
+//! Fake TARSy of the older generation.
 
 use serde_json::{Value, json};
 
-use super::tarsy::{Asked, Kept, TarsyServer, page};
+use super::tarsy::{ApiRequest, FakeSession, TarsyServer, page};
 
 const ROOT: &str = "/api/v1/history/sessions";
 
-/// Starts one that keeps these sessions.
-pub(crate) async fn start(sessions: Vec<Kept>) -> TarsyServer {
+pub(crate) async fn start(sessions: Vec<FakeSession>) -> TarsyServer {
     TarsyServer::start(answer, sessions).await
 }
 
-fn answer(sessions: &[Kept], asked: &Asked) -> Option<Value> {
+fn answer(sessions: &[FakeSession], asked: &ApiRequest) -> Option<Value> {
     let rest = asked.path.strip_prefix(ROOT)?;
     if rest.is_empty() {
         let end = |name| asked.param(name).map(|us| us.parse::<i64>().unwrap());
         let (start, end) = (end("start_date_us"), end("end_date_us"));
-        let fits = |kept: &Kept| {
+        let fits = |kept: &FakeSession| {
             start.is_none_or(|start| kept.began_us >= start)
                 && end.is_none_or(|end| kept.began_us <= end)
         };
@@ -31,7 +30,7 @@ fn answer(sessions: &[Kept], asked: &Asked) -> Option<Value> {
     find(id).map(detail)
 }
 
-fn overview(kept: &Kept) -> Value {
+fn overview(kept: &FakeSession) -> Value {
     json!({
         "session_id": kept.id, "alert_type": "PodCrashLooping", "agent_type": "KubernetesAgent",
         "status": kept.status, "author": "alice", "started_at_us": kept.began_us,
@@ -40,7 +39,7 @@ fn overview(kept: &Kept) -> Value {
     })
 }
 
-fn detail(kept: &Kept) -> Value {
+fn detail(kept: &FakeSession) -> Value {
     let mut detail = overview(kept);
     detail["runbook_url"] = Value::Null;
     detail["alert_data"] = json!({"pod": kept.text});
@@ -59,14 +58,14 @@ fn detail(kept: &Kept) -> Value {
     detail
 }
 
-fn conclusion(kept: &Kept) -> Value {
+fn conclusion(kept: &FakeSession) -> Value {
     match kept.completed_us {
         Some(_) => json!(format!("{} ran out of memory.", kept.text)),
         None => Value::Null,
     }
 }
 
-fn final_analysis(kept: &Kept) -> Value {
+fn final_analysis(kept: &FakeSession) -> Value {
     let conversation = kept.completed_us.map(|at| {
         json!({
             "model_name": "model-1", "provider": "google", "timestamp_us": at, "total_tokens": 300,

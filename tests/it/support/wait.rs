@@ -1,13 +1,13 @@
-//! Waiting for a condition with a deadline: the only place of the tests that sleeps.
+//! Waits for a condition with a deadline. No other part of the tests sleeps.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often a condition is looked at.
+/// Poll interval of a condition.
 const PERIOD: Duration = Duration::from_millis(15);
 
-/// Asks until the answer is `Some`; fails the test when that takes longer than `deadline`.
+/// Polls until the result is `Some`; fails the test after `deadline`.
 #[track_caller]
 pub(crate) fn eventually<T, F, Fut>(
     deadline: Duration,
@@ -34,7 +34,7 @@ where
     }
 }
 
-/// Looks for `span` whether a condition stays true; fails the test at the first time that it isn't.
+/// Polls a condition for `span`; fails the test as soon as it is false.
 #[track_caller]
 pub(crate) fn stays<F, Fut>(span: Duration, what: &str, mut check: F) -> impl Future<Output = ()>
 where

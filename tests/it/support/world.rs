@@ -1,4 +1,4 @@
-//! The whole program in this process: API on a port of its own, workers as asked for, a judge under the test's control.
+//! The entire program in this process: API on a separate port, workers on request, and a scripted judge.
 
 use std::sync::Arc;
 
@@ -8,31 +8,29 @@ use tokio::task::JoinHandle;
 
 use super::client::Api;
 use super::home::Home;
-use super::judge_server::{JudgeServer, Say};
+use super::judge_server::{JudgeServer, Reply};
 
-/// A running program.
 pub(crate) struct World {
     pub(crate) api: Api,
     pub(crate) judge: JudgeServer,
     pub(crate) home: Home,
     app: Option<Arc<App>>,
-    /// The API first, what runs imports, then the workers that the test doesn't stop itself.
+    /// The API, then the import runner, then the workers that the test doesn't stop.
     running: Vec<Running>,
 }
 
-/// A part that runs until it is told to stop.
+/// Part that runs until it is stopped.
 pub(crate) struct Running {
     pub(crate) stop: Stop,
     task: JoinHandle<Result<(), AppError>>,
 }
 
 impl Running {
-    /// Waits for its end.
     pub(crate) async fn ended(self) {
         self.task.await.unwrap().unwrap();
     }
 
-    /// Tells it to stop and waits for its end.
+    /// Stops it softly and waits for its end.
     pub(crate) async fn drain(self) {
         self.stop.soft.cancel();
         self.ended().await;
@@ -40,32 +38,30 @@ impl Running {
 }
 
 impl World {
-    /// Opens the program with a judge that answers with this; one worker.
-    pub(crate) async fn start(home: Home, say: Say) -> Self {
+    /// Opens the program with one worker and a judge with this response.
+    pub(crate) async fn start(home: Home, say: Reply) -> Self {
         let mut world = Self::idle(home, say).await;
         world.work();
         world
     }
 
-    /// Opens the program without a worker.
-    pub(crate) async fn idle(home: Home, say: Say) -> Self {
+    pub(crate) async fn idle(home: Home, say: Reply) -> Self {
         Self::idle_with(home, say, "").await
     }
 
     /// Opens the program without a worker; `more` are further lines of the judge's entry.
-    pub(crate) async fn idle_with(mut home: Home, say: Say, more: &str) -> Self {
+    pub(crate) async fn idle_with(mut home: Home, say: Reply, more: &str) -> Self {
         let judge = JudgeServer::start(say).await;
         home.judge_at(&judge.url("w"), more);
         Self::open(home, judge).await
     }
 
-    /// Opens the program without a worker, with the judge that the home names; this one's own is asked nothing.
+    /// Opens the program without a worker, with the judge of the home; its own judge gets no calls.
     pub(crate) async fn elsewhere(home: Home) -> Self {
-        let judge = JudgeServer::start(Say::Status(500)).await;
+        let judge = JudgeServer::start(Reply::Status(500)).await;
         Self::open(home, judge).await
     }
 
-    /// The program itself.
     pub(crate) fn app(&self) -> &Arc<App> {
         self.app.as_ref().expect("it is open")
     }
@@ -86,13 +82,12 @@ impl World {
         Running { stop, task }
     }
 
-    /// Stops the program and opens it again on the same data, without a worker.
+    /// Restarts the program on the same data, without a worker.
     pub(crate) async fn restart(mut self) -> Self {
         self.close().await;
         Self::open(self.home, self.judge).await
     }
 
-    /// Stops everything in good order.
     pub(crate) async fn end(mut self) {
         self.judge.release();
         self.close().await;

@@ -1,9 +1,9 @@
-//! The cases as Anthropic messages word them.
+//! Cases in the format of Anthropic messages.
 
 use serde_json::{Value, json};
 
 use super::super::stage::KEY;
-use super::{Family, Headers, MODEL, Refusal, Reply, Told};
+use super::{Family, Headers, MODEL, Refusal, Reply, Wire};
 
 pub(super) struct Anthropic;
 
@@ -15,8 +15,8 @@ fn error(kind: &str, message: &str) -> Value {
     })
 }
 
-fn invalid(message: &str) -> Told {
-    Told::bare(400, error("invalid_request_error", message))
+fn invalid(message: &str) -> Wire {
+    Wire::bare(400, error("invalid_request_error", message))
 }
 
 impl Family for Anthropic {
@@ -84,12 +84,12 @@ impl Family for Anthropic {
         })
     }
 
-    fn refusal(&self, refusal: Refusal) -> Told {
+    fn refusal(&self, refusal: Refusal) -> Wire {
         match refusal {
-            Refusal::Overloaded => Told::bare(529, error("overloaded_error", "Overloaded")),
+            Refusal::Overloaded => Wire::bare(529, error("overloaded_error", "Overloaded")),
             Refusal::Throttled => {
                 let reset = (chrono::Utc::now() + chrono::TimeDelta::seconds(17)).to_rfc3339();
-                Told(
+                Wire(
                     429,
                     vec![
                         ("anthropic-ratelimit-requests-remaining", "7".to_owned()),
@@ -104,11 +104,11 @@ impl Family for Anthropic {
                 )
             }
             Refusal::UsedUp => invalid("Your credit balance is too low."),
-            Refusal::WrongKey => Told::bare(
+            Refusal::WrongKey => Wire::bare(
                 401,
                 error("authentication_error", &format!("invalid x-api-key {KEY}")),
             ),
-            Refusal::NoSuchModel => Told::bare(404, error("not_found_error", "model: x")),
+            Refusal::NoSuchModel => Wire::bare(404, error("not_found_error", "model: x")),
             Refusal::Temperature => invalid("`temperature` is deprecated for this model."),
             Refusal::Schema => invalid("output_config: Extra inputs are not permitted"),
             Refusal::NextRung => invalid("tool_choice: forced tool use is not supported"),

@@ -1,4 +1,4 @@
-//! What goes wrong below the wire format, the same for every family.
+//! Errors below the wire format, the same for every family.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use wiremock::{MockServer, ResponseTemplate};
 use super::super::stage::*;
 use super::{FAMILIES, GOOD, Reply, stage, stage_at};
 
-/// A server that gives each call these bytes, and then what `End` says; it ends with its value.
+/// Server that sends these bytes for each call and then does `End`; stops on drop.
 struct RawServer {
     address: String,
     task: tokio::task::JoinHandle<()>,
@@ -19,9 +19,7 @@ struct RawServer {
 
 #[derive(Clone, Copy)]
 enum End {
-    /// The connection is closed.
     Closes,
-    /// A byte every now and then, without end.
     Drips,
 }
 
@@ -38,7 +36,7 @@ impl RawServer {
         let task = tokio::spawn(async move {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
-                // A client that has had enough hangs up: no fault of the server.
+                // A client may hang up early; that isn't an error of the server.
                 let _hung_up = answer(socket, &begins, end).await;
             }
         });
@@ -66,7 +64,7 @@ const HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 90000\r\n\r\n";
 
 #[tokio::test]
-async fn a_body_that_stops_in_the_middle_is_a_transient_failure() {
+async fn body_that_stops_halfway_is_a_transient_failure() {
     for family in FAMILIES {
         let whole = family.reply(Reply::Says(GOOD)).to_string();
         let half = &whole[..whole.len() / 2];
@@ -86,7 +84,7 @@ async fn a_body_that_stops_in_the_middle_is_a_transient_failure() {
 }
 
 #[tokio::test]
-async fn json_that_ends_too_soon_is_a_transient_failure_too() {
+async fn json_that_ends_too_soon_is_a_transient_failure() {
     for family in FAMILIES {
         let whole = family.reply(Reply::Says(GOOD)).to_string();
         let half = ResponseTemplate::new(200).set_body_string(&whole[..whole.len() / 2]);
@@ -98,7 +96,7 @@ async fn json_that_ends_too_soon_is_a_transient_failure_too() {
 }
 
 #[tokio::test]
-async fn a_slow_drip_is_ended_by_the_timeout_of_the_whole_call() {
+async fn slow_drip_is_ended_by_the_timeout_of_the_call() {
     for family in FAMILIES {
         let server = RawServer::start(HEAD.to_owned(), End::Drips).await;
         let stage = stage_at(
@@ -114,7 +112,7 @@ async fn a_slow_drip_is_ended_by_the_timeout_of_the_whole_call() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_rejected_and_not_followed() {
+async fn redirect_is_rejected_and_not_followed() {
     for family in FAMILIES {
         let elsewhere = ResponseTemplate::new(307).insert_header("location", "/elsewhere");
         let stage = stage(family, vec![elsewhere]).await;
@@ -129,7 +127,7 @@ async fn a_redirect_is_rejected_and_not_followed() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_server_names_its_host_and_the_key_never_goes_there() {
+async fn redirect_to_another_server_names_it_and_sends_no_key() {
     for family in FAMILIES {
         let other = serving(vec![super::answers(family, Reply::Says(GOOD))]).await;
         for status in [301, 302, 307, 308] {
@@ -152,7 +150,7 @@ async fn a_redirect_to_another_server_names_its_host_and_the_key_never_goes_ther
 }
 
 #[tokio::test]
-async fn a_compressed_reply_is_read() {
+async fn compressed_reply_is_read() {
     for family in FAMILIES {
         let body = family.reply(Reply::Says(GOOD)).to_string();
         let packed = ResponseTemplate::new(200)
@@ -165,7 +163,7 @@ async fn a_compressed_reply_is_read() {
 }
 
 #[tokio::test]
-async fn what_is_no_reply_of_the_family_says_so() {
+async fn reply_in_a_foreign_format_is_reported() {
     for family in FAMILIES {
         let page = ResponseTemplate::new(200).set_body_string("<html>Welcome to nginx</html>");
         let page_stage = stage(family, vec![page]).await;

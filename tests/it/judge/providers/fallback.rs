@@ -1,4 +1,4 @@
-//! A judge that declines, and the second one that is asked instead: every pair of families.
+//! A declining judge with a fallback, for every pair of families.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,6 @@ use super::super::stage::*;
 use super::family::{Family, Refusal, Reply};
 use super::{FAMILIES, GOOD, MODEL, answers, refuses};
 
-/// Two judges: the first one's fallback is the second.
 struct Pair {
     first: MockServer,
     second: MockServer,
@@ -26,7 +25,6 @@ struct Pair {
     memory: Arc<Memory>,
 }
 
-/// What each is, and what its server answers.
 type Part<'a> = (&'a dyn Family, Vec<ResponseTemplate>);
 
 impl Pair {
@@ -34,7 +32,7 @@ impl Pair {
         Self::with(first, second, json!({})).await
     }
 
-    /// `more` goes into the second one's entry.
+    /// `more` is merged into the entry of the second judge.
     async fn with(first: Part<'_>, second: Part<'_>, more: Value) -> Self {
         let families = [first.0, second.0];
         let servers = [serving(first.1).await, serving(second.1).await];
@@ -82,13 +80,11 @@ impl Pair {
         self.judge.ask(&question("evidence"), context).await
     }
 
-    /// How many calls came to each.
     async fn asked(&self) -> (usize, usize) {
         let count = async |server: &MockServer| server.received_requests().await.unwrap().len();
         (count(&self.first).await, count(&self.second).await)
     }
 
-    /// The calls in the log: whose, and how they ended.
     fn logged(&self) -> Vec<(String, Option<ErrorClass>)> {
         let calls = self.memory.calls.lock().unwrap();
         calls
@@ -123,7 +119,7 @@ const OPENAI: &dyn Family = FAMILIES[0];
 const ANTHROPIC: &dyn Family = FAMILIES[1];
 
 #[tokio::test]
-async fn what_one_judge_declines_its_fallback_answers_and_both_are_paid_for() {
+async fn fallback_replies_to_declined_question_and_both_are_billed() {
     for (first, second) in pairs() {
         let case = format!("{} then {}", first.name(), second.name());
         let pair = Pair::new(
@@ -151,7 +147,7 @@ async fn what_one_judge_declines_its_fallback_answers_and_both_are_paid_for() {
         assert!(is_about(usage.cost_usd, costs), "{case}: {usage:?}");
         assert_eq!(usage.tokens_in, 2000, "{case}");
 
-        // The refusal is nobody's answer: whoever else asks the first judge reaches it. The fallback's is known by then.
+        // Only the fallback's reply is cached: other callers still reach the first judge.
         let (again, _, spent) = reply_of(pair.ask(by(2)).await);
         assert!(again.cached && again.by_fallback, "{case}");
         assert_eq!(pair.asked().await, (2, 1), "{case}");
@@ -160,7 +156,7 @@ async fn what_one_judge_declines_its_fallback_answers_and_both_are_paid_for() {
 }
 
 #[tokio::test]
-async fn only_a_refusal_leads_to_the_fallback() {
+async fn only_a_declined_question_goes_to_the_fallback() {
     let table = [
         (Refusal::Odd, ErrorClass::Rejected),
         (Refusal::WrongKey, ErrorClass::Misconfigured),
@@ -176,7 +172,7 @@ async fn only_a_refusal_leads_to_the_fallback() {
 }
 
 #[tokio::test]
-async fn declined_by_both_is_refused_and_names_both() {
+async fn error_names_both_judges_if_both_decline() {
     let pair = Pair::new(
         (OPENAI, vec![declines(OPENAI)]),
         (ANTHROPIC, vec![declines(ANTHROPIC)]),
@@ -188,11 +184,14 @@ async fn declined_by_both_is_refused_and_names_both() {
         assert!(error.message.contains(name), "{error}");
     }
     assert_eq!(pair.asked().await, (1, 1));
-    assert!(!pair.memory.keeps_a_reply(), "nothing is kept as an answer");
+    assert!(
+        !pair.memory.has_cacheable_reply(),
+        "nothing is kept as an answer"
+    );
 }
 
 #[tokio::test]
-async fn a_fallback_without_its_key_is_not_asked_and_the_reason_is_told() {
+async fn fallback_without_its_key_is_not_called_and_reported() {
     let pair = Pair::with(
         (OPENAI, vec![declines(OPENAI)]),
         (ANTHROPIC, vec![good_of(ANTHROPIC)]),
@@ -212,7 +211,7 @@ async fn a_fallback_without_its_key_is_not_asked_and_the_reason_is_told() {
 }
 
 #[tokio::test]
-async fn while_the_fallback_is_closed_its_asker_waits_and_the_first_judge_is_not_paid_twice() {
+async fn closed_fallback_makes_the_job_wait_without_a_second_call() {
     for skip_cache in [false, true] {
         let pair = Pair::new(
             (OPENAI, vec![declines(OPENAI)]),
@@ -258,7 +257,7 @@ async fn while_the_fallback_is_closed_its_asker_waits_and_the_first_judge_is_not
 }
 
 #[tokio::test]
-async fn what_is_declined_under_a_larger_cap_is_declined() {
+async fn declining_under_a_larger_cap_counts_as_declined() {
     let cut_off = answers(OPENAI, Reply::CutOff("{\"to"));
     let first = vec![cut_off, declines(OPENAI)];
     let pair = Pair::new((OPENAI, first), (ANTHROPIC, vec![good_of(ANTHROPIC)])).await;
@@ -271,7 +270,7 @@ async fn what_is_declined_under_a_larger_cap_is_declined() {
 }
 
 #[tokio::test]
-async fn each_of_the_two_has_its_own_retries_and_a_fallback_that_is_down_fails_naming_both() {
+async fn each_judge_has_its_retries_and_failed_fallback_names_both() {
     let down = || refuses(OPENAI, Refusal::Overloaded);
     let tired = vec![down(), down(), declines(OPENAI)];
     let late = vec![down(), down(), down(), good_of(OPENAI)];
@@ -286,7 +285,7 @@ async fn each_of_the_two_has_its_own_retries_and_a_fallback_that_is_down_fails_n
         assert!(error.message.contains(words), "{error}");
     }
     assert_eq!(pair.asked().await, (3, 4));
-    // The next run of the same asker has none left of either; one that was retried by hand has the fallback's again.
+    // The caller's next run has no retries left for either judge; after a manual retry it has the fallback's again.
     for (spent, calls) in [(5, 5), (0, 9)] {
         let later = AskContext {
             retries_spent: spent,
@@ -299,7 +298,7 @@ async fn each_of_the_two_has_its_own_retries_and_a_fallback_that_is_down_fails_n
 }
 
 #[tokio::test]
-async fn a_simulated_reply_never_stands_in_for_a_real_one() {
+async fn simulated_reply_is_no_fallback_for_a_real_judge() {
     let simulated = answers(OPENAI, Reply::By("simulated-judge-v1"));
     let pair = Pair::new((OPENAI, vec![declines(OPENAI)]), (OPENAI, vec![simulated])).await;
     let (error, ..) = error_of(pair.ask(by(1)).await);
@@ -307,7 +306,7 @@ async fn a_simulated_reply_never_stands_in_for_a_real_one() {
     assert!(error.message.contains("simulated"), "{error}");
 }
 
-/// A prompt of about 7,000 tokens that can be made as small as is asked.
+/// Prompt of about 7,000 tokens that can be trimmed to any size.
 fn large() -> Question {
     Question {
         prompt: "word ".repeat(3_500).into(),
@@ -329,7 +328,7 @@ fn large() -> Question {
 }
 
 #[tokio::test]
-async fn a_prompt_made_for_a_larger_window_is_trimmed_for_the_fallback_or_not_asked() {
+async fn prompt_is_trimmed_for_the_fallback_window_or_not_sent() {
     let small = json!({ "context_window": 2048, "max_output_tokens": 512 });
     let limits = Limits {
         context_window: 2048,

@@ -1,25 +1,25 @@
-//! The cases as generateContent words them.
+//! Cases in the format of generateContent.
 
 use serde_json::{Value, json};
 
 use super::super::stage::KEY;
-use super::{Family, Headers, MODEL, Refusal, Reply, Told};
+use super::{Family, Headers, MODEL, Refusal, Reply, Wire};
 
 pub(super) struct Gemini;
 
-fn error(code: u16, status: &str, message: &str, details: Value) -> Told {
+fn error(code: u16, status: &str, message: &str, details: Value) -> Wire {
     let message = format!("SERVER WORDS: {message}");
     let body = json!({ "error": {
         "code": code, "message": message, "status": status, "details": details,
     }});
-    Told::bare(code, body)
+    Wire::bare(code, body)
 }
 
-fn invalid(message: &str) -> Told {
+fn invalid(message: &str) -> Wire {
     error(400, "INVALID_ARGUMENT", message, json!([]))
 }
 
-/// A violated quota, and the delay that always comes with it.
+/// Quota violation, with the delay that always accompanies it.
 fn quota(id: &str) -> Value {
     json!([
         {
@@ -100,7 +100,7 @@ impl Family for Gemini {
         })
     }
 
-    fn refusal(&self, refusal: Refusal) -> Told {
+    fn refusal(&self, refusal: Refusal) -> Wire {
         match refusal {
             Refusal::Overloaded => error(503, "UNAVAILABLE", "overloaded", json!([])),
             Refusal::Throttled => {

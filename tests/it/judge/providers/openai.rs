@@ -1,9 +1,9 @@
-//! The cases as chat completions word them.
+//! Cases in the format of chat completions.
 
 use serde_json::{Value, json};
 
 use super::super::stage::KEY;
-use super::{Family, Headers, MODEL, Refusal, Reply, Told};
+use super::{Family, Headers, MODEL, Refusal, Reply, Wire};
 
 pub(super) struct OpenAi;
 
@@ -77,30 +77,30 @@ impl Family for OpenAi {
         })
     }
 
-    fn refusal(&self, refusal: Refusal) -> Told {
+    fn refusal(&self, refusal: Refusal) -> Wire {
         match refusal {
-            Refusal::Overloaded => Told::bare(503, error("overloaded", "overloaded", None)),
-            Refusal::Throttled => Told(
+            Refusal::Overloaded => Wire::bare(503, error("overloaded", "overloaded", None)),
+            Refusal::Throttled => Wire(
                 429,
                 vec![("retry-after-ms", "17000".to_owned())],
                 error("slow down", "rate_limit_exceeded", None),
             ),
-            Refusal::UsedUp => Told::bare(429, error("quota", "insufficient_quota", None)),
-            Refusal::WrongKey => Told::bare(
+            Refusal::UsedUp => Wire::bare(429, error("quota", "insufficient_quota", None)),
+            Refusal::WrongKey => Wire::bare(
                 401,
                 error(&format!("bad key {KEY}"), "invalid_api_key", None),
             ),
-            Refusal::NoSuchModel => Told::bare(404, error("no model", "model_not_found", None)),
-            Refusal::Temperature => Told::bare(
+            Refusal::NoSuchModel => Wire::bare(404, error("no model", "model_not_found", None)),
+            Refusal::Temperature => Wire::bare(
                 400,
                 error("only the default", "unsupported_value", Some("temperature")),
             ),
-            Refusal::Schema => Told::bare(400, error("response_format json_schema", "x", None)),
+            Refusal::Schema => Wire::bare(400, error("response_format json_schema", "x", None)),
             Refusal::NextRung => {
-                Told::bare(422, error("json_object", "x", Some("response_format")))
+                Wire::bare(422, error("json_object", "x", Some("response_format")))
             }
-            Refusal::TooLong => Told::bare(400, error("too long", "context_length_exceeded", None)),
-            Refusal::Odd => Told::bare(400, error("odd", "odd", None)),
+            Refusal::TooLong => Wire::bare(400, error("too long", "context_length_exceeded", None)),
+            Refusal::Odd => Wire::bare(400, error("odd", "odd", None)),
         }
     }
 

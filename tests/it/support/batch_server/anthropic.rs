@@ -1,4 +1,4 @@
-//! Anthropic's wire format: calls in one request, answers in one file.
+//! Anthropic's wire format: calls in one request, results in one file.
 
 use super::*;
 
@@ -57,7 +57,7 @@ pub(super) async fn create(
     }
 }
 
-fn view(batch: &Held, results_at: Option<&str>) -> Value {
+fn view(batch: &StoredBatch, results_at: Option<&str>) -> Value {
     let ended = batch.status != Status::Runs;
     json!({
         "id": batch.id, "type": "message_batch",

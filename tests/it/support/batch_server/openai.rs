@@ -1,4 +1,4 @@
-//! OpenAI's wire format: a file of calls, a batch of the file, files of answers and of errors.
+//! OpenAI's wire format: an input file, a batch of the file, and files of results and errors.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn completion(content: &str, body: &Value) -> Value {
     })
 }
 
-/// Status and body of one call; `None` for one that has none.
+/// Status and body of one call; `None` without a result.
 fn end(fate: &Fate, body: &Value) -> Option<(u16, Value)> {
     match fate {
         Fate::Score(total) => {
@@ -110,7 +110,7 @@ pub(super) async fn create(
     }
 }
 
-fn view(batch: &Held) -> Value {
+fn view(batch: &StoredBatch) -> Value {
     let (status, answers) = match batch.status {
         Status::Runs => ("in_progress", false),
         Status::Ended => ("completed", true),
@@ -136,14 +136,14 @@ pub(super) async fn look(State(shared): State<Shared>, Path(id): Path<String>) -
     shown(shared.lock().of(&id).map(|batch| view(batch)))
 }
 
-/// Pages of two, the newest first, whatever limit is asked for.
+/// Pages of two, newest first, whatever the limit.
 pub(super) async fn list(
     State(shared): State<Shared>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> Response<Body> {
     let inner = shared.lock();
     let newest_first = inner.batches.iter().rev();
-    let mut left: Vec<&Held> = newest_first.collect();
+    let mut left: Vec<&StoredBatch> = newest_first.collect();
     if let Some(after) = query.get("after") {
         let at = left.iter().position(|batch| batch.id == *after).unwrap();
         left.drain(..=at);
