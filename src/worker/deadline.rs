@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::judge::{
     CallPermits, CallUsage, ConcurrencyPermit, ErrorClass, JudgeAnswer, JudgeError, PermitHooks,
+    sleep_awake,
 };
 use crate::store::Ending;
 
@@ -67,7 +68,7 @@ impl Deadline {
         let mut called = self.permits.calls.called.subscribe();
         // The sender lives as long as `self`, so the channel isn't closed.
         let _ = tokio::time::timeout(MAX_WAIT_BEFORE_CALL, called.wait_for(|called| *called)).await;
-        tokio::time::sleep(self.after + GRACE).await;
+        sleep_awake(self.after + GRACE).await;
     }
 }
 

@@ -444,7 +444,7 @@ async def postgres_scarce(c, run):
             except wire.Gone:
                 await c.postgres.cut_role()
         await asyncio.sleep(16.0)
-        silent = await rows("select count(*) from workers where state = 'running' and heartbeat_at < now() - interval '5 s'")
+        silent = await rows("select count(*) from workers where state = 'running' and not declared_dead and heartbeat_at < now() - interval '5 s'")
         if silent != [["0"]]:
             run.notes.append(f"{silent[0][0]} WORKERS WITHOUT A HEARTBEAT: PROBES")
         _, _, ready = await c.http.request("GET", "/readyz")

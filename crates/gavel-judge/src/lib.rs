@@ -14,6 +14,7 @@ mod probe;
 pub mod provider;
 mod reply;
 mod retry;
+mod timer;
 
 use gavel_rules::{error, question, tokens};
 
@@ -34,3 +35,4 @@ pub use provider::{
     Added, Answers, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Progress, Uploaded,
 };
 pub use retry::{Jitter, RetryOptions};
+pub use timer::sleep_awake;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::{Either, select};
 use reqwest::header::HeaderMap;
-use tokio::time::timeout;
 
 use crate::error::ErrorClass;
+use crate::timer::sleep_awake;
 use gavel_outbound::{Route, Unread};
 
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
@@ -106,19 +107,21 @@ impl Client {
     }
 }
 
-/// Adds a timeout. An `async fn` would store `answer` both as its argument and as the future that it awaits.
-pub(super) fn within<T>(
+/// Adds a timeout, without the time in which this process was suspended. Boxed so that the caller's future stays small.
+pub(super) fn within<'a, T>(
     limit: Duration,
-    answer: impl Future<Output = Result<T, HttpFailure>>,
-) -> impl Future<Output = Result<T, HttpFailure>> {
-    timeout(limit, answer).map(move |ended| {
-        ended.unwrap_or_else(|_| {
+    answer: impl Future<Output = Result<T, HttpFailure>> + Send + 'a,
+) -> impl Future<Output = Result<T, HttpFailure>> + 'a {
+    let both = select(answer.boxed(), sleep_awake(limit).boxed());
+    both.map(move |first| match first {
+        Either::Left((result, _)) => result,
+        Either::Right(((), _)) => {
             let message = format!("did not answer within {} s", limit.as_secs_f64());
             Err(HttpFailure {
                 late: true,
                 ..HttpFailure::new(ErrorClass::Transient, None, message)
             })
-        })
+        }
     })
 }
 
@@ -151,5 +154,35 @@ pub(super) fn broken(status: Option<u16>, what: &str, error: &reqwest::Error) ->
     HttpFailure {
         unsent: gavel_outbound::lacks_descriptors(error),
         ..HttpFailure::new(class, status, format!("{what}: {why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use tokio::io::AsyncReadExt as _;
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::*;
+
+    /// Blocks the only thread of the runtime, as SIGSTOP does, until the timeout has passed and the answer has arrived.
+    #[tokio::test]
+    async fn timeout_during_suspension_reads_the_answer_that_arrived() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut server = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut client, _) = listener.accept().await.unwrap();
+        let (bytes, mut received) = mpsc::channel(1);
+        let (body, answer) = oneshot::channel();
+        // Two tasks as in an HTTP client: the response reaches the caller two polls after the socket is readable.
+        tokio::spawn(async move { bytes.send(client.read_u8().await.unwrap()).await });
+        tokio::spawn(async move { body.send(received.recv().await.unwrap()) });
+        tokio::spawn(async move {
+            server.write_all(b"a").unwrap();
+            std::thread::sleep(Duration::from_secs(1));
+        });
+        let read = async { Ok(answer.await.unwrap()) };
+        let result = within(Duration::from_millis(200), read).await;
+        assert_eq!(result.map_err(|failure| failure.message), Ok(b'a'));
     }
 }
