@@ -74,3 +74,15 @@ async fn unreachable_database_is_exit_3() {
     let run = place.run(&["migrate"]).ends(3);
     assert!(!run.err.contains("hunter2"), "{}", run.err);
 }
+
+#[tokio::test]
+async fn missing_password_file_is_exit_2_and_names_the_file() {
+    let place = Sandbox::new()
+        .with("DATABASE_URL", "postgres://gavel@127.0.0.1:9/gavel")
+        .with("GAVEL_DATABASE_PASSWORD_FILE", "/no/such/password");
+    place
+        .run(&["migrate"])
+        .ends(2)
+        .says("/no/such/password")
+        .says("correct database.password_file");
+}

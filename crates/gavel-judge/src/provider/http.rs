@@ -108,7 +108,7 @@ impl Client {
 }
 
 /// Adds a timeout, without the time in which this process was suspended. Boxed so that the caller's future stays small.
-pub(super) fn within<'a, T>(
+pub(super) fn within<'a, T: 'a>(
     limit: Duration,
     answer: impl Future<Output = Result<T, HttpFailure>> + Send + 'a,
 ) -> impl Future<Output = Result<T, HttpFailure>> + 'a {
