@@ -1,4 +1,4 @@
-//! What many scores come to: a histogram of totals, names that mean the same. Pure, like the rules.
+//! Analyses of many scores: a histogram of totals, and names with the same meaning. No I/O.
 
 mod histogram;
 mod naming;

@@ -1,4 +1,4 @@
-//! The judge's part: what is asked back, and what became of it.
+//! The judge's component: reply schema and outcome.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ pub(super) static FORM: ReplyForm<f64> = ReplyForm {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Grading {
     Asked(JudgeOpinion<f64>),
-    /// Nobody was asked: the queries are the same.
+    /// No judge was called, because the queries are identical.
     Identical,
 }
 

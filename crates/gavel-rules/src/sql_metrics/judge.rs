@@ -1,4 +1,4 @@
-//! What the judge is asked about two queries, and what it answers: its reasoning, then one of three labels.
+//! Question to the judge about two queries, and its reply: the reasoning, then one of three labels.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(super) static FORM: ReplyForm<Label> = ReplyForm {
     read: label,
 };
 
-/// Asks how right the generated query of a case is.
+/// Returns the question about the correctness of a case's generated query.
 pub(super) fn ask(
     case: &MetricsCase,
     criteria: &Criteria,
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_has_its_reasoning_and_one_of_three_labels() {
+    fn reply_has_reasoning_and_one_of_three_labels() {
         let good = FORM.read(&json!({ "reasoning": " same ", "label": "Correct" }));
         assert_eq!(good.unwrap(), (Label::Correct, "same".to_owned()));
         for reply in [

@@ -1,4 +1,4 @@
-//! A metric case as a request: one question at most, and the metrics that the case asks for joined into its result.
+//! Scores a metric case: at most one question, and a result that combines the enabled metrics.
 
 use serde_json::{Map, Value, json};
 
@@ -76,7 +76,7 @@ impl MetricsCase {
     }
 }
 
-/// How well the tables of a query, where it could be read, fit those that are expected.
+/// Compares the tables of a parsed query with the expected ones.
 fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
     let found = match shape {
         Ok(shape) => sql::known_tables(shape).map_err(|error| Cause::of_sql(&error)),
@@ -93,7 +93,7 @@ fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
 }
 
 impl Scorable for MetricsCase {
-    /// One question about the two queries, where they aren't identical; none otherwise.
+    /// Returns one question about the two queries unless they are identical.
     fn questions(
         &self,
         criteria: &Criteria,
@@ -107,7 +107,7 @@ impl Scorable for MetricsCase {
     }
 
     fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
-        // Flags are compared whatever the text is: a fragment that an attacker appends needs no grammar to be stopped.
+        // Flags don't require the text to parse, because an injected fragment needs no valid grammar.
         let reads_sql = self.expected_sql.is_some() || self.expected_tables.is_some();
         let shape = reads_sql.then(|| {
             let parsed = caught(|| sql::parse(&self.generated_sql, self.dialect));
@@ -156,7 +156,8 @@ impl Scorable for MetricsCase {
             Outcome::Scored(..) | Outcome::Failed(_) | Outcome::NotRun => None,
         });
         Scorecard::Evaluated(Box::new(Evaluation {
-            // The body's are of what is left, as the rules say; no mean and no gate goes by those.
+            // The result's total covers the remaining metrics, as the rules require. Averages and gates must not use
+            // it.
             total: verdict.total.filter(|_| is_whole),
             passed: verdict.passed.filter(|_| is_whole),
             threshold: None,

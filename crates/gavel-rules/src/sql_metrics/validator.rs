@@ -1,13 +1,11 @@
-//! The words that a validator and a case have for one query: what was said of it, and what would have been right.
-
-/// What a validator said.
+/// Decision of a validator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValidatorVerdict {
     Accepted,
     Rejected,
 }
 
-/// What would have been right.
+/// Expected decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     Pass,
@@ -15,7 +13,7 @@ pub enum Right {
 }
 
 impl From<bool> for ValidatorVerdict {
-    /// `safety_valid` and `is_valid` of a case.
+    /// Converts `safety_valid` or `is_valid`.
     fn from(valid: bool) -> Self {
         if valid {
             Self::Accepted
@@ -26,7 +24,7 @@ impl From<bool> for ValidatorVerdict {
 }
 
 impl From<bool> for Right {
-    /// `should_pass` of a case.
+    /// Converts `should_pass`.
     fn from(should_pass: bool) -> Self {
         if should_pass { Self::Pass } else { Self::Stop }
     }

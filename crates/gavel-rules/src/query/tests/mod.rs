@@ -1,4 +1,4 @@
-//! Cases from payload to score, with a judge's answers made up here.
+//! Tests from payload to score, with made-up judge answers.
 
 mod examples;
 mod payloads;
@@ -38,7 +38,6 @@ fn asked(case: &QueryCase) -> Vec<Question> {
         .unwrap()
 }
 
-/// A judge's grade.
 fn grade(score: f64) -> JudgeAnswer {
     Ok(Reply {
         value: json!({"reasoning": "The bound differs.", "score": score}),
@@ -72,12 +71,11 @@ fn evaluated(case: &QueryCase, answers: &[JudgeAnswer]) -> Evaluation {
     }
 }
 
-/// The score of a payload that the judge grades so.
+/// Scores a payload with this grade of the judge.
 fn scored(payload: Value, graded: f64) -> Evaluation {
     evaluated(&case(payload), &[grade(graded)])
 }
 
-/// A component's score.
 fn score_of(evaluation: &Evaluation, component: &str) -> f64 {
     let found = evaluation
         .components

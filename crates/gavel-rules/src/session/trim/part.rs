@@ -1,4 +1,4 @@
-//! The parts of a text that may be trimmed: which kind each is, and how far it may be cut.
+//! Parts of a text to trim, each with its kind.
 
 use super::Caps;
 use super::mark;
@@ -15,12 +15,12 @@ pub(super) enum PartKind {
     LeftOut,
 }
 
-/// One part of a text: its head line and what stands under it.
+/// Part of a text: a head line and its body.
 pub(super) struct Part<'a> {
     pub(super) kind: PartKind,
     pub(super) head: &'a str,
     pub(super) body: &'a str,
-    /// Place in the session, from 1; for those left out, of the first and the last.
+    /// Message number from 1; for dropped messages, the first and the last.
     pub(super) numbers: (u64, u64),
     pub(super) marked: Option<(usize, usize)>,
     pub(super) gone: u64,
@@ -97,8 +97,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// From what follows on `=== message `: `3/12 nonce | role | tool name | time`. An assistant's message that names a tool is a
-/// call of it; anybody else's, and a tool's own, is what it returned.
+/// Parses the rest of a line `=== message `: `3/12 nonce | role | tool name | time`. A message with a tool name is a call if its role is
+/// assistant, else a result, as is any message with a tool's role.
 fn kind_of(head: &str) -> PartKind {
     let mut fields = head.trim_end().split(" | ").skip(1);
     let role = fields.next().unwrap_or_default().to_ascii_lowercase();
