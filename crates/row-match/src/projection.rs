@@ -1,10 +1,9 @@
-//! Rows side by side: each a list of cells, the generated ones in the order of the expected columns. Never decides which
-//! columns belong together.
+//! Rows as lists of cells, with the generated columns in expected order.
 
 use super::space::Space;
 use super::table::{CellId, Table};
 
-/// The rows of one side, cut to the columns that are compared.
+/// Rows of one side, with compared columns only.
 pub(super) struct Rows {
     width: usize,
     count: usize,
@@ -18,7 +17,7 @@ impl Rows {
         Self::gather(&columns, table.rows(), |id| id)
     }
 
-    /// The columns of the generated table that stand for the expected ones, in their order.
+    /// The mapped columns of the generated table, in expected order.
     pub(super) fn generated(table: &Table, space: &Space, columns: &[usize]) -> Self {
         let columns: Vec<&[CellId]> = columns
             .iter()
@@ -40,7 +39,7 @@ impl Rows {
         }
     }
 
-    /// The rows at these places, in this order.
+    /// Returns the rows at these indices, in this order.
     pub(super) fn arranged(&self, order: &[usize]) -> Self {
         Self {
             width: self.width,
@@ -53,17 +52,15 @@ impl Rows {
         }
     }
 
-    /// How many rows there are.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// How many cells a row has.
+    /// Number of cells per row.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// The cells of a row.
     pub(super) fn get(&self, row: usize) -> &[CellId] {
         &self.cells[row * self.width..(row + 1) * self.width]
     }

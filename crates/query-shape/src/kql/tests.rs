@@ -1,4 +1,4 @@
-//! Every rule of reading KQL, by queries written for it.
+//! Tests of all KQL rules.
 
 mod aggregations;
 mod limits;
@@ -9,7 +9,7 @@ mod tables;
 use super::shape;
 use crate::{Filter, QueryShape};
 
-/// The shape of a query that parses.
+/// Shape of a query that must parse.
 fn exact(query: &str) -> QueryShape {
     let shape = shape(query);
     assert!(!shape.approximate, "{query} reads as approximate");
