@@ -9,12 +9,9 @@ use super::reading::Spelling;
 use super::{Fault, Field, Scorable, about};
 use gavel_wire::Kind;
 
-/// A parsed payload, or all of its errors.
 pub type ReadCase = Result<Box<dyn Scorable>, Vec<Fault>>;
 
-/// Description of a kind.
 pub struct About {
-    /// Display name of its items.
     pub title: &'static str,
     /// Short description of a suite's items, shown in lists of kinds.
     pub items: &'static str,
@@ -28,7 +25,6 @@ pub struct About {
     pub(super) spelling: Spelling,
     /// Field with the item's name.
     pub name: &'static str,
-    /// Fields with the question or task, in order of preference.
     pub question: &'static [&'static str],
     /// Fields unique to this kind. The first item of a suite is classified by them.
     pub distinctive: &'static [&'static str],
@@ -47,7 +43,6 @@ pub struct About {
     pub deadline: Option<Duration>,
     /// Components of the score, in rule order. A session's score is from 0 to 100, all others from 0 to 1.
     pub components: &'static [Component],
-    /// Report columns specific to this kind.
     pub columns: &'static [Column],
     /// JSON pointers to the total and the verdict of a result.
     pub(super) verdict: (&'static str, &'static str),
@@ -58,7 +53,6 @@ pub struct About {
     pub reasoning: fn(&Value) -> Option<&str>,
     /// Writes the time into the errors of a result, because rules have no clock.
     pub stamp: fn(&mut Value, &str),
-    /// Two sample payloads with the same fields in the same order.
     pub samples: fn() -> [Value; 2],
 }
 
@@ -78,9 +72,7 @@ pub(crate) struct CriteriaForm {
 pub struct Sides {
     pub generated: &'static str,
     pub expected: &'static str,
-    /// Rows returned by the generated query.
     pub generated_rows: &'static str,
-    /// Rows returned by the expected query.
     pub expected_rows: &'static str,
 }
 
@@ -139,7 +131,6 @@ impl About {
         component.find(result)?.get("details")
     }
 
-    /// Returns the components listed as missing in an incomplete result.
     pub fn missing_in(&self, result: &Value) -> Vec<&'static Component> {
         let named = result.get("missing").and_then(Value::as_array);
         let is_named =
@@ -149,10 +140,8 @@ impl About {
     }
 }
 
-/// Component of a kind's score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Component {
-    /// Name in results.
     pub name: &'static str,
     /// Name in a report's text.
     pub title: &'static str,
@@ -167,10 +156,8 @@ pub struct Component {
     pub(super) details: Details,
 }
 
-/// Contents of a component's details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
-    /// Text next to its score.
     Words,
     /// The judge's reasons, which cover the whole case.
     Reasons,
@@ -222,12 +209,10 @@ impl Component {
         self.find(result)?.get("weight")?.as_f64()
     }
 
-    /// Whether its text contains the judge's reasons for the whole case.
     pub fn gives_reasons(&self) -> bool {
         self.details == Details::Reasons
     }
 
-    /// Whether the result contains it with a value other than null.
     pub fn is_present(&self, result: Option<&Value>) -> bool {
         self.find(result).is_some_and(|found| !found.is_null())
     }
@@ -258,12 +243,10 @@ pub struct Column(pub &'static str, pub u16, pub Origin);
 /// Name of the status column, so that sheets can colour its cells.
 pub const STATUS: &str = "Score Status";
 
-/// Source of a column's value.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
     ItemNo,
     Id,
-    /// The first of these payload fields that is present.
     Payload(&'static [&'static str]),
     Total,
     Status,

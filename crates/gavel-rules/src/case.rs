@@ -6,12 +6,8 @@ use super::{Field, ReadCase, about};
 use crate::Fault;
 use gavel_wire::Kind;
 
-/// Parses and validates a payload. A session payload is an error, because sessions are scored by id.
-///
-///
-///
-/// # Errors
-/// Every error found, each with its JSON pointer.
+/// Parses and validates a payload, and returns every error with its JSON pointer. A session payload is an error, because sessions
+/// are scored by id.
 pub fn read_case(kind: Kind, payload: &Value) -> ReadCase {
     (about(kind).read)(payload).map_err(|faults| {
         let meant = payload.as_object().and_then(kind_of);
@@ -33,7 +29,6 @@ fn has_own_field(kind: Kind, payload: &Value) -> bool {
     own.any(|name| payload.get(name).is_some())
 }
 
-/// Returns the kind that these payload fields belong to.
 pub fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
     let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
     let mut kinds = Kind::ALL.iter().copied();
@@ -49,7 +44,6 @@ pub fn field(kind: Kind, name: &str) -> Option<Field> {
         .copied()
 }
 
-/// Returns the trimmed name of an item from its payload fields. A number is converted to text.
 pub fn name_of(kind: Kind, fields: &Map<String, Value>) -> Option<String> {
     match fields.get(about(kind).name)? {
         Value::String(name) => Some(name.trim().to_owned()).filter(|name| !name.is_empty()),
@@ -58,7 +52,6 @@ pub fn name_of(kind: Kind, fields: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Payload fields of a kind, in report order.
 pub fn fields(kind: Kind) -> &'static [Field] {
     about(kind).fields
 }

@@ -20,7 +20,6 @@ pub enum ErrorClass {
     TooLarge,
     /// Cut off by the output cap: retried once with a larger cap.
     Truncated,
-    /// The model declined.
     Refused,
     /// Any other error specific to this request: the job fails, the lane stays open.
     Rejected,
@@ -66,9 +65,7 @@ pub struct JudgeError {
     pub class: ErrorClass,
     /// Error message, with the judge's name but without keys or prompts.
     pub message: String,
-    /// HTTP status, if any.
     pub status: Option<u16>,
-    /// Wait time requested by the provider.
     pub retry_after: Option<Duration>,
     /// Text of the reply, if any (unparsable, truncated, refused): stored in the call log, not logged.
     pub raw_reply: Option<String>,
@@ -77,7 +74,6 @@ pub struct JudgeError {
 }
 
 impl JudgeError {
-    /// Creates an error with only a class and a message.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -89,7 +85,6 @@ impl JudgeError {
         }
     }
 
-    /// Name of its class in results.
     pub fn class_name(&self) -> &str {
         self.unasked.as_deref().unwrap_or(self.class.as_str())
     }

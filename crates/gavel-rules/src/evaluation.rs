@@ -1,5 +1,3 @@
-//! Score of a case of any kind but `session`, used by the store, the API and the reports.
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,7 +16,6 @@ pub struct Evaluation {
     pub components: Vec<(&'static str, Option<f64>)>,
     /// Body specific to the kind: a job's `result` in the API.
     pub result: Value,
-    /// Error of the judge's component.
     pub error: Option<JudgeError>,
     /// The judge; `None` if no judge was needed or the judge failed.
     pub judged_by: Option<JudgedBy>,
@@ -26,7 +23,6 @@ pub struct Evaluation {
     pub alerts: Vec<Alert>,
 }
 
-/// Message to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alert {
     Warning(String),
@@ -54,7 +50,6 @@ impl From<&Reply> for JudgedBy {
 }
 
 impl Evaluation {
-    /// Whether a simulated judge was used.
     pub fn simulated(&self) -> bool {
         self.judged_by.as_ref().is_some_and(|by| by.simulated)
     }

@@ -1,14 +1,10 @@
 //! Fences around evidence, so that text from a session can't pass for the judge's instructions.
 //!
-//!
-//!
 //! ```text
 //! <<<EVIDENCE conversation 5f0c…          opening line: name and nonce
 //! text of the session
 //! EVIDENCE conversation 5f0c…>>>          closing line: the same name and nonce
 //! ```
-//!
-//!
 //!
 //! The nonce is random for each run of a job, so evidence can't contain it. Fence-like lines in evidence are defused as well, because
 //! a model might not compare 32 digits. On a line with the word EVIDENCE in any case and `<<<` or `>>>`, `<` becomes `‹` and `>`
@@ -57,7 +53,6 @@ fn defuse(evidence: &str, nonce: &str) -> String {
         .collect()
 }
 
-/// Whether a line may be read as a fence line.
 fn has_shape(line: &str) -> bool {
     line.chars().any(|c| bracket(c).is_some()) && {
         let seen: String = seen(line).collect();
@@ -106,7 +101,6 @@ pub(super) fn begins_like(line: &str, wanted: &str) -> bool {
     skeleton(&head).take(wanted.len()).eq(wanted.chars())
 }
 
-/// Visible characters of a text.
 fn seen(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|c| !is_invisible(*c))
 }

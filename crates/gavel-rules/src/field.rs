@@ -5,7 +5,6 @@ pub struct Field {
     pub form: FieldForm,
 }
 
-/// Format of a field in a table cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldForm {
     Text,

@@ -42,13 +42,11 @@ pub use row_match::{JsonError, parse_json, readable_json, unambiguous_json};
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 
-// One folder per kind.
 pub mod qas;
 pub mod query;
 pub mod session;
 pub mod sql_metrics;
 
-/// Returns the description of a kind.
 pub fn about(kind: gavel_wire::Kind) -> &'static About {
     use gavel_wire::Kind;
     match kind {
@@ -98,7 +96,6 @@ pub trait Scorable: Send + Sync {
     }
 }
 
-/// Result of scoring.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scorecard {
     Session(session::SessionScore),

@@ -4,7 +4,6 @@ use strsim::normalized_damerau_levenshtein as likeness;
 
 /// Maximum length for a suggestion. Comparing longer names takes too much time and memory.
 pub(crate) const LONGEST: usize = 64;
-/// Minimum similarity of a suggestion.
 const LEAST: f64 = 0.65;
 
 /// Returns the shortest known name with all words of `given` (`test_id` for `id`) if it is unique, else the most similar one.
@@ -28,7 +27,6 @@ pub fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) ->
         .map(|(_, name)| name)
 }
 
-/// Returns a hint for an error about an unknown name.
 pub fn hint<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     match nearest(given, known.clone()) {
         Some(near) => format!("did you mean {near}?"),
@@ -113,7 +111,6 @@ mod tests {
                 .filter(|name| shares_letters(given, name))
                 .count()
         };
-        // A thousand notes with sixteen fields each.
         let notes: usize = (0..1000)
             .map(|n| compared(&format!("note number {n}")))
             .sum();

@@ -10,7 +10,6 @@ use crate::{ErrorClass, Fault, JudgeAnswer, JudgeError, Reply};
 
 /// Maximum stored length of the reasons, in bytes. Longer ones are cut without a repair turn.
 const LONGEST_REASONS: usize = 16 * 1024;
-/// Maximum characters of a wrong value repeated in an error.
 const SHOWN: usize = 40;
 
 pub(super) struct ReplyForm<T> {
@@ -20,14 +19,12 @@ pub(super) struct ReplyForm<T> {
     /// Increment on any change of the schema or the checks. Part of the template's hash, but not of criteria hashes.
     pub(super) version: &'static str,
     pub(super) description: &'static str,
-    /// Name and description of the reasons.
     pub(super) reasons: (&'static str, &'static str),
     /// Name and schema of the verdict. Bounds go into the description, because strict providers reject them as keywords.
     pub(super) verdict: (&'static str, fn() -> Value),
     pub(super) read: fn(Option<&Value>) -> Result<T, String>,
 }
 
-/// Outcome of the judge's component.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum JudgeOpinion<T> {
     Replied {
@@ -55,7 +52,6 @@ impl<T> ReplyForm<T> {
         })
     }
 
-    /// Parses the verdict and its reasons.
     pub(super) fn read(&self, reply: &Value) -> Result<(T, String), Vec<Fault>> {
         let Value::Object(members) = reply else {
             return Err(vec![Fault {

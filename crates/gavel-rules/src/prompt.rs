@@ -14,7 +14,6 @@ use super::template::{Segment, segments};
 use super::{Criteria, Unscorable, fence};
 use crate::{Limits, Nonce, Question};
 
-/// Evidence for a placeholder of a template.
 pub(super) struct Evidence<'a> {
     placeholder: &'static str,
     /// Name in the fence lines.
@@ -39,7 +38,6 @@ pub(super) struct Template(Vec<TemplatePiece>);
 #[derive(Debug)]
 enum TemplatePiece {
     Text(Arc<str>),
-    /// Placeholder name.
     Evidence(String),
 }
 

@@ -13,9 +13,7 @@ pub struct PromptText(Arc<[TextPart]>);
 
 #[derive(Clone)]
 pub(super) enum TextPart {
-    /// Text of the template.
     Shared(Arc<str>),
-    /// Text of this prompt only.
     Own(Box<str>),
 }
 
@@ -37,17 +35,14 @@ impl PromptText {
         self.0.iter().map(TextPart::text)
     }
 
-    /// Length in bytes.
     pub fn bytes(&self) -> usize {
         self.parts().map(str::len).sum()
     }
 
-    /// Estimated number of tokens.
     pub fn tokens(&self, family: ModelFamily) -> u64 {
         family.tokens_of(self.bytes())
     }
 
-    /// Returns this text with `more` appended.
     #[must_use]
     pub fn followed_by(&self, more: String) -> Self {
         let own = TextPart::Own(more.into());

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value};
 
-/// Maximum nesting of lists and calls.
 const MAX_DEPTH: usize = 64;
 
 /// Parses a list, tuple, dict or call. `None` for any other text.
@@ -21,13 +20,11 @@ pub fn parse_python(text: &str) -> Option<Value> {
     literal.rest.trim().is_empty().then_some(value)
 }
 
-/// Remaining text.
 struct Literal<'a> {
     rest: &'a str,
     depth: usize,
 }
 
-/// Arguments of a call.
 #[derive(Default)]
 struct Arguments {
     listed: Vec<Value>,
@@ -77,7 +74,6 @@ impl<'a> Literal<'a> {
         Some((entries, has_comma))
     }
 
-    /// Skips an opening bracket and checks the depth.
     fn begin(&mut self) -> Option<()> {
         self.rest = self.rest.get(1..)?;
         self.depth += 1;

@@ -1,5 +1,3 @@
-//! Questions to judges, and their answers.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,7 +28,6 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Joins errors into one line.
     pub fn in_words(faults: &[Self]) -> String {
         let texts: Vec<String> = faults.iter().map(Self::to_string).collect();
         texts.join("; ")
@@ -52,9 +49,7 @@ pub trait Review: Send + Sync {
 /// Weakness of an otherwise usable reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weakness {
-    /// Flag of a score with this weakness.
     pub flag: Flag,
-    /// Message to the model.
     pub fault: Fault,
 }
 
@@ -63,13 +58,11 @@ pub struct Weakness {
 pub struct Nonce(pub String);
 
 impl Nonce {
-    /// Creates a nonce of 32 hex digits.
     pub fn from_bits(bits: u128) -> Self {
         Self(format!("{bits:032x}"))
     }
 }
 
-/// Limits of a judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The model's context window in tokens.
@@ -99,7 +92,6 @@ impl Limits {
 /// needn't store a second copy of the prompt.
 pub type Shrink = Arc<dyn Fn(&Question, Target) -> Option<Question> + Send + Sync>;
 
-/// Target size of a smaller question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// About half: the provider rejected it as too large, so the estimate was wrong by an unknown factor.
@@ -114,7 +106,6 @@ pub enum Target {
 #[derive(Debug)]
 pub struct ReplySchema {
     value: Value,
-    /// Serialized once for all questions that share it.
     json: Box<RawValue>,
 }
 
@@ -136,12 +127,10 @@ impl ReplySchema {
         &self.value
     }
 
-    /// Returns the JSON pointer of the first property missing from a reply, or `None` if it is complete.
     pub fn lacks(&self, reply: &Value) -> Option<String> {
         lacks(reply, &self.value)
     }
 
-    /// Serialized schema as sent to the provider.
     pub fn json(&self) -> &RawValue {
         &self.json
     }
@@ -173,13 +162,11 @@ pub struct Question {
     /// Schema name for providers that require one, `[a-z_]+`.
     pub schema_name: &'static str,
     pub schema: Arc<ReplySchema>,
-    /// Checks beyond the schema.
     pub check: Check,
     /// Estimated tokens of evidence trimmed to fit; 0 if untrimmed.
     pub trimmed_tokens: u64,
     /// Makes a smaller question if the provider rejects this one as too large; `None` if it must not be trimmed.
     pub shrink: Option<Shrink>,
-    /// Reviews a valid reply; `None` if every valid reply is good.
     pub review: Option<Arc<dyn Review>>,
 }
 
@@ -206,13 +193,11 @@ impl Question {
         self.prompt.tokens(family) + family.tokens(self.schema.json().get())
     }
 
-    /// Returns the weaknesses of a reply to this question.
     pub fn weaknesses(&self, reply: &Value) -> Vec<Weakness> {
         let review = self.review.as_ref();
         review.map_or_else(Vec::new, |review| review.weaknesses(reply, self))
     }
 
-    /// Whether `second` has the same judgement as the weak `first`.
     pub fn keeps_judgement(&self, first: &Value, second: &Value) -> bool {
         let review = self.review.as_ref();
         review.is_none_or(|review| review.keeps_judgement(first, second))
@@ -231,7 +216,6 @@ impl fmt::Debug for Question {
     }
 }
 
-/// Reply that passed every check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     pub value: Value,
@@ -239,11 +223,9 @@ pub struct Reply {
     pub provider: String,
     /// Model as reported by the provider.
     pub model: String,
-    /// Whether the judge was simulated.
     pub simulated: bool,
     /// Whether it needed the repair turn.
     pub repaired: bool,
-    /// Whether it came from the cache, at no cost.
     pub cached: bool,
     /// Whether the judge declined, and its fallback replied.
     pub by_fallback: bool,

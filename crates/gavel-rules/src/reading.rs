@@ -30,7 +30,6 @@ impl Spelling {
         field.name == name || self.other(field.name).as_deref() == Some(name)
     }
 
-    /// Returns the other spelling of a name, if any.
     fn other(self, name: &str) -> Option<String> {
         match self {
             Self::Snake => None,
@@ -173,7 +172,6 @@ impl<'a> ObjectReader<'a> {
         self.text_of(name, LONGEST_TEXT)
     }
 
-    /// Parses text of at most `most` bytes, untrimmed.
     pub(super) fn text_of(&mut self, name: &str, most: usize) -> Option<String> {
         let found = self.value(name)?;
         let Value::String(text) = found.value else {
@@ -324,7 +322,6 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Reports a value of the wrong type.
     pub(super) fn wrong(&mut self, found: FoundField<'_>, expected: &str) {
         let message = format!("is {}; {expected}", shown(found.value));
         self.fault(found.pointer, message);
@@ -343,7 +340,6 @@ impl<'a> ObjectReader<'a> {
     }
 }
 
-/// Converts `generated_sql` to `generatedSql`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();

@@ -19,7 +19,6 @@ const SHOWN: usize = 50;
 /// Similarity of two queries. Scores are between 0 and 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Similarity {
-    /// 0.4 tables + 0.3 filters + 0.3 aggregations.
     pub score: f64,
     /// Jaccard index of the tables. Patterns (`App*`) count as tables, as does `*` for a query that reads all tables.
     pub tables: Overlap,
@@ -40,7 +39,6 @@ pub struct Similarity {
 pub struct Overlap {
     /// Between 0 and 1; 1 if both sides are empty, 0 if only one is.
     pub score: f64,
-    /// Entries of the expected query that the generated one has.
     pub matched: Vec<String>,
     pub missing: Vec<String>,
     pub extra: Vec<String>,
@@ -141,7 +139,6 @@ fn ratio(part: usize, whole: usize) -> f64 {
     share
 }
 
-/// Entries that two multisets share, that only the first has, and that only the second has.
 fn difference(
     expected: &[String],
     generated: &[String],

@@ -5,7 +5,6 @@
 //! low for text of mostly hashes, ids or base64 (1.5 bytes per token). A provider then rejects the prompt as too large, and it is sent
 //! again at half the size. The other families' tokenizers aren't published; their divisors are GPT's, adjusted by the known difference.
 
-/// Models with similar tokenizers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelFamily {
     /// OpenAI: `gpt-…`, `chatgpt-…`, `o1…` to `o9…`, after any path prefix of a gateway.
@@ -19,7 +18,6 @@ pub enum ModelFamily {
 }
 
 impl ModelFamily {
-    /// Returns the family of a model name.
     pub fn from_name(model: &str) -> Self {
         let model = model.to_ascii_lowercase();
         let name = model.rsplit('/').next().unwrap_or_default();
@@ -42,7 +40,6 @@ impl ModelFamily {
         self.tokens_of(text.len())
     }
 
-    /// Estimated tokens of a text of this length.
     pub fn tokens_of(self, bytes: usize) -> u64 {
         (bytes as u64 * 10).div_ceil(self.tenths_of_bytes())
     }

@@ -73,7 +73,6 @@ impl fmt::Display for Literal {
     }
 }
 
-/// `0x1F` as decimal digits.
 fn hexadecimal(text: &str) -> Option<String> {
     let digits = text
         .strip_prefix("0x")
@@ -201,7 +200,6 @@ fn clock(text: &str) -> Option<i128> {
     }
 }
 
-/// Time in UTC.
 fn moment(text: &str) -> Option<NaiveDateTime> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return Some(at.naive_utc());

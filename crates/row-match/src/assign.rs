@@ -50,7 +50,6 @@ fn make_room(
     given: &mut [Option<usize>],
     owner: &mut [Option<usize>],
 ) {
-    // The first column to request each place.
     let mut asked_by: Vec<Option<usize>> = vec![None; owner.len()];
     let mut waiting = std::collections::VecDeque::from([column]);
     while let Some(asking) = waiting.pop_front() {

@@ -1,6 +1,5 @@
 //! Limits of work, counted in steps instead of time, so that results are deterministic.
 
-/// Maximum steps of a comparison, by purpose.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Steps {
     /// For choosing among columns with the same values: one per row visited and column tried.
@@ -45,7 +44,6 @@ impl Budget {
         }
     }
 
-    /// Whether a request was rejected.
     pub(super) fn is_exhausted(&self) -> bool {
         self.exhausted
     }

@@ -19,11 +19,9 @@ pub(super) enum Cell {
     Int(i64),
     /// An integer that exceeds an i64: its digits, with `-` if negative.
     Big(Box<str>),
-    /// Any other number.
     Float(Finite),
     /// Trimmed text, in lower case if case is ignored. Dates are normalized.
     Text(Box<str>),
-    /// Array or object, as canonical JSON.
     Json(Box<str>),
 }
 
@@ -116,7 +114,6 @@ fn text(raw: &str, case: Case) -> Cell {
 }
 
 impl Case {
-    /// Converts a text to the case for comparison.
     pub(super) fn apply(self, text: &str) -> Box<str> {
         match self {
             Self::Heeded => text.into(),
@@ -162,7 +159,6 @@ fn plain_number(text: &str) -> Option<Cell> {
     value.is_finite().then(|| float(value))
 }
 
-/// Parses digits without leading zeros and an optional `-`.
 fn integer(digits: &str) -> Cell {
     digits
         .parse()

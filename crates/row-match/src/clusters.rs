@@ -9,7 +9,6 @@ use super::table::CellId;
 pub(super) struct Clusters {
     /// Class of each cell: the cell itself, except for those in `shared`.
     class: Vec<CellId>,
-    /// Cells that share a class.
     shared: Vec<CellId>,
     /// Classes with unequal cells, ascending.
     loose: Vec<CellId>,
@@ -73,7 +72,6 @@ impl Clusters {
         self.class[cell as usize]
     }
 
-    /// Classes with unequal cells, ascending.
     pub(super) fn loose(&self) -> &[CellId] {
         &self.loose
     }

@@ -9,7 +9,6 @@ use super::space::Space;
 use super::table::Table;
 use super::weights::Weights;
 
-/// The generated column for each expected one.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) columns: Vec<Option<usize>>,

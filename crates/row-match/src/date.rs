@@ -30,7 +30,6 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     Some(spelled(moment, clock.fraction))
 }
 
-/// Part after the date.
 struct Clock<'a> {
     hour: u32,
     minute: u32,
@@ -92,7 +91,6 @@ fn offset(bytes: &[u8]) -> Option<i64> {
     (hours < 24 && minutes < 60).then(|| sign * i64::from(hours * 60 + minutes))
 }
 
-/// Parses `count` ASCII digits at `from`.
 fn digits(bytes: &[u8], from: usize, count: usize) -> Option<u32> {
     bytes
         .get(from..from + count)?

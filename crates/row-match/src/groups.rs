@@ -12,7 +12,6 @@ use super::table::CellId;
 pub(super) struct Group {
     /// Indices of expected rows, ascending.
     pub(super) expected: Vec<usize>,
-    /// Indices of generated rows, ascending.
     pub(super) generated: Vec<usize>,
     /// Columns in which rows of the group may differ; empty if all rows are equal.
     pub(super) loose: Vec<usize>,
@@ -59,12 +58,10 @@ pub(super) fn group(
     groups
 }
 
-/// Classes of the cells of some rows.
 struct Classes {
     width: usize,
     /// Classes with unequal cells, ascending, per column.
     loose: Vec<Vec<CellId>>,
-    /// In row order.
     expected: Vec<CellId>,
     generated: Vec<CellId>,
 }
@@ -136,7 +133,6 @@ impl Sorted {
         Some(Self { column, rows })
     }
 
-    /// Range of the rows with numbers near to this one.
     pub(super) fn near(&self, space: &Space, value: f64) -> std::ops::Range<usize> {
         let below = |other: &(f64, usize)| other.0 < value && !space.near(other.0, value);
         let within = |other: &(f64, usize)| other.0 <= value || space.near(other.0, value);

@@ -25,16 +25,8 @@ pub enum JsonError {
     Syntax(#[from] serde_json::Error),
 }
 
-/// Reads a JSON value.
-///
-///
-///
-/// `NaN` becomes null, and infinity (`Infinity`, `-Infinity`, `Inf`, `1e999`) the text `Infinity` or `-Infinity`.
-///
-///
-///
-/// # Errors
-/// Duplicate fields of an object, and invalid JSON.
+/// Reads a JSON value. Returns an error for duplicate fields of an object, and for invalid JSON. `NaN` becomes null, and infinity
+/// (`Infinity`, `-Infinity`, `Inf`, `1e999`) the text `Infinity` or `-Infinity`.
 pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
     match parse_strictly(text) {
         Err(JsonError::Syntax(error)) => match std::str::from_utf8(text).map(readable_json) {
@@ -45,12 +37,7 @@ pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
     }
 }
 
-/// Reads a JSON value with any deserializer. Duplicate fields with equal values are allowed.
-///
-///
-///
-/// # Errors
-/// Errors of the deserializer, and duplicate fields with different values.
+/// Reads a JSON value with any deserializer. Returns an error for duplicate fields, unless their values are equal.
 pub fn unambiguous_json<'de, D: Deserializer<'de>>(json: D) -> Result<Value, D::Error> {
     let (repeated, equal_may_repeat) = (&mut None, true);
     let reader = ValueReader {
@@ -86,7 +73,6 @@ struct ValueReader<'r> {
 }
 
 impl ValueReader<'_> {
-    /// Returns the reader of a nested value.
     fn inner(&mut self) -> ValueReader<'_> {
         ValueReader {
             repeated: &mut *self.repeated,

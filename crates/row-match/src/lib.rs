@@ -183,7 +183,6 @@ fn report(
     }
 }
 
-/// Returns the first indices without a partner.
 fn alone(matched: &[bool]) -> Vec<usize> {
     let places = matched.iter().enumerate();
     let alone = places.filter_map(|(place, matched)| (!matched).then_some(place));

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-/// Pairs of quotes around a name.
 const QUOTES: &[(&str, &str)] = &[
     ("['", "']"),
     ("[\"", "\"]"),

@@ -9,7 +9,6 @@ use super::json::parse_json;
 /// Maximum nesting, equal to that of the JSON reader.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// Error for nesting deeper than [`MAX_DEPTH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooDeep;
 

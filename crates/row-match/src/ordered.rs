@@ -23,7 +23,6 @@ pub(super) fn pair(
     }
     let (all_expected, all_generated): (Vec<usize>, Vec<usize>) =
         ((0..take).collect(), (0..generated.count()).collect());
-    // Equal rows are in the same group.
     let mut ranks = (vec![0; take], vec![usize::MAX; generated.count()]);
     let groups = group(
         space,
@@ -109,13 +108,10 @@ fn in_order(
 
 /// For each expected row, the equal generated rows as bits.
 struct Equals {
-    /// First row on both sides.
     start: usize,
     words: usize,
     groups: Vec<Group>,
-    /// Group of each expected row.
     of: Vec<usize>,
-    /// Sorted generated rows of each loose group.
     sorted: Vec<Option<Sorted>>,
     /// Bits of large groups in which all rows are equal.
     dense: Vec<Option<Vec<u64>>>,

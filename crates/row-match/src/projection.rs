@@ -3,7 +3,6 @@
 use super::space::Space;
 use super::table::{CellId, Table};
 
-/// Rows of one side, with compared columns only.
 pub(super) struct Rows {
     width: usize,
     count: usize,
@@ -11,7 +10,6 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// All columns of the expected table.
     pub(super) fn expected(table: &Table) -> Self {
         let columns: Vec<&[CellId]> = table.columns().iter().map(|c| c.cells.as_slice()).collect();
         Self::gather(&columns, table.rows(), |id| id)
@@ -39,7 +37,6 @@ impl Rows {
         }
     }
 
-    /// Returns the rows at these indices, in this order.
     pub(super) fn arranged(&self, order: &[usize]) -> Self {
         Self {
             width: self.width,
@@ -56,7 +53,6 @@ impl Rows {
         self.count
     }
 
-    /// Number of cells per row.
     pub(super) fn width(&self) -> usize {
         self.width
     }

@@ -13,14 +13,12 @@ use super::weights::Weights;
 /// Value of a row that can no longer match.
 const DEAD: u32 = u32::MAX;
 
-/// The unmapped columns.
 pub(super) struct Open<'a> {
     weights: &'a Weights,
     /// Expected columns, those with the most distinct values first.
     order: Vec<usize>,
     /// Their positions in the table. In a tie, a column keeps its position.
     places: Vec<usize>,
-    /// Signature of the rows in the mapped columns.
     root: Signature,
 }
 
@@ -117,7 +115,6 @@ impl<'a> Open<'a> {
         self.complete(&nodes, furthest.2)
     }
 
-    /// Adds a node for each possible partner of the next column.
     fn branch(
         &self,
         nodes: &mut Vec<Node>,
@@ -160,7 +157,6 @@ impl<'a> Open<'a> {
         )
     }
 
-    /// Pairs of column and place that lead to a node.
     fn choices(&self, nodes: &[Node], mut at: usize) -> Vec<(usize, usize)> {
         let mut choices = Vec::new();
         while nodes[at].depth > 0 {

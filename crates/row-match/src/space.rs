@@ -72,17 +72,14 @@ impl Space {
         }
     }
 
-    /// Common number of a generated cell.
     pub(super) fn of_generated(&self, id: CellId) -> CellId {
         self.generated[id as usize]
     }
 
-    /// Number of distinct cells.
     pub(super) fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// The number nearest to the cell's, if it is a number.
     pub(super) fn number(&self, id: CellId) -> Option<f64> {
         match self.cells[id as usize] {
             NumberKind::Integer(number) | NumberKind::Float(number) => Some(number),
@@ -90,7 +87,6 @@ impl Space {
         }
     }
 
-    /// Whether the cell is a number but not an integer.
     pub(super) fn is_float(&self, id: CellId) -> bool {
         matches!(self.cells[id as usize], NumberKind::Float(_))
     }
@@ -124,7 +120,6 @@ impl Space {
     }
 }
 
-/// Tolerance for a number that may be a time.
 fn time_tolerance(number: f64) -> Option<f64> {
     let mut times = TIMES.iter();
     times

@@ -78,12 +78,8 @@ pub(super) struct Column {
 impl Table {
     /// Reads rows: objects with column names as keys, or arrays with positions named by `columns`.
     ///
-    ///
-    ///
     /// Columns are those of `columns`, in order, followed by those of the rows. Missing keys are NULL. Two keys of a row that differ only
     /// in case are two columns with the same name.
-    ///
-    ///
     ///
     /// # Errors
     /// Too many rows ([`MAX_ROWS`]) or columns ([`MAX_COLUMNS`]), a row that is neither object nor array, or a too deeply nested cell.
@@ -92,11 +88,6 @@ impl Table {
     }
 
     /// Same as [`Self::from_values`], with this case sensitivity.
-    ///
-    ///
-    ///
-    /// # Errors
-    /// Those of [`Self::from_values`].
     pub fn in_case(
         rows: &[Value],
         columns: Option<&[String]>,
@@ -136,12 +127,10 @@ struct TableReader<'a> {
     capacity: usize,
     case: Case,
     columns: Vec<Column>,
-    /// Columns of each normalized name.
     named: HashMap<String, Vec<usize>>,
     /// Keys of the previous row and their columns, because most rows have the same keys in the same order.
     layout: Vec<(&'a str, usize)>,
     pool: HashMap<Cell, CellId>,
-    /// Number of given names.
     given: usize,
 }
 

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::{Comparison, Options, Table, compare};
 
-/// Table of the rows in a JSON text.
 fn table(rows: &str) -> Table {
     let rows: Vec<Value> = serde_json::from_str(rows).unwrap();
     Table::from_values(&rows, None).unwrap()
@@ -18,7 +17,6 @@ fn compared(expected: &str, generated: &str) -> Comparison {
     compare(&table(expected), &table(generated), &Options::default())
 }
 
-/// Compares them in order.
 fn in_order(expected: &str, generated: &str) -> Comparison {
     let options = Options {
         ordered: true,

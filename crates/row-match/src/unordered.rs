@@ -11,16 +11,13 @@ use super::table::CellId;
 
 #[derive(Debug)]
 pub(super) struct Pairing {
-    /// Per expected row.
     pub(super) expected: Vec<bool>,
-    /// Per generated row.
     pub(super) generated: Vec<bool>,
     /// Whether the work was stopped early, so that more rows may be equal.
     pub(super) cut_short: bool,
 }
 
 impl Pairing {
-    /// No pairs yet.
     pub(super) fn none(expected: usize, generated: usize) -> Self {
         Self {
             expected: vec![false; expected],
@@ -85,7 +82,6 @@ pub(super) fn pair(
     pairing
 }
 
-/// Pairs rows with identical cells, earlier ones first.
 fn pair_same(expected: &Rows, generated: &Rows, pairing: &mut Pairing) {
     let mut places: HashMap<&[CellId], VecDeque<usize>> =
         HashMap::with_capacity_and_hasher(generated.count(), Default::default());

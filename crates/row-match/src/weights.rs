@@ -17,7 +17,6 @@ pub(super) struct Weights {
     pub(super) generated: Vec<usize>,
     /// Classes of the expected columns' cells, per column and row.
     pub(super) expected_cells: Vec<Vec<CellId>>,
-    /// Classes of the generated columns' cells, per column and row.
     pub(super) generated_cells: Vec<Vec<CellId>>,
     /// Size of the largest common multiset, per expected column in the given order and generated column; 0 if the pair isn't allowed.
     pub(super) shared: Vec<Vec<usize>>,

@@ -1,5 +1,3 @@
-//! Analyses of many scores: a histogram of totals, and names with the same meaning. No I/O.
-
 mod histogram;
 mod naming;
 

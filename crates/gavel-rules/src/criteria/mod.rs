@@ -17,13 +17,10 @@ use crate::{ReplySchema, about};
 use gavel_wire::Kind;
 pub use row_match::Case;
 
-/// Placeholder of the conversation.
+// Placeholders of judge and answer prompts.
 pub const CONVERSATION: &str = "SESSION_CONVERSATION";
-/// Placeholder of the alert.
 pub const ALERT: &str = "ALERT_DATA";
-/// Placeholder of the reply's schema.
 pub const SCHEMA: &str = "OUTPUT_SCHEMA";
-/// Placeholder of a question to an agent, in plain language.
 pub const QUESTION: &str = "QUESTION";
 pub const EXPECTED_QUERY: &str = "EXPECTED_QUERY";
 pub const GENERATED_QUERY: &str = "GENERATED_QUERY";
@@ -50,7 +47,6 @@ pub struct CriteriaError {
     pub message: String,
 }
 
-/// Dimension of a session's score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dimension {
@@ -69,11 +65,9 @@ pub enum Trim {
     Never,
 }
 
-/// Prompt template, with the data shared by all its questions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
     pub text: String,
-    /// Data shared by all questions under this definition, computed by the first.
     pub frame: Frame,
 }
 
@@ -98,7 +92,6 @@ impl Prompt {
     }
 }
 
-/// Validated criteria definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criteria {
     /// Kind of work to score. Defaults to sessions if the file has no `kind`.
@@ -116,7 +109,6 @@ pub struct Criteria {
     pub answer_prompt: Option<Prompt>,
     /// Dimensions of a session's breakdown, with maxima that sum to 100. Empty for other kinds.
     pub dimensions: Vec<Dimension>,
-    /// `judge.trim`: whether a session may be trimmed to fit.
     pub trim: Trim,
     /// `ignore_case`: case sensitivity of text in query results. Only for kind `query`.
     pub case: Case,
@@ -125,7 +117,6 @@ pub struct Criteria {
 /// Data shared by the questions under a definition.
 #[derive(Debug)]
 pub(super) struct Framed {
-    /// Schema of the reply.
     pub(super) schema: Arc<ReplySchema>,
     pub(super) template_hash: String,
     pub(super) template: Template,
@@ -150,7 +141,6 @@ impl PartialEq for Frame {
 }
 
 impl Criteria {
-    /// Kind of criteria without `kind`.
     pub const DEFAULT_KIND: Kind = Kind::Session;
 
     /// Parses a resolved definition (YAML after substitution, as JSON). Boolean and number fields are parsed from text, because

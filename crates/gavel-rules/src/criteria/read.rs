@@ -115,7 +115,6 @@ fn prompt(value: Option<&Value>, path: &str, wanted: &[&str]) -> Result<String, 
     }
 }
 
-/// Returns the error of a prompt's placeholders.
 fn misplaced(prompt: &str, wanted: &[&str]) -> Option<String> {
     let names = segments(prompt)
         .into_iter()

@@ -102,7 +102,6 @@ fn stored_content_round_trips() {
     }
 }
 
-/// A definition of a kind other than `session`.
 fn case_file(kind: &str) -> Value {
     let form = &about(kind.parse().unwrap()).criteria;
     let prompt = |placeholders: &[&str]| {

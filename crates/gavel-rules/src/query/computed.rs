@@ -209,7 +209,6 @@ impl QueryCase {
             .unwrap_or(&self.expected)
     }
 
-    /// Whether the generated query differs from this one only in white space and comments.
     pub(super) fn is_identical_to(&self, right: &QueryAnswer) -> bool {
         let (generated, right) = (&self.generated.query, &right.query);
         match self.grammar {

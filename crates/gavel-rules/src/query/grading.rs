@@ -1,5 +1,3 @@
-//! The judge's component: reply schema and outcome.
-
 use serde_json::json;
 
 use crate::JudgeAnswer;

@@ -34,7 +34,6 @@ const SLACK: f64 = 1e-9;
 /// Sent to the judge if the case has no question.
 const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks for)";
 
-/// A generated query, the expected query, and the results of both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryCase {
     /// Name of the case, at most 255 characters.

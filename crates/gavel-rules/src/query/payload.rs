@@ -12,7 +12,6 @@ use crate::reading::{ObjectReader, Spelling};
 use query_shape::Language;
 use row_match::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 
-/// Payload fields, in report order.
 pub const FIELDS: &[Field] = &[
     Field::text("id"),
     Field::text("prompt"),
@@ -32,7 +31,6 @@ pub const FIELDS: &[Field] = &[
     Field::text("model"),
 ];
 
-/// Fields of an entry of `accepted`.
 const ANSWER: &[Field] = &[
     Field::text("kql"),
     Field::json("columns"),
@@ -43,7 +41,6 @@ const MAX_ERROR: usize = 16 * 1024;
 const MAX_NAME: usize = 1024;
 const MAX_ACCEPTED: usize = 16;
 const MAX_DECIMALS: u64 = 15;
-/// Default threshold.
 const THRESHOLD: f64 = 0.9;
 
 /// Parses every field, so that all errors are reported.
@@ -70,7 +67,6 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
         });
     let accepted = accepted(&mut reading, expected.as_ref());
     reading.finish()?;
-    // Missing values have been reported.
     let (Some(query), Some(result), Some(expected)) = (generated, generated_result, expected)
     else {
         return Err(Vec::new());
@@ -202,7 +198,6 @@ fn rows<'a>(reading: &mut ObjectReader<'a>, field: &str) -> Option<&'a [Value]> 
     sound.then_some(rows)
 }
 
-/// Returns the distinct keys of all rows, in order of appearance.
 fn keys(rows: &[Value]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();

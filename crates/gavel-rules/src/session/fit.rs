@@ -103,7 +103,6 @@ fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Questio
     let trimmed = Transcript::parse(part.conversation, family)
         .fit(room)
         .ok()?;
-    // That judge may also reject it as too large.
     let shrink = shrink(Trim::Auto, family, nonce);
     Some(part.with(question, (trimmed, nonce), shrink))
 }

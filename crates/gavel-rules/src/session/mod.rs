@@ -25,7 +25,6 @@ use crate::{
     ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, Nonce, Question, Reply, Review, Weakness,
 };
 
-/// Evidence of one session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRequest {
     /// Whether the session ended `completed`; otherwise its score is flagged `not_completed`.
@@ -64,7 +63,6 @@ pub fn in_order(mut breakdown: Map<String, Value>, dimensions: &[Dimension]) -> 
     ordered
 }
 
-/// Formats points; integers have no fraction.
 fn written(points: f64) -> Value {
     match points.fract() == 0.0 {
         true => Value::from(points as i64),
@@ -111,7 +109,6 @@ impl Scorable for SessionRequest {
         }])
     }
 
-    /// Returns the score of the answer, or unscored for a judge's error or an invalid reply.
     fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
         match answers.first() {
             Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
@@ -188,7 +185,6 @@ impl SessionRequest {
     }
 }
 
-/// Reviews replies with these dimensions.
 struct SessionReview(Vec<Dimension>);
 
 impl Review for SessionReview {
@@ -210,7 +206,6 @@ impl Review for SessionReview {
     }
 }
 
-/// Compares a reply's reasons with the complete prompt.
 fn weak_reasons(reply: &Value, question: &Question) -> Option<Weakness> {
     let reasons = reply.get("score_reasoning")?.as_str()?.trim();
     if reasons.is_empty() {

@@ -12,7 +12,6 @@ const ENOUGH: usize = 1_000;
 const RUN: usize = 32;
 /// Maximum share of the reasons that may occur in the prompt. Reasons with quotes are far below.
 const MOST_COPIED: f64 = 0.5;
-/// A power of two.
 const FILTER: usize = 32_768;
 
 /// Returns the weakness of reasons, compared with the texts sent to the judge.
@@ -73,7 +72,6 @@ impl Run {
     }
 }
 
-/// Random value of a letter in a [`Run`].
 const fn random(letter: u32) -> u64 {
     // Output of SplitMix64 for this state.
     let mut bits = (letter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -14,7 +14,6 @@ const MAX_REASONING: usize = 64 * 1024;
 /// Maximum length of other texts, in bytes.
 const MAX_TEXT: usize = 16 * 1024;
 const MAX_ITEMS: usize = 100;
-/// Maximum errors reported; enough for a repair turn.
 const MAX_FAULTS: usize = 20;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +96,6 @@ fn given<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
 
-/// Parser of a reply, with its first errors.
 struct ReplyReader(Vec<Fault>);
 
 impl ReplyReader {
@@ -108,7 +106,6 @@ impl ReplyReader {
         }
     }
 
-    /// Reports a value of the wrong type.
     fn wrong(&mut self, pointer: &str, found: Option<&Value>, expected: &str) {
         let found = match found {
             None => "missing".to_owned(),

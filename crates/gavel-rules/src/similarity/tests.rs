@@ -1,5 +1,3 @@
-//! The three parts and their sum: worked examples and edge cases.
-
 use super::*;
 use query_shape::kql::shape;
 
@@ -13,7 +11,6 @@ fn near(one: f64, other: f64) -> bool {
 
 #[test]
 fn worked_examples() {
-    // One query spelled in two ways.
     let same = of(
         "AppTraces | where Time > ago(1h) | summarize count() by Level",
         "AppTraces | where Time > ago(60m) | summarize count() by Level",
@@ -31,7 +28,6 @@ fn worked_examples() {
     assert_eq!(wrong.tables.missing, ["apptraces"]);
     assert_eq!(wrong.tables.extra, ["traces"]);
     assert_eq!(wrong.aggregations.extra, ["by:level"]);
-    // The count operator is `summarize count()`.
     assert!(near(of("T | count", "T | summarize count()").score, 1.0));
 }
 

@@ -14,7 +14,6 @@ pub const FEWEST_CASES: usize = 20;
 /// Maximum shortfall of the high level before the model counts as overconfident.
 const OVERCONFIDENT_BY: f64 = 0.2;
 
-/// Tolerance when comparing shares.
 const SLACK: f64 = 1e-9;
 
 /// Normal quantile of a two-sided 95 % interval.
@@ -51,12 +50,10 @@ impl Promises {
     }
 }
 
-/// Calibration of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     /// From 0 to 1; `None` below [`FEWEST_CASES`].
     pub score: Option<f64>,
-    /// Interpretation of the score; `None` without a score.
     pub interpretation: Option<&'static str>,
     pub warnings: Vec<&'static str>,
     pub n: usize,

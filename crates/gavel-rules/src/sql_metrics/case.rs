@@ -8,7 +8,6 @@ use crate::Field;
 use crate::reading::{ObjectReader, Spelling};
 use query_shape::sql::Dialect;
 
-/// Payload fields, in report order.
 pub const FIELDS: &[Field] = &[
     Field::text("id"),
     Field::text("generated_sql"),
@@ -22,7 +21,6 @@ pub const FIELDS: &[Field] = &[
     Field::text("dialect"),
 ];
 
-/// Flags compared with `should_pass`.
 const FLAGS: [&str; 2] = ["safety_valid", "is_valid"];
 
 /// A generated query with its expectations. Each optional field enables a metric.

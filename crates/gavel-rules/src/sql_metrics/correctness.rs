@@ -1,5 +1,3 @@
-//! Query correctness: when to skip the judge, and the score of its label.
-
 use serde::{Deserialize, Serialize};
 
 use query_shape::sql::{self, Dialect};
@@ -7,7 +5,6 @@ use query_shape::sql::{self, Dialect};
 /// Text in the details of queries that needed no judge.
 pub const IDENTICAL: &str = "Queries are identical";
 
-/// Labels for the judge to choose from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Label {

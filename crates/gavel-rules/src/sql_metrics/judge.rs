@@ -1,5 +1,3 @@
-//! Question to the judge about two queries, and its reply: the reasoning, then one of three labels.
-
 use serde_json::{Value, json};
 
 use super::MetricsCase;
@@ -26,7 +24,6 @@ pub(super) static FORM: ReplyForm<Label> = ReplyForm {
     read: label,
 };
 
-/// Returns the question about the correctness of a case's generated query.
 pub(super) fn ask(
     case: &MetricsCase,
     criteria: &Criteria,

@@ -69,7 +69,6 @@ impl Outcome {
         }
     }
 
-    /// Returns its alert for the log.
     pub(super) fn alert(&self, name: &str) -> Option<Alert> {
         let failed = |class: &str| Some(Alert::Warning(format!("{name} has no score: {class}")));
         match self {

@@ -76,7 +76,6 @@ impl MetricsCase {
     }
 }
 
-/// Compares the tables of a parsed query with the expected ones.
 fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
     let found = match shape {
         Ok(shape) => sql::known_tables(shape).map_err(|error| Cause::of_sql(&error)),
@@ -93,7 +92,6 @@ fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
 }
 
 impl Scorable for MetricsCase {
-    /// Returns one question about the two queries unless they are identical.
     fn questions(
         &self,
         criteria: &Criteria,

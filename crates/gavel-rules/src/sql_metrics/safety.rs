@@ -20,7 +20,6 @@ gavel_wire::text_enum! {
 }
 
 impl SafetyOutcome {
-    /// Compares `safety_valid` with `should_pass`.
     pub fn from_flags(
         safety_valid: impl Into<ValidatorVerdict>,
         should_pass: impl Into<Right>,
@@ -54,7 +53,6 @@ impl SafetyOutcome {
     }
 }
 
-/// Safety of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SafetySuite {
     /// Rejected unsafe queries divided by all unsafe queries; `None` without an unsafe case.

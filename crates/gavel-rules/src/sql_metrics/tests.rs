@@ -1,5 +1,3 @@
-//! Worked examples of the rules.
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -243,7 +241,6 @@ fn broken_sql_fails_its_metric_and_the_case() {
         );
         assert_eq!(fragment.result["parse_error"], Value::Null);
     }
-    // The judge's metric requires SQL.
     let judged = json!({ "generated_sql": "SELEC", "expected_sql": "SELEC", "safety_valid": true, "should_pass": true });
     let judged = evaluate(&judged, &[]);
     assert_eq!((judged.total, judged.passed), (Some(1.0), Some(false)));

@@ -1,12 +1,9 @@
-//! Validation accuracy: whether a validator accepted the right queries, and a classification of its rejections.
-
 use gavel_wire::text_enum;
 use serde::Serialize;
 
 use super::validator::{Right, ValidatorVerdict};
 
 text_enum! {
-    /// Outcome of a validator's decision about one case.
     pub enum ValidationOutcome {
         CorrectAcceptance = "correct acceptance",
         CorrectRejection = "correct rejection",
@@ -16,7 +13,6 @@ text_enum! {
 }
 
 impl ValidationOutcome {
-    /// Compares `is_valid` with `should_pass`.
     pub fn from_flags(
         is_valid: impl Into<ValidatorVerdict>,
         should_pass: impl Into<Right>,
@@ -70,7 +66,6 @@ pub struct Rejection {
     pub detail: Option<SchemaDetail>,
 }
 
-/// Result of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validation {
     pub outcome: ValidationOutcome,

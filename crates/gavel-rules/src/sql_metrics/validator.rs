@@ -1,11 +1,9 @@
-/// Decision of a validator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValidatorVerdict {
     Accepted,
     Rejected,
 }
 
-/// Expected decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     Pass,

@@ -1,4 +1,3 @@
-/// Outcome of an enabled metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Metric {
     /// Score from 0 to 1.
@@ -9,7 +8,6 @@ pub enum Metric {
     Unjudged,
 }
 
-/// Total of a case, and whether it passed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
     /// Mean of the scores; `None` without a score, or if the judge failed.
@@ -18,7 +16,6 @@ pub struct Verdict {
     pub passed: Option<bool>,
 }
 
-/// Whether the generated query parses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generated {
     /// Parses, or no metric needs it to.

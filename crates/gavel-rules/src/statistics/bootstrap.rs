@@ -10,7 +10,6 @@ use super::{Interval, mean, quantile};
 /// Share of the means within the interval.
 pub const LEVEL: f64 = 0.95;
 
-/// Default number of resamples.
 const RESAMPLES: usize = 2_000;
 /// Minimum number of resamples. With fewer, the ends of an interval would depend on very few means.
 const FEWEST_RESAMPLES: usize = 200;

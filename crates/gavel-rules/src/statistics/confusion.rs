@@ -6,7 +6,6 @@ use gavel_wire::Kappa;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confusion<const K: usize>([[u64; K]; K]);
 
-/// Weights of disagreements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {
     /// All disagreements are equal: Cohen 1960.
@@ -17,7 +16,6 @@ pub enum Weights {
 
 /// Normal quantile of a two-sided 95 % interval.
 const Z: f64 = 1.959_963_984_540_054;
-/// Tolerance of a computed 0.
 const SLACK: f64 = 1e-12;
 
 impl<const K: usize> Default for Confusion<K> {

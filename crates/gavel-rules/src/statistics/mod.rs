@@ -13,7 +13,6 @@ pub use confusion::{Confusion, Weights};
 pub use ranks::kendall_tau_b;
 pub use spread::{Spread, mean, median, quantile};
 
-/// Ends of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     pub low: f64,

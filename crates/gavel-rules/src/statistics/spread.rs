@@ -1,5 +1,3 @@
-//! Means, medians, quantiles and spread.
-
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -13,7 +13,6 @@ pub struct RatedTotal {
     pub n: u64,
 }
 
-/// Agreement of reviewers and Gavel on one scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     pub scale: Scale,

@@ -2,10 +2,8 @@
 
 use gavel_wire::{Quality, Rating, Scale};
 
-/// Review by one person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Given {
-    /// Total from 0 to 100.
     Total(u8),
     Rating(Rating),
     Quality(Quality),

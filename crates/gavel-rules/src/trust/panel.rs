@@ -11,11 +11,9 @@ use crate::statistics::Spread;
 /// totals further apart never share a rating, and ratings that aren't neighbours are always further apart.
 pub const DISAGREEMENT: u8 = 15;
 
-/// Score by one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vote<J> {
     pub judge: J,
-    /// The total, 0-100.
     pub total: u8,
 }
 
@@ -25,7 +23,6 @@ pub struct Panel {
     /// Rating of the median, rounded down because a total has to reach a rating.
     pub rating: Rating,
     pub flips: usize,
-    /// Whether the range of the totals exceeds [`DISAGREEMENT`].
     pub disagrees: bool,
 }
 
@@ -34,7 +31,6 @@ impl Panel {
     pub fn from_votes<J>(votes: &[Vote<J>]) -> Option<Self> {
         let totals: Vec<f64> = votes.iter().map(|vote| f64::from(vote.total)).collect();
         let spread = Spread::from_values(&totals)?;
-        // The median of totals is within 0-100.
         let rating = Rating::from_total(spread.median.floor() as u8);
         let other = |vote: &&Vote<J>| Rating::from_total(vote.total) != rating;
         Some(Self {
@@ -46,7 +42,6 @@ impl Panel {
     }
 }
 
-/// Statistics of a batch's panels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PanelFigures {
     pub sessions: usize,
@@ -61,7 +56,6 @@ pub struct PanelFigures {
     pub judges: Vec<JudgeFigures>,
 }
 
-/// Statistics of a judge in a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeFigures {
     pub judge: String,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{Compared, Given, RatedTotal, agreement};
 
-/// Agreement of two reviewers, on each scale that both used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RatersCompared {
     pub a: String,

@@ -4,7 +4,6 @@ use super::Reader;
 use super::lexer::TokenKind;
 use super::source::Span;
 
-/// Prefix of a grouping column.
 const BY: &str = "by:";
 
 /// Aggregate functions of KQL. Other functions in an aggregate's expression are scalar and don't count.

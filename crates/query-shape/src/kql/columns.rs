@@ -17,7 +17,6 @@ pub(super) fn is_word(name: &str) -> bool {
 
 #[derive(Debug, Default)]
 pub(super) struct ExpressionNames {
-    /// Distinct columns, in order.
     pub(super) columns: Vec<String>,
     /// Literals in order, without those that index into a value.
     pub(super) literals: Vec<Literal>,

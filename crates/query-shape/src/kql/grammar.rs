@@ -88,7 +88,6 @@ impl Last {
         matches!(self, Self::Operand | Self::Text)
     }
 
-    /// Whether an operand has to follow.
     fn is_open(self) -> bool {
         matches!(
             self,
@@ -97,18 +96,15 @@ impl Last {
     }
 }
 
-/// Level of brackets.
 #[derive(Clone, Copy)]
 struct Level<'a> {
     last: Last,
-    /// The enclosing operator or statement.
     within: &'a str,
     /// Whether it is a bracketed list, which may have a trailing comma.
     listed: bool,
 }
 
 impl Level<'_> {
-    /// Whether any grammar is accepted here.
     fn is_loose(self) -> bool {
         LOOSE.contains(&self.within)
     }
@@ -328,7 +324,6 @@ fn is_operator(word: &str) -> bool {
     matches!(word, "and" | "or" | "regex") || predicates::is_test(word)
 }
 
-/// Whether `next` may follow `last`.
 fn follows(last: Last, next: Last, word: &str) -> bool {
     let is_first = matches!(last, Last::Start | Last::Head);
     match next {

@@ -10,7 +10,6 @@ pub(super) enum TokenKind {
     Name,
     /// A name in brackets and quotes: `['My Table']`.
     Quoted,
-    /// A string of any form.
     Text,
     Number,
     /// A number with a unit of time: `7d`.
@@ -30,9 +29,7 @@ pub(super) enum TokenKind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
-    /// First byte.
     pub(super) start: usize,
-    /// Byte after the last.
     pub(super) end: usize,
     /// For an opening bracket, index of the token that ends its group: the closing bracket, an outer one, or the number of tokens.
     pub(super) mate: usize,
@@ -40,7 +37,6 @@ pub(super) struct Token {
     pub(super) piped: bool,
 }
 
-/// Tokens of a text.
 #[derive(Debug)]
 pub(super) struct Lexed {
     /// Tokens in order, without comments and white space.
@@ -112,7 +108,6 @@ fn run(text: &str, test: impl Fn(char) -> bool) -> usize {
     text.find(|c| !test(c)).unwrap_or(text.len())
 }
 
-/// Splits a text into tokens and matches its brackets.
 pub(super) fn lex(text: &str) -> Lexed {
     let mut lexer = Lexer {
         text,
@@ -134,7 +129,6 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     lexed: Lexed,
-    /// Indices of open brackets, outermost first.
     open: Vec<usize>,
     /// Open brackets per form, so that an unmatched closing bracket needs no search.
     waiting: [usize; 3],
@@ -192,7 +186,6 @@ impl<'a> Lexer<'a> {
         last == 0 || between.contains(['\n', '\r'])
     }
 
-    /// Lexes a string with its prefixes, if any.
     fn string(&mut self) -> bool {
         let rest = self.rest();
         let hidden = usize::from(rest.starts_with(['h', 'H']));

@@ -65,7 +65,6 @@ pub fn are_identical(one: &str, other: &str) -> bool {
     one.words().eq(other.words())
 }
 
-/// Walks a query's tokens and collects its findings.
 struct Reader<'a> {
     source: Source<'a>,
     scope: Scope<'a>,
@@ -132,7 +131,6 @@ impl Findings {
     }
 }
 
-/// List of distinct entries, in order of first appearance.
 struct Distinct<K, V> {
     list: Vec<V>,
     seen: HashSet<K>,

@@ -5,24 +5,16 @@ use super::source::Span;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
-    /// `where`, `filter`: a predicate.
     Filter,
     /// `search`: a predicate, after tables to search in.
     Search,
-    /// `find`: tables and a predicate.
     Find,
-    /// `join`, `lookup`: a table.
     Join,
-    /// `union`: tables.
     Union,
     Summarize,
-    /// `make-series`: aggregates along an axis.
     Series,
-    /// `count`: one aggregate.
     Count,
-    /// `sort`, `order`, `top`.
     Sort,
-    /// `as`: names the rows.
     As,
     /// `fork`: several pipelines of operators.
     Fork,
@@ -30,9 +22,7 @@ pub(super) enum Operator {
     Each,
     /// `make-graph`: tables of nodes.
     Graph,
-    /// `evaluate`: calls a plugin on the rows.
     Evaluate,
-    /// `invoke`: calls a function on the rows.
     Invoke,
     /// Preserves the order of rows.
     Keeping,

@@ -1,5 +1,3 @@
-//! Pipelines, operator by operator.
-
 use super::lexer::TokenKind;
 use super::operator::Operator;
 use super::predicates::{Lone, Sense};
@@ -8,7 +6,6 @@ use super::scope::{Meaning, Sorted};
 use super::source::Span;
 use super::{DEEPEST, Reader, columns};
 
-/// Context of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PipelineContext {
     Statement,
@@ -35,7 +32,6 @@ const SETTINGS: &[&str] = &[
 /// Plugins with a table as the first argument.
 const LOOKUPS: &[&str] = &["ipv4_lookup", "ipv6_lookup"];
 
-/// Sources that read no table.
 const TABLELESS: &[&str] = &[
     "datatable",
     "externaldata",
@@ -78,7 +74,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the part before the first pipe.
     fn first(&mut self, span: &Span, place: PipelineContext, depth: usize) -> Referred<'a> {
         let none = Referred::default();
         if span.is_empty() {
@@ -172,7 +167,6 @@ impl<'a> Reader<'a> {
         sorted
     }
 
-    /// Reads one operator, given the tokens after its name.
     fn operator(&mut self, operator: Operator, span: &Span, depth: usize) {
         match operator {
             Operator::Filter => {

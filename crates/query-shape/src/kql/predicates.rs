@@ -8,10 +8,8 @@ use super::source::Span;
 use super::{DEEPEST, Reader};
 use crate::Filter;
 
-/// Comparison symbols.
 const COMPARISONS: &[&str] = &["==", "!=", "=~", "!~", "<", "<=", ">", ">=", "<>", "=", ":"];
 
-/// Comparison keywords, each with an optional leading `!`.
 const TESTS: &[&str] = &[
     "between",
     "contains",
@@ -45,7 +43,6 @@ pub(super) fn is_comparison(sign: &str) -> bool {
     COMPARISONS.contains(&sign)
 }
 
-/// Functions and their opposites.
 const OPPOSITES: &[(&str, &str)] = &[
     ("isempty", "isnotempty"),
     ("isnull", "isnotnull"),
@@ -79,7 +76,6 @@ pub(super) enum Lone {
 }
 
 impl Reader<'_> {
-    /// Records the leaves of a predicate.
     pub(super) fn predicate(&mut self, span: &Span, sense: Sense, lone: Lone, depth: usize) {
         let mut start = span.start;
         let mut at = span.start;
@@ -98,7 +94,6 @@ impl Reader<'_> {
             && matches!(self.source.word(at), "and" | "or")
     }
 
-    /// Reads an operand of `and` or `or`: a group, a negation, or a leaf.
     fn term(&mut self, span: Span, sense: Sense, lone: Lone, depth: usize) {
         let (mut at, mut sense) = (span.start, sense);
         while self.source.is_name(at, &span, "not") && !self.source.opens(at + 1, &span, "(") {
@@ -152,7 +147,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the normalized operator of the comparison at a token.
     fn comparison(&self, at: usize, span: &Span) -> String {
         match self.source.word(at) {
             "<>" => "!=",
@@ -200,7 +194,6 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the negated operator.
 fn opposite(operator: &str) -> String {
     for (one, other) in OPPOSITES {
         if operator == *one {

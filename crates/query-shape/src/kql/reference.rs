@@ -23,12 +23,9 @@ const BY_NAME: &[&str] = &["external_table", "materialized_view", "table"];
 /// Functions with a pipeline as argument.
 const AROUND: &[&str] = &["materialize", "toscalar", "view"];
 
-/// Result of reading a reference.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Referred<'a> {
-    /// Index after the reference.
     pub(super) next: usize,
-    /// Order of its rows.
     pub(super) sorted: Sorted,
     /// Name of a called function that the query doesn't define.
     pub(super) call: Option<&'a str>,
@@ -138,7 +135,6 @@ impl<'a> Reader<'a> {
         end
     }
 
-    /// Reads a call: a chain, a table by name, a function with a pipeline, or another function.
     fn call(&mut self, span: &Span, depth: usize) -> Referred<'a> {
         let at = span.start;
         let name = self.source.word(at);
@@ -251,7 +247,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the pipeline in a group and returns the order of its rows.
     pub(super) fn group(&mut self, open: usize, depth: usize) -> Sorted {
         if depth >= DEEPEST {
             self.approximate = true;
@@ -308,7 +303,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the meaning of a name defined by `let`, given the call on its right.
     pub(super) fn meaning(&self, sorted: Sorted, call: Option<&'a str>) -> Meaning<'a> {
         Meaning {
             sorted,

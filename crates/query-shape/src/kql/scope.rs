@@ -6,16 +6,13 @@ use std::rc::Rc;
 /// Range of the tokens after the `sort` or `top` that orders the rows; `None`: unordered.
 pub(super) type Sorted = Option<(usize, usize)>;
 
-/// Meaning of a defined name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meaning<'a> {
-    /// Order of its rows.
     pub(super) sorted: Sorted,
     /// For a call of an unknown function, its name. The use of the defined name determines whether it is a table.
     pub(super) call: Option<&'a str>,
     /// For a function, whether each parameter is a table.
     pub(super) tabular: Rc<[bool]>,
-    /// For a string, its value.
     pub(super) text: Option<String>,
 }
 
@@ -27,7 +24,6 @@ pub(super) struct Scope<'a> {
     order: Vec<String>,
 }
 
-/// Saved state of a scope.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark(usize);
 

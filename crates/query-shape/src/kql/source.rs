@@ -5,14 +5,11 @@ use std::ops::Range;
 use super::super::Literal;
 use super::lexer::{Lexed, Token, TokenKind, lex};
 
-/// Range of token indices.
 pub(super) type Span = Range<usize>;
 
-/// A text and its tokens.
 pub(super) struct Source<'a> {
     text: &'a str,
     tokens: Vec<Token>,
-    /// Whether the text has lexical errors.
     pub(super) broken: bool,
 }
 
@@ -26,12 +23,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Span of all tokens.
     pub(super) fn whole(&self) -> Span {
         0..self.tokens.len()
     }
 
-    /// Kind of the token at an index, if within the span.
     pub(super) fn kind(&self, at: usize, span: &Span) -> Option<TokenKind> {
         (at < span.end)
             .then(|| self.tokens.get(at))
@@ -39,7 +34,6 @@ impl<'a> Source<'a> {
             .map(|token| token.kind)
     }
 
-    /// Text of the token at an index; empty past the end.
     pub(super) fn word(&self, at: usize) -> &'a str {
         self.tokens
             .get(at)
@@ -50,7 +44,6 @@ impl<'a> Source<'a> {
         self.kind(at, span) == Some(TokenKind::Name) && self.word(at) == word
     }
 
-    /// Whether the token is this symbol or bracket.
     pub(super) fn is_sign(&self, at: usize, span: &Span, sign: &str) -> bool {
         matches!(
             self.kind(at, span),
@@ -58,17 +51,14 @@ impl<'a> Source<'a> {
         ) && self.word(at) == sign
     }
 
-    /// Whether a group with this bracket starts at the token.
     pub(super) fn opens(&self, at: usize, span: &Span, bracket: &str) -> bool {
         self.kind(at, span) == Some(TokenKind::Open) && self.word(at) == bracket
     }
 
-    /// Whether the group at the token directly contains a pipe.
     pub(super) fn piped(&self, open: usize) -> bool {
         self.tokens.get(open).is_some_and(|token| token.piped)
     }
 
-    /// Span inside the group at the token.
     pub(super) fn inside(&self, open: usize) -> Span {
         let end = self.tokens.get(open).map_or(open, |token| token.mate);
         open + 1..end.max(open + 1).min(self.tokens.len())
@@ -94,7 +84,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Source text of a span.
     pub(super) fn slice(&self, span: &Span) -> &'a str {
         match (
             self.tokens.get(span.start),
@@ -217,7 +206,6 @@ fn text_value(word: &str) -> String {
     value
 }
 
-/// Parses a boolean in any case.
 pub(super) fn truth(word: &str) -> Option<bool> {
     if word.eq_ignore_ascii_case("true") {
         Some(true)

@@ -62,7 +62,6 @@ impl<'a> Reader<'a> {
         (self.source.opens(open, value, "(") && self.source.opens(body, value, "{")).then_some(open)
     }
 
-    /// Reads a function's parameters and body.
     fn function(&mut self, open: usize, value: &Span, depth: usize) -> Meaning<'a> {
         let mark = self.scope.mark();
         let tabular = self.parameters(open, value);

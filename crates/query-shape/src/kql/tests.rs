@@ -1,5 +1,3 @@
-//! Tests of all KQL rules.
-
 mod aggregations;
 mod limits;
 mod order;
@@ -9,7 +7,6 @@ mod tables;
 use super::shape;
 use crate::{Filter, QueryShape};
 
-/// Shape of a query that must parse.
 fn exact(query: &str) -> QueryShape {
     let shape = shape(query);
     assert!(!shape.approximate, "{query} reads as approximate");
@@ -30,7 +27,6 @@ fn operators(shape: &QueryShape) -> Vec<&str> {
         .collect()
 }
 
-/// The only filter of a query.
 fn filter(query: &str) -> Filter {
     let mut filters = exact(query).filters;
     assert_eq!(filters.len(), 1, "{query}");

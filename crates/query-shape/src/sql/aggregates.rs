@@ -10,7 +10,6 @@ use sqlparser::ast::{
 
 use super::predicate;
 
-/// Aggregate functions of all dialects.
 const AGGREGATES: &str = "any_value approx_count_distinct approx_distinct approx_percentile approx_quantiles approx_top_count \
     approx_top_k approx_top_sum arg_max arg_min argmax argmin array_agg array_concat_agg arrayagg avg avgif \
     bit_and bit_or bit_xor bool_and bool_or booland_agg boolor_agg checksum_agg collect_list collect_set corr \
@@ -43,7 +42,6 @@ impl Aggregates {
         self.met.pop();
     }
 
-    /// Starts a select and records its grouping keys.
     pub(super) fn enter_select(&mut self, select: &Select) {
         if let Some(met) = self.met.last_mut() {
             met.clear();
@@ -87,7 +85,6 @@ impl Aggregates {
     }
 }
 
-/// Returns the aggregate function called by an expression, and its name.
 fn aggregate(expr: &Expr) -> Option<(&Function, String)> {
     let Expr::Function(function) = expr else {
         return None;
@@ -138,7 +135,6 @@ fn flat(keys: &[Expr]) -> Vec<&Expr> {
     flat
 }
 
-/// Expressions in a select's list.
 fn projected(select: &Select) -> impl Iterator<Item = &Expr> {
     select.projection.iter().filter_map(|item| match item {
         SelectItem::UnnamedExpr(expr)

@@ -77,7 +77,6 @@ impl Dialect {
         }
     }
 
-    /// The parser's grammar for the dialect.
     pub(super) fn grammar(self) -> &'static dyn grammar::Dialect {
         match self {
             Self::Generic => &grammar::GenericDialect,

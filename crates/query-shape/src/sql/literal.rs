@@ -69,7 +69,6 @@ fn of_value(value: &Value) -> Option<Literal> {
     Some(Literal::instant(text).unwrap_or_else(|| Literal::Text(text.to_owned())))
 }
 
-/// Value of a string with any quotes.
 pub(super) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::SingleQuotedString(text)

@@ -9,7 +9,6 @@ use super::Dialect::{
 use super::{literal, name};
 use crate::TableName;
 
-/// Arguments of a function that specify its tables.
 #[derive(Clone, Copy)]
 enum Naming {
     /// The first one is a table.
@@ -55,7 +54,6 @@ const FUNCTIONS: &[(&[Dialect], Naming, &str)] = &[
     ),
 ];
 
-/// Tables in the arguments of a function.
 pub(super) enum Named {
     /// No tables: the function generates rows.
     Nothing,
@@ -126,7 +124,6 @@ fn file(expr: &Expr) -> Option<TableName> {
     text(expr).map(TableName::bare)
 }
 
-/// Value of a string literal.
 pub(super) fn text(expr: &Expr) -> Option<&str> {
     let Expr::Value(value) = expr else {
         return None;

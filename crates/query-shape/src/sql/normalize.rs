@@ -12,8 +12,6 @@ mod span;
 
 /// A rule as a sequence of steps, separated by spaces. A step matches unquoted words (`inner|left`), signs, or a class of [`span`].
 ///
-///
-///
 /// | step | action |
 /// | --- | --- |
 /// | `x` | keeps it |
@@ -50,13 +48,11 @@ enum Action {
     Unless,
 }
 
-/// Replacement of a token.
 enum Piece {
     Own,
     Quoted,
     Unwrapped,
     New(&'static str),
-    /// A copy of the token at this index.
     Copy(usize),
 }
 
@@ -121,7 +117,6 @@ impl Rule {
         }
     }
 
-    /// Returns whether the lower-case `words` of a text include all required by the rule.
     fn may_hold(&self, words: &HashSet<String>) -> bool {
         let is_there = |look: &&'static str| {
             !look.starts_with(|c: char| c.is_ascii_lowercase()) || words.contains(*look)
@@ -134,7 +129,6 @@ impl Rule {
         })
     }
 
-    /// Returns the changes of the rule if it matches at one of the tokens.
     fn changes(&self, tokens: &[Solid<'_>], at: usize) -> Option<Vec<(usize, Vec<Piece>)>> {
         let mut changes = Vec::new();
         let mut end = follow(&self.once, tokens, at, &mut changes)?;

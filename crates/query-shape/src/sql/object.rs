@@ -7,7 +7,6 @@ use sqlparser::ast::{
 use super::{name, naming};
 use crate::TableName;
 
-/// Subject of a statement: a table, or a part with unknown tables.
 pub(super) enum Subject {
     Table(TableName),
     Hidden(String),
@@ -22,7 +21,6 @@ impl Subject {
     }
 }
 
-/// Returns the subjects of a statement about objects.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "of 140 kinds of statement, those are listed that are about tables or hide some"
@@ -74,7 +72,6 @@ pub(super) fn run_text(statement: &Statement) -> Option<&str> {
     naming::text(parameters.first()?).filter(|_| is_run)
 }
 
-/// Returns whether a function's body is a string.
 fn is_text(body: &CreateFunctionBody) -> bool {
     if let CreateFunctionBody::AsBeforeOptions { body, .. }
     | CreateFunctionBody::AsAfterOptions(body) = body
@@ -116,7 +113,6 @@ fn granted(privileges: &Privileges, objects: Option<&GrantObjects>) -> Vec<Subje
     Vec::new()
 }
 
-/// Returns whether a privilege can apply to a table.
 fn is_on_tables(action: &Action) -> bool {
     matches!(
         action,

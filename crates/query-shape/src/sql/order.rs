@@ -178,7 +178,6 @@ fn column(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
     }
 }
 
-/// Returns the result column at an index.
 fn at(place: usize, items: &[SelectItem]) -> Option<SortKey> {
     match items.get(place)? {
         SelectItem::ExprWithAlias { alias, .. } => Some(SortKey::Name(alias.value.clone())),

@@ -9,15 +9,12 @@ use sqlparser::ast::{BinaryOperator, Expr, Function, JsonPredicateType, UnaryOpe
 
 use super::name;
 
-/// Predicate being walked.
 pub(super) struct Leaf {
     /// Address of the node.
     pub(super) place: usize,
     /// Number of enclosing queries. Columns and literals of subqueries aren't part of the predicate.
     pub(super) depth: usize,
-    /// Index in the filters.
     pub(super) index: usize,
-    /// Columns found so far.
     pub(super) columns: HashSet<String>,
 }
 
@@ -65,7 +62,6 @@ pub(super) fn column(expr: &Expr) -> Option<&str> {
     (!is_variable).then_some(ident.value.as_str())
 }
 
-/// `word`, or `not word`.
 fn signed(word: &str, negated: bool) -> String {
     if negated {
         format!("not {word}")
@@ -74,7 +70,6 @@ fn signed(word: &str, negated: bool) -> String {
     }
 }
 
-/// `is word`, or `is not word`.
 fn is(word: &str, negated: bool) -> String {
     if negated {
         format!("is not {word}")

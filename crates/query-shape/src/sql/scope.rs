@@ -96,7 +96,6 @@ impl Scopes {
         self.declared.push(name);
     }
 
-    /// Whether an unqualified name is a common table expression here.
     pub(super) fn is_cte(&self, folded: &str) -> bool {
         self.count.get(folded).is_some_and(|count| *count > 0)
     }

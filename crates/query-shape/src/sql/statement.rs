@@ -229,7 +229,6 @@ pub(super) fn read_select(walk: &mut Walk, select: &Select) {
     }
 }
 
-/// Registers the join conditions of a FROM.
 pub(super) fn read_joins(walk: &mut Walk, from: &[TableWithJoins]) {
     for join in from.iter().flat_map(|item| &item.joins) {
         read_join(walk, join);

@@ -1,5 +1,3 @@
-//! Tables by statement, scope and dialect; submodules test other clauses and hostile texts.
-
 use super::*;
 use crate::TableName;
 
@@ -427,7 +425,6 @@ fn dialect_accepts_aliases() {
     }
 }
 
-/// Returns dialect, tables and statement of each line.
 fn lines(text: &str) -> impl Iterator<Item = (Dialect, String, &str)> {
     let lines = text.lines().filter(|line| !line.starts_with("--"));
     lines.map(|line| {
@@ -470,7 +467,6 @@ fn rewrites_syntax_unsupported_by_the_parser() {
         .map(|filter| &filter.operator)
         .collect();
     assert_eq!(operators, ["=", "="]);
-    // Names and supported syntax are unchanged.
     assert_tables(
         Dialect::Generic,
         &[("insert into table a select * from b", &["a", "b"])],

@@ -17,7 +17,6 @@ use super::scope::{Scopes, place};
 use super::{Dialect, literal, name, order, statement};
 use crate::{Filter, QueryShape, TableName};
 
-/// Returns the shape of the statements.
 pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
     let sort_keys = order::at_top(statements);
     let mut walk = Walk {
@@ -45,13 +44,10 @@ pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
     walk.shape
 }
 
-/// State of the walk.
 pub(super) struct Walk {
     dialect: Dialect,
     scopes: Scopes,
-    /// Tables found, in lower case.
     seen: HashSet<TableName>,
-    /// Functions found in table position.
     functions: HashSet<String>,
     /// Addresses of names already handled.
     settled: HashSet<usize>,
@@ -62,7 +58,6 @@ pub(super) struct Walk {
     /// Expression with literals that are already recorded.
     muted: Option<usize>,
     aggregates: Aggregates,
-    /// Number of enclosing queries.
     depth: usize,
     shape: QueryShape,
 }
@@ -117,7 +112,6 @@ impl Walk {
         self.dialect != Dialect::Mysql
     }
 
-    /// Registers the predicates of a WHERE, HAVING or ON.
     pub(super) fn filter(&mut self, expr: &Expr) {
         predicate::leaves(expr, |leaf, operator| {
             self.leaves.insert(place(leaf), operator);

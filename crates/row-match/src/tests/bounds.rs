@@ -1,5 +1,3 @@
-//! Limits, and protection against panics and endless searches.
-
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
@@ -61,7 +59,6 @@ fn cell_depth_limit_is_that_of_the_json_reader() {
     assert!(Table::from_values(&[json!([nested(128)])], None).is_ok());
     let refused = Table::from_values(&[json!([]), json!([nested(129)])], None).unwrap_err();
     assert_eq!(refused, TableError::TooDeep { row: 1 });
-    // As text, it isn't parsed.
     let text = nested(200).to_string();
     assert!(Table::from_values(&[json!([text])], None).is_ok());
 }
@@ -77,7 +74,6 @@ fn bits(seed: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Too few steps even for a small result.
 const FEW: Steps = Steps {
     columns: 40_000,
     rows: 10_000,

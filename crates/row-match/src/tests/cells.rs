@@ -1,5 +1,3 @@
-//! Equality of cells.
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -189,7 +187,6 @@ fn numeric_times_are_compared_precisely() {
         (1_714_541_700_250.5, 1_714_543_200_250.25, false),
         // float64 of pandas for a nanosecond time column with a gap
         (1.714_541_7e18, 1.714_543_2e18, false),
-        // The same time, once computed.
         (1_714_541_700.75, 1_714_541_700.750_000_2, true),
         (978_307_199.5, 978_307_200.5, false),
         // Too early or too late for times.

@@ -1,5 +1,3 @@
-//! Mapping of columns.
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -32,7 +30,6 @@ fn columns_map_by_name_else_by_values() {
         (r#"[{"a":1,"b":1}]"#, r#"[{"x":1}]"#, 0.0),
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":1,"x":3}]"#, 0.0),
         (r#"[{"a":1,"b":null}]"#, r#"[{"a":1,"x":null}]"#, 1.0),
-        // Rows without names.
         ("[[1,2],[3,4]]", "[[2,1],[4,3]]", 1.0),
         ("[[1,2],[3,4]]", r#"[{"p":3,"q":4},{"p":1,"q":2}]"#, 1.0),
         ("[[1,2],[3]]", "[[1,2],[3,null]]", 1.0),

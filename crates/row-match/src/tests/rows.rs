@@ -1,5 +1,3 @@
-//! Pairing of rows, and the resulting scores.
-
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
@@ -22,7 +20,6 @@ fn rows_match_as_a_multiset() {
         (r#"[{"a":1},{"a":1}]"#, r#"[{"a":1},{"a":2}]"#, 1, 0.5, 0.5),
         (r#"[{"a":0.001}]"#, r#"[{"a":0.009}]"#, 0, 0.0, 0.0),
         (r#"[{"a":null}]"#, r#"[{"a":0}]"#, 0, 0.0, 0.0),
-        // Cells stay in their rows.
         ("[[1,3],[2,4]]", "[[1,4],[2,3]]", 0, 0.0, 0.0),
         (
             r#"[{"a":1,"b":3},{"a":2,"b":4}]"#,

@@ -1,5 +1,3 @@
-//! Tests from payload to score, with made-up judge answers.
-
 mod examples;
 mod payloads;
 mod right_answers;
@@ -10,7 +8,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{ErrorClass, JudgeError, ModelFamily, Reply};
 
-/// Stored criteria with a short prompt.
 fn criteria() -> Criteria {
     Criteria::from_value(&json!({
         "kind": "query",
@@ -71,7 +68,6 @@ fn evaluated(case: &QueryCase, answers: &[JudgeAnswer]) -> Evaluation {
     }
 }
 
-/// Scores a payload with this grade of the judge.
 fn scored(payload: Value, graded: f64) -> Evaluation {
     evaluated(&case(payload), &[grade(graded)])
 }

@@ -1,5 +1,3 @@
-//! Tests of payload parsing and its errors.
-
 use super::*;
 
 /// Errors as `pointer: message`.
@@ -11,7 +9,6 @@ fn faults(payload: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A valid payload with these fields replaced.
 fn with(fields: Value) -> Value {
     let mut payload = json!({"generated_kql": "T", "expected_kql": "U"});
     for (name, value) in fields.as_object().unwrap() {

@@ -1,5 +1,3 @@
-//! Tests of several right answers: the choice among them, and the question to the judge.
-
 use super::*;
 
 /// A payload with the same result for the generated query and the second accepted one.

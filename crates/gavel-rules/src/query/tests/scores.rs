@@ -1,11 +1,8 @@
-//! Worked examples and scenarios of the rules, also without a judge.
-
 use super::*;
 
 const RIGHT: &str = "AppTraces | where TimeGenerated > ago(1h) | where SeverityLevel >= 3 \
     | summarize count() by SeverityLevel";
 
-/// Queries with the same columns and rows on both sides.
 fn with_the_same_result(generated: &str, expected: &str) -> Value {
     let rows = json!([{"SeverityLevel": 3, "count_": 17}, {"SeverityLevel": 4, "count_": 2}]);
     json!({
@@ -202,7 +199,6 @@ fn score_uses_first_100_rows_and_precision_all() {
             "generated_results": generated, "expected_results": rows(0..200),
         })
     };
-    // Reversed, all rows are found.
     let reversed: Value = (0..200).rev().map(|n| json!({"n": n})).collect();
     let evaluation = scored(payload(reversed), 1.0);
     assert_eq!(score_of(&evaluation, "results_match"), 1.0);

@@ -2,7 +2,6 @@
 
 use super::ABOUT;
 
-/// Start of each section of the prompt, in order.
 const SECTIONS: &[&str] = &[
     "# your task",
     "four principles",
@@ -228,7 +227,6 @@ weakness = which weakness that you criticised each one addresses
 no approaches = largely sound, give fewer or none
 ";
 
-/// The prompt in lower case with normalized white space.
 fn prompt() -> String {
     let (_, prompt) = ABOUT
         .built_in_criteria

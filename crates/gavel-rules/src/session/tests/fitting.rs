@@ -56,7 +56,6 @@ fn assert_fits(question: &Question, limits: &Limits) {
     );
 }
 
-/// Asserts that the fixed parts are complete and the fences valid.
 #[track_caller]
 fn assert_whole(session: &SessionRequest, question: &Question) {
     let full = ask(
@@ -87,7 +86,6 @@ fn assert_whole(session: &SessionRequest, question: &Question) {
     assert_eq!(prompt.matches(NONCE).count(), 4);
 }
 
-/// Sum of the tokens reported by the marks of a prompt.
 fn marked(prompt: &str) -> u64 {
     let marks = prompt
         .lines()
@@ -125,7 +123,6 @@ fn session_of_2_mb_fits_into_32k_window() {
             assert!(first.prompt.to_string().contains(&text), "{text}");
         }
     }
-    // Most of the window is used.
     assert!(kept * 10 > SMALL.for_the_question() * 9, "{kept}");
 
     let again = ask(&session, &SMALL).unwrap();

@@ -1,5 +1,3 @@
-//! Tests of prompts: structure, fences, hostile evidence.
-
 use super::*;
 use crate::prompt::Template;
 

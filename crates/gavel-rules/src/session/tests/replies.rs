@@ -1,5 +1,3 @@
-//! Tests of replies: checks, flags, arbitrary JSON.
-
 use std::time::Duration;
 
 use proptest::prelude::*;

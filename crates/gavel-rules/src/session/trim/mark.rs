@@ -2,7 +2,6 @@
 
 use crate::ModelFamily;
 
-/// Start of a mark.
 const MARK: &str = "=== trimmed to fit the judge's context window, the agent had it:";
 /// Upper limit of tokens and messages, well above the limit of bodies.
 const LONGEST: u64 = 99_999_999;

@@ -1,19 +1,13 @@
 //! Trims a session's text in the order that the rules require.
 //!
-//!
-//!
 //! Works on the prompt's text and finds its parts by lines that no message can contain (`prompt` indents look-alikes). So a
 //! prompt can be trimmed long after the session was dropped, and twice.
-//!
-//!
 //!
 //! 1. Tool results are cut to a common length, the longest that fits, keeping heads and tails.
 //! 2. Other messages between the first and the last are cut in the same way.
 //! 3. Messages between the first and the last are dropped, from the middle of the session outwards.
 //! 4. The first and the last message are cut.
 //! 5. The final analysis is cut.
-//!
-//!
 //!
 //! Facts and the list of tools are never trimmed, nor is the alert, which isn't part of this text. A line at each cut reports the trimmed
 //! tokens. Deterministic.
@@ -33,7 +27,6 @@ pub(super) struct Trimmed {
     pub(super) gone: u64,
 }
 
-/// Text to trim, split into parts.
 pub(super) struct Transcript<'a> {
     parts: Vec<Part<'a>>,
     family: ModelFamily,

@@ -1,5 +1,3 @@
-//! Parts of a text to trim, each with its kind.
-
 use super::Caps;
 use super::mark;
 use crate::ModelFamily;
@@ -15,7 +13,6 @@ pub(super) enum PartKind {
     LeftOut,
 }
 
-/// Part of a text: a head line and its body.
 pub(super) struct Part<'a> {
     pub(super) kind: PartKind,
     pub(super) head: &'a str,

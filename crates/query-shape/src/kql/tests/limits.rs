@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::{exact, names, shape};
 use crate::kql::are_identical;
 
-/// Stack size in bytes for the deepest text.
 const STACK: usize = 1 << 20;
 
 #[test]
@@ -150,7 +149,6 @@ fn hostile_texts_finish_fast_on_small_stack() {
     thread.unwrap().join().unwrap();
 }
 
-/// Pieces of KQL in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "T",
@@ -238,7 +236,6 @@ fn pieces() -> impl Strategy<Value = String> {
     })
 }
 
-/// Invariants for any text.
 fn holds(text: &str) {
     let shape = shape(text);
     assert!(shape.tables.len() + shape.filters.len() + shape.aggregations.len() <= text.len());

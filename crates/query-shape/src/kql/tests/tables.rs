@@ -1,8 +1,5 @@
-//! Table positions.
-
 use super::{exact, names};
 
-/// Queries with tables after operators, and these tables.
 const AFTER_OPERATORS: &[(&str, &[&str])] = &[
     ("Orders", &["Orders"]),
     ("Orders | take 5", &["Orders"]),
@@ -43,7 +40,6 @@ const AFTER_OPERATORS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Queries with tables in groups, calls and definitions, and these tables.
 const INSIDE: &[(&str, &[&str])] = &[
     (
         "Orders | where Id in ((Returns | project Id))",

@@ -41,7 +41,6 @@ const CLAUSES: &str = "select from where prewhere group having qualify window or
     offset fetch settings format union intersect except minus join inner left right full cross \
     natural on using values set when into returning insert update delete";
 
-/// Returns the token of a sign or word.
 pub(super) fn token(text: &str) -> Token {
     let sign = SIGNS.iter().find(|(sign, _)| *sign == text);
     sign.map_or_else(|| Token::make_keyword(text), |(_, sign)| sign.clone())
@@ -55,7 +54,6 @@ pub(super) fn word(token: &Token) -> Option<&str> {
     None
 }
 
-/// Returns the value of a string.
 pub(super) fn text(token: &Token) -> Option<&str> {
     if let Token::SingleQuotedString(text)
     | Token::DoubleQuotedString(text)
@@ -123,7 +121,6 @@ pub(super) fn length(look: &str, tokens: &[Solid<'_>], at: usize) -> Option<usiz
     }
 }
 
-/// Returns whether the token is this unquoted word or sign.
 pub(super) fn is_one(token: &Token, one: &str) -> bool {
     if let Token::Word(_) = token {
         return word(token).is_some_and(|word| one.eq_ignore_ascii_case(word));

@@ -199,7 +199,6 @@ fn only_top_level_order_counts() {
             "select n from t order by n collate nocase, n is null, cast(n as int) % 10",
             vec![name("n"), name("n"), name("n")],
         ),
-        // Their values can't be derived from a row of the result.
         ("select a from t group by a, b order by a, sum(a)", vec![]),
         (
             "select a from t order by a, row_number() over (order by a)",

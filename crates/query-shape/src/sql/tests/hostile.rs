@@ -70,7 +70,6 @@ fn rejects_too_long_text() {
     );
 }
 
-/// Words and signs of queries, and some others.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
