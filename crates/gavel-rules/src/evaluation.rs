@@ -29,6 +29,7 @@ pub enum Alert {
     Error(String),
 }
 
+/// Judge of a score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct JudgedBy {
     /// Name of the provider entry in `llm_providers.yaml`.

@@ -29,6 +29,7 @@ pub struct QueryScore {
     pub missing: Vec<&'static str>,
     /// Index in `accepted` of the right answer used; null: the expected query.
     pub accepted: Option<usize>,
+    /// The four components.
     pub components: QueryComponents,
     /// The judge; null if no judge was needed or the judge failed.
     pub judge: Option<JudgedBy>,
