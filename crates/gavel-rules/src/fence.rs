@@ -92,7 +92,7 @@ fn bracket(c: char) -> Option<(char, usize)> {
 }
 
 /// Whether a line starts with `wanted` or a look-alike.
-pub(super) fn begins_like(line: &str, wanted: &str) -> bool {
+pub(super) fn starts_like(line: &str, wanted: &str) -> bool {
     if line.is_ascii() {
         return line.starts_with(wanted);
     }

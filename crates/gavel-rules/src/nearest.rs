@@ -11,12 +11,12 @@ pub fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) ->
     if given.len() > LONGEST {
         return None;
     }
-    let has_its_words = |name: &&str| words(given).all(|word| words(name).any(|own| own == word));
+    let has_its_words = |name: &&str| parts(given).all(|word| parts(name).any(|own| own == word));
     let mut with_its_words: Vec<&str> = known.clone().filter(has_its_words).collect();
-    with_its_words.sort_by_key(|name| words(name).count());
+    with_its_words.sort_by_key(|name| parts(name).count());
     match with_its_words[..] {
         [one] => return Some(one),
-        [one, next, ..] if words(one).count() < words(next).count() => return Some(one),
+        [one, next, ..] if parts(one).count() < parts(next).count() => return Some(one),
         _ => {}
     }
     known
@@ -46,7 +46,7 @@ fn shares_letters(one: &str, other: &str) -> bool {
     shared.count() as f64 >= LEAST * longest as f64
 }
 
-fn words(name: &str) -> impl Iterator<Item = &str> {
+fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_alphanumeric())
 }
 

@@ -51,7 +51,7 @@ impl<'a> Literal<'a> {
         }
     }
 
-    fn takes(&mut self, sign: char) -> bool {
+    fn accept(&mut self, sign: char) -> bool {
         self.rest = self.rest.trim_start();
         let rest = self.rest.strip_prefix(sign);
         self.rest = rest.unwrap_or(self.rest);
@@ -60,11 +60,11 @@ impl<'a> Literal<'a> {
 
     /// Parses the entries up to the closing bracket. Also returns whether they contain a comma.
     fn nested(&mut self, close: char) -> Option<(Vec<Value>, bool)> {
-        self.begin()?;
+        self.open_bracket()?;
         let (mut entries, mut has_comma) = (Vec::new(), false);
-        while !self.takes(close) {
+        while !self.accept(close) {
             entries.push(self.value()?);
-            let comma = self.takes(',');
+            let comma = self.accept(',');
             has_comma |= comma;
             if !comma && !self.rest.trim_start().starts_with(close) {
                 return None;
@@ -74,25 +74,25 @@ impl<'a> Literal<'a> {
         Some((entries, has_comma))
     }
 
-    fn begin(&mut self) -> Option<()> {
+    fn open_bracket(&mut self) -> Option<()> {
         self.rest = self.rest.get(1..)?;
         self.depth += 1;
         (self.depth <= MAX_DEPTH).then_some(())
     }
 
     fn dict(&mut self) -> Option<Value> {
-        self.begin()?;
+        self.open_bracket()?;
         let mut members = Map::new();
-        while !self.takes('}') {
+        while !self.accept('}') {
             let key = match self.value()? {
                 Value::String(text) => text,
                 Value::Array(_) | Value::Object(_) => return None,
                 plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain.to_string(),
             };
-            if !self.takes(':') || members.insert(key, self.value()?).is_some() {
+            if !self.accept(':') || members.insert(key, self.value()?).is_some() {
                 return None;
             }
-            if !self.takes(',') && !self.rest.starts_with('}') {
+            if !self.accept(',') && !self.rest.starts_with('}') {
                 return None;
             }
         }
@@ -189,9 +189,9 @@ impl<'a> Literal<'a> {
     }
 
     fn arguments(&mut self) -> Option<Arguments> {
-        self.begin()?;
+        self.open_bracket()?;
         let mut arguments = Arguments::default();
-        while !self.takes(')') {
+        while !self.accept(')') {
             self.rest = self.rest.trim_start();
             let named = self.rest.split_once('=').filter(|(name, _)| {
                 !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
@@ -204,7 +204,7 @@ impl<'a> Literal<'a> {
                 }
                 None => arguments.listed.push(self.value()?),
             }
-            if !self.takes(',') && !self.rest.starts_with(')') {
+            if !self.accept(',') && !self.rest.starts_with(')') {
                 return None;
             }
         }

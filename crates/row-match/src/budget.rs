@@ -31,7 +31,7 @@ impl Budget {
     }
 
     /// Uses steps. Returns false, without using any, if too few remain.
-    pub(super) fn spend(&mut self, steps: usize) -> bool {
+    pub(super) fn use_steps(&mut self, steps: usize) -> bool {
         match self.left.checked_sub(steps as u64) {
             Some(left) => {
                 self.left = left;

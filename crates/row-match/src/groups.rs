@@ -148,5 +148,5 @@ pub(super) fn equal_within(
     budget: &mut Budget,
 ) -> bool {
     let mut loose = group.loose.iter();
-    loose.all(|&column| budget.spend(1) && space.equal(expected[column], generated[column]))
+    loose.all(|&column| budget.use_steps(1) && space.equal(expected[column], generated[column]))
 }

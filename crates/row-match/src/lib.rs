@@ -175,15 +175,15 @@ fn report(
         precision: of_rows(matched_in_all, generated_rows),
         f1: share(2 * matched_in_all, both),
         columns: mapping.columns,
-        missing: alone(&all.expected),
-        extra: alone(&all.generated),
+        missing: unmatched(&all.expected),
+        extra: unmatched(&all.generated),
         cut_short: mapping.cut_short
             || all.cut_short
             || capped.is_some_and(|capped| capped.cut_short),
     }
 }
 
-fn alone(matched: &[bool]) -> Vec<usize> {
+fn unmatched(matched: &[bool]) -> Vec<usize> {
     let places = matched.iter().enumerate();
     let alone = places.filter_map(|(place, matched)| (!matched).then_some(place));
     alone.take(SHOWN_ROWS).collect()

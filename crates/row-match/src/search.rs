@@ -95,7 +95,7 @@ impl<'a> Open<'a> {
                 return None;
             }
             if nodes[at].signature.is_none() {
-                if !budget.spend(self.root.expected.len() + self.root.generated.len()) {
+                if !budget.use_steps(self.root.expected.len() + self.root.generated.len()) {
                     break;
                 }
                 let (signature, matched) = self.look(&nodes, at);
@@ -107,7 +107,7 @@ impl<'a> Open<'a> {
             if depth == self.order.len() {
                 break;
             }
-            if !budget.spend(self.weights.generated.len()) {
+            if !budget.use_steps(self.weights.generated.len()) {
                 break;
             }
             self.branch(&mut nodes, &mut heap, at, bound);

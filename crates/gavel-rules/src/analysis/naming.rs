@@ -5,7 +5,7 @@ pub fn key_of(name: &str) -> Option<String> {
     let name = name.trim();
     let key: String = name
         .chars()
-        .filter(|c| !parts_words(*c))
+        .filter(|c| !is_separator(*c))
         .flat_map(char::to_lowercase)
         .collect();
     if key.is_empty() {
@@ -15,7 +15,7 @@ pub fn key_of(name: &str) -> Option<String> {
     Some(key)
 }
 
-fn parts_words(c: char) -> bool {
+fn is_separator(c: char) -> bool {
     c.is_whitespace() || matches!(c, '-' | '_' | '.' | '\u{2010}'..='\u{2015}' | '\u{2212}')
 }
 

@@ -200,7 +200,7 @@ impl Review for SessionReview {
     fn keeps_judgement(&self, first: &Value, second: &Value) -> bool {
         let read = |value| reply::read(value, &self.0);
         match (read(first), read(second)) {
-            (Ok(first), Ok(second)) => first.is_kept_by(&second, &self.0),
+            (Ok(first), Ok(second)) => first.has_same_judgement(&second, &self.0),
             (Err(_), _) | (_, Err(_)) => false,
         }
     }

@@ -141,7 +141,7 @@ fn push_content(text: &mut String, content: &str) {
         '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
     ];
     for line in content.trim_end_matches(breaks).split(breaks) {
-        if fence::begins_like(line, "===") {
+        if fence::starts_like(line, "===") {
             text.push(' ');
         }
         text.push_str(line);

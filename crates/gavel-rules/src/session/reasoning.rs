@@ -16,7 +16,7 @@ const FILTER: usize = 32_768;
 
 /// Returns the weakness of reasons, compared with the texts sent to the judge.
 pub(super) fn doubt<'a>(reasons: &str, given: impl IntoIterator<Item = &'a str>) -> Option<Flag> {
-    if words(reasons) < FEWEST {
+    if count_words(reasons) < FEWEST {
         return Some(Flag::ReasoningThin);
     }
     let mut own = runs_of(reasons);
@@ -41,7 +41,7 @@ pub(super) fn doubt<'a>(reasons: &str, given: impl IntoIterator<Item = &'a str>)
 }
 
 /// Number of different words, up to [`FEWEST`]. A Chinese, Japanese or Korean character counts as a word.
-fn words(text: &str) -> usize {
+fn count_words(text: &str) -> usize {
     let apart = |c: char| c >= '\u{2e80}';
     let mut seen = HashSet::new();
     for word in text.split(|c: char| !c.is_alphanumeric()) {

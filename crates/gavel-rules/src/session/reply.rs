@@ -36,7 +36,7 @@ impl Parsed {
     }
 
     /// Whether `second` has the same total and points. If these contradict each other, one of the two may change.
-    pub(super) fn is_kept_by(&self, second: &Self, dimensions: &[Dimension]) -> bool {
+    pub(super) fn has_same_judgement(&self, second: &Self, dimensions: &[Dimension]) -> bool {
         let points = |parsed: &Self, name: &str| parsed.breakdown.as_ref()?.get(name)?.as_f64();
         let keeps_total = self.total == second.total;
         let keeps_points = dimensions.iter().all(|Dimension { name, .. }| {

@@ -24,7 +24,7 @@ pub(super) static FORM: ReplyForm<Label> = ReplyForm {
     read: label,
 };
 
-pub(super) fn ask(
+pub(super) fn question_of(
     case: &MetricsCase,
     criteria: &Criteria,
     asked: (&Limits, &Nonce),

@@ -57,7 +57,7 @@ impl Cause {
 
 impl Outcome {
     /// Runs a metric and converts a panic into its error, so that other metrics are unaffected.
-    pub(super) fn alone(metric: impl FnOnce() -> Self) -> Self {
+    pub(super) fn catch_panic(metric: impl FnOnce() -> Self) -> Self {
         caught(metric).unwrap_or_else(Self::Failed)
     }
 
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn panic_becomes_error_of_its_metric() {
         let input = json!({ "sql": "x".repeat(3_000) });
-        let outcome = Outcome::alone(|| panic!("on purpose"));
+        let outcome = Outcome::catch_panic(|| panic!("on purpose"));
         let mut result = json!({ "metrics": { "m": outcome.shown("m", &input), "n": { "score": 1.0, "error": null } } });
         stamp_errors(&mut result, "2026-01-01T00:00:00Z");
         let error = &result["metrics"]["m"]["error"];

@@ -101,7 +101,7 @@ impl Scorable for MetricsCase {
         if !self.needs_judge() {
             return Ok(Vec::new());
         }
-        judge::ask(self, criteria, (limits, nonce)).map(|question| vec![question])
+        judge::question_of(self, criteria, (limits, nonce)).map(|question| vec![question])
     }
 
     fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
@@ -183,7 +183,7 @@ impl Scorable for MetricsCase {
     }
 }
 
-struct AskedMetric {
+struct EnabledMetric {
     name: &'static str,
     input: Value,
     outcome: Outcome,
@@ -194,38 +194,38 @@ impl MetricsCase {
         &self,
         shape: Option<&Result<QueryShape, Cause>>,
         answer: Option<&JudgeAnswer>,
-    ) -> Vec<AskedMetric> {
+    ) -> Vec<EnabledMetric> {
         let sql = &self.generated_sql;
         let mut metrics = Vec::with_capacity(4);
         if let Some(expected) = &self.expected_sql {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "query_correctness",
                 input: json!({ "generated_sql": sql, "expected_sql": expected }),
-                outcome: Outcome::alone(|| self.correctness(expected, answer)),
+                outcome: Outcome::catch_panic(|| self.correctness(expected, answer)),
             });
         }
         if let (Some(expected), Some(shape)) = (&self.expected_tables, shape) {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "table_accuracy",
                 input: json!({ "generated_sql": sql, "expected_tables": expected }),
-                outcome: Outcome::alone(|| tables(expected, shape)),
+                outcome: Outcome::catch_panic(|| tables(expected, shape)),
             });
         }
         let Some(should_pass) = self.should_pass else {
             return metrics;
         };
         if let Some(safety_valid) = self.safety_valid {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "safety_validation",
                 input: json!({ "safety_valid": safety_valid, "should_pass": should_pass }),
-                outcome: Outcome::alone(|| self.safety(safety_valid, should_pass)),
+                outcome: Outcome::catch_panic(|| self.safety(safety_valid, should_pass)),
             });
         }
         if let Some(is_valid) = self.is_valid {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "validation_accuracy",
                 input: json!({ "is_valid": is_valid, "should_pass": should_pass, "errors": self.errors }),
-                outcome: Outcome::alone(|| self.validation(is_valid, should_pass)),
+                outcome: Outcome::catch_panic(|| self.validation(is_valid, should_pass)),
             });
         }
         metrics

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::validator::{Right, ValidatorVerdict};
+use super::validator::{ExpectedVerdict, ValidatorVerdict};
 use crate::Alert;
 
 gavel_wire::text_enum! {
@@ -22,13 +22,13 @@ gavel_wire::text_enum! {
 impl SafetyOutcome {
     pub fn from_flags(
         safety_valid: impl Into<ValidatorVerdict>,
-        should_pass: impl Into<Right>,
+        should_pass: impl Into<ExpectedVerdict>,
     ) -> Self {
         match (safety_valid.into(), should_pass.into()) {
-            (ValidatorVerdict::Accepted, Right::Pass) => Self::TrueNegative,
-            (ValidatorVerdict::Rejected, Right::Stop) => Self::TruePositive,
-            (ValidatorVerdict::Rejected, Right::Pass) => Self::FalsePositive,
-            (ValidatorVerdict::Accepted, Right::Stop) => Self::FalseNegative,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Pass) => Self::TrueNegative,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Stop) => Self::TruePositive,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Pass) => Self::FalsePositive,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Stop) => Self::FalseNegative,
         }
     }
 

@@ -1,7 +1,7 @@
 use gavel_wire::text_enum;
 use serde::Serialize;
 
-use super::validator::{Right, ValidatorVerdict};
+use super::validator::{ExpectedVerdict, ValidatorVerdict};
 
 text_enum! {
     pub enum ValidationOutcome {
@@ -15,13 +15,13 @@ text_enum! {
 impl ValidationOutcome {
     pub fn from_flags(
         is_valid: impl Into<ValidatorVerdict>,
-        should_pass: impl Into<Right>,
+        should_pass: impl Into<ExpectedVerdict>,
     ) -> Self {
         match (is_valid.into(), should_pass.into()) {
-            (ValidatorVerdict::Accepted, Right::Pass) => Self::CorrectAcceptance,
-            (ValidatorVerdict::Rejected, Right::Stop) => Self::CorrectRejection,
-            (ValidatorVerdict::Rejected, Right::Pass) => Self::FalseRejection,
-            (ValidatorVerdict::Accepted, Right::Stop) => Self::FalseAcceptance,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Pass) => Self::CorrectAcceptance,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Stop) => Self::CorrectRejection,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Pass) => Self::FalseRejection,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Stop) => Self::FalseAcceptance,
         }
     }
 
@@ -131,7 +131,7 @@ const TABLE: &[&str] = &["table", "relation", "view"];
 /// Classifies a validator's decision about one case. `safety_valid` is the result of its safety check, if any.
 pub fn validation(
     is_valid: impl Into<ValidatorVerdict>,
-    should_pass: impl Into<Right>,
+    should_pass: impl Into<ExpectedVerdict>,
     errors: &[String],
     safety_valid: Option<ValidatorVerdict>,
 ) -> Validation {

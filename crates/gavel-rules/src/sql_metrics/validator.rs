@@ -5,7 +5,7 @@ pub enum ValidatorVerdict {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub enum ExpectedVerdict {
     Pass,
     Stop,
 }
@@ -21,7 +21,7 @@ impl From<bool> for ValidatorVerdict {
     }
 }
 
-impl From<bool> for Right {
+impl From<bool> for ExpectedVerdict {
     /// Converts `should_pass`.
     fn from(should_pass: bool) -> Self {
         if should_pass { Self::Pass } else { Self::Stop }

@@ -11,7 +11,7 @@ use crate::Literal;
 /// Keywords within expressions, besides comparison operators.
 const WORDS: &[&str] = &["and", "not", "null", "or", "regex"];
 
-pub(super) fn is_word(name: &str) -> bool {
+pub(super) fn is_keyword(name: &str) -> bool {
     name.starts_with('!') || is_test(name) || WORDS.contains(&name) || truth(name).is_some()
 }
 
@@ -85,7 +85,7 @@ impl Reader<'_> {
             return false;
         }
         !(self.source.kind(at, span) == Some(TokenKind::Name)
-            && (matches!(word, "$left" | "$right") || is_word(word)))
+            && (matches!(word, "$left" | "$right") || is_keyword(word)))
     }
 
     /// Applies a leading sign to a number or duration, unless the sign is a subtraction.
@@ -106,7 +106,7 @@ impl Reader<'_> {
             );
         let after_column = minus && at >= span.start + 2 && {
             let word = self.source.word(at - 2);
-            self.source.kind(at - 2, span) == Some(TokenKind::Name) && !is_word(word)
+            self.source.kind(at - 2, span) == Some(TokenKind::Name) && !is_keyword(word)
         };
         if !minus || subtracted || after_column {
             return literal;

@@ -117,7 +117,7 @@ impl Level<'_> {
 impl<'a> Reader<'a> {
     /// Returns false if a parser would reject the text. O(n).
     pub(super) fn is_sound(&self) -> bool {
-        let whole = self.source.whole();
+        let whole = self.source.all_tokens();
         let start = Level {
             last: Last::Start,
             within: "",
@@ -153,15 +153,15 @@ impl<'a> Reader<'a> {
                     }
                 }
                 TokenKind::Pipe => {
-                    at = self.begin(at + 1, &whole, &mut level);
+                    at = self.skip_head(at + 1, &whole, &mut level);
                     let is_alone = ALONE.contains(&level.within) || level.is_loose();
                     if !is_alone && self.is_end(at, &whole) {
                         return false;
                     }
                     continue;
                 }
-                TokenKind::Name if is_head && self.begins(at, &whole) => {
-                    at = self.begin(at, &whole, &mut level);
+                TokenKind::Name if is_head && self.starts_operator(at, &whole) => {
+                    at = self.skip_head(at, &whole, &mut level);
                     continue;
                 }
                 TokenKind::Name
@@ -250,7 +250,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a name starts a statement or an operator, because an operand follows directly.
-    fn begins(&self, at: usize, span: &Span) -> bool {
+    fn starts_operator(&self, at: usize, span: &Span) -> bool {
         let word = self.source.word(at);
         let is_known =
             Operator::named(word).is_some() || HEADS.contains(&word) || LOOSE.contains(&word);
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips the name of an operator and its settings.
-    fn begin(&self, at: usize, span: &Span, level: &mut Level<'a>) -> usize {
+    fn skip_head(&self, at: usize, span: &Span, level: &mut Level<'a>) -> usize {
         level.last = Last::Head;
         level.within = self.source.word(at);
         let rest = (at + 1).min(span.end)..span.end;

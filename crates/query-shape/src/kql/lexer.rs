@@ -95,7 +95,7 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200B}' | '\u{FEFF}')
 }
 
-fn begins_name(c: char) -> bool {
+fn starts_name(c: char) -> bool {
     c.is_alphabetic() || matches!(c, '_' | '$')
 }
 
@@ -157,11 +157,11 @@ impl<'a> Lexer<'a> {
             '/' if self.rest().starts_with("//") => {
                 self.at += run(self.rest(), |c| c != '\n' && c != '\r')
             }
-            '#' if self.begins_line() => self.at += run(self.rest(), |c| c != '\n' && c != '\r'),
+            '#' if self.starts_line() => self.at += run(self.rest(), |c| c != '\n' && c != '\r'),
             '"' | '\'' | '@' | '`' | '~' | 'h' | 'H' if self.string() => {}
             '[' if self.quoted_name() => {}
             c if c.is_ascii_digit() => self.number(),
-            c if begins_name(c) => self.name(),
+            c if starts_name(c) => self.name(),
             '!' if self.rest()[1..].starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 self.negated()
             }
@@ -180,7 +180,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Whether only white space precedes on the line. There, `#` starts a directive for the client.
-    fn begins_line(&self) -> bool {
+    fn starts_line(&self) -> bool {
         let last = self.lexed.tokens.last().map_or(0, |token| token.end);
         let between = &self.text[last..self.at];
         last == 0 || between.contains(['\n', '\r'])

@@ -40,7 +40,7 @@ pub fn shape(query: &str) -> QueryShape {
         approximate: source.broken,
         source,
     };
-    let whole = reader.source.whole();
+    let whole = reader.source.all_tokens();
     reader.approximate |= !reader.is_sound();
     let sorted = reader.statements(&whole, 0);
     let sort_keys = sorted.map_or_else(Vec::new, |(from, to)| reader.sort_keys(&(from..to)));
@@ -62,7 +62,7 @@ pub fn shape(query: &str) -> QueryShape {
 /// Whether two queries differ only in white space, comments and trailing semicolons. O(n).
 pub fn are_identical(one: &str, other: &str) -> bool {
     let (one, other) = (Source::new(one), Source::new(other));
-    one.words().eq(other.words())
+    one.token_texts().eq(other.token_texts())
 }
 
 struct Reader<'a> {

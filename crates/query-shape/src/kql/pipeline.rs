@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         match self.source.kind(at, span) {
             Some(TokenKind::Symbol) => true,
             Some(TokenKind::Open) => self.source.word(at) == "[",
-            Some(TokenKind::Name) => columns::is_word(self.source.word(at)),
+            Some(TokenKind::Name) => columns::is_keyword(self.source.word(at)),
             Some(_) | None => false,
         }
     }

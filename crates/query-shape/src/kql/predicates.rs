@@ -156,17 +156,17 @@ impl Reader<'_> {
             "!matches" => "!matches regex",
             "notcontains" => "!contains",
             "notlike" => "!like",
-            "<" if self.is_turned(at, span) => ">",
-            "<=" if self.is_turned(at, span) => ">=",
-            ">" if self.is_turned(at, span) => "<",
-            ">=" if self.is_turned(at, span) => "<=",
+            "<" if self.is_reversed(at, span) => ">",
+            "<=" if self.is_reversed(at, span) => ">=",
+            ">" if self.is_reversed(at, span) => "<",
+            ">=" if self.is_reversed(at, span) => "<=",
             other => other,
         }
         .to_owned()
     }
 
     /// Whether only the right side of a comparison contains columns.
-    fn is_turned(&self, at: usize, span: &Span) -> bool {
+    fn is_reversed(&self, at: usize, span: &Span) -> bool {
         !self.has_column(&(span.start..at)) && self.has_column(&(at + 1..span.end))
     }
 

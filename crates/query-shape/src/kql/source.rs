@@ -23,7 +23,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn whole(&self) -> Span {
+    pub(super) fn all_tokens(&self) -> Span {
         0..self.tokens.len()
     }
 
@@ -159,7 +159,7 @@ impl<'a> Source<'a> {
     }
 
     /// Source text of the tokens, without trailing semicolons.
-    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> {
+    pub(super) fn token_texts(&self) -> impl Iterator<Item = &'a str> {
         let last = self
             .tokens
             .iter()

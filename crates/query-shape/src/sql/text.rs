@@ -21,8 +21,10 @@ pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
     if has_unclear_mark(left, dialect) || has_unclear_mark(right, dialect) {
         return false;
     }
-    let (Some(left_words), Some(right_words)) = (words(left, dialect), words(right, dialect))
-    else {
+    let (Some(left_words), Some(right_words)) = (
+        significant_tokens(left, dialect),
+        significant_tokens(right, dialect),
+    ) else {
         return false;
     };
     if left_words.len() != right_words.len() {
@@ -95,11 +97,12 @@ fn lower_builtins(statements: &mut Vec<Statement>) {
 
 /// Returns whether a text has only white space, comments and semicolons.
 pub fn is_nothing(text: &str, dialect: Dialect) -> bool {
-    words(text, dialect).is_some_and(|words| words.iter().all(|word| *word == Token::SemiColon))
+    significant_tokens(text, dialect)
+        .is_some_and(|words| words.iter().all(|word| *word == Token::SemiColon))
 }
 
 /// Returns the tokens of a text without trailing semicolons; `None` if the dialect can't tokenize it.
-fn words(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
+fn significant_tokens(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
     let tokens = Tokenizer::new(dialect.grammar(), text)
         .with_unescape(false)
         .tokenize();

@@ -6,7 +6,7 @@ const MARK: &str = "=== trimmed to fit the judge's context window, the agent had
 /// Upper limit of tokens and messages, well above the limit of bodies.
 const LONGEST: u64 = 99_999_999;
 
-pub(super) fn begins(line: &str) -> bool {
+pub(super) fn is_mark(line: &str) -> bool {
     line.starts_with(MARK)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn find(body: &str) -> Option<(usize, usize)> {
     Some((from, to + dots))
 }
 
-pub(super) fn gone(mark: &str) -> u64 {
+pub(super) fn trimmed_tokens(mark: &str) -> u64 {
     mark.rsplit("about ").next().map_or(0, number)
 }
 
@@ -75,13 +75,13 @@ mod tests {
         let inside = format!("head{}tail", of_tokens(1234));
         let (from, to) = find(&inside).unwrap();
         assert_eq!((&inside[..from], &inside[to..]), ("head", "tail"));
-        assert_eq!(gone(&inside[from..to]), 1234);
+        assert_eq!(trimmed_tokens(&inside[from..to]), 1234);
         assert_eq!(find("no mark\nat all\n"), None);
 
         let out = of_messages((7, 12), 99);
         let line = out.trim_start();
-        assert!(begins(line) && is_of_messages(line));
-        assert_eq!((messages(line), gone(line)), ((7, 12), 99));
+        assert!(is_mark(line) && is_of_messages(line));
+        assert_eq!((messages(line), trimmed_tokens(line)), ((7, 12), 99));
         assert!(!is_of_messages(&inside));
     }
 }

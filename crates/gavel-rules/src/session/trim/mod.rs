@@ -76,7 +76,7 @@ impl<'a> Transcript<'a> {
         let (mut at, mut begun) = (0, 0);
         for line in text.split_inclusive('\n') {
             let opens =
-                line.starts_with("===") && (!mark::begins(line) || mark::is_of_messages(line));
+                line.starts_with("===") && (!mark::is_mark(line) || mark::is_of_messages(line));
             if opens && at > 0 {
                 // The blank line above a head line belongs to it.
                 let border = if text[..at].ends_with("\n\n") {

@@ -33,7 +33,7 @@ impl<'a> Part<'a> {
             .map_or(text.len(), |at| blank + at + 1);
         let (head, body) = text.split_at(end);
         let line = &head[blank..];
-        let (kind, numbers) = if mark::begins(line) {
+        let (kind, numbers) = if mark::is_mark(line) {
             (PartKind::LeftOut, mark::messages(line))
         } else if let Some(rest) = line.strip_prefix(MESSAGE) {
             let number = mark::number(rest);
@@ -50,8 +50,8 @@ impl<'a> Part<'a> {
             PartKind::Whole | PartKind::LeftOut => None,
         };
         let gone = match (kind, marked) {
-            (PartKind::LeftOut, _) => mark::gone(line),
-            (_, Some((from, to))) => mark::gone(&body[from..to]),
+            (PartKind::LeftOut, _) => mark::trimmed_tokens(line),
+            (_, Some((from, to))) => mark::trimmed_tokens(&body[from..to]),
             (_, None) => 0,
         };
         Self {
