@@ -56,7 +56,7 @@ pub struct About {
     pub samples: fn() -> [Value; 2],
 }
 
-/// Criteria keys of a kind besides `kind`, `scoring` and `judge_prompt`.
+/// Criteria keys of a kind in addition to `kind`, `scoring` and `judge_prompt`.
 pub(crate) struct CriteriaForm {
     pub(crate) keys: &'static [&'static str],
     /// Placeholders of `judge_prompt`, each required exactly once.
@@ -159,7 +159,7 @@ pub struct Component {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
     Words,
-    /// The judge's reasons, which cover the whole case.
+    /// The judge's reasons for the case.
     Reasons,
     /// Column names: `matched`, `missing`, `extra`.
     Columns,

@@ -40,7 +40,7 @@ pub fn field(kind: Kind, name: &str) -> Option<Field> {
     let about = about(kind);
     let mut fields = about.fields.iter();
     fields
-        .find(|field| about.spelling.takes(field, name))
+        .find(|field| about.spelling.accepts(field, name))
         .copied()
 }
 

@@ -10,7 +10,7 @@ pub enum ErrorClass {
     Transient,
     /// 429: waits for Retry-After without using up a retry; above 10 s the job waits.
     Throttled,
-    /// Quota or spend limit: no retry. The lane closes until an operator resumes it or the reported reset time; the job waits.
+    /// Quota or cost limit: no retry. The lane closes until an operator resumes it or the reported reset time; the job waits.
     Exhausted,
     /// The provider rejects every request (key, model, address, certificate): no retry; the job fails; the lane closes.
     Misconfigured,

@@ -137,7 +137,7 @@ mod tests {
     fn very_long_key_is_cut_without_suggestion() {
         let mut faults = Faults::default();
         let key = "columns".repeat(1_000);
-        // A known key of the same length would be the closest, but comparing the two takes a table of 49 million cells.
+        // A known key of the same length would be the closest, but comparing the two needs a table of 49 million cells.
         let known = [key.as_str(), "columns"];
         faults.add_unknown("", &key, known.into_iter());
         let list = faults.into_list();

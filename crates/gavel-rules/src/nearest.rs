@@ -2,11 +2,11 @@
 
 use strsim::normalized_damerau_levenshtein as likeness;
 
-/// Maximum length for a suggestion. Comparing longer names takes too much time and memory.
+/// Maximum length for a suggestion. Comparing longer names is too slow and needs too much memory.
 pub(crate) const LONGEST: usize = 64;
 const LEAST: f64 = 0.65;
 
-/// Returns the shortest known name with all words of `given` (`test_id` for `id`) if it is unique, else the most similar one.
+/// Returns the shortest known name with all words of `given` (`test_id` for `id`) if it is unique. Otherwise returns the most similar one.
 pub fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
     if given.len() > LONGEST {
         return None;
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn very_long_name_gets_no_suggestion() {
-        // A known name of the same length would be the closest, but comparing the two takes a table of 49 million cells.
+        // A known name of the same length would be the closest, but comparing the two needs a table of 49 million cells.
         let page = "columns".repeat(1_000);
         assert_eq!(nearest(&page, [page.as_str()].into_iter()), None);
     }

@@ -70,7 +70,7 @@ impl fmt::Display for PromptText {
 
 impl fmt::Debug for PromptText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Prompts are never logged.
+        // Prompts must not be logged.
         write!(f, "a prompt of {} bytes", self.bytes())
     }
 }

@@ -1,5 +1,5 @@
 //! Parses Python literals such as `[('Ada', Decimal('1.20'), datetime.date(2026, 3, 2), None)]`. Agent frameworks pass the rows of a
-//! database driver in this form. Never executes code, and rejects text that isn't completely such a literal.
+//! database driver in this form. Executes no code, and rejects text that isn't completely such a literal.
 
 use serde_json::{Map, Value};
 

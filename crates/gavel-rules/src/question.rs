@@ -88,8 +88,8 @@ impl Limits {
     }
 }
 
-/// Makes a smaller version of a question that is too large; `None` if nothing more can be removed. Receives the question, so that it
-/// needn't store a second copy of the prompt.
+/// Makes a smaller version of a question that is too large; `None` if it can't be reduced further. Receives the question, to avoid
+/// storing a second copy of the prompt.
 pub type Shrink = Arc<dyn Fn(&Question, Target) -> Option<Question> + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl Question {
             .and_then(|shrink| shrink(self, Target::Half))
     }
 
-    /// Returns the question if it fits a judge with these limits, else a smaller one, or `None`.
+    /// Returns the question if it fits a judge with these limits. Otherwise returns a smaller one, or `None`.
     pub fn fit_into(&self, limits: &Limits) -> Option<Self> {
         if self.tokens(limits.family) <= limits.for_the_question() {
             return Some(self.clone());
@@ -206,7 +206,7 @@ impl Question {
 
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Prompts are never logged, only lengths and hashes.
+        // Prompts must not be logged, only lengths and hashes.
         f.debug_struct("Question")
             .field("kind", &self.kind)
             .field("template_hash", &self.template_hash)

@@ -26,7 +26,7 @@ pub(super) enum Spelling {
 }
 
 impl Spelling {
-    pub(super) fn takes(self, field: &Field, name: &str) -> bool {
+    pub(super) fn accepts(self, field: &Field, name: &str) -> bool {
         field.name == name || self.other(field.name).as_deref() == Some(name)
     }
 
@@ -49,7 +49,7 @@ pub(super) struct ObjectReader<'a> {
 
 pub(super) struct FoundField<'a> {
     pub(super) pointer: String,
-    /// The value; never null.
+    /// The value; not null.
     pub(super) value: &'a Value,
 }
 

@@ -1,6 +1,6 @@
 //! Similarity of two queries by their tables, filters and aggregations: 0.4 tables + 0.3 filters + 0.3 aggregations.
 //!
-//! Compares two [`QueryShape`]s of one language, ignoring case. Never parses or executes a query.
+//! Compares two [`QueryShape`]s of one language, ignoring case. Doesn't parse or execute queries.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! Prompt templates: text with `{{PLACEHOLDER}}`s. Filled in one pass, so that inserted text is never expanded.
+//! Prompt templates: text with `{{PLACEHOLDER}}`s. Filled in one pass, so that inserted text isn't expanded.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Segment<'a> {

@@ -22,7 +22,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A step takes about 1 to 10 nanoseconds.
+    /// A step lasts about 1 to 10 nanoseconds.
     pub(super) fn new(steps: u64) -> Self {
         Self {
             left: steps,

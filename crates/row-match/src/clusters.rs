@@ -27,8 +27,8 @@ impl Clusters {
         }
     }
 
-    /// Replaces the current cells, in any order, in O(n log n). Without a float, each cell is a separate class, because integers are never
-    /// near.
+    /// Replaces the current cells, in any order, in O(n log n). Without a float, each cell is a separate class, because integers can't
+    /// be near.
     pub(super) fn take(&mut self, space: &Space, cells: impl Iterator<Item = CellId> + Clone) {
         self.clear();
         if !cells.clone().any(|cell| space.is_float(cell)) {
@@ -123,7 +123,7 @@ impl Clusters {
 
 /// For each sorted number, whether some float is near to numbers on both sides of the following gap, including itself. False for the last.
 fn joined(space: &Space, numbers: &[(f64, CellId)]) -> Vec<bool> {
-    // Number of floats whose range starts, and ends, at each number.
+    // Number of float ranges that start, and end, at each number.
     let mut begins = vec![0_u32; numbers.len()];
     let mut ends = vec![0_u32; numbers.len()];
     // Both ends of the range only increase from one float to the next.

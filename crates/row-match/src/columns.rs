@@ -1,4 +1,4 @@
-//! Maps expected columns to generated ones: by name, else by values, each at most once.
+//! Maps expected columns to generated ones: by name, otherwise by values, each at most once.
 
 use super::HashMap;
 use super::assign::assign;
@@ -97,7 +97,7 @@ fn by_name(expected: &Table, generated: &Table) -> (Vec<Option<usize>>, Vec<Vec<
         .unzip()
 }
 
-/// Maps columns of the same name in order, because there are no values if one side has no rows.
+/// Maps columns of the same name in order, because one side has no rows to compare.
 fn in_turn(
     columns: &mut [Option<usize>],
     allowed: &[Vec<usize>],

@@ -1,4 +1,4 @@
-//! Normalizes ISO 8601 dates in text. Other formats are rejected, so that the order of day and month is never guessed.
+//! Normalizes ISO 8601 dates in text. Other formats are rejected, so that the order of day and month isn't guessed.
 
 use chrono::{Datelike, Duration, NaiveDate, NaiveDateTime, Timelike};
 

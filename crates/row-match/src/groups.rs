@@ -7,7 +7,7 @@ use super::projection::Rows;
 use super::space::Space;
 use super::table::CellId;
 
-/// Rows of both sides with cells in the same clusters, column by column. Rows of different groups are never equal.
+/// Rows of both sides with cells in the same clusters, column by column. Rows of different groups can't be equal.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// Indices of expected rows, ascending.

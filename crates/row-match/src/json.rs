@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 /// Error of reading JSON.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
-    /// Duplicate field, of which one value would be lost.
+    /// Duplicate field. Reading it would lose one value.
     #[error(
         "has the field `{name}` twice in one object: keep one, or rename one (in SQL by AS); rows may also be lists of cells beside the names of their columns"
     )]

@@ -1,4 +1,4 @@
-//! Chooses among columns with the same values those with the most matching rows, within a budget.
+//! Chooses the columns with the most matching rows among columns with the same values, within a budget.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ const DEAD: u32 = u32::MAX;
 
 pub(super) struct Open<'a> {
     weights: &'a Weights,
-    /// Expected columns, those with the most distinct values first.
+    /// Expected columns, in descending order of distinct values.
     order: Vec<usize>,
     /// Their positions in the table. In a tie, a column keeps its position.
     places: Vec<usize>,
@@ -75,7 +75,7 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// Returns the place per expected column with which the most rows match; `None` if no row can match.
+    /// Returns the place per expected column that gives the most matching rows; `None` if no row can match.
     ///
     /// Best-first search: the rows that match in the chosen columns are an upper limit for the final number, so the first complete choice
     /// is optimal. If the budget runs out, the deepest choice is completed by weight.

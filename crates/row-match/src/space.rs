@@ -91,7 +91,7 @@ impl Space {
         matches!(self.cells[id as usize], NumberKind::Float(_))
     }
 
-    /// Whether two cells are equal: identical, or near numbers of which at most one is an integer.
+    /// Whether two cells are equal: identical, or near numbers with at most one integer.
     pub(super) fn equal(&self, one: CellId, other: CellId) -> bool {
         if one == other {
             return true;

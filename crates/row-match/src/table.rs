@@ -28,7 +28,7 @@ pub enum TableError {
     /// More than [`MAX_COLUMNS`] columns, over all rows.
     #[error("row {row} brings more than {MAX_COLUMNS} columns: project those that matter")]
     TooManyColumns {
-        /// Index of the row that exceeds the limit; 0 if the given names alone do.
+        /// Index of the row that exceeds the limit; 0 if the given names exceed it.
         row: usize,
     },
     /// Array row with a different number of cells than given names.
@@ -78,7 +78,7 @@ pub(super) struct Column {
 impl Table {
     /// Reads rows: objects with column names as keys, or arrays with positions named by `columns`.
     ///
-    /// Columns are those of `columns`, in order, followed by those of the rows. Missing keys are NULL. Two keys of a row that differ only
+    /// Columns are the given `columns`, in order, followed by the keys of the rows. Missing keys are NULL. Two keys of a row that differ only
     /// in case are two columns with the same name.
     ///
     /// # Errors

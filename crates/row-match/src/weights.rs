@@ -6,7 +6,7 @@ use super::table::{CellId, Table};
 
 /// Maximum steps to count common values. Beyond it, a sample of the values is counted, the same in every column.
 const STEPS: usize = 60_000_000;
-/// Columns with at most this many distinct values are never sampled.
+/// Columns with at most this many distinct values aren't sampled.
 const SMALL: usize = 64;
 /// Above this number of cells, near numbers are grouped approximately.
 const MAX_SORTED: usize = 1_000_000;

@@ -79,7 +79,7 @@ impl Computed {
         let mut best = Self::against(case, &generated, None, &mut compared);
         for at in 0..case.accepted.len() {
             let other = Self::against(case, &generated, Some(at), &mut compared);
-            // Prefer answers that parse, because the total of others is unknown.
+            // Prefer parsable answers, because the total of others is unknown.
             let rank = |one: &Self| (one.semantic_score.is_some(), one.certain());
             if rank(&other) > rank(&best) {
                 best = other;
@@ -143,7 +143,7 @@ impl Computed {
     }
 }
 
-/// Cache of comparisons, because comparing large results takes seconds. Right answers without a result share the result of the expected
+/// Cache of comparisons, because comparing large results can last seconds. Right answers without a result share the result of the expected
 /// query.
 struct Compared {
     letters: Case,

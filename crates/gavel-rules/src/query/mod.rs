@@ -1,7 +1,7 @@
 //! Kind `query`: compares a generated KQL or SQL query with an expected one, by four components of a quarter each.
 //!
 //! `payload` parses a case, `computed` compares columns, texts and rows without a judge, `grading` is the judge's component, and `result`
-//! is the output for clients. Queries are never executed: their columns and rows are in the payload. If the judge's component is missing or
+//! is the output for clients. Queries aren't executed: their columns and rows are in the payload. If the judge's component is missing or
 //! a text can't be parsed, the total is null instead of a default.
 
 mod about;

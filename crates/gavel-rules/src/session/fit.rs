@@ -1,7 +1,7 @@
-//! Fits a prompt into the judge's context window: unchanged if it fits, else with a trimmed session, else an error.
+//! Fits a prompt into the judge's context window: unchanged, with a trimmed session, or with an error if that doesn't fit either.
 //!
 //! Sizes are estimates for the model's family. If the provider still rejects the prompt as too large, [`shrink`] trims the prompt's own
-//! text, so that the session needn't stay in memory.
+//! text, so that the session can be dropped.
 
 use std::sync::Arc;
 

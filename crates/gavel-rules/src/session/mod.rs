@@ -230,7 +230,7 @@ fn weak_reasons(reply: &Value, question: &Question) -> Option<Weakness> {
     })
 }
 
-/// Error of an invalid reply. Its text goes into the call log, but not into the message.
+/// Error of an invalid reply. Its text is stored in the call log, but not in the message.
 fn unparsable(answer: &Reply, faults: &[Fault]) -> JudgeError {
     let faults: Vec<String> = faults
         .iter()

@@ -12,8 +12,8 @@ use crate::PromptText;
 use crate::prompt::{self, Template, digest};
 use crate::{Criteria, criteria, fence};
 
-/// Start of the line above a message, followed by its number and the start of the nonce. No other lines start with `===`, whatever messages
-/// contain.
+/// Start of the line above a message, followed by its number and the start of the nonce. No other lines start with `===`, because those
+/// in messages are indented.
 pub(super) const MESSAGE: &str = "=== message ";
 pub(super) const ANALYSIS: &str = "=== final analysis";
 /// Digits of the nonce in a head line. A session can't know them.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Flag;
 
-/// Minimum number of different words. The prompt requests 200 words.
+/// Minimum number of distinct words. The prompt requests 200 in total.
 const FEWEST: usize = 12;
 /// Maximum letters of the reasons compared with the prompt: about 200 words.
 const ENOUGH: usize = 1_000;
@@ -40,7 +40,7 @@ pub(super) fn doubt<'a>(reasons: &str, given: impl IntoIterator<Item = &'a str>)
     (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
 }
 
-/// Number of different words, up to [`FEWEST`]. A Chinese, Japanese or Korean character counts as a word.
+/// Counts distinct words, up to [`FEWEST`]. A Chinese, Japanese or Korean character counts as a word.
 fn count_words(text: &str) -> usize {
     let apart = |c: char| c >= '\u{2e80}';
     let mut seen = HashSet::new();

@@ -1,7 +1,7 @@
 //! Parses and validates a reply: types, ranges and lengths, even if the provider claims to enforce them.
 //!
-//! Errors are written for the model that has to fix them. Unknown keys are allowed, because the score is still valid. Those of the
-//! breakdown are stored.
+//! Errors are written for the model that has to fix them. Unknown keys are allowed, because the score is still valid. Unknown
+//! keys of the breakdown are stored.
 
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 //! Schema of a reply: closed objects with every property required, as strict providers demand.
 //!
 //! Ranges and lengths are only in descriptions, because those providers reject `minimum` and similar keywords;
-//! [`super::reply`] enforces them. The reasoning comes first, because models score better after reasoning.
+//! [`super::reply`] enforces them. The reasoning is first, because models score better after reasoning.
 
 use serde_json::{Map, Value, json};
 

@@ -32,7 +32,7 @@ impl SafetyOutcome {
         }
     }
 
-    /// 1 if the validator was right, else 0.
+    /// 1 if the validator was right, 0 otherwise.
     pub fn score(self) -> f64 {
         match self {
             Self::TrueNegative | Self::TruePositive => 1.0,

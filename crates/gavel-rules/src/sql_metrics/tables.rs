@@ -1,5 +1,5 @@
-//! Table accuracy: parses the expected names in SQL notation. [`tables`](crate::similarity::tables) compares them with those of the
-//! generated query.
+//! Table accuracy: parses the expected names in SQL notation. [`tables`](crate::similarity::tables) compares them with the tables
+//! of the generated query.
 
 use query_shape::TableName;
 

@@ -25,7 +25,7 @@ impl ValidationOutcome {
         }
     }
 
-    /// 1 if the validator was right, else 0.
+    /// 1 if the validator was right, 0 otherwise.
     pub fn score(self) -> f64 {
         match self {
             Self::CorrectAcceptance | Self::CorrectRejection => 1.0,
@@ -182,7 +182,7 @@ fn detail(error: &str) -> Option<SchemaDetail> {
     }
 }
 
-/// Returns the first position where one of the phrases occurs as whole words.
+/// Returns the first position of any of the phrases, at word boundaries.
 fn first_of(text: &str, phrases: &[&str]) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     phrases

@@ -30,7 +30,7 @@ pub fn verdict(metrics: &[Metric], generated: Generated) -> Verdict {
     for metric in metrics {
         match metric {
             Metric::Scored(score) => {
-                // Written so that NaN fails, too.
+                // Written so that NaN also fails.
                 fails |= !matches!(score.partial_cmp(&1.0), Some(order) if order.is_ge());
                 scores.push(*score);
             }

@@ -1,5 +1,5 @@
-//! Percentile bootstrap of a mean (Efron 1979): draws as many values as there are, with replacement, and takes the mean; the middle 95 % of
-//! many such means is the interval.
+//! Percentile bootstrap of a mean (Efron 1979): resamples the values with replacement, in equal number, and computes the mean; the middle
+//! 95 % of many such means is the interval.
 //!
 //! For pairs, the differences are sampled. Both halves of a pair stay together, so that shared variation (a session that is easy under both
 //! criteria) doesn't widen the interval.

@@ -48,7 +48,7 @@ impl<const K: usize> Confusion<K> {
     }
 
     /// Cohen's kappa, with the 95 % interval from the large-sample standard error of Fleiss, Cohen and Everitt (1969), within -1 to 1. The
-    /// interval is omitted if the error is 0, as for raters who never differ, because such tables don't predict larger ones. `None` for
+    /// interval is omitted if the error is 0, as for raters who always agree, because such tables don't predict larger ones. `None` for
     /// fewer than two items, and if chance would give full agreement because both raters used only the same category.
     pub fn kappa(&self, weights: Weights) -> Option<Kappa> {
         let n = self.n();

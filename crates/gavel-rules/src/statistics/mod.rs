@@ -1,6 +1,6 @@
 //! Statistics of scores: mean, spread, bootstrap interval, rank correlation, agreement beyond chance.
 //!
-//! No I/O. Random draws use a seed given by the caller, so that results are deterministic. An undefined statistic is `None`, not 0.
+//! No I/O. Random numbers use a seed given by the caller, so that results are deterministic. An undefined statistic is `None`, not 0.
 
 mod bootstrap;
 mod confusion;

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn below_draws_every_index_in_range() {
+    fn below_returns_every_index_in_range() {
         let mut numbers = Sequence::from_seed(7);
         let mut seen = [0_u32; 5];
         for _ in 0..5_000 {

@@ -1,6 +1,6 @@
 //! Panels: several scores of one session for the same question, by one judge called repeatedly or by several judges.
 //!
-//! The median of a panel is a statistic of its batch. It is never stored as a score.
+//! The median of a panel is a statistic of its batch. It isn't stored as a score.
 
 use std::collections::BTreeMap;
 

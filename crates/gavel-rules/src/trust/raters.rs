@@ -38,7 +38,7 @@ pub fn raters<K: Ord>(given: impl IntoIterator<Item = (K, String, Given)>) -> Ve
     found
 }
 
-/// Returns the reviews of one item by two people, on the coarser of their scales.
+/// Returns the two reviews of an item, on the coarser of their scales.
 fn judged(a: Given, b: Given) -> RatedTotal {
     let (given, other) = match (a, b) {
         (Given::Total(_) | Given::Rating(_), Given::Quality(_)) => (b, a),

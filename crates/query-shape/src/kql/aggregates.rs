@@ -105,7 +105,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Records the aggregate functions of an expression. If none is known, records the outermost function.
+    /// Records the aggregate functions of an expression. Without a known one, records the outermost function.
     fn aggregate(&mut self, span: &Span) {
         let mut outermost = None;
         let mut known = false;

@@ -8,7 +8,7 @@ use super::predicates::is_test;
 use super::source::{Span, truth};
 use crate::Literal;
 
-/// Keywords within expressions, besides comparison operators.
+/// Keywords within expressions, except comparison operators.
 const WORDS: &[&str] = &["and", "not", "null", "or", "regex"];
 
 pub(super) fn is_keyword(name: &str) -> bool {
@@ -18,7 +18,7 @@ pub(super) fn is_keyword(name: &str) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct ExpressionNames {
     pub(super) columns: Vec<String>,
-    /// Literals in order, without those that index into a value.
+    /// Literals in order, except indices into a value.
     pub(super) literals: Vec<Literal>,
 }
 

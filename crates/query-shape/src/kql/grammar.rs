@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         let required = REQUIRED.iter().find(|(operator, _)| *operator == word);
         required.is_none_or(|(_, required)| {
             let is_it = |at: usize| self.source.is_name(at, &rest, required);
-            // Other operators need something before the keyword: `top by a` lacks the count.
+            // Other operators need something before the keyword: `top by a` has no count.
             let may_begin = ["order", "reduce", "sort", "summarize"].contains(&word);
             // The keyword is optional only in `summarize`.
             (self.source.find(&rest, is_it)).map_or(word == "summarize", |at| {

@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
         self.pipeline(&inside, PipelineContext::Inside, depth + 1)
     }
 
-    /// Reads a group within an expression: a subquery if it contains a pipe, else an expression.
+    /// Reads a group within an expression: a subquery if it contains a pipe, otherwise an expression.
     fn enter(&mut self, open: usize, depth: usize) {
         if depth >= DEEPEST {
             self.approximate = true;

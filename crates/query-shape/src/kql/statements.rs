@@ -10,7 +10,7 @@ use super::{DEEPEST, Reader};
 const LONGEST_NAME: usize = 1024;
 
 impl<'a> Reader<'a> {
-    /// Reads statements and returns the order of the rows of the last one that has rows.
+    /// Reads statements and returns the order of the rows of the last statement with rows.
     pub(super) fn statements(&mut self, span: &Span, depth: usize) -> Sorted {
         let mut sorted = None;
         for statement in self.source.split(span, TokenKind::Semicolon) {

@@ -1,4 +1,4 @@
-//! SQL dialects that a case may select. Dialects are never guessed from the text.
+//! SQL dialects that a case may select. Dialects aren't guessed from the text.
 
 use serde::{Deserialize, Serialize};
 use sqlparser::dialect as grammar;
@@ -7,7 +7,7 @@ use sqlparser::dialect as grammar;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
-    /// Generic SQL: the union of what the others agree on.
+    /// Generic SQL: the common syntax of the others.
     #[default]
     Generic,
     /// PostgreSQL.

@@ -56,7 +56,7 @@ fn segments(ident: &Ident) -> std::str::Split<'_, char> {
     let separator = if ident.quote_style == Some('`') {
         '.'
     } else {
-        // Not contained in any identifier, so that it splits nothing.
+        // Not contained in any identifier, so that it doesn't split.
         '\0'
     };
     ident.value.split(separator)

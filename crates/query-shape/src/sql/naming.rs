@@ -1,4 +1,4 @@
-//! Functions whose arguments specify a table or a file, and functions with unknown tables.
+//! Functions with arguments that specify a table or a file, and functions with unknown tables.
 
 use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 use sqlparser::parser::Parser;

@@ -1,4 +1,4 @@
-//! Order of a query's result. Covers the top level only, because an ORDER BY in a subquery orders nothing.
+//! Order of a query's result. Covers the top level only, because an ORDER BY in a subquery has no effect.
 
 use std::ops::ControlFlow;
 

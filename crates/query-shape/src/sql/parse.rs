@@ -134,10 +134,10 @@ fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
     parse_by(sql, dialect, dialect)
 }
 
-/// Parses a text of the dialect `of` with another grammar. Reserved words are those of `of`.
+/// Parses a text of the dialect `of` with another grammar. Reserved words are taken from `of`.
 fn parse_by(sql: &str, dialect: Dialect, of: Dialect) -> Result<Vec<Statement>, ParserError> {
     let grammar = dialect.grammar();
-    // The parser supports the executable comments of MySQL, but not those of MariaDB.
+    // The parser supports the executable comments of MySQL, but not of MariaDB.
     let sql = match grammar.supports_multiline_comment_hints() {
         true => Cow::Owned(sql.replace("/*M!", "/*!")),
         false => Cow::Borrowed(sql),

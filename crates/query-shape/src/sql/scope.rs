@@ -27,7 +27,7 @@ pub(super) struct Scopes {
 struct QueryFrame {
     /// Number of names in scope before the query.
     before: usize,
-    /// Name that comes into scope after it.
+    /// Name that enters the scope after it.
     declares: Option<String>,
 }
 

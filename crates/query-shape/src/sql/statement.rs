@@ -15,7 +15,7 @@ use super::name;
 use super::walk::Walk;
 use crate::{Filter, TableName};
 
-/// Reads the targets of a statement, and the predicates of its own WHERE and ON.
+/// Reads the targets of a statement, and the predicates of its WHERE and ON.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "of 140 kinds of statement, those are listed whose tables the parser's visitor doesn't report; of the rest it does"

@@ -127,7 +127,7 @@ fn any_rows() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
-    // Generating values takes most of the time, and each case has two results.
+    // Generating values uses most of the time, and each case has two results.
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]

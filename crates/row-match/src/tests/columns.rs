@@ -20,10 +20,10 @@ fn columns_map_by_name_else_by_values() {
         ),
         (r#"[{"a":1,"b":2}]"#, r#"[{"x":2,"y":1}]"#, 1.0),
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":1,"y":2,"z":3}]"#, 1.0),
-        // A name match takes precedence over better values.
+        // A name match has priority over better values.
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":2,"b":1}]"#, 0.0),
         (r#"[{"a":1}]"#, r#"[{"a":2,"x":1}]"#, 0.0),
-        // Rows never match if a column is missing.
+        // Rows don't match if a column is missing.
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":1}]"#, 0.0),
         (r#"[{"a":1,"b":null}]"#, r#"[{"a":1}]"#, 0.0),
         (r#"[{"a":1,"b":1}]"#, r#"[{"a":1}]"#, 0.0),

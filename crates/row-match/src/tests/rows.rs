@@ -228,7 +228,7 @@ fn column(cells: &[f64]) -> Table {
     Table::from_values(&rows, None).unwrap()
 }
 
-/// Numbers of which some are near to each other.
+/// Numbers, some near to each other.
 fn near_numbers(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec((0..8_u8).prop_map(|n| 0.5 + f64::from(n) * 2e-7), count)
 }

@@ -4,7 +4,7 @@ use super::*;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
-fn drawn() -> Nonce {
+fn test_nonce() -> Nonce {
     Nonce(NONCE.to_owned())
 }
 const SMALL: Limits = Limits {
@@ -13,8 +13,8 @@ const SMALL: Limits = Limits {
 };
 const LINE: &str = "cart-7d9f 0/1 CrashLoopBackOff restarts 17, last state OOMKilled at 10:42\n";
 
-fn ask(session: &SessionRequest, limits: &Limits) -> Result<Question, Unscorable> {
-    let questions = session.questions(&criteria(), limits, &drawn());
+fn build_question(session: &SessionRequest, limits: &Limits) -> Result<Question, Unscorable> {
+    let questions = session.questions(&criteria(), limits, &test_nonce());
     questions.map(|mut questions| questions.remove(0))
 }
 
@@ -57,8 +57,8 @@ fn assert_fits(question: &Question, limits: &Limits) {
 }
 
 #[track_caller]
-fn assert_whole(session: &SessionRequest, question: &Question) {
-    let full = ask(
+fn assert_complete(session: &SessionRequest, question: &Question) {
+    let full = build_question(
         session,
         &Limits {
             context_window: u32::MAX,
@@ -101,14 +101,14 @@ fn marked(prompt: &str) -> u64 {
 #[test]
 fn session_of_2_mb_fits_into_32k_window() {
     let session = huge();
-    let first = ask(&session, &SMALL).unwrap();
+    let first = build_question(&session, &SMALL).unwrap();
     assert_fits(&first, &SMALL);
-    assert_whole(&session, &first);
+    assert_complete(&session, &first);
     let whole = LIMITS
         .family
-        .tokens(&prompt::Evidence::from_session(&session, &drawn()).conversation);
+        .tokens(&prompt::Evidence::from_session(&session, &test_nonce()).conversation);
     assert!(whole > 480_000, "{whole}");
-    // Trimmed and remaining tokens add up to the total, except for the marks and for words cut in two.
+    // Trimmed and remaining tokens add up to the total, except for the marks and for tokens cut in two.
     let kept = first.prompt.tokens(SMALL.family);
     let sum = first.trimmed_tokens + kept;
     assert!(sum.abs_diff(whole) < whole / 50, "{sum} of {whole}");
@@ -125,20 +125,20 @@ fn session_of_2_mb_fits_into_32k_window() {
     }
     assert!(kept * 10 > SMALL.for_the_question() * 9, "{kept}");
 
-    let again = ask(&session, &SMALL).unwrap();
+    let again = build_question(&session, &SMALL).unwrap();
     assert_eq!(again.prompt.to_string(), first.prompt.to_string());
     assert_eq!(again.evidence_hash, first.evidence_hash);
-    let untrimmed = prompt::Evidence::from_session(&session, &drawn()).hash(&drawn());
+    let untrimmed = prompt::Evidence::from_session(&session, &test_nonce()).hash(&test_nonce());
     assert_ne!(untrimmed, first.evidence_hash, "another question");
 }
 
 #[test]
 fn fitting_session_is_not_trimmed() {
-    let question = ask(&session(), &LIMITS).unwrap();
+    let question = build_question(&session(), &LIMITS).unwrap();
     assert_eq!(question.trimmed_tokens, 0);
     assert_eq!(
         question.evidence_hash,
-        prompt::Evidence::from_session(&session(), &drawn()).hash(&drawn())
+        prompt::Evidence::from_session(&session(), &test_nonce()).hash(&test_nonce())
     );
     assert!(!question.prompt.to_string().contains("=== trimmed"));
 }
@@ -149,9 +149,9 @@ fn drops_messages_from_the_middle_after_cutting() {
     session.conversation = (1..=400)
         .map(|n| message("assistant", &format!("Message {n}: {}", LINE.repeat(20))))
         .collect();
-    let question = ask(&session, &SMALL).unwrap();
+    let question = build_question(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
-    assert_whole(&session, &question);
+    assert_complete(&session, &question);
     let prompt = question.prompt.to_string();
     let line = prompt
         .lines()
@@ -181,9 +181,9 @@ fn first_and_last_message_are_cut_last() {
         tool(&LINE.repeat(3_000)),
         message("assistant", &LINE.repeat(3_000)),
     ];
-    let question = ask(&session, &SMALL).unwrap();
+    let question = build_question(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
-    assert_whole(&session, &question);
+    assert_complete(&session, &question);
     let prompt = question.prompt.to_string();
     let marks: Vec<&str> = prompt
         .lines()
@@ -202,7 +202,7 @@ fn too_large_error_contains_sizes() {
         ..LIMITS
     };
     for (session, limits) in [(stubborn, &SMALL), (huge(), &tiny)] {
-        let Err(Unscorable::TooLarge(message)) = ask(&session, limits) else {
+        let Err(Unscorable::TooLarge(message)) = build_question(&session, limits) else {
             panic!("it doesn't fit");
         };
         let sizes = format!(
@@ -215,10 +215,10 @@ fn too_large_error_contains_sizes() {
 }
 
 #[test]
-fn judge_trim_never_rejects_only_oversized_sessions() {
+fn disabled_trimming_rejects_oversized_sessions() {
     let mut never = criteria();
     never.trim = crate::Trim::Never;
-    let nonce = drawn();
+    let nonce = test_nonce();
     let question = session()
         .questions(&never, &SMALL, &nonce)
         .unwrap()
@@ -243,7 +243,7 @@ fn rejected_question_is_halved_once() {
             },
         ),
     ] {
-        let asked = ask(&session, &limits).unwrap();
+        let asked = build_question(&session, &limits).unwrap();
         let smaller = asked.shrink().unwrap();
         let (before, after) = (
             asked.prompt.tokens(limits.family),
@@ -254,7 +254,7 @@ fn rejected_question_is_halved_once() {
             after * 5 > before * 2,
             "{after} of {before}: no more than needed"
         );
-        assert_whole(&session, &smaller);
+        assert_complete(&session, &smaller);
         assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
         assert!(smaller.trimmed_tokens > asked.trimmed_tokens);
         assert_ne!(smaller.evidence_hash, asked.evidence_hash);
@@ -263,7 +263,7 @@ fn rejected_question_is_halved_once() {
         // Trimmed and remaining tokens add up to the total, even after several cuts.
         let whole = limits
             .family
-            .tokens(&prompt::Evidence::from_session(&session, &drawn()).conversation);
+            .tokens(&prompt::Evidence::from_session(&session, &test_nonce()).conversation);
         let sum = smaller.trimmed_tokens + after;
         assert!(sum.abs_diff(whole) < whole / 50, "{sum} of {whole}");
         // The nonce doesn't change the question.
@@ -279,9 +279,9 @@ fn shrinking_extends_the_dropped_range() {
     session.conversation = (1..=400)
         .map(|n| message("assistant", &format!("Message {n}: {}", LINE.repeat(20))))
         .collect();
-    let asked = ask(&session, &SMALL).unwrap();
+    let asked = build_question(&session, &SMALL).unwrap();
     let smaller = asked.shrink().unwrap();
-    assert_whole(&session, &smaller);
+    assert_complete(&session, &smaller);
     let prompt = smaller.prompt.to_string();
     let marks: Vec<&str> = prompt
         .lines()
@@ -295,7 +295,7 @@ fn shrinking_extends_the_dropped_range() {
 fn oversized_final_analysis_is_trimmed() {
     let mut session = session();
     session.final_analysis = Some(format!("FIRST\n{}LAST", LINE.repeat(4_000)));
-    let question = ask(&session, &SMALL).unwrap();
+    let question = build_question(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
     assert!(question.trimmed_tokens > 0, "the score is flagged");
     assert_eq!(
@@ -314,7 +314,12 @@ fn oversized_final_analysis_is_trimmed() {
 
 #[test]
 fn small_session_cannot_shrink() {
-    assert!(ask(&session(), &LIMITS).unwrap().shrink().is_none());
+    assert!(
+        build_question(&session(), &LIMITS)
+            .unwrap()
+            .shrink()
+            .is_none()
+    );
 }
 
 #[test]
@@ -342,7 +347,7 @@ fn trimmed_answer_flags_the_score() {
 #[test]
 fn question_can_be_fitted_to_a_smaller_judge() {
     let session = huge();
-    let asked = ask(
+    let asked = build_question(
         &session,
         &Limits {
             context_window: 1_000_000,
@@ -357,7 +362,7 @@ fn question_can_be_fitted_to_a_smaller_judge() {
     };
     let fitted = asked.fit_into(&small).unwrap();
     assert_fits(&fitted, &small);
-    assert_whole(&session, &fitted);
+    assert_complete(&session, &fitted);
     assert_eq!(fitted.trimmed_tokens, marked(&fitted.prompt.to_string()));
     assert_ne!(
         fitted.evidence_hash, asked.evidence_hash,
@@ -380,7 +385,7 @@ fn question_can_be_fitted_to_a_smaller_judge() {
     };
     let again = fitted.fit_into(&smaller).unwrap();
     assert_fits(&again, &smaller);
-    assert_whole(&session, &again);
+    assert_complete(&session, &again);
     assert_eq!(again.trimmed_tokens, marked(&again.prompt.to_string()));
     assert!(again.trimmed_tokens > fitted.trimmed_tokens);
 
@@ -454,13 +459,13 @@ proptest! {
             })
             .collect();
         let limits = Limits { context_window: window, max_output_tokens: 300, family: ModelFamily::Other };
-        match ask(&session, &limits) {
+        match build_question(&session, &limits) {
             Err(Unscorable::TooLarge(_)) => {}
             Err(other) => prop_assert!(false, "{other}"),
             Ok(question) => {
                 for question in std::iter::once(question.clone()).chain(question.shrink()) {
                     assert_fits(&question, &limits);
-                    assert_whole(&session, &question);
+                    assert_complete(&session, &question);
                     prop_assert_eq!(question.trimmed_tokens, marked(&question.prompt.to_string()));
                     prop_assert_eq!(question.prompt.to_string().lines().filter(|l| l.starts_with("=== final")).count(), 1);
                     let heads = question.prompt.to_string().lines().filter(|l| l.starts_with("=== message")).count();

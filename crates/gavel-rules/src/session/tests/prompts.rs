@@ -3,7 +3,7 @@ use crate::prompt::Template;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
-fn drawn() -> Nonce {
+fn test_nonce() -> Nonce {
     Nonce(NONCE.to_owned())
 }
 
@@ -57,7 +57,7 @@ fn hostile_session_cannot_change_prompt_structure() {
     for alert in [json!(attack.clone()), json!({ "note": attack.clone() })] {
         hostile.alert_data = alert;
         let prompt = question(&hostile, NONCE).prompt.to_string();
-        let evidence = prompt::Evidence::from_session(&hostile, &drawn()).conversation;
+        let evidence = prompt::Evidence::from_session(&hostile, &test_nonce()).conversation;
         for name in ["conversation", "alert"] {
             assert_eq!(
                 count(&prompt, |l| l == format!("<<<EVIDENCE {name} {NONCE}")),
@@ -101,7 +101,7 @@ fn message_lines_cannot_imitate_head_lines() {
         ] {
             let mut hostile = session();
             hostile.conversation[0].content = format!("hello{line_break}{head}");
-            let evidence = prompt::Evidence::from_session(&hostile, &drawn()).conversation;
+            let evidence = prompt::Evidence::from_session(&hostile, &test_nonce()).conversation;
             let shown = format!("hello\n {head}\n");
             assert!(evidence.contains(&shown), "{line_break:?} {head:?}");
         }
@@ -165,7 +165,9 @@ fn any_prompt_change_changes_a_hash() {
 fn empty_conversation_error_contains_fix() {
     let mut empty = session();
     empty.conversation.clear();
-    let error = empty.questions(&criteria(), &LIMITS, &drawn()).unwrap_err();
+    let error = empty
+        .questions(&criteria(), &LIMITS, &test_nonce())
+        .unwrap_err();
     let error = error.to_string();
     assert!(error.starts_with("/conversation: "), "{error}");
     assert!(error.contains("put the session again"), "{error}");
@@ -176,7 +178,7 @@ fn fences_are_on_separate_lines() {
     let mut glued = criteria();
     glued.prompt.text = "A{{SESSION_CONVERSATION}}{{ALERT_DATA}}B{{OUTPUT_SCHEMA}}".to_owned();
     let prompt = session()
-        .questions(&glued, &LIMITS, &drawn())
+        .questions(&glued, &LIMITS, &test_nonce())
         .unwrap()
         .remove(0)
         .prompt
@@ -189,8 +191,8 @@ fn fences_are_on_separate_lines() {
 
 #[test]
 fn unknown_placeholder_is_unchanged() {
-    let evidence = prompt::Evidence::from_session(&session(), &drawn());
+    let evidence = prompt::Evidence::from_session(&session(), &test_nonce());
     let template = Template::new("{{OTHER}} x", &json!({}));
-    let filled = prompt::fill(&template, &evidence, &drawn());
+    let filled = prompt::fill(&template, &evidence, &test_nonce());
     assert_eq!(filled.to_string(), "{{OTHER}} x");
 }

@@ -1,4 +1,4 @@
-//! Lines in a trimmed text that report the amount trimmed. Parsed again when a text is trimmed twice.
+//! Lines in a trimmed text that report the amount trimmed. Parsed when a text is trimmed again.
 
 use crate::ModelFamily;
 

@@ -1,7 +1,7 @@
 //! Trims a session's text in the order that the rules require.
 //!
 //! Works on the prompt's text and finds its parts by lines that no message can contain (`prompt` indents look-alikes). So a
-//! prompt can be trimmed long after the session was dropped, and twice.
+//! prompt can be trimmed long after the session was dropped, and more than once.
 //!
 //! 1. Tool results are cut to a common length, the longest that fits, keeping heads and tails.
 //! 2. Other messages between the first and the last are cut in the same way.
@@ -9,7 +9,7 @@
 //! 4. The first and the last message are cut.
 //! 5. The final analysis is cut.
 //!
-//! Facts and the list of tools are never trimmed, nor is the alert, which isn't part of this text. A line at each cut reports the trimmed
+//! Facts and the list of tools aren't trimmed, nor is the alert, which isn't part of this text. A line at each cut reports the trimmed
 //! tokens. Deterministic.
 
 mod mark;
@@ -134,7 +134,7 @@ impl<'a> Transcript<'a> {
         }
         caps.middle = LEAST;
         let ranges = self.ranges();
-        // A wider range never increases the size.
+        // A wider range can't increase the size.
         let wanted = (0..ranges.count).collect::<Vec<_>>().partition_point(|by| {
             let out = Some(ranges.at(*by));
             self.tokens(Caps { out, ..caps }) > room
@@ -168,7 +168,7 @@ impl<'a> Transcript<'a> {
         })
     }
 
-    /// Returns the largest cap with which the text fits. A smaller cap never increases the size.
+    /// Returns the largest cap that makes the text fit. A smaller cap can't increase the size.
     fn largest(&self, longest: u64, room: u64, caps: impl Fn(u64) -> Caps) -> Option<u64> {
         if self.tokens(caps(LEAST)) > room {
             return None;

@@ -71,7 +71,7 @@ fn interval_of_given_resamples_matches_numpy() {
 
 #[test]
 fn seeded_interval_matches_numpy_and_is_deterministic() {
-    // The same generator in Python: 2,000 resamples of 12 draws each, seed 42.
+    // The same generator in Python: 2,000 resamples of 12 values each, seed 42.
     let found = bootstrap_mean(&DIFFERENCES, 42);
     assert_is(found, -6.5, 1.666_666_666_666_666_7, 2_000);
     assert_eq!(found, bootstrap_mean(&DIFFERENCES, 42));
