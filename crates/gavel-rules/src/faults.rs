@@ -86,7 +86,6 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Formats a value for an error message; long values are shortened.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),

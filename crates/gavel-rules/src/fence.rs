@@ -62,7 +62,6 @@ fn has_shape(line: &str) -> bool {
     }
 }
 
-/// Returns a line without invisible characters and brackets.
 fn defused(line: &str) -> String {
     seen(line)
         .map(|c| bracket(c).unwrap_or((c, 1)))

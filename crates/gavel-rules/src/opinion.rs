@@ -14,7 +14,6 @@ const SHOWN: usize = 40;
 
 pub(super) struct ReplyForm<T> {
     pub(super) kind: &'static str,
-    /// Schema name for providers that require one.
     pub(super) schema_name: &'static str,
     /// Increment on any change of the schema or the checks. Part of the template's hash, but not of criteria hashes.
     pub(super) version: &'static str,

@@ -16,7 +16,6 @@ use crate::{Limits, Nonce, Question};
 
 pub(super) struct Evidence<'a> {
     placeholder: &'static str,
-    /// Name in the fence lines.
     name: &'static str,
     text: &'a str,
 }

@@ -164,7 +164,6 @@ impl<'a> Literal<'a> {
         }
     }
 
-    /// Parses a word, a call, or a string with a prefix letter.
     fn name(&mut self) -> Option<Value> {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
         let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());

@@ -15,7 +15,6 @@ const LONGEST_NAME: usize = 255;
 /// Maximum number of fields per object, including notes: the same as the columns of a table. Bounds the comparisons of unknown names with
 /// known ones.
 pub const MAX_FIELDS: usize = 500;
-/// Maximum number of entries in a list of texts.
 const MOST_TEXTS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

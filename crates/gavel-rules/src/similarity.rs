@@ -13,10 +13,8 @@ const TABLES: f64 = 0.4;
 const FILTERS: f64 = 0.3;
 const AGGREGATIONS: f64 = 0.3;
 
-/// Maximum number of names per list in details.
 const SHOWN: usize = 50;
 
-/// Similarity of two queries. Scores are between 0 and 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Similarity {
     pub score: f64,

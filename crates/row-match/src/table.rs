@@ -71,7 +71,6 @@ pub struct Table {
 pub(super) struct Column {
     /// Normalized name; `None` for a position in array rows without a given name.
     pub(super) name: Option<String>,
-    /// One per row.
     pub(super) cells: Vec<CellId>,
 }
 

@@ -178,7 +178,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cases by level: correct of total.
     fn cases(groups: [(usize, usize); 3]) -> Vec<(Confidence, f64)> {
         let of = |(level, (right, all)): (Confidence, (usize, usize))| {
             (0..all).map(move |at| (level, if at < right { 1.0 } else { 0.0 }))

@@ -13,7 +13,6 @@ const LONGEST_INPUT: usize = 2_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
-    /// Score from 0 to 1, and details.
     Scored(f64, Value),
     Failed(Cause),
     Unjudged(JudgeError),

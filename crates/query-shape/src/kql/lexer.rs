@@ -256,7 +256,6 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// Lexes a number, a duration, or a name that starts with digits.
     fn number(&mut self) {
         let rest = self.rest();
         let word = run(rest, in_name);
@@ -319,7 +318,6 @@ impl<'a> Lexer<'a> {
         self.push(TokenKind::Name, length);
     }
 
-    /// Lexes a word operator with a leading `!`.
     fn negated(&mut self) {
         let rest = self.rest();
         let mut length = 1 + run(&rest[1..], in_name);

@@ -208,7 +208,6 @@ impl<'a> Reader<'a> {
         self.expression(span, depth);
     }
 
-    /// `as Name`.
     fn named_rows(&mut self, span: &Span) {
         let span = self.without_settings(span);
         if span.is_empty() {
@@ -266,7 +265,6 @@ impl<'a> Reader<'a> {
         self.expression(&(referred.next..span.end), depth);
     }
 
-    /// `union`: tables, separated by commas.
     fn union(&mut self, span: &Span, depth: usize) {
         let span = self.without_settings(span);
         self.operands(&span, depth);

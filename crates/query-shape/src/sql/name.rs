@@ -23,7 +23,6 @@ pub(super) fn table(name: &ObjectName) -> Option<TableName> {
     of_parts(&parts)
 }
 
-/// Returns the target table of `select … into`.
 pub(super) fn table_of_expr(target: &Expr) -> Option<TableName> {
     if let Expr::Identifier(ident) = target {
         return of_parts(&segments(ident).collect::<Vec<_>>());

@@ -96,7 +96,6 @@ impl Walk {
         }
     }
 
-    /// Marks a name as handled.
     pub(super) fn settle(&mut self, name: &ObjectName) {
         self.settled.insert(place(name));
     }

@@ -43,7 +43,6 @@ struct Caps {
     out: Option<(u64, u64)>,
 }
 
-/// Ranges of messages, each wider than the previous one.
 struct Ranges {
     first: u64,
     last: u64,

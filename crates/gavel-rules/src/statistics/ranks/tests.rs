@@ -53,7 +53,6 @@ fn constant_or_short_lists_have_no_tau() {
     assert_eq!(kendall_tau_b(&[(1.0, 2.0), (2.0, 2.0)]), None);
 }
 
-/// Tau by its definition, in O(n²).
 fn by_definition(pairs: &[(f64, f64)]) -> Option<f64> {
     let (mut in_order, mut first, mut second) = (0.0, 0.0, 0.0);
     for (n, a) in pairs.iter().enumerate() {
