@@ -1,5 +1,5 @@
-//! What a kind says of itself: the form of its payload, the parts of its score, how its items are shown. Whatever is outside of its folder
-//! goes by this, and by [`super::Scorable`].
+//! Static description of a kind: form of its payload, components of its score, columns of its reports. Code outside of a kind's folder uses
+//! only this and [`super::Scorable`].
 
 use std::time::Duration;
 
@@ -9,95 +9,85 @@ use super::reading::Spelling;
 use super::{Fault, Field, Scorable, about};
 use gavel_wire::Kind;
 
-/// A payload that was read, or all of its faults.
 pub type ReadCase = Result<Box<dyn Scorable>, Vec<Fault>>;
 
-/// A kind, described.
 pub struct About {
-    /// What its items are called where people read them.
     pub title: &'static str,
-    /// What the items of a suite hold, beside the kind's name in a list to choose from.
+    /// Short description of a suite's items, shown in lists of kinds.
     pub items: &'static str,
-    /// Reads and checks a payload: every fault, each with its JSON pointer.
+    /// Parses and validates a payload. Returns every error, each with its JSON pointer.
     pub(super) read: fn(&Value) -> ReadCase,
     pub(super) criteria: CriteriaForm,
-    /// Its built-in criteria: the file's name and its text.
+    /// Built-in criteria: file name and content.
     pub built_in_criteria: (&'static str, &'static str),
-    /// The payload's fields, in the order of a report.
+    /// Payload fields, in report order.
     pub fields: &'static [Field],
     pub(super) spelling: Spelling,
-    /// The field that names an item.
+    /// Field with the item's name.
     pub name: &'static str,
-    /// The fields that hold what was asked for, the best first.
     pub question: &'static [&'static str],
-    /// Fields that no other kind has: the first item of a suite tells its kind by them.
+    /// Fields unique to this kind. The first item of a suite is classified by them.
     pub distinctive: &'static [&'static str],
     pub sides: Sides,
-    /// The field that says why what was generated could not be executed.
+    /// Field with the error from executing the generated query.
     pub execution_error: Option<&'static str>,
-    /// The fields that stand in a line of `evaluation-results.jsonl` under their own names, in this order, beside the result under
-    /// [`Self::LINE_RESULT`], as the origin of these files has it; empty: payload and result stand there whole.
+    /// Payload fields written to a line of `evaluation-results.jsonl` under their own names, in this order, next to the result under
+    /// [`Self::LINE_RESULT`]. This is the format of the original tool. Empty: the line contains the complete payload and result.
     pub line_fields: &'static [&'static str],
-    /// Whether an agent may be asked for the answer of a case that has none.
+    /// Whether an agent can be called to fill in a missing answer.
     pub asks_agents: bool,
-    /// Whether reports group its items by difficulty and by agent.
+    /// Whether reports group items by difficulty and by agent.
     pub is_grouped: bool,
     pub is_in_percent: bool,
     pub has_threshold: bool,
     pub deadline: Option<Duration>,
-    /// The parts of its score, in the order of its rules. A session's is its score from 0 to 100, all others go from 0 to 1.
+    /// Components of the score, in rule order. A session's score is from 0 to 100, all others from 0 to 1.
     pub components: &'static [Component],
-    /// Its own columns of a report.
     pub columns: &'static [Column],
     /// JSON pointers to the total and the verdict of a result.
     pub(super) verdict: (&'static str, &'static str),
-    /// JSON pointer to who judged; `None`: that stands with the score.
+    /// JSON pointer to the judge's name; `None` if it is stored with the score instead.
     pub(super) judge: Option<&'static str>,
-    /// Whether a result was computed without any judge.
+    /// Whether a result was computed without a judge.
     pub is_computed: fn(&Value) -> bool,
     pub reasoning: fn(&Value) -> Option<&str>,
-    /// Writes the time of its errors into a result: no rule knows it.
+    /// Writes the time into the errors of a result, because rules have no clock.
     pub stamp: fn(&mut Value, &str),
-    /// Two sample payloads with the same fields in the same order.
     pub samples: fn() -> [Value; 2],
 }
 
-/// What criteria of a kind hold beside `kind`, `scoring` and `judge_prompt`.
+/// Criteria keys of a kind in addition to `kind`, `scoring` and `judge_prompt`.
 pub(crate) struct CriteriaForm {
     pub(crate) keys: &'static [&'static str],
-    /// The placeholders of `judge_prompt`: each stands in it exactly once.
+    /// Placeholders of `judge_prompt`, each required exactly once.
     pub(crate) placeholders: &'static [&'static str],
-    /// Those of `answer_prompt`, by which answers that aren't SQL are compared; empty: criteria of the kind have no such prompt.
+    /// Placeholders of `answer_prompt`, which compares answers that aren't SQL. Empty if the kind has no such prompt.
     pub(crate) answer_placeholders: &'static [&'static str],
-    /// Whether they have `dimensions` and `judge.trim`.
+    /// Whether the keys `dimensions` and `judge.trim` are allowed.
     pub(crate) is_of_session: bool,
 }
 
-/// The fields of a payload that are held against each other.
+/// Payload fields of the generated and the expected side.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides {
-    /// The generated query.
     pub generated: &'static str,
-    /// The query that is right.
     pub expected: &'static str,
-    /// What the generated query gave.
     pub generated_rows: &'static str,
-    /// What the right one gives.
     pub expected_rows: &'static str,
 }
 
 impl About {
-    /// The result's name in a line of a kind with [`Self::line_fields`].
+    /// Key of the result in a line of a kind with [`Self::line_fields`].
     pub const LINE_RESULT: &'static str = "qas_evaluation";
 
-    /// The kind whose lines other programs write.
+    /// The kind with `evaluation-results.jsonl` lines that other programs write.
     pub fn kind_of_foreign_lines() -> Kind {
         let mut kinds = Kind::ALL.iter().copied();
         let found = kinds.find(|kind| !about(*kind).line_fields.is_empty());
         found.unwrap_or(Kind::UNNAMED)
     }
 
-    /// Total and verdict of a result that isn't incomplete.
+    /// Returns the total and verdict of a result; both `None` if it is incomplete.
     pub fn verdict_of(&self, result: &Value) -> (Option<f64>, Option<bool>) {
         if result.get("status").and_then(Value::as_str) == Some("incomplete") {
             return (None, None);
@@ -110,7 +100,7 @@ impl About {
         )
     }
 
-    /// Who judged, as the entry and the model that answered; `None`: nobody, or it stands elsewhere (sessions).
+    /// Returns the provider entry and model that judged. `None` without a judge, and for sessions, which store it elsewhere.
     pub fn judge_of(&self, result: &Value) -> Option<String> {
         let judge = result.pointer(self.judge?)?;
         let entry = judge.get("provider")?.as_str()?;
@@ -120,29 +110,27 @@ impl About {
         })
     }
 
-    /// What the total is held against, where the kind has that.
+    /// Returns the pass threshold of the total, if the kind has one.
     pub fn threshold_of(&self, result: &Value) -> Option<f64> {
         result.get("threshold")?.as_f64()
     }
 
-    /// Why what was generated can't be read: the case is a miss, whatever its components say.
+    /// Returns the parse error of the generated query. With one, the case fails regardless of its components.
     pub fn parse_error_of<'a>(&self, result: &'a Value) -> Option<&'a str> {
         result.get("parse_error")?.as_str()
     }
 
-    /// The component of this name.
     pub fn component(&self, name: &str) -> Option<&'static Component> {
         self.components.iter().find(|part| part.name == name)
     }
 
-    /// The names of columns that a component compared, as `matched`, `missing` and `extra`; `None` where the kind compares none.
+    /// Returns the column names that a component compared, as `matched`, `missing` and `extra`; `None` if the kind compares no columns.
     pub fn columns_in<'a>(&self, result: Option<&'a Value>) -> Option<&'a Value> {
         let mut components = self.components.iter();
         let component = components.find(|part| part.details == Details::Columns)?;
         component.find(result)?.get("details")
     }
 
-    /// The components that an incomplete result lacks, as it says.
     pub fn missing_in(&self, result: &Value) -> Vec<&'static Component> {
         let named = result.get("missing").and_then(Value::as_array);
         let is_named =
@@ -152,36 +140,32 @@ impl About {
     }
 }
 
-/// A part of a kind's score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Component {
-    /// Its name in results.
     pub name: &'static str,
-    /// Its name in a report's text.
+    /// Name in a report's text.
     pub title: &'static str,
-    /// The head of its column in tables.
+    /// Column header in tables.
     pub column: &'static str,
-    /// Where its object stands in a result, or the score itself.
+    /// JSON pointer to its object in a result, or to the score itself.
     pub(super) at: &'static str,
-    /// Where its words stand; empty: within its object.
+    /// JSON pointer to its text; empty if the text is within its object.
     pub(super) words: &'static str,
-    /// Whether its score counts beside an error: of a query whose execution failed it is a real 0, which its total holds too.
+    /// Whether its score counts despite an error. A query that failed to execute has a real 0, which its total includes.
     pub(super) counts_with_error: bool,
     pub(super) details: Details,
 }
 
-/// What a component's details hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
-    /// Words beside its score.
     Words,
-    /// The judge's reasons, which are those of the whole case.
+    /// The judge's reasons for the case.
     Reasons,
-    /// The names of columns: `matched`, `missing`, `extra`.
+    /// Column names: `matched`, `missing`, `extra`.
     Columns,
 }
 
-/// Where within a component's object its words may stand, the best first.
+/// Keys of the text in a component's object, in order of preference.
 const WORDS: [&str; 5] = [
     "/details/reasoning",
     "/error/message",
@@ -212,7 +196,7 @@ impl Component {
         result?.pointer(self.at)
     }
 
-    /// What it is worth, for people and for means; none where it is absent, wasn't run or failed, whose 0.0 in a result stands for an error.
+    /// Returns its score. `None` if it is absent, wasn't run or failed; the 0.0 in the result then marks an error.
     pub fn score(&self, result: Option<&Value>) -> Option<f64> {
         let found = self.find(result)?;
         let score = found.as_f64().or_else(|| found.get("score")?.as_f64());
@@ -220,17 +204,15 @@ impl Component {
         score.filter(|score| score.is_finite() && (self.counts_with_error || !failed))
     }
 
-    /// The share of the total that it makes, 0-1; none where the kind weighs nothing.
+    /// Returns its weight in the total, 0-1; `None` if the kind has no weights.
     pub fn weight(&self, result: Option<&Value>) -> Option<f64> {
         self.find(result)?.get("weight")?.as_f64()
     }
 
-    /// Whether its words are the judge's reasons for the whole case.
     pub fn gives_reasons(&self) -> bool {
         self.details == Details::Reasons
     }
 
-    /// Whether the result has it, and not as null.
     pub fn is_present(&self, result: Option<&Value>) -> bool {
         self.find(result).is_some_and(|found| !found.is_null())
     }
@@ -239,7 +221,7 @@ impl Component {
         let found = if self.words.is_empty() {
             let object = self.find(result)?;
             let at = |at: &str| object.pointer(at).and_then(Value::as_str);
-            // What a person should see goes before the outcome's name.
+            // Messages with a severity come before the outcome's name.
             let severe = at("/details/severity").and_then(|_| at("/details/message"));
             severe.or_else(|| WORDS.iter().find_map(|words| at(words)))
         } else {
@@ -248,25 +230,23 @@ impl Component {
         found.filter(|words| !words.is_empty())
     }
 
-    /// Why it has no score, or stands at 0.0: an error's message.
+    /// Returns the error message that explains a missing score or a 0.0.
     pub fn fault<'a>(&self, result: Option<&'a Value>) -> Option<&'a str> {
         self.find(result)?.pointer("/error/message")?.as_str()
     }
 }
 
-/// A column of a report: its name, how wide a sheet shows it (characters), and what stands in it.
+/// Report column: name, width in a sheet (characters), and source of its values.
 #[derive(Debug, Clone, Copy)]
 pub struct Column(pub &'static str, pub u16, pub Origin);
 
-/// How the status column is called: sheets colour its cells.
+/// Name of the status column, so that sheets can colour its cells.
 pub const STATUS: &str = "Score Status";
 
-/// Where a column's value comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
     ItemNo,
     Id,
-    /// The first of these fields of the payload that is there.
     Payload(&'static [&'static str]),
     Total,
     Status,

@@ -1,4 +1,4 @@
-//! A payload of any kind but `session`, read and checked: what enqueue, suites and runs have in common.
+//! Parsing of payloads of any kind but `session`. Used by enqueue, suites and runs.
 
 use serde_json::{Map, Value};
 
@@ -6,17 +6,15 @@ use super::{Field, ReadCase, about};
 use crate::Fault;
 use gavel_wire::Kind;
 
-/// Reads and checks a payload. A session has none: it is scored by its id, as its fault says.
-///
-/// # Errors
-/// Every fault found, each with its JSON pointer.
+/// Parses and validates a payload, and returns every error with its JSON pointer. A session payload is an error, because sessions
+/// are scored by id.
 pub fn read_case(kind: Kind, payload: &Value) -> ReadCase {
     (about(kind).read)(payload).map_err(|faults| {
         let meant = payload.as_object().and_then(kind_of);
         if let Some(meant) = meant.filter(|meant| *meant != kind && !has_own_field(kind, payload)) {
             let message =
                 format!("has the fields of kind {meant}, and none of {kind}: choose kind {meant}");
-            // What its fields lack of this kind is of no use then.
+            // Errors about fields of this kind would be misleading, so only the other kind is reported.
             return vec![Fault {
                 pointer: String::new(),
                 message,
@@ -31,23 +29,21 @@ fn has_own_field(kind: Kind, payload: &Value) -> bool {
     own.any(|name| payload.get(name).is_some())
 }
 
-/// The kind that the fields of a payload are of.
 pub fn kind_of(fields: &Map<String, Value>) -> Option<Kind> {
     let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
     let mut kinds = Kind::ALL.iter().copied();
     kinds.find(|kind| has(about(*kind).distinctive))
 }
 
-/// The field that a payload of a kind calls so: `generated_sql`, and of kind `sql_metrics` also `generatedSql`.
+/// Returns the field of a kind by name: `generated_sql`, and for kind `sql_metrics` also `generatedSql`.
 pub fn field(kind: Kind, name: &str) -> Option<Field> {
     let about = about(kind);
     let mut fields = about.fields.iter();
     fields
-        .find(|field| about.spelling.takes(field, name))
+        .find(|field| about.spelling.accepts(field, name))
         .copied()
 }
 
-/// The name of an item of a kind, trimmed, as its fields have it; a number counts as its digits.
 pub fn name_of(kind: Kind, fields: &Map<String, Value>) -> Option<String> {
     match fields.get(about(kind).name)? {
         Value::String(name) => Some(name.trim().to_owned()).filter(|name| !name.is_empty()),
@@ -56,7 +52,6 @@ pub fn name_of(kind: Kind, fields: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// The fields of a kind's payload, in the order of a report.
 pub fn fields(kind: Kind) -> &'static [Field] {
     about(kind).fields
 }
@@ -66,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_of_another_kind_is_told_its_kind_and_nothing_else() {
+    fn payload_of_another_kind_is_one_error() {
         let payload = serde_json::json!({"generated_sql": "select 1", "golden_sql": "select 1", "thresholt": 2});
         let told = |kind| {
             let faults = read_case(kind, &payload).err().unwrap_or_default();

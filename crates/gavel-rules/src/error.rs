@@ -1,30 +1,29 @@
-//! One set of error classes for every provider, matched in full: the class decides what happens next.
+//! Error classes shared by all providers. The class determines retries and lane handling, so every match is exhaustive.
 
 use std::time::Duration;
 
-/// The class of a judge's error. The table of meanings is in `gavel-judge/src/provider/meaning.rs`; what follows from a class is in
-/// its `retry.rs`.
+/// Class of a judge error. `gavel-judge/src/provider/meaning.rs` maps responses to classes; `retry.rs` implements the handling of each
+/// class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// Connect, reset, timeout, 408, 409, 424, 425, 500, 502, 503, 504, 529: retried after 1, 2, 4 s; counts for the breaker.
     Transient,
-    /// 429: Retry-After is obeyed; spends no retry; above 10 s the job waits.
+    /// 429: waits for Retry-After without using up a retry; above 10 s the job waits.
     Throttled,
-    /// Quota or spend limit: no retry; the lane closes until it is resumed or the known reset opens it; the job waits.
+    /// Quota or cost limit: no retry. The lane closes until an operator resumes it or the reported reset time; the job waits.
     Exhausted,
-    /// Every request is refused (key, model, address, certificate): no retry; the job fails; the lane closes.
+    /// The provider rejects every request (key, model, address, certificate): no retry; the job fails; the lane closes.
     Misconfigured,
-    /// A 400/422 that names a request field: dropped or renamed once.
+    /// A 400/422 about a request field: the field is dropped or renamed once.
     Capability,
-    /// The prompt doesn't fit: once more with a smaller one where the kind can make one.
+    /// The prompt doesn't fit: retried once with a smaller one if the kind supports it.
     TooLarge,
-    /// Cut off by the output cap: once more with a larger one.
+    /// Cut off by the output cap: retried once with a larger cap.
     Truncated,
-    /// The model declined.
     Refused,
-    /// Any other error, of this request alone: the job fails, the lane stays open.
+    /// Any other error specific to this request: the job fails, the lane stays open.
     Rejected,
-    /// Not JSON, not the schema, out of range: one repair turn.
+    /// Not JSON, schema mismatch, or out of range: one repair turn.
     Unparsable,
 }
 
@@ -42,7 +41,7 @@ impl ErrorClass {
         Self::Unparsable,
     ];
 
-    /// The name used in logs and in `judge_calls`.
+    /// Name used in logs and in `judge_calls`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transient => "transient",
@@ -59,26 +58,22 @@ impl ErrorClass {
     }
 }
 
-/// An error of one call, or of a whole question.
+/// Error of one call, or of a question after all retries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JudgeError {
-    /// What kind of error.
     pub class: ErrorClass,
-    /// What happened, with the judge's name; no key, no prompt.
+    /// Error message, with the judge's name but without keys or prompts.
     pub message: String,
-    /// The HTTP status, if there was one.
     pub status: Option<u16>,
-    /// How long the provider asks to wait.
     pub retry_after: Option<Duration>,
-    /// The reply's text where there was one (unparsable, truncated, refused): kept in the call log, never logged.
+    /// Text of the reply, if any (unparsable, truncated, refused): stored in the call log, not logged.
     pub raw_reply: Option<String>,
-    /// Where nobody was asked, why not: the word that results show in place of the class, such as `wait_expired`.
+    /// Reason shown instead of the class if no judge was called, such as `wait_expired`.
     pub unasked: Option<String>,
 }
 
 impl JudgeError {
-    /// An error of which no more is known.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -90,7 +85,6 @@ impl JudgeError {
         }
     }
 
-    /// The word for its class in results.
     pub fn class_name(&self) -> &str {
         self.unasked.as_deref().unwrap_or(self.class.as_str())
     }

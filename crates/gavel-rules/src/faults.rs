@@ -1,11 +1,11 @@
-//! The faults of a payload: gathered, bounded, and told in the same words for every kind. Knows no kind, and reads no field.
+//! Collects payload errors, up to a limit, with the same messages for every kind.
 
 use serde_json::Value;
 
 use crate::Fault;
 use crate::nearest::{LONGEST, hint};
 
-/// The most faults that are told of one payload; what is over is counted.
+/// Maximum errors reported per payload; further ones are only counted.
 const MOST_FAULTS: usize = 100;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Faults {
         self.add_with(|| (pointer.into(), message.into()));
     }
 
-    /// Adds one that costs something to put into words; it is only counted where too many were told.
+    /// Adds an error with an expensive message. Above the limit it is only counted.
     fn add_with(&mut self, words: impl FnOnce() -> (String, String)) {
         if self.found.len() < MOST_FAULTS {
             let (pointer, message) = words();
@@ -29,7 +29,7 @@ impl Faults {
         }
     }
 
-    /// Adds a key of the object at `place` that isn't among `known`, with the known one that is near it.
+    /// Adds an error for a key of the object at `place` that isn't in `known`, with the closest known key.
     pub(super) fn add_unknown<'k>(
         &mut self,
         place: &str,
@@ -68,7 +68,7 @@ impl Faults {
     }
 }
 
-/// A field's JSON pointer (RFC 6901), cut where the key is too long to be shown.
+/// Returns a field's JSON pointer (RFC 6901). Very long keys are cut.
 pub(super) fn pointer(key: &str) -> String {
     let key: String = key.chars().take(LONGEST).collect();
     format!("/{}", key.replace('~', "~0").replace('/', "~1"))
@@ -86,7 +86,6 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// A value as a fault shows it: short ones as they are.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Number(number) => number.to_string(),
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_beyond_the_most_are_counted_and_cost_no_words() {
+    fn errors_above_the_limit_are_only_counted() {
         let mut faults = Faults::default();
         for at in 0..MOST_FAULTS {
             faults.add(format!("/{at}"), "wrong");
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_led_back_to_a_near_one() {
+    fn unknown_key_gets_suggestion() {
         let mut faults = Faults::default();
         let known = ["columns", "results", "id"];
         for key in ["columms", "a/b~", "k0"] {
@@ -134,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_a_page_of_text_is_shown_cut_and_compared_with_none() {
+    fn very_long_key_is_cut_without_suggestion() {
         let mut faults = Faults::default();
         let key = "columns".repeat(1_000);
-        // One that is as long would be the nearest, and comparing the two takes 49 million cells of a table.
+        // A known key of the same length would be the closest, but comparing the two needs a table of 49 million cells.
         let known = [key.as_str(), "columns"];
         faults.add_unknown("", &key, known.into_iter());
         let list = faults.into_list();

@@ -1,21 +1,18 @@
-//! The fields of payloads, as tables of suites and reports hold them.
-
-/// A field of a payload: what columns of suites and reports are made of.
+/// Payload field, used as a column of suites and reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     pub name: &'static str,
     pub form: FieldForm,
 }
 
-/// How a cell of a table holds a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldForm {
     Text,
-    /// A text that may be empty, as of an agent that wrote none: so is its cell.
+    /// Text that may be empty, because an agent may have written an empty answer.
     TextOrEmpty,
-    /// As JSON: a list, an object, a number, a boolean; in answers also plain text.
+    /// JSON (list, object, number, boolean); answers may also be plain text.
     Json,
-    /// As true or false, in any case: spreadsheets write TRUE and FALSE.
+    /// True or false in any case, because spreadsheets write TRUE and FALSE.
     Flag,
 }
 

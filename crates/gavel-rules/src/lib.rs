@@ -1,5 +1,5 @@
-//! The rules: what to ask, and what an answer is worth; a folder for each kind of work, and the nouns that judges share with them: a
-//! question, its answer, an error. Pure: no IO, no async, no clock, no chance.
+//! Scoring rules: questions for the judge, and scores from its answers. One folder per kind, plus the types shared with judges (question,
+//! answer, error). Pure: no I/O, async, clock or randomness.
 
 pub mod about;
 pub mod analysis;
@@ -42,13 +42,11 @@ pub use row_match::{JsonError, parse_json, readable_json, unambiguous_json};
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 
-// The kinds: each is one folder, which describes itself.
 pub mod qas;
 pub mod query;
 pub mod session;
 pub mod sql_metrics;
 
-/// What a kind says of itself.
 pub fn about(kind: gavel_wire::Kind) -> &'static About {
     use gavel_wire::Kind;
     match kind {
@@ -59,19 +57,19 @@ pub fn about(kind: gavel_wire::Kind) -> &'static About {
     }
 }
 
-/// A subject that can't be judged as it is stored.
+/// Reason why a stored subject can't be judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unscorable {
     #[error("{pointer}: {message}")]
     Invalid { pointer: String, message: String },
-    /// It doesn't fit into the judge's context window: the sizes, and the remedy.
+    /// Exceeds the judge's context window. The message contains the sizes and a fix.
     #[error("{0}")]
     TooLarge(String),
 }
 
-/// What one kind of work must say about itself.
+/// Interface of a kind of work.
 pub trait Scorable: Send + Sync {
-    /// What to ask the judge; empty when no judge is needed. `limits` holds the judge's context window, `nonce` fences evidence.
+    /// Returns the questions for the judge; empty if no judge is needed. `limits` has the judge's context window, `nonce` fences evidence.
     fn questions(
         &self,
         criteria: &Criteria,
@@ -79,30 +77,29 @@ pub trait Scorable: Send + Sync {
         nonce: &Nonce,
     ) -> Result<Vec<Question>, Unscorable>;
 
-    /// Turns the answers, one per question and in order, into a score. An answer may be an error: the kind decides what survives.
-    /// An answer that is missing was never asked for (`--no-judge`): its part is not run, and the total incomplete.
+    /// Converts the answers, one per question and in order, into a score. An answer may be an error, which the kind may survive. A missing
+    /// answer means that the judge wasn't called (`--no-judge`): its component is not run, and the total incomplete.
     fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard;
 
-    /// What is left of it to score answers by, where that is less than all: what was asked stands in the questions, and a call may be
-    /// out for minutes.
+    /// Returns a smaller copy sufficient to score answers, if possible. Frees memory during calls, which may take minutes, because the
+    /// questions already contain the evidence.
     fn without_evidence(&self) -> Option<Box<dyn Scorable>> {
         None
     }
 
-    /// Whether a judge has a part in it. Without one it needs none, and no lane.
+    /// Whether it can need a judge. Otherwise its job needs no lane.
     fn needs_judge(&self) -> bool;
 
-    /// The judge or the model that it names itself.
+    /// Judge or model chosen by the subject itself.
     fn model(&self) -> Option<&str> {
         None
     }
 }
 
-/// What the rules made of the answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scorecard {
     Session(session::SessionScore),
     Evaluated(Box<Evaluation>),
-    /// No score: the judge failed, and nothing of the kind survives that.
+    /// No score, because the judge failed and the kind can't score without it.
     Unscored(JudgeError),
 }

@@ -1,24 +1,22 @@
-//! "Did you mean": the known name that a misspelled one was meant for.
+//! Suggestions for misspelled names ("Did you mean").
 
 use strsim::normalized_damerau_levenshtein as likeness;
 
-/// A longer name is nobody's typing error, and would take its length in time and memory to compare.
+/// Maximum length for a suggestion. Comparing longer names is too slow and needs too much memory.
 pub(crate) const LONGEST: usize = 64;
-/// What is less alike is another name.
 const LEAST: f64 = 0.65;
 
-/// The shortest name that has all words of what was given (`test_id` of `id`), where no other is as short; else the one that
-/// is most alike.
+/// Returns the shortest known name with all words of `given` (`test_id` for `id`) if it is unique. Otherwise returns the most similar one.
 pub fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
     if given.len() > LONGEST {
         return None;
     }
-    let has_its_words = |name: &&str| words(given).all(|word| words(name).any(|own| own == word));
+    let has_its_words = |name: &&str| parts(given).all(|word| parts(name).any(|own| own == word));
     let mut with_its_words: Vec<&str> = known.clone().filter(has_its_words).collect();
-    with_its_words.sort_by_key(|name| words(name).count());
+    with_its_words.sort_by_key(|name| parts(name).count());
     match with_its_words[..] {
         [one] => return Some(one),
-        [one, next, ..] if words(one).count() < words(next).count() => return Some(one),
+        [one, next, ..] if parts(one).count() < parts(next).count() => return Some(one),
         _ => {}
     }
     known
@@ -29,7 +27,6 @@ pub fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) ->
         .map(|(_, name)| name)
 }
 
-/// What helps somebody who gave an unknown name.
 pub fn hint<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     match nearest(given, known.clone()) {
         Some(near) => format!("did you mean {near}?"),
@@ -37,8 +34,8 @@ pub fn hint<'k>(given: &str, known: impl Iterator<Item = &'k str> + Clone) -> St
     }
 }
 
-/// Whether two names share so many letters that they may be alike: an edit mends one letter at most. Counting them costs little beside
-/// the comparison, and most names fail here.
+/// Whether two names share enough letters to be similar: one edit fixes at most one letter. Much cheaper than the comparison, and rejects
+/// most names.
 fn shares_letters(one: &str, other: &str) -> bool {
     let mut left: Vec<char> = one.chars().collect();
     let longest = left.len().max(other.chars().count());
@@ -49,7 +46,7 @@ fn shares_letters(one: &str, other: &str) -> bool {
     shared.count() as f64 >= LEAST * longest as f64
 }
 
-fn words(name: &str) -> impl Iterator<Item = &str> {
+fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_alphanumeric())
 }
 
@@ -58,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelled_name_is_led_back_to_the_one_that_was_meant() {
+    fn misspelled_name_gets_suggestion() {
         let settings = [
             "worker.concurrency",
             "worker.lease_s",
@@ -106,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_share_too_few_letters_are_not_compared() {
+    fn skips_names_with_few_shared_letters() {
         let fields = crate::query::FIELDS.iter().map(|field| field.name);
         let compared = |given: &str| {
             fields
@@ -114,7 +111,6 @@ mod tests {
                 .filter(|name| shares_letters(given, name))
                 .count()
         };
-        // Of a thousand notes with sixteen fields each.
         let notes: usize = (0..1000)
             .map(|n| compared(&format!("note number {n}")))
             .sum();
@@ -123,8 +119,8 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_text_is_compared_with_none() {
-        // One that is as long would be the nearest, and comparing the two takes 49 million cells of a table.
+    fn very_long_name_gets_no_suggestion() {
+        // A known name of the same length would be the closest, but comparing the two needs a table of 49 million cells.
         let page = "columns".repeat(1_000);
         assert_eq!(nearest(&page, [page.as_str()].into_iter()), None);
     }

@@ -1,6 +1,6 @@
-//! A judge's opinion of a case, asked for and read: the reasons in words, then a grade or a label, so that it argues before it counts.
+//! Request and parsing of a judge's opinion. The reasons come before the grade or label, because models score better after reasoning.
 //!
-//! Every fault is told at once, in words that the judge can act on. Members that nobody asked for are ignored.
+//! Reports all errors at once, with messages for the judge. Unknown members are ignored.
 
 use serde_json::{Value, json};
 
@@ -8,26 +8,22 @@ use super::JudgedBy;
 use super::faults::kind;
 use crate::{ErrorClass, Fault, JudgeAnswer, JudgeError, Reply};
 
-/// The longest reasons that are kept, in bytes: a judge that has more to say is cut, and isn't asked again for that.
+/// Maximum stored length of the reasons, in bytes. Longer ones are cut without a repair turn.
 const LONGEST_REASONS: usize = 16 * 1024;
-/// The most that a fault repeats of what was given, in characters.
 const SHOWN: usize = 40;
 
 pub(super) struct ReplyForm<T> {
     pub(super) kind: &'static str,
-    /// The reply's name for providers that want one.
     pub(super) schema_name: &'static str,
-    /// Rises whenever the meaning of the schema or of the checks changes; it is part of the template's hash, and of no criteria hash.
+    /// Increment on any change of the schema or the checks. Part of the template's hash, but not of criteria hashes.
     pub(super) version: &'static str,
     pub(super) description: &'static str,
-    /// Name and description of the reasons.
     pub(super) reasons: (&'static str, &'static str),
-    /// Name and schema of the verdict. Strict providers refuse bounds as keywords: they stand in words.
+    /// Name and schema of the verdict. Bounds go into the description, because strict providers reject them as keywords.
     pub(super) verdict: (&'static str, fn() -> Value),
     pub(super) read: fn(Option<&Value>) -> Result<T, String>,
 }
 
-/// What became of a judge's part.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum JudgeOpinion<T> {
     Replied {
@@ -40,7 +36,7 @@ pub(super) enum JudgeOpinion<T> {
 }
 
 impl<T> ReplyForm<T> {
-    /// Closed, every property required, the reasons first.
+    /// Closed schema with all properties required, reasons first.
     pub(super) fn schema(&self) -> Value {
         let ((reasons, description), (verdict, schema)) = (self.reasons, self.verdict);
         json!({
@@ -55,7 +51,6 @@ impl<T> ReplyForm<T> {
         })
     }
 
-    /// The verdict and its reasons, or what is wrong with the reply.
     pub(super) fn read(&self, reply: &Value) -> Result<(T, String), Vec<Fault>> {
         let Value::Object(members) = reply else {
             return Err(vec![Fault {
@@ -81,7 +76,7 @@ impl<T> ReplyForm<T> {
         }
     }
 
-    /// What an answer comes to; `None`: nobody was asked.
+    /// Converts an answer into an outcome. `None`: no judge was called.
     pub(super) fn judged(&self, answer: Option<&JudgeAnswer>) -> JudgeOpinion<T> {
         match answer {
             None => JudgeOpinion::NotRun,
@@ -106,7 +101,7 @@ fn reasons(given: Option<&Value>) -> Result<String, String> {
     }
 }
 
-/// A number from 0 to 1.
+/// Parses a number from 0 to 1.
 pub(super) fn grade(given: Option<&Value>) -> Result<f64, String> {
     let grade = given.and_then(Value::as_f64);
     grade
@@ -118,7 +113,7 @@ pub(super) fn grade(given: Option<&Value>) -> Result<f64, String> {
         })
 }
 
-/// The error of a reply that was good when it came and isn't now: it was kept by a release that took more.
+/// Error of a stored reply that passed the checks of an earlier release but fails the current ones.
 fn unusable(reply: &Reply, faults: &[Fault]) -> JudgeError {
     JudgeError {
         class: ErrorClass::Unparsable,
@@ -149,7 +144,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_wrong_is_told_at_once_with_its_place() {
+    fn reports_all_errors_with_pointers() {
         const WHY: &str = "/why: is missing or empty; text is expected";
         let told = |reply: &Value| -> Vec<String> {
             let faults = FORM.read(reply).unwrap_err();
@@ -181,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_trimmed_and_cut_between_characters() {
+    fn trims_and_cuts_reasons() {
         let reply =
             json!({"why": format!("  {}", "é".repeat(LONGEST_REASONS)), "score": 1, "more": 2});
         let (score, why) = FORM.read(&reply).unwrap();
@@ -190,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reasons_are_asked_for_before_the_grade_and_nothing_else_is() {
+    fn schema_has_reasons_before_grade() {
         let schema = FORM.schema();
         let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
         assert_eq!(names, ["why", "score"]);

@@ -1,6 +1,6 @@
-//! A judge prompt of any kind: evidence fenced into a template's places, and the question that is made of it.
+//! Fills judge prompts of any kind with fenced evidence, and creates the question.
 //!
-//! Everything that comes from a subject is hostile and stays inside a fence; only the template and the schema direct the judge.
+//! Text from a subject is untrusted and stays inside a fence. Only the template and the schema are instructions.
 
 use std::sync::Arc;
 
@@ -14,10 +14,8 @@ use super::template::{Segment, segments};
 use super::{Criteria, Unscorable, fence};
 use crate::{Limits, Nonce, Question};
 
-/// Evidence, and where it stands in a template.
 pub(super) struct Evidence<'a> {
     placeholder: &'static str,
-    /// Its name in the fence's lines.
     name: &'static str,
     text: &'a str,
 }
@@ -32,19 +30,18 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// A judge prompt's template, cut into what every prompt made of it shares and the places of evidence.
+/// Judge prompt template, split into shared text and evidence placeholders.
 #[derive(Debug)]
 pub(super) struct Template(Vec<TemplatePiece>);
 
 #[derive(Debug)]
 enum TemplatePiece {
     Text(Arc<str>),
-    /// A placeholder's name.
     Evidence(String),
 }
 
 impl Template {
-    /// Cuts a template; the schema, which isn't fenced, is filled in.
+    /// Splits a template and fills in the schema, which isn't fenced.
     pub(super) fn new(template: &str, schema: &Value) -> Self {
         let (mut pieces, mut text) = (Vec::new(), String::new());
         for segment in segments(template) {
@@ -65,12 +62,12 @@ impl Template {
         Self(pieces)
     }
 
-    /// Fills it in one pass: a placeholder inside evidence is evidence.
+    /// Fills in the evidence in one pass, so that placeholders inside evidence aren't expanded.
     pub(super) fn fill(&self, evidence: &[Evidence<'_>], nonce: &Nonce) -> PromptText {
         let (mut parts, mut own) = (Vec::new(), String::new());
         let (mut after_fence, mut begins_line) = (false, true);
         for piece in &self.0 {
-            // A closing line has nothing behind it.
+            // A closing fence line must be followed by a newline.
             let closed = matches!(piece, TemplatePiece::Text(shared) if shared.starts_with('\n'));
             if after_fence && !closed {
                 own.push('\n');
@@ -94,7 +91,7 @@ impl Template {
                             }
                             fence::append(&mut own, part.name, part.text, &nonce.0);
                         }
-                        // Criteria with other names are refused when they are read.
+                        // Parsing of criteria rejects other names.
                         None => own.push_str(&format!("{{{{{name}}}}}")),
                     }
                     begins_line = false;
@@ -109,7 +106,7 @@ impl Template {
     }
 }
 
-/// Each part behind its length: no two lists of parts run together to the same bytes.
+/// Hashes each part with its length, so that different lists of parts can't have the same bytes.
 pub(super) fn digest(parts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
@@ -119,7 +116,7 @@ pub(super) fn digest(parts: &[&str]) -> String {
     hex::encode(digest.finalize())
 }
 
-/// A question whose evidence may not be made smaller: it fits into the judge's window, or is [`Unscorable::TooLarge`].
+/// Creates a question with evidence that can't be trimmed. Returns [`Unscorable::TooLarge`] if it exceeds the judge's window.
 pub(super) fn question<T>(
     form: &'static ReplyForm<T>,
     criteria: &Criteria,

@@ -1,5 +1,4 @@
-//! A prompt's text in parts. Those that come from the template are shared by all prompts made of it: a worker with thousands of
-//! calls under way holds them once.
+//! Prompt text in parts. Prompts share the parts of their template, so that a worker with thousands of active calls stores them once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +7,13 @@ use serde::{Serialize, Serializer};
 
 use super::tokens::ModelFamily;
 
-/// A text, whole only where it is written. Cheap to clone. As JSON it is one string.
+/// Text in parts, joined only when written. Cheap to clone. Serialized as one JSON string.
 #[derive(Clone)]
 pub struct PromptText(Arc<[TextPart]>);
 
 #[derive(Clone)]
 pub(super) enum TextPart {
-    /// Of the template.
     Shared(Arc<str>),
-    /// Of this prompt alone.
     Own(Box<str>),
 }
 
@@ -34,22 +31,18 @@ impl PromptText {
         Self(parts.into())
     }
 
-    /// Its parts, one behind the other.
     pub(super) fn parts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(TextPart::text)
     }
 
-    /// Its length in bytes.
     pub fn bytes(&self) -> usize {
         self.parts().map(str::len).sum()
     }
 
-    /// About how many tokens it is.
     pub fn tokens(&self, family: ModelFamily) -> u64 {
         family.tokens_of(self.bytes())
     }
 
-    /// The same text with more behind it.
     #[must_use]
     pub fn followed_by(&self, more: String) -> Self {
         let own = TextPart::Own(more.into());
@@ -77,7 +70,7 @@ impl fmt::Display for PromptText {
 
 impl fmt::Debug for PromptText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Prompts are never logged.
+        // Prompts must not be logged.
         write!(f, "a prompt of {} bytes", self.bytes())
     }
 }
@@ -97,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_json_it_is_one_string_whatever_its_parts_hold() {
+    fn serializes_as_one_json_string() {
         let shared = |text: &str| TextPart::Shared(text.into());
         let parts = vec![
             shared("a \"quote\"\n"),
@@ -115,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_template_says_is_held_once_by_all_its_prompts() {
+    fn prompts_share_template_text() {
         let template = Template::new(
             "Judge this:{{A}} strictly, as {{OUTPUT_SCHEMA}}",
             &json!({}),

@@ -1,16 +1,15 @@
-//! Values as Python prints them: `[('Ada', Decimal('1.20'), datetime.date(2026, 3, 2), None)]`. Frameworks hand an agent the rows of a driver
-//! in this form. Never runs anything, and reads no text that isn't such a value from end to end.
+//! Parses Python literals such as `[('Ada', Decimal('1.20'), datetime.date(2026, 3, 2), None)]`. Agent frameworks pass the rows of a
+//! database driver in this form. Executes no code, and rejects text that isn't completely such a literal.
 
 use serde_json::{Map, Value};
 
-/// How deep lists and calls may be nested.
 const MAX_DEPTH: usize = 64;
 
-/// Reads a list, a tuple, a dict or a call. `None` for any other text.
+/// Parses a list, tuple, dict or call. `None` for any other text.
 ///
-/// A tuple is a list; `None`, `nan` and `NaT` are null. Dates and times are as in ISO 8601, and a `timedelta` in hours, minutes and seconds. Of another
-/// call (`Decimal('1.2')`, `UUID('..')`, `Timestamp('..')`, `np.int64(3)`) its one argument counts, and of named arguments
-/// (`Row(name='Ada')`) an object.
+/// A tuple becomes a list; `None`, `nan` and `NaT` become null. Dates and times are formatted as ISO 8601, a `timedelta` in hours, minutes
+/// and seconds. Other calls with one argument (`Decimal('1.2')`, `UUID('..')`, `Timestamp('..')`, `np.int64(3)`) become that argument.
+/// Calls with named arguments (`Row(name='Ada')`) become an object.
 pub fn parse_python(text: &str) -> Option<Value> {
     let mut literal = Literal {
         rest: text.trim(),
@@ -21,13 +20,11 @@ pub fn parse_python(text: &str) -> Option<Value> {
     literal.rest.trim().is_empty().then_some(value)
 }
 
-/// What is left of a text.
 struct Literal<'a> {
     rest: &'a str,
     depth: usize,
 }
 
-/// The arguments of a call.
 #[derive(Default)]
 struct Arguments {
     listed: Vec<Value>,
@@ -54,20 +51,20 @@ impl<'a> Literal<'a> {
         }
     }
 
-    fn takes(&mut self, sign: char) -> bool {
+    fn accept(&mut self, sign: char) -> bool {
         self.rest = self.rest.trim_start();
         let rest = self.rest.strip_prefix(sign);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
-    /// The entries up to the bracket that closes them, and whether a comma is among them.
+    /// Parses the entries up to the closing bracket. Also returns whether they contain a comma.
     fn nested(&mut self, close: char) -> Option<(Vec<Value>, bool)> {
-        self.begin()?;
+        self.open_bracket()?;
         let (mut entries, mut has_comma) = (Vec::new(), false);
-        while !self.takes(close) {
+        while !self.accept(close) {
             entries.push(self.value()?);
-            let comma = self.takes(',');
+            let comma = self.accept(',');
             has_comma |= comma;
             if !comma && !self.rest.trim_start().starts_with(close) {
                 return None;
@@ -77,26 +74,25 @@ impl<'a> Literal<'a> {
         Some((entries, has_comma))
     }
 
-    /// Passes the bracket that opens something.
-    fn begin(&mut self) -> Option<()> {
+    fn open_bracket(&mut self) -> Option<()> {
         self.rest = self.rest.get(1..)?;
         self.depth += 1;
         (self.depth <= MAX_DEPTH).then_some(())
     }
 
     fn dict(&mut self) -> Option<Value> {
-        self.begin()?;
+        self.open_bracket()?;
         let mut members = Map::new();
-        while !self.takes('}') {
+        while !self.accept('}') {
             let key = match self.value()? {
                 Value::String(text) => text,
                 Value::Array(_) | Value::Object(_) => return None,
                 plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain.to_string(),
             };
-            if !self.takes(':') || members.insert(key, self.value()?).is_some() {
+            if !self.accept(':') || members.insert(key, self.value()?).is_some() {
                 return None;
             }
-            if !self.takes(',') && !self.rest.starts_with('}') {
+            if !self.accept(',') && !self.rest.starts_with('}') {
                 return None;
             }
         }
@@ -154,21 +150,20 @@ impl<'a> Literal<'a> {
         }
         self.rest = rest;
         number.parse::<f64>().ok()?;
-        // Python writes `1.` and `.5` nowhere, but NumPy does.
+        // NumPy writes `1.` and `.5`, but Python doesn't.
         let json = |text: &str| serde_json::from_str::<Value>(text).ok();
         let whole = number
             .trim_start_matches('-')
             .bytes()
             .all(|b| b.is_ascii_digit());
         match json(number) {
-            // An integer that no float holds exactly.
+            // The integer has no exact float.
             Some(Value::Number(read)) if whole && read.is_f64() => Some(Value::from(number)),
             Some(read) => Some(read),
             None => number.parse().ok().map(|number: f64| Value::from(number)),
         }
     }
 
-    /// A word, or a call by its name; a string may have a letter before it.
     fn name(&mut self) -> Option<Value> {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
         let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
@@ -193,9 +188,9 @@ impl<'a> Literal<'a> {
     }
 
     fn arguments(&mut self) -> Option<Arguments> {
-        self.begin()?;
+        self.open_bracket()?;
         let mut arguments = Arguments::default();
-        while !self.takes(')') {
+        while !self.accept(')') {
             self.rest = self.rest.trim_start();
             let named = self.rest.split_once('=').filter(|(name, _)| {
                 !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
@@ -208,7 +203,7 @@ impl<'a> Literal<'a> {
                 }
                 None => arguments.listed.push(self.value()?),
             }
-            if !self.takes(',') && !self.rest.starts_with(')') {
+            if !self.accept(',') && !self.rest.starts_with(')') {
                 return None;
             }
         }
@@ -264,14 +259,14 @@ fn call(
         "ZoneInfo" => named.remove("key"),
         _ => match (listed.len(), named.is_empty()) {
             (0, false) => Some(Value::Object(named)),
-            // What else is named only describes the value: a precision, a type.
+            // Other named arguments only describe the value, such as its precision or type.
             (1, _) => Some(pairs(&listed[0]).unwrap_or_else(|| listed.swap_remove(0))),
             _ => None,
         },
     }
 }
 
-/// Hours, minutes, seconds and microseconds; those that are missing are 0.
+/// Formats hours, minutes, seconds and microseconds; missing ones are 0.
 fn clock(parts: &[i64]) -> String {
     let part = |at: usize| parts.get(at).copied().unwrap_or(0);
     let time = format!("{:02}:{:02}:{:02}", part(0), part(1), part(2));
@@ -281,7 +276,7 @@ fn clock(parts: &[i64]) -> String {
     }
 }
 
-/// `OrderedDict([('a', 1)])` of older drivers: an object of pairs.
+/// Converts the pairs of `OrderedDict([('a', 1)])`, used by older drivers, to an object.
 fn pairs(value: &Value) -> Option<Value> {
     let pairs = value.as_array().filter(|pairs| !pairs.is_empty())?.iter();
     let members: Option<Map<String, Value>> = pairs
@@ -300,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_drivers_are_read() {
+    fn parses_rows_of_drivers() {
         for (text, value) in [
             // repr of rows of duckdb 1.x
             (
@@ -345,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_value() {
+    fn rejects_other_text() {
         for text in [
             "",
             "Ada",

@@ -1,5 +1,3 @@
-//! What is asked, and what comes back.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,12 +10,11 @@ use super::error::JudgeError;
 use super::prompt_text::PromptText;
 use super::tokens::ModelFamily;
 
-/// A fault in a reply: where, and what is wrong, in words that the model can act on.
+/// Error in a reply: location, and a message for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// JSON pointer into the reply, "" for the whole.
+    /// JSON pointer into the reply, "" for the reply itself.
     pub pointer: String,
-    /// What is wrong and what is expected.
     pub message: String,
 }
 
@@ -31,7 +28,6 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Faults in one line.
     pub fn in_words(faults: &[Self]) -> String {
         let texts: Vec<String> = faults.iter().map(Self::to_string).collect();
         texts.join("; ")
@@ -41,48 +37,44 @@ impl Fault {
 /// Checks that providers don't enforce: ranges, lengths, types.
 pub type Check = Arc<dyn Fn(&Value) -> Result<(), Vec<Fault>> + Send + Sync>;
 
-/// Holds a reply that passes every check against what was asked for. Its model is shown the weaknesses once.
+/// Reviews a valid reply against its question. Its weaknesses are sent back to the model once.
 pub trait Review: Send + Sync {
-    /// What the reply should be better at; empty for a good one.
+    /// Returns the weaknesses; empty for a good reply.
     fn weaknesses(&self, reply: &Value, question: &Question) -> Vec<Weakness>;
 
-    /// Whether the judgement of `first`, which is weak, stands in `second` as well: only then may `second` take its place.
+    /// Whether `second` has the same judgement as the weak `first`. Otherwise it must not replace it.
     fn keeps_judgement(&self, first: &Value, second: &Value) -> bool;
 }
 
-/// What a reply should be better at, though it can be used.
+/// Weakness of an otherwise usable reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weakness {
-    /// How a score made of it is marked.
     pub flag: Flag,
-    /// What its model is told.
     pub fault: Fault,
 }
 
-/// A random text that fences evidence; made for each run of a job, and part of no cache key.
+/// Random text that fences evidence. Created for each run of a job, and not part of any cache key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nonce(pub String);
 
 impl Nonce {
-    /// A nonce of 32 hex digits.
     pub fn from_bits(bits: u128) -> Self {
         Self(format!("{bits:032x}"))
     }
 }
 
-/// What the judge can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The model's context window in tokens.
     pub context_window: u32,
-    /// Tokens kept for the reply.
+    /// Tokens reserved for the reply.
     pub max_output_tokens: u32,
-    /// How the model's tokens are estimated.
+    /// Tokenizer family, used to estimate tokens.
     pub family: ModelFamily,
 }
 
 impl Limits {
-    /// Tokens left for what is asked: the window without the reply's tokens and without the margin.
+    /// Returns the tokens available to the question: the window without the reply's tokens and the margin.
     pub fn for_the_question(&self) -> u64 {
         let window = u64::from(self.context_window);
         window
@@ -90,36 +82,34 @@ impl Limits {
             .saturating_sub(self.margin())
     }
 
-    /// Tokens kept free for what providers wrap around a prompt, and for the estimate's error: a fiftieth of the window.
+    /// Returns the tokens reserved for the provider's wrapping of a prompt and for estimation errors: a fiftieth of the window.
     pub fn margin(&self) -> u64 {
         u64::from(self.context_window) / 50
     }
 }
 
-/// Makes a smaller question of one that turned out too large; `None` if nothing more may go. It is given the question, so
-/// that it needn't hold what the prompt holds already.
+/// Makes a smaller version of a question that is too large; `None` if it can't be reduced further. Receives the question, to avoid
+/// storing a second copy of the prompt.
 pub type Shrink = Arc<dyn Fn(&Question, Target) -> Option<Question> + Send + Sync>;
 
-/// How small a question is to become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// About half: its provider said that it is too large, so that the estimate was wrong by an unknown factor.
+    /// About half: the provider rejected it as too large, so the estimate was wrong by an unknown factor.
     Half,
-    /// As large as a judge of these limits takes, by the estimate of that judge's family.
+    /// The maximum of a judge with these limits, estimated for that judge's family.
     Within(Limits),
 }
 
-/// A reply's JSON schema: closed objects, every property required, in the order in which they are to be written. Models fill a
-/// schema in the order of its text, and a judge that gives its reasons first scores better. Ranges and lengths stand in
-/// descriptions alone, because strict providers refuse their keywords.
+/// JSON schema of a reply: closed objects with every property required, in the order to be written. Models write properties in schema
+/// order, and score better with the reasons first. Ranges and lengths are only in descriptions, because strict providers reject their
+/// keywords.
 #[derive(Debug)]
 pub struct ReplySchema {
     value: Value,
-    /// The same as text, written once for all questions that share it.
     json: Box<RawValue>,
 }
 
-/// JSON pointer of the first property that an object of this schema lacks, in the objects below it too.
+/// Returns the JSON pointer of the first missing property, including nested objects.
 fn lacks(value: &Value, schema: &Value) -> Option<String> {
     let properties = schema.get("properties")?.as_object()?;
     let required = schema.get("required")?.as_array()?;
@@ -133,17 +123,14 @@ fn lacks(value: &Value, schema: &Value) -> Option<String> {
 }
 
 impl ReplySchema {
-    /// The schema as a value.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// JSON pointer of the first property that a reply lacks; `None`: it is whole.
     pub fn lacks(&self, reply: &Value) -> Option<String> {
         lacks(reply, &self.value)
     }
 
-    /// The schema as it goes out.
     pub fn json(&self) -> &RawValue {
         &self.json
     }
@@ -152,49 +139,46 @@ impl ReplySchema {
 impl From<Value> for ReplySchema {
     fn from(value: Value) -> Self {
         Self {
-            // A value is always written.
+            // Serializing a value can't fail.
             json: to_raw_value(&value).unwrap_or_default(),
             value,
         }
     }
 }
 
-/// One question to one model. Cheap to clone: a worker holds a thousand of them.
+/// Question to one model. Cheap to clone, because a worker may have a thousand of them.
 #[derive(Clone)]
 pub struct Question {
-    /// The kind's name: chooses the timeout, and is logged.
+    /// Name of the kind. Determines the timeout, and is logged.
     pub kind: &'static str,
-    /// SHA-256 (hex) of the template before anything was filled in, the schema's version included.
+    /// SHA-256 (hex) of the unfilled template, including the schema's version.
     pub template_hash: String,
     pub criteria_hash: String,
-    /// SHA-256 (hex) of the evidence before fencing; with the hashes above it is what the cache key is made of. The text
-    /// itself stands in the prompt: held twice, a thousand questions in flight would cost a worker that much more.
+    /// SHA-256 (hex) of the evidence before fencing. The cache key consists of this and the hashes above. The text itself is only in the
+    /// prompt, to save memory with a thousand questions in flight.
     pub evidence_hash: String,
-    /// The whole prompt as the model sees it, evidence fenced. One user message: the framework first, for prompt caching.
+    /// Complete prompt with fenced evidence, sent as one user message. The instructions come first, for prompt caching.
     pub prompt: PromptText,
-    /// The reply's name for providers that want one, `[a-z_]+`.
+    /// Schema name for providers that require one, `[a-z_]+`.
     pub schema_name: &'static str,
     pub schema: Arc<ReplySchema>,
-    /// Checks beyond the schema.
     pub check: Check,
-    /// About how many tokens of evidence were left out of the prompt to make it fit; 0 for none.
+    /// Estimated tokens of evidence trimmed to fit; 0 if untrimmed.
     pub trimmed_tokens: u64,
-    /// What to do when the provider says that it doesn't fit; `None`: it may not be made smaller.
+    /// Makes a smaller question if the provider rejects this one as too large; `None` if it must not be trimmed.
     pub shrink: Option<Shrink>,
-    /// Finds what a usable reply should be better at; `None`: what passes is good.
     pub review: Option<Arc<dyn Review>>,
 }
 
 impl Question {
-    /// A smaller question about the same, with an evidence hash of its own; `None` if there is none.
+    /// Returns a smaller question with its own evidence hash, or `None`.
     pub fn shrink(&self) -> Option<Self> {
         self.shrink
             .as_ref()
             .and_then(|shrink| shrink(self, Target::Half))
     }
 
-    /// The question as a judge of other limits can take it: the same where it fits, else a smaller one; `None` if there is
-    /// none.
+    /// Returns the question if it fits a judge with these limits. Otherwise returns a smaller one, or `None`.
     pub fn fit_into(&self, limits: &Limits) -> Option<Self> {
         if self.tokens(limits.family) <= limits.for_the_question() {
             return Some(self.clone());
@@ -204,18 +188,16 @@ impl Question {
             .and_then(|shrink| shrink(self, Target::Within(*limits)))
     }
 
-    /// About how many tokens it is, the schema that goes along included.
+    /// Estimated tokens, including the schema sent along.
     pub fn tokens(&self, family: ModelFamily) -> u64 {
         self.prompt.tokens(family) + family.tokens(self.schema.json().get())
     }
 
-    /// What is weak about a reply to it.
     pub fn weaknesses(&self, reply: &Value) -> Vec<Weakness> {
         let review = self.review.as_ref();
         review.map_or_else(Vec::new, |review| review.weaknesses(reply, self))
     }
 
-    /// Whether the judgement of a weak reply stands in a second one.
     pub fn keeps_judgement(&self, first: &Value, second: &Value) -> bool {
         let review = self.review.as_ref();
         review.is_none_or(|review| review.keeps_judgement(first, second))
@@ -224,7 +206,7 @@ impl Question {
 
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Prompts are never logged: lengths and hashes are.
+        // Prompts must not be logged, only lengths and hashes.
         f.debug_struct("Question")
             .field("kind", &self.kind)
             .field("template_hash", &self.template_hash)
@@ -234,30 +216,25 @@ impl fmt::Debug for Question {
     }
 }
 
-/// A reply that passed every check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// The reply's JSON.
     pub value: Value,
-    /// The provider entry's name in `llm_providers.yaml`.
+    /// Name of the provider entry in `llm_providers.yaml`.
     pub provider: String,
-    /// The model as the provider reported it.
+    /// Model as reported by the provider.
     pub model: String,
-    /// Whether a simulated judge made it.
     pub simulated: bool,
-    /// Whether it took the repair turn.
+    /// Whether it needed the repair turn.
     pub repaired: bool,
-    /// Whether it came from the cache, so that nothing was spent.
     pub cached: bool,
-    /// Whether the judge that was asked declined, and its fallback gave it.
+    /// Whether the judge declined, and its fallback replied.
     pub by_fallback: bool,
-    /// About how many tokens of evidence were left out of the question that it answers; 0 for none.
+    /// Estimated tokens of evidence trimmed from its question; 0 if untrimmed.
     pub trimmed_tokens: u64,
-    /// What it should be better at.
     pub weaknesses: Vec<Weakness>,
-    /// Whether it was whole, and yet its provider gave another reason for its end than that the model was done.
+    /// Whether the reply is complete although the provider reported an unusual finish reason.
     pub odd_finish: bool,
 }
 
-/// The end of a question: a reply, or an error that no patience helps.
+/// Final outcome of a question: a reply, or an error after all retries.
 pub type JudgeAnswer = Result<Reply, JudgeError>;

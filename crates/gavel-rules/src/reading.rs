@@ -1,4 +1,4 @@
-//! Reads the fields of a case's payload: every fault is told at once, each with its pointer. Knows no kind, and keeps nothing.
+//! Parses payload fields of any kind. Reports all errors at once, each with its pointer.
 
 use serde_json::{Map, Value};
 
@@ -8,28 +8,27 @@ use super::nearest::nearest;
 use crate::Fault;
 use query_shape::sql::Dialect;
 
-/// The longest text of a field, in bytes.
+/// Maximum length of a text field, in bytes.
 pub(super) const LONGEST_TEXT: usize = 64 * 1024;
-/// The longest name that a case has for itself, in characters.
+/// Maximum length of a case's name, in characters.
 const LONGEST_NAME: usize = 255;
-/// The most fields of an object, notes included: as many as a table has columns. Each unknown one is compared with the known ones.
+/// Maximum number of fields per object, including notes: the same as the columns of a table. Bounds the comparisons of unknown names with
+/// known ones.
 pub const MAX_FIELDS: usize = 500;
-/// The most entries of a list of texts.
 const MOST_TEXTS: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelling {
     Snake,
-    /// `generated_sql` or `generatedSql`, one of the two.
+    /// `generated_sql` or `generatedSql`, but not both.
     SnakeOrCamel,
 }
 
 impl Spelling {
-    pub(super) fn takes(self, field: &Field, name: &str) -> bool {
+    pub(super) fn accepts(self, field: &Field, name: &str) -> bool {
         field.name == name || self.other(field.name).as_deref() == Some(name)
     }
 
-    /// The other way to spell a name, if there is one.
     fn other(self, name: &str) -> Option<String> {
         match self {
             Self::Snake => None,
@@ -38,10 +37,10 @@ impl Spelling {
     }
 }
 
-/// An object that is being read: a payload, or one within it. A field that is null counts as left out.
+/// Reader of a payload or of an object within it. Null counts as absent.
 pub(super) struct ObjectReader<'a> {
     map: &'a Map<String, Value>,
-    /// Where it stands in the payload; "" for the payload itself.
+    /// JSON pointer of the object; "" for the payload itself.
     place: String,
     spelling: Spelling,
     faults: Faults,
@@ -49,13 +48,13 @@ pub(super) struct ObjectReader<'a> {
 
 pub(super) struct FoundField<'a> {
     pub(super) pointer: String,
-    /// What is there; never null.
+    /// The value; not null.
     pub(super) value: &'a Value,
 }
 
 impl<'a> ObjectReader<'a> {
-    /// Begins with a payload's names: a field that is given in both spellings is a fault, and so is a name that was meant for a
-    /// known one. Any other name is a note of whoever made the case, and stays in the payload.
+    /// Starts with the field names of a payload. Reports a field with both spellings, and a likely typo of a known name. Other names are
+    /// notes of the author and stay in the payload.
     pub(super) fn begin(
         payload: &'a Value,
         fields: &[Field],
@@ -65,7 +64,7 @@ impl<'a> ObjectReader<'a> {
         reading.map_err(|fault| vec![fault])
     }
 
-    /// Begins with the names of an object that stands at `place` in this payload. [`ObjectReader::adopt`] ends it.
+    /// Starts with the field names of the object at `place` in this payload. Finish with [`ObjectReader::adopt`].
     pub(super) fn within<'b>(
         &mut self,
         place: String,
@@ -167,12 +166,11 @@ impl<'a> ObjectReader<'a> {
         })
     }
 
-    /// Text of at most [`LONGEST_TEXT`] bytes, as it stands.
+    /// Parses text of at most [`LONGEST_TEXT`] bytes, untrimmed.
     pub(super) fn text(&mut self, name: &str) -> Option<String> {
         self.text_of(name, LONGEST_TEXT)
     }
 
-    /// Text of at most `most` bytes, as it stands.
     pub(super) fn text_of(&mut self, name: &str, most: usize) -> Option<String> {
         let found = self.value(name)?;
         let Value::String(text) = found.value else {
@@ -190,12 +188,12 @@ impl<'a> ObjectReader<'a> {
         Some(text.clone())
     }
 
-    /// Text that isn't blank; blank counts as left out.
+    /// Parses text; blank counts as absent.
     pub(super) fn solid_text(&mut self, name: &str) -> Option<String> {
         self.text(name).filter(|text| !text.trim().is_empty())
     }
 
-    /// What a case calls itself: text of at most 255 characters, trimmed, or a number; blank counts as left out.
+    /// Parses a case's name: text of at most 255 characters, trimmed, or a number. Blank counts as absent.
     pub(super) fn name(&mut self, name: &str) -> Option<String> {
         let found = self.value(name)?;
         if let Value::Number(number) = found.value {
@@ -211,8 +209,8 @@ impl<'a> ObjectReader<'a> {
         Some(text.to_owned())
     }
 
-    /// true or false; also as text in any case, since spreadsheets write TRUE into a cell of a CSV file and scripts True. Blank
-    /// counts as left out.
+    /// Parses a boolean or its text in any case, because spreadsheets write TRUE into CSV cells and Python scripts True. Blank counts as
+    /// absent.
     pub(super) fn boolean(&mut self, name: &str) -> Option<bool> {
         let found = self.solid(name)?;
         let truth = match found.value {
@@ -238,7 +236,7 @@ impl<'a> ObjectReader<'a> {
         share
     }
 
-    /// A list of whatever is `expected`.
+    /// Parses a list; `expected` describes its entries in errors.
     pub(super) fn list(&mut self, name: &str, expected: &str) -> Option<(String, &'a [Value])> {
         let found = self.value(name)?;
         let Value::Array(entries) = found.value else {
@@ -248,7 +246,7 @@ impl<'a> ObjectReader<'a> {
         Some((found.pointer, entries))
     }
 
-    /// A list of texts, together of at most [`LONGEST_TEXT`] bytes.
+    /// Parses a list of texts of at most [`LONGEST_TEXT`] bytes in total.
     pub(super) fn texts(&mut self, name: &str) -> Option<Vec<String>> {
         let (pointer, entries) = self.list(name, "texts")?;
         if entries.len() > MOST_TEXTS {
@@ -296,7 +294,7 @@ impl<'a> ObjectReader<'a> {
         chosen.map(|(_, choice)| *choice)
     }
 
-    /// The dialect of SQL that a field names, in any case; the generic one where it is left out.
+    /// Parses an SQL dialect in any case; absent means generic.
     pub(super) fn dialect(&mut self, name: &str) -> Dialect {
         let Some(found) = self.solid(name) else {
             return Dialect::default();
@@ -313,7 +311,7 @@ impl<'a> ObjectReader<'a> {
         })
     }
 
-    /// Tells that a field is left out which must be there, unless it is there and at fault already.
+    /// Reports a missing required field, unless it has another error.
     pub(super) fn missing(&mut self, name: &str, expected: &str) {
         let pointer = self
             .value(name)
@@ -323,7 +321,6 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Tells a value of the wrong kind, with what is expected.
     pub(super) fn wrong(&mut self, found: FoundField<'_>, expected: &str) {
         let message = format!("is {}; {expected}", shown(found.value));
         self.fault(found.pointer, message);
@@ -342,7 +339,6 @@ impl<'a> ObjectReader<'a> {
     }
 }
 
-/// `generated_sql` as `generatedSql`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();

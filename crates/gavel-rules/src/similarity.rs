@@ -1,6 +1,6 @@
-//! How alike two queries are, by what they read, filter and aggregate: 0.4 tables + 0.3 filters + 0.3 aggregations.
+//! Similarity of two queries by their tables, filters and aggregations: 0.4 tables + 0.3 filters + 0.3 aggregations.
 //!
-//! Compares two [`QueryShape`]s of one language; never runs or reads a query itself. Case doesn't count.
+//! Compares two [`QueryShape`]s of one language, ignoring case. Doesn't parse or execute queries.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -13,40 +13,35 @@ const TABLES: f64 = 0.4;
 const FILTERS: f64 = 0.3;
 const AGGREGATIONS: f64 = 0.3;
 
-/// How many names a list in details holds at most.
 const SHOWN: usize = 50;
 
-/// How alike two queries are. Scores lie between 0 and 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Similarity {
-    /// 0.4 tables + 0.3 filters + 0.3 aggregations.
     pub score: f64,
-    /// Jaccard index of the tables; patterns (`App*`) count as tables, and so does `*` where a query reads all.
+    /// Jaccard index of the tables. Patterns (`App*`) count as tables, as does `*` for a query that reads all tables.
     pub tables: Overlap,
-    /// F1 over the operators of predicates.
+    /// F1 of the operators of predicates.
     pub filters: Overlap,
-    /// F1 over aggregate functions and grouping columns.
+    /// F1 of aggregate functions and grouping columns.
     pub aggregations: Overlap,
-    /// Jaccard index of the columns that filters name; no part of the score.
+    /// Jaccard index of the columns in filters; not part of the score.
     pub filter_columns: Overlap,
-    /// Jaccard index of the literals that filters name, durations and dates in one spelling; no part of the score.
+    /// Jaccard index of the literals in filters, with normalized durations and dates; not part of the score.
     pub filter_literals: Overlap,
-    /// Whether one of the queries, in KQL, didn't parse, so that this is of what could be made out.
+    /// Whether one of the queries, in KQL, didn't parse, so that this covers only its recognized parts.
     pub approximate: bool,
 }
 
-/// One comparison. The lists keep the order of their query, in lower case, and show 50 entries at most.
+/// Result of one comparison. Lists are in query order, in lower case, and limited to 50 entries.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Overlap {
-    /// Between 0 and 1; 1 where both sides are empty, 0 where one is.
+    /// Between 0 and 1; 1 if both sides are empty, 0 if only one is.
     pub score: f64,
-    /// Entries of the expected query that the generated one has.
     pub matched: Vec<String>,
     pub missing: Vec<String>,
     pub extra: Vec<String>,
 }
 
-/// Compares a generated query with the expected one.
 pub fn similarity(expected: &QueryShape, generated: &QueryShape) -> Similarity {
     let tables = tables(&read(expected), &read(generated));
     let filters = multiset_f1(&operators(expected), &operators(generated));
@@ -65,8 +60,8 @@ pub fn similarity(expected: &QueryShape, generated: &QueryShape) -> Similarity {
     }
 }
 
-/// Jaccard index of two sets of tables. Two qualified names are one table if they are equal whole; otherwise the last parts decide
-/// (`public.users` is `users`), and each name stands for one table of the other side at most.
+/// Jaccard index of two sets of tables. Two qualified names match if all parts are equal. Otherwise the last parts must be equal
+/// (`public.users` matches `users`). Each name matches at most one of the other side.
 pub fn tables(expected: &[TableName], generated: &[TableName]) -> Overlap {
     let expected = distinct(expected.iter().map(TableName::folded));
     let generated = distinct(generated.iter().map(TableName::folded));
@@ -75,7 +70,7 @@ pub fn tables(expected: &[TableName], generated: &[TableName]) -> Overlap {
         .iter()
         .filter(|name| whole.contains(name))
         .collect();
-    // What is left pairs by the last part, if just one of the two is qualified.
+    // Remaining names match by the last part if exactly one of the two is qualified.
     let mut partners: HashMap<(&str, bool), Vec<&TableName>> = HashMap::new();
     for table in generated.iter().rev().filter(|table| !both.contains(table)) {
         let key = (table.name.as_str(), table.qualifiers.is_empty());
@@ -108,7 +103,7 @@ pub fn jaccard(expected: &[String], generated: &[String]) -> Overlap {
     Overlap::new(ratio(matched.len(), union), matched, missing, extra)
 }
 
-/// F1 of two lists, taken as multisets: twice what they share over what both hold.
+/// F1 of two lists as multisets: twice the number of shared entries, divided by the number of all entries.
 pub fn multiset_f1(expected: &[String], generated: &[String]) -> Overlap {
     let (matched, missing, extra) = difference(expected, generated);
     let score = ratio(2 * matched.len(), expected.len() + generated.len());
@@ -142,7 +137,6 @@ fn ratio(part: usize, whole: usize) -> f64 {
     share
 }
 
-/// What two multisets share, what only the first holds, what only the second holds.
 fn difference(
     expected: &[String],
     generated: &[String],

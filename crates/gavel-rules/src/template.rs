@@ -1,4 +1,4 @@
-//! Prompt templates: text with `{{PLACEHOLDER}}`s. Filled in one pass, so that what is put in is never looked at again.
+//! Prompt templates: text with `{{PLACEHOLDER}}`s. Filled in one pass, so that inserted text isn't expanded.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Segment<'a> {
@@ -6,8 +6,8 @@ pub(super) enum Segment<'a> {
     Placeholder(&'a str),
 }
 
-/// Cuts a template into text and placeholders. A placeholder is `{{NAME}}` with a name of `[A-Z][A-Z0-9_]*`; any other
-/// `{{`, such as `{{ name }}` or `{{{`, is text.
+/// Splits a template into text and placeholders. A placeholder is `{{NAME}}` with a name of `[A-Z][A-Z0-9_]*`; any
+/// other `{{`, such as `{{ name }}` or `{{{`, is text.
 pub(super) fn segments(template: &str) -> Vec<Segment<'_>> {
     let mut found = Vec::new();
     let mut text_from = 0;
@@ -23,7 +23,7 @@ pub(super) fn segments(template: &str) -> Vec<Segment<'_>> {
                 at = open + name.len() + 4;
                 text_from = at;
             }
-            // One brace on, so that `{{{NAME}}}` is a placeholder in braces.
+            // Skips one brace, so that `{{{NAME}}}` is a placeholder in braces.
             None => at = open + 1,
         }
     }

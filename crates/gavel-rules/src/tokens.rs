@@ -1,27 +1,23 @@
-//! How many tokens a text may be: its bytes, divided by the bytes that a token of the model's family takes. Never a count,
-//! and nothing is billed by it.
+//! Estimates the tokens of a text: its bytes, divided by the bytes per token of the model's family. Not used for billing.
 //!
-//! The divisor leans to more tokens. Held against `o200k_base`, GPT's tokenizer, over the example sessions, the docs and
-//! corpora of SQL, KQL and JSON (30 files), texts have 2.7 to 4.2 bytes to a token: the estimate is right to 55 % too high.
-//! It is too low by up to half for what is mostly hashes, ids or base64 (1.5 bytes to a token). A provider then says that
-//! a prompt is too large, and it is asked again with half of it. The other families' tokenizers aren't published; theirs
-//! are GPT's figure less what they are known to need more.
+//! The divisor overestimates on purpose. Compared with `o200k_base`, GPT's tokenizer, on the example sessions, the docs and corpora of SQL,
+//! KQL and JSON (30 files), texts have 2.7 to 4.2 bytes per token: the estimate is between exact and 55 % too high. It is up to half too
+//! low for text of mostly hashes, ids or base64 (1.5 bytes per token). A provider then rejects the prompt as too large, and it is sent
+//! again at half the size. The other families' tokenizers aren't published; their divisors are GPT's, adjusted by the known difference.
 
-/// Models whose tokenizers are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelFamily {
-    /// OpenAI's: `gpt-…`, `chatgpt-…`, `o1…` to `o9…`, behind whatever path a gateway puts in front.
+    /// OpenAI: `gpt-…`, `chatgpt-…`, `o1…` to `o9…`, after any path prefix of a gateway.
     Gpt,
-    /// Anthropic's: about 25 % more tokens.
+    /// Anthropic: about 25 % more tokens.
     Claude,
-    /// Google's: about 10 % more.
+    /// Google: about 10 % more.
     Gemini,
     /// Any other (Llama, Qwen, Mistral ..): about 15 % more.
     Other,
 }
 
 impl ModelFamily {
-    /// The family of a model by its name.
     pub fn from_name(model: &str) -> Self {
         let model = model.to_ascii_lowercase();
         let name = model.rsplit('/').next().unwrap_or_default();
@@ -39,18 +35,17 @@ impl ModelFamily {
         }
     }
 
-    /// About how many tokens a text is. Of several texts together it is never more than the sum of each.
+    /// Estimated tokens of a text. The estimate of a concatenation is at most the sum of its parts.
     pub fn tokens(self, text: &str) -> u64 {
         self.tokens_of(text.len())
     }
 
-    /// About how many tokens a text of so many bytes is.
     pub fn tokens_of(self, bytes: usize) -> u64 {
         (bytes as u64 * 10).div_ceil(self.tenths_of_bytes())
     }
 
-    /// Where the first `tokens` of a text end and its last `tokens` begin, as byte offsets at characters' borders. Where the
-    /// two would meet, nothing lies between.
+    /// Returns the byte offsets of the end of the first `tokens` and the start of the last `tokens` of a text, at character boundaries. If
+    /// the two overlap, the range between them is empty.
     pub fn ends(self, text: &str, tokens: u64) -> (usize, usize) {
         let bytes = tokens.saturating_mul(self.tenths_of_bytes()) / 10;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(text.len());
@@ -59,7 +54,7 @@ impl ModelFamily {
         (head, tail.max(head))
     }
 
-    /// Bytes to a token, in tenths.
+    /// Bytes per token, in tenths.
     fn tenths_of_bytes(self) -> u64 {
         match self {
             Self::Gpt => 27,
@@ -84,7 +79,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_model_belongs_to_the_family_that_its_name_says() {
+    fn model_name_determines_family() {
         let cases = [
             ("gpt-4o-mini", ModelFamily::Gpt),
             ("openai/GPT-4.1", ModelFamily::Gpt),
@@ -118,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn the_estimate_is_safe_for_sessions_and_low_for_hashes() {
-        // Text, its tokens by o200k_base, and how many times that the estimate is at least and at most.
+    fn estimate_is_safe_for_sessions_but_low_for_hashes() {
+        // Text, tokens by o200k_base, and the minimum and maximum ratio of the estimate.
         let cases = [
             (
                 "{\"ts\":\"2026-11-06T10:42:07.113Z\",\"level\":\"ERROR\",\"pod\":\"cart-7d9f\",\"msg\":\"dial tcp 10.4.17.203:5432: connect: connection refused\"}\n",
@@ -145,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_never_counts_more_than_its_parts(a in "\\PC{0,40}", b in "\\PC{0,40}") {
+        fn concatenation_has_at_most_the_sum_of_tokens(a in "\\PC{0,40}", b in "\\PC{0,40}") {
             for family in FAMILIES {
                 let whole = family.tokens(&format!("{a}{b}"));
                 prop_assert!(whole <= family.tokens(&a) + family.tokens(&b));
@@ -153,7 +148,7 @@ mod tests {
         }
 
         #[test]
-        fn both_ends_are_within_what_was_asked(text in "[a-zA-Z0-9 é日\n=]{0,120}", tokens in 0_u64..40) {
+        fn ends_are_within_token_limit(text in "[a-zA-Z0-9 é日\n=]{0,120}", tokens in 0_u64..40) {
             for family in FAMILIES {
                 let (head, tail) = family.ends(&text, tokens);
                 prop_assert!(head <= tail);

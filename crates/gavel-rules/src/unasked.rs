@@ -1,11 +1,11 @@
-//! A case whose judge could not be asked: scored as far as that goes, and the reason stands where the judge's part would.
+//! Scores cases when the judge is unavailable: computed components only, and the reason in place of the judge's component.
 
 use super::{Criteria, Scorable, Scorecard};
 use crate::{ErrorClass, JudgeAnswer, JudgeError};
 
 const QUESTIONS: usize = 2;
 
-/// Scores a case by what can be computed; `(class, message)` is why no judge could be asked, such as `wait_expired`.
+/// Scores a case without a judge. `(class, message)` is the reason, such as `wait_expired`.
 pub fn score_unasked(
     scorable: &dyn Scorable,
     criteria: &Criteria,

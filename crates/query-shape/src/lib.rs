@@ -1,7 +1,7 @@
-//! What a query reads, filters and aggregates: one shape for every query language, so that two queries can be compared.
+//! Extracts the tables, filters and aggregations of a query into one form for all query languages, so that queries can be compared.
 //!
-//! Pure: text in, [`QueryShape`] out. Nothing here runs a query or knows a schema. KQL that doesn't parse yields what could be made out, with
-//! [`QueryShape::approximate`] set; SQL that doesn't is an error. Time and memory are linear in the text.
+//! Pure: converts text to [`QueryShape`], without executing queries or knowing a schema. KQL that doesn't parse yields its recognizable
+//! parts, with [`QueryShape::approximate`] set; SQL that doesn't parse is an error. Time and memory are O(n) in the text.
 
 #![warn(missing_docs)]
 
@@ -15,38 +15,38 @@ use serde::{Deserialize, Serialize};
 
 pub use literal::Literal;
 
-/// The language a query is written in.
+/// Language of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
     /// Kusto Query Language.
     #[default]
     Kql,
-    /// SQL, in the dialect that the caller names.
+    /// SQL, in the dialect given by the caller.
     Sql,
 }
 
-/// A column of a result that its rows are sorted by.
+/// Result column that rows are sorted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SortKey {
-    /// Its name.
+    /// Name of the column.
     Name(String),
-    /// Its place, from 0: an expression without a name.
+    /// Index from 0, for an expression without a name.
     Place(usize),
 }
 
-/// The name of a table, without quotes or brackets, spelled as in the query.
+/// Table name, without quotes or brackets, in the query's spelling.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TableName {
-    /// What stands before the name and takes part in comparing (`["sales", "public"]` of `sales.public.users`); always empty for KQL, whose
-    /// chains (`cluster('x').database('y').T`) are compared by the last name and listed in [`QueryShape::qualified`].
+    /// Qualifiers to compare (`["sales", "public"]` for `sales.public.users`). Always empty for KQL, where only the last name of a chain
+    /// (`cluster('x').database('y').T`) is compared and the chain is listed in [`QueryShape::qualified`].
     pub qualifiers: Vec<String>,
-    /// The name itself.
+    /// Unqualified name.
     pub name: String,
 }
 
 impl TableName {
-    /// A name that nothing qualifies.
+    /// Creates an unqualified name.
     pub fn bare(name: impl Into<String>) -> Self {
         Self {
             qualifiers: Vec::new(),
@@ -54,7 +54,7 @@ impl TableName {
         }
     }
 
-    /// The name with its qualifiers, joined by points.
+    /// Name with its qualifiers, joined by dots.
     pub fn dotted(&self) -> String {
         let mut text = String::new();
         for part in &self.qualifiers {
@@ -65,7 +65,7 @@ impl TableName {
         text
     }
 
-    /// The name in lower case: equal exactly for names that differ in case only.
+    /// Name in lower case, for case-insensitive comparison.
     pub fn folded(&self) -> Self {
         Self {
             qualifiers: self
@@ -78,42 +78,43 @@ impl TableName {
     }
 }
 
-/// One predicate of a filter: a leaf under `and`, `or` and `not`.
+/// Predicate of a filter: a leaf under `and`, `or` and `not`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    /// The operator in lower case, negated if an odd number of `not` stands over it (`==`, `!has`, `between`, `is null`); of a bare function
-    /// its name (`isnotempty`); of a bare column `is true` or `is false`.
+    /// Operator in lower case, negated under an odd number of `not`s (`==`, `!has`, `between`, `is null`). For a single function its name
+    /// (`isnotempty`), for a single column `is true` or `is false`.
     pub operator: String,
-    /// The columns that the predicate names, distinct, spelled as in the query, in order.
+    /// Distinct columns in order, in the query's spelling.
     pub columns: Vec<String>,
-    /// The literals that the predicate names, in order.
+    /// Literals, in order.
     pub literals: Vec<Literal>,
 }
 
-/// What can be read off a query's text. Lists keep the order of the text.
+/// Shape of a query. Lists are in text order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryShape {
-    /// The base tables, each once by [`TableName::folded`], in the first spelling met.
+    /// Base tables, distinct by [`TableName::folded`], in their first spelling.
     pub tables: Vec<TableName>,
-    /// Patterns that stand for tables (`*`, `App*`), each once.
+    /// Distinct table patterns (`*`, `App*`).
     pub wildcards: Vec<String>,
-    /// Whether every table is read because none is named (`search "x"`), other than by a pattern.
+    /// Whether all tables are read because the query specifies none (`search "x"`), not even by a pattern.
     pub all_tables: bool,
-    /// Qualified references as they are written (`arg("").Resources`), each once; their tables are in `tables` too.
+    /// Distinct qualified references in source form (`arg("").Resources`). Their tables are also in `tables`.
     pub qualified: Vec<String>,
-    /// Functions called where a table may stand, that the query doesn't define itself; each once.
+    /// Distinct functions in table position that the query doesn't define.
     pub unknown_functions: Vec<String>,
-    /// Parts of an SQL text whose tables it doesn't tell, each once: calls of procedures, and texts that are made at run time or run by
-    /// another server (`call p`, `openquery`).
+    /// Distinct parts of an SQL text with unknown tables: procedure calls, and texts built at run time or executed by another server (`call
+    /// p`, `openquery`).
     pub hidden: Vec<String>,
-    /// The predicates of all filters, those of subqueries included.
+    /// Predicates of all filters, including subqueries.
     pub filters: Vec<Filter>,
-    /// Aggregate functions in lower case (`count`, `arg_max`), and grouping columns with the tag `by:` (`by:Computer`); repeated ones stay.
+    /// Aggregate functions in lower case (`count`, `arg_max`), and grouping columns with the prefix `by:` (`by:Computer`). May contain
+    /// duplicates.
     pub aggregations: Vec<String>,
-    /// Whether the rows of the result come in an order that the query asks for at its top level.
+    /// Whether the query sorts its result at the top level.
     pub sorted_at_top: bool,
-    /// The columns of the result that this order goes by, all of them; empty where one can't be told from the text.
+    /// All result columns of this order; empty if one can't be derived from the text.
     pub sort_keys: Vec<SortKey>,
-    /// Whether a text in KQL didn't parse, so that the rest is what could be made out.
+    /// Whether a KQL text didn't parse, so that the other fields cover only its recognizable parts.
     pub approximate: bool,
 }

@@ -1,36 +1,35 @@
-//! A literal of a query in one spelling: `1h`, `60m` and `3600s` are one duration. Never evaluates anything.
+//! Normalized literals: `1h`, `60m` and `3600s` are equal. Expressions aren't evaluated.
 
 use std::fmt;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta};
 
-/// Nanoseconds per second.
 const SECOND: i128 = 1_000_000_000;
 
-/// Digits that an exponent may add to a number before it stays written with one.
+/// Maximum digits that expanding an exponent may add. Larger numbers keep the exponent.
 const LONGEST_EXPANSION: i64 = 40;
 
-/// A literal value, comparable with `==`.
+/// Literal value, comparable with `==`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Literal {
-    /// A string's value, escapes resolved.
+    /// Value of a string, with escapes resolved.
     Text(String),
-    /// A number as plain decimal digits (`1.50`, `15e-1` and `+1.5` are `1.5`); what can't be read as one stays as written.
+    /// Number as plain decimal digits (`1.50`, `15e-1` and `+1.5` are `1.5`), or in source form if it doesn't parse.
     Number(String),
-    /// true or false.
+    /// Boolean.
     Bool(bool),
-    /// null.
+    /// Null.
     Null,
-    /// A length of time in nanoseconds.
+    /// Duration in nanoseconds.
     Duration(i128),
-    /// A point in time in UTC: `2024-03-08T00:00:00Z`, a fraction in 3, 6 or 9 digits.
+    /// Time in UTC: `2024-03-08T00:00:00Z`, with a fraction of 3, 6 or 9 digits.
     Instant(String),
-    /// Anything else, as written (a GUID, a date in no known form).
+    /// Anything else in source form (a GUID, a date in an unknown format).
     Other(String),
 }
 
 impl Literal {
-    /// Reads a decimal or hexadecimal number.
+    /// Parses a decimal or hexadecimal number.
     pub fn number(text: &str) -> Self {
         let bare = text.trim();
         Self::Number(
@@ -40,19 +39,19 @@ impl Literal {
         )
     }
 
-    /// Reads a length of time: a number with a unit (`1.5h`, `30 minutes`) or a clock (`1.02:03:04.5`, `00:10`); none if it is neither.
+    /// Parses a duration: a number with a unit (`1.5h`, `30 minutes`) or a clock (`1.02:03:04.5`, `00:10`). `None` otherwise.
     pub fn duration(text: &str) -> Option<Self> {
         let text = text.trim();
         clock(text).or_else(|| with_unit(text)).map(Self::Duration)
     }
 
-    /// Reads a date or a point in time: ISO 8601 with `T` or a space, parts from the minute on optional, any offset; or month/day/year.
+    /// Parses a date or time: ISO 8601 with `T` or a space, optional parts from the minute on, any offset; or month/day/year.
     pub fn instant(text: &str) -> Option<Self> {
         moment(text.trim()).map(|at| Self::Instant(at.format("%Y-%m-%dT%H:%M:%S%.fZ").to_string()))
     }
 }
 
-/// How a literal is shown in details: text in double quotes, a duration in seconds.
+/// Formats a literal for details: text in double quotes, a duration in seconds.
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,7 +73,6 @@ impl fmt::Display for Literal {
     }
 }
 
-/// `0x1F` as decimal digits.
 fn hexadecimal(text: &str) -> Option<String> {
     let digits = text
         .strip_prefix("0x")
@@ -84,7 +82,7 @@ fn hexadecimal(text: &str) -> Option<String> {
         .map(|value| value.to_string())
 }
 
-/// A decimal number without sign `+`, exponent and idle zeros, exact whatever its length.
+/// Normalizes a decimal number: no `+`, exponent or redundant zeros. Exact for any length.
 fn decimal(text: &str) -> Option<String> {
     let (negative, rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -128,7 +126,7 @@ fn decimal(text: &str) -> Option<String> {
     })
 }
 
-/// `number` times `unit` nanoseconds, the number given as decimal digits with a fraction.
+/// `number` (decimal digits with a fraction) times `unit` nanoseconds.
 fn times(number: &str, unit: i128) -> Option<i128> {
     let (negative, number) = match number.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -162,7 +160,7 @@ fn with_unit(text: &str) -> Option<i128> {
     times(number, unit_of_time(unit.trim())?)
 }
 
-/// The nanoseconds of a unit of fixed length, by any of its names (`h`, `hour`, `hours`); none for months and years, which vary.
+/// Nanoseconds of a unit of fixed length, by any of its names (`h`, `hour`, `hours`). `None` for months and years, which vary.
 pub(super) fn unit_of_time(name: &str) -> Option<i128> {
     let lower = name.to_ascii_lowercase();
     Some(match lower.as_str() {
@@ -202,7 +200,6 @@ fn clock(text: &str) -> Option<i128> {
     }
 }
 
-/// A point in time in UTC.
 fn moment(text: &str) -> Option<NaiveDateTime> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return Some(at.naive_utc());
@@ -224,7 +221,7 @@ fn moment(text: &str) -> Option<NaiveDateTime> {
     date.and_time(time).checked_sub_signed(offset)
 }
 
-/// A time of day without its offset from UTC, and the offset.
+/// Splits a time of day into the time and its offset from UTC.
 fn zone(text: &str) -> Option<(&str, TimeDelta)> {
     if let Some(time) = text.strip_suffix(['Z', 'z']) {
         return Some((time, TimeDelta::zero()));
@@ -314,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn points_in_time_are_utc() {
+    fn times_are_utc() {
         let cases = [
             ("2024-03-08", Some("2024-03-08T00:00:00Z")),
             (" 2024-03-08T16:00:00Z", Some("2024-03-08T16:00:00Z")),
@@ -339,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_shows_in_seconds() {
+    fn durations_are_displayed_in_seconds() {
         let cases = [
             (3_600 * SECOND, "3600s"),
             (-SECOND / 2, "-0.5s"),

@@ -1,5 +1,4 @@
-//! Tests of what makes two queries one: they differ in what nobody reads, which is white space, comments, semicolons at the end, and in
-//! SQL the case of keywords.
+//! Tests of query identity: white space, comments, trailing semicolons and the case of SQL keywords are ignored.
 
 use super::{Language, kql, sql};
 
@@ -11,7 +10,7 @@ fn identical(one: &str, other: &str, language: Language) -> bool {
 }
 
 #[test]
-fn white_space_and_comments_do_not_tell_two_queries_apart() {
+fn white_space_and_comments_are_ignored() {
     let same = [
         (Language::Kql, "T|where a==1", "T // all\n| where  a == 1 ;"),
         (
@@ -34,7 +33,7 @@ fn white_space_and_comments_do_not_tell_two_queries_apart() {
 }
 
 #[test]
-fn what_stands_in_strings_and_makes_tokens_tells_them_apart() {
+fn strings_and_token_boundaries_are_significant() {
     let apart = [
         (
             Language::Kql,

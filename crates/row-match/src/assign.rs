@@ -1,11 +1,11 @@
-//! Gives as many expected columns as possible a generated one, the best first. Never gives one to two.
+//! Assigns generated columns to as many expected columns as possible, best pairs first. Each is used at most once.
 
 use std::cmp::Reverse;
 
 use super::weights::Weights;
 
-/// For each expected column, the place among the weights' generated columns that it gets: as many as can be, the pairs that
-/// share the most values first, at equal shares those nearest in place. The pairs of `fixed` are kept.
+/// Returns, per expected column, the index among the weights' generated columns. Maximizes the number of pairs. Prefers pairs that share
+/// more values, then pairs with closer positions. Pairs in `fixed` are unchanged.
 pub(super) fn assign(weights: &Weights, fixed: &[(usize, usize)]) -> Vec<Option<usize>> {
     let columns = weights.shared.len();
     let mut given = vec![None; columns];
@@ -42,7 +42,7 @@ pub(super) fn assign(weights: &Weights, fixed: &[(usize, usize)]) -> Vec<Option<
     given
 }
 
-/// Finds the column a place by moving others along, breadth first.
+/// Finds an augmenting path for a column, breadth first.
 fn make_room(
     weights: &Weights,
     column: usize,
@@ -50,7 +50,6 @@ fn make_room(
     given: &mut [Option<usize>],
     owner: &mut [Option<usize>],
 ) {
-    // Who asked for each place first.
     let mut asked_by: Vec<Option<usize>> = vec![None; owner.len()];
     let mut waiting = std::collections::VecDeque::from([column]);
     while let Some(asking) = waiting.pop_front() {
@@ -71,7 +70,7 @@ fn make_room(
     }
 }
 
-/// Gives the free place to who asked for it, that one's old place to who asked for that, and so on.
+/// Gives the free place to the column that requested it, then that column's previous place to its requester, and so on.
 fn move_along(
     free: usize,
     asked_by: &[Option<usize>],

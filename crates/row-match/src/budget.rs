@@ -1,23 +1,20 @@
-//! How much work may still be done, counted in steps rather than time, so that the same input gives the same answer.
+//! Limits of work, counted in steps instead of time, so that results are deterministic.
 
-/// The steps that one comparison may take, by what they are for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Steps {
-    /// For choosing among columns with the same values; one per row looked at and column tried.
+    /// For choosing among columns with the same values: one per row visited and column tried.
     pub(super) columns: u64,
-    /// For telling apart rows in chains of near numbers; one per cell looked at.
+    /// For comparing rows in chains of near numbers: one per cell visited.
     pub(super) rows: u64,
 }
 
 impl Steps {
-    /// What every comparison gets.
     pub(super) const ALL: Self = Self {
         columns: 4_000_000,
         rows: 20_000_000,
     };
 }
 
-/// Work that is left.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: u64,
@@ -25,7 +22,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many steps; a step is about a nanosecond's to ten nanoseconds' work.
+    /// A step lasts about 1 to 10 nanoseconds.
     pub(super) fn new(steps: u64) -> Self {
         Self {
             left: steps,
@@ -33,8 +30,8 @@ impl Budget {
         }
     }
 
-    /// Takes steps out; false, and nothing taken, if there aren't as many left.
-    pub(super) fn spend(&mut self, steps: usize) -> bool {
+    /// Uses steps. Returns false, without using any, if too few remain.
+    pub(super) fn use_steps(&mut self, steps: usize) -> bool {
         match self.left.checked_sub(steps as u64) {
             Some(left) => {
                 self.left = left;
@@ -47,7 +44,6 @@ impl Budget {
         }
     }
 
-    /// Whether something was refused.
     pub(super) fn is_exhausted(&self) -> bool {
         self.exhausted
     }

@@ -1,4 +1,4 @@
-//! One cell as it is compared: what counts as the same value has the same [`Cell`], but for numbers that are nearly equal.
+//! A normalized cell. Equal values have equal [`Cell`]s, except for nearly equal numbers.
 
 use serde_json::{Number, Value};
 
@@ -6,31 +6,28 @@ use super::Case;
 use super::date;
 use super::nested::{self, TooDeep};
 
-/// From here on, a float can't tell neighbouring integers apart.
+/// From here on, neighbouring integers can have the same float.
 const EXACT_FLOATS: f64 = 9_007_199_254_740_992.0;
-/// Longer runs of digits are names rather than numbers, and no float holds them.
+/// Longer runs of digits are identifiers, and exceed the range of floats.
 const MAX_DIGITS: usize = 300;
 
-/// A cell, normalised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Cell {
-    /// `null`, a missing key, or not a number.
+    /// `null`, a missing key, or NaN.
     Null,
-    /// An integer; `true` is 1, `false` is 0, and so is a float without a fraction below 2^53.
+    /// An integer, a boolean (1 or 0), or a float without a fraction below 2^53.
     Int(i64),
-    /// An integer beyond 64 signed bits: its digits, with `-` where it is negative.
+    /// An integer that exceeds an i64: its digits, with `-` if negative.
     Big(Box<str>),
-    /// Any other number.
     Float(Finite),
-    /// Text, trimmed, and lower-cased where case is ignored; a date in its one spelling.
+    /// Trimmed text, in lower case if case is ignored. Dates are normalized.
     Text(Box<str>),
-    /// An array or an object, as canonical JSON.
     Json(Box<str>),
 }
 
 impl Cell {
-    /// Reads a JSON value. An integer beyond 64 bits that isn't text has been made a float by the JSON reader: it is
-    /// compared with the tolerance of floats. Given as text, it is exact.
+    /// Converts a JSON value. The JSON reader has converted integers beyond 64 bits to floats, which are compared with a tolerance. As
+    /// text, such integers are exact.
     pub(super) fn read(value: &Value, case: Case) -> Result<Self, TooDeep> {
         Ok(match value {
             Value::Null => Self::Null,
@@ -43,7 +40,7 @@ impl Cell {
         })
     }
 
-    /// The number nearest to the cell's, if it is one.
+    /// Returns the number nearest to the cell's, if it is a number.
     pub(super) fn as_f64(&self) -> Option<f64> {
         match self {
             #[expect(
@@ -57,24 +54,22 @@ impl Cell {
         }
     }
 
-    /// Whether it is a number that is compared with a tolerance even to its like.
+    /// Whether it is a number that is always compared with a tolerance.
     pub(super) fn is_float(&self) -> bool {
         matches!(self, Self::Float(_))
     }
 }
 
-/// A float that is neither infinite nor NaN, by its bits: zero is always an integer, so equal floats have equal bits.
+/// Bits of a finite float. Zero is always an integer, so equal floats have equal bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Finite(u64);
 
 impl Finite {
-    /// The float.
     pub(super) fn get(self) -> f64 {
         f64::from_bits(self.0)
     }
 }
 
-/// Reads a JSON number.
 pub(super) fn number(read: &Number) -> Cell {
     if let Some(whole) = read.as_i64() {
         return Cell::Int(whole);
@@ -85,8 +80,8 @@ pub(super) fn number(read: &Number) -> Cell {
     read.as_f64().map_or(Cell::Null, float)
 }
 
-/// A float without a fraction is an integer as long as floats tell integers apart: a column of ids with a NULL in it comes
-/// as floats, and 10000001.0 isn't 10000002.0. Beyond, it is a sum or a measurement that happens to have no fraction left.
+/// Converts a float without a fraction to an integer, unless it exceeds the exact range. A column of ids with a NULL is often read as
+/// floats, and 10000001.0 must not equal 10000002.0. Larger floats are sums or measurements that happen to have no fraction.
 fn float(value: f64) -> Cell {
     if !value.is_finite() {
         Cell::Null
@@ -101,8 +96,8 @@ fn float(value: f64) -> Cell {
     }
 }
 
-/// Reads a string: a plain number, a boolean, an ISO date, an array or object as JSON text, or text. JSON has no NaN; tools write it
-/// as this very word.
+/// Parses a string: a plain number, a boolean, an ISO date, an array or object as JSON text, or text. Tools write NaN as text, because JSON
+/// has none.
 fn text(raw: &str, case: Case) -> Cell {
     let trimmed = raw.trim();
     let read = match trimmed.as_bytes().first() {
@@ -110,7 +105,7 @@ fn text(raw: &str, case: Case) -> Cell {
             .or_else(|| date::canonical(trimmed).map(|date| Cell::Text(date.into()))),
         Some(b'{' | b'[') => nested::of_text(trimmed, case).map(|json| Cell::Json(json.into())),
         Some(b'N') if trimmed == "NaN" => Some(Cell::Null),
-        // Spreadsheets write TRUE, Python True, and drivers that give text true.
+        // Spreadsheets write TRUE, Python True, and text drivers true.
         Some(b't' | b'T') if trimmed.eq_ignore_ascii_case("true") => Some(Cell::Int(1)),
         Some(b'f' | b'F') if trimmed.eq_ignore_ascii_case("false") => Some(Cell::Int(0)),
         Some(_) | None => None,
@@ -119,7 +114,6 @@ fn text(raw: &str, case: Case) -> Cell {
 }
 
 impl Case {
-    /// A text in the case by which it is compared.
     pub(super) fn apply(self, text: &str) -> Box<str> {
         match self {
             Self::Heeded => text.into(),
@@ -133,8 +127,8 @@ impl Case {
     }
 }
 
-/// The number that a text spells by JSON's grammar: no leading zeros, no `+`, digits on both sides of the point. An
-/// exponent needs a sign or a fraction before it (`1e-07`, `1.0E7`), so that an id such as `7e12` stays text.
+/// Parses a number by JSON's grammar: no leading zeros, no `+`, digits on both sides of the dot. An exponent needs a sign or a fraction
+/// before it (`1e-07`, `1.0E7`), so that ids such as `7e12` remain text.
 fn plain_number(text: &str) -> Option<Cell> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
@@ -165,7 +159,6 @@ fn plain_number(text: &str) -> Option<Cell> {
     value.is_finite().then(|| float(value))
 }
 
-/// Digits without leading zeros, perhaps with a `-`.
 fn integer(digits: &str) -> Cell {
     digits
         .parse()

@@ -1,24 +1,23 @@
-//! Which cells may be equal: numbers in chains of near numbers share a class. Never decides that two cells are equal
-//! unless every two of the class are.
+//! Groups cells that may be equal into classes: numbers in a chain of near numbers share a class. Only the classes outside of `loose`
+//! guarantee that all their cells are equal.
 
 use super::HashMap;
 use super::space::Space;
 use super::table::CellId;
 
-/// The classes of the cells given last. Two of them that are equal have one class.
+/// Classes of the current cells. Equal cells share a class.
 pub(super) struct Clusters {
-    /// The class of every cell there is: itself, but for those below.
+    /// Class of each cell: the cell itself, except for those in `shared`.
     class: Vec<CellId>,
-    /// Cells that share a class.
     shared: Vec<CellId>,
-    /// Classes in which some two cells differ, ascending.
+    /// Classes with unequal cells, ascending.
     loose: Vec<CellId>,
-    /// Cells met while they are taken; all false in between.
+    /// Scratch space of `take`; all false between calls.
     met: Vec<bool>,
 }
 
 impl Clusters {
-    /// Every cell stands alone.
+    /// Each cell starts in a separate class.
     pub(super) fn new(space: &Space) -> Self {
         Self {
             class: (0..).take(space.len()).collect(),
@@ -28,8 +27,8 @@ impl Clusters {
         }
     }
 
-    /// Takes the given cells, in any order, in place of those before, in `n log n`. Without a float among them nothing is
-    /// near, and every cell stands alone.
+    /// Replaces the current cells, in any order, in O(n log n). Without a float, each cell is a separate class, because integers can't
+    /// be near.
     pub(super) fn take(&mut self, space: &Space, cells: impl Iterator<Item = CellId> + Clone) {
         self.clear();
         if !cells.clone().any(|cell| space.is_float(cell)) {
@@ -47,21 +46,21 @@ impl Clusters {
             self.met[cell as usize] = false;
         }
         numbers.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        // What is near on both sides of a gap is near to what is between: where neighbours aren't near, nothing is.
+        // If numbers on both sides of a gap are near, so are those between. So chains end at neighbours that aren't near.
         for run in numbers.chunk_by(|one, next| space.near(one.0, next.0)) {
             self.divide(space, run);
         }
         self.loose.sort_unstable();
     }
 
-    /// Takes the given cells in place of those before, in `n`, by a grid a few times as wide as the tolerance: a few near numbers
-    /// fall on two sides of a line, and many on one side aren't near. For more cells than can be sorted.
+    /// Replaces the current cells, in O(n), by a grid a few times wider than the tolerance. Inexact: some near numbers are in two squares,
+    /// and squares contain numbers that aren't near. For cells too numerous to sort.
     pub(super) fn take_roughly(&mut self, space: &Space, cells: impl Iterator<Item = CellId>) {
         self.clear();
         let mut first = HashMap::default();
         for cell in cells {
             if let Some(number) = space.number(cell) {
-                // 16 bits of mantissa are left: squares of 1.5e-5 of the number.
+                // Keeps 16 bits of mantissa: squares of 1.5e-5 of the number.
                 let square = (number.to_bits() + (1 << 35)) >> 36;
                 self.class[cell as usize] = *first.entry(square).or_insert(cell);
                 self.shared.push(cell);
@@ -69,21 +68,19 @@ impl Clusters {
         }
     }
 
-    /// The class of a cell.
     pub(super) fn class(&self, cell: CellId) -> CellId {
         self.class[cell as usize]
     }
 
-    /// The classes in which some two cells differ, ascending.
     pub(super) fn loose(&self) -> &[CellId] {
         &self.loose
     }
 
-    /// Joins what is near among numbers of which each is near to the next.
+    /// Joins near numbers in a chain, each near to the next.
     fn divide(&mut self, space: &Space, run: &[(f64, CellId)]) {
         match run {
             [] | [_] => return,
-            // The usual case, a number and the other side's: near, so equal unless both are integers.
+            // The usual case, one number per side: near, so equal unless both are integers.
             [one, other] => {
                 if space.is_float(one.1) || space.is_float(other.1) {
                     self.join(space, run);
@@ -124,13 +121,12 @@ impl Clusters {
     }
 }
 
-/// For each of the sorted numbers, whether some float is near to numbers on both sides of the gap that follows it, itself
-/// included. False for the last.
+/// For each sorted number, whether some float is near to numbers on both sides of the following gap, including itself. False for the last.
 fn joined(space: &Space, numbers: &[(f64, CellId)]) -> Vec<bool> {
-    // How many floats' reach begins, and ends, at each number.
+    // Number of float ranges that start, and end, at each number.
     let mut begins = vec![0_u32; numbers.len()];
     let mut ends = vec![0_u32; numbers.len()];
-    // Both ends of a float's reach only ever move up from one float to the next.
+    // Both ends of the range only increase from one float to the next.
     let (mut from, mut to) = (0, 0);
     for (at, &(value, cell)) in numbers.iter().enumerate() {
         if !space.is_float(cell) {

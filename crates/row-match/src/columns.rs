@@ -1,5 +1,4 @@
-//! Which generated column stands for which expected one: by name, else by values, each at most once. Never sorts a column
-//! apart from its rows.
+//! Maps expected columns to generated ones: by name, otherwise by values, each at most once.
 
 use super::HashMap;
 use super::assign::assign;
@@ -10,20 +9,18 @@ use super::space::Space;
 use super::table::Table;
 use super::weights::Weights;
 
-/// For each expected column, the generated one that stands for it.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) columns: Vec<Option<usize>>,
-    /// Whether the search for columns by values was cut short: another choice might match more rows.
+    /// Whether the search by values was stopped early, so that another choice might match more rows.
     pub(super) cut_short: bool,
 }
 
 /// Maps the expected columns.
 ///
-/// A name that both sides have once decides, whatever the values. The other expected columns get the generated ones whose
-/// names nobody expects, one each, only where they have values in common: those that let the most rows match. A
-/// column with the same values as one column of the other side and no other is settled first. The search among the rest takes
-/// `steps` at most.
+/// A name that occurs once per side is mapped regardless of values. Other expected columns are mapped to generated ones with unexpected
+/// names and common values, each used once, so that the most rows match. First, columns are mapped if each has the same values as exactly
+/// one column of the other side. The search for the rest is limited to `steps`.
 pub(super) fn map(space: &Space, expected: &Table, generated: &Table, steps: u64) -> Mapping {
     let (mut columns, mut allowed) = by_name(expected, generated);
     let mapping = |columns, cut_short| Mapping { columns, cut_short };
@@ -65,7 +62,6 @@ pub(super) fn map(space: &Space, expected: &Table, generated: &Table, steps: u64
     mapping(columns, cut_short)
 }
 
-/// Places of columns by name.
 fn places(table: &Table) -> HashMap<&str, Vec<usize>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::default();
     for (place, name) in table.names().enumerate() {
@@ -76,8 +72,8 @@ fn places(table: &Table) -> HashMap<&str, Vec<usize>> {
     places
 }
 
-/// Settles names that both sides have once, and says for each other expected column which generated ones it may get: those of its
-/// name, and where these are too few, those whose names nobody expects.
+/// Maps names that occur once per side. For each other expected column, returns the allowed generated ones: those of the same name and, if
+/// too few, those with unexpected names.
 fn by_name(expected: &Table, generated: &Table) -> (Vec<Option<usize>>, Vec<Vec<usize>>) {
     let (wanted, found) = (places(expected), places(generated));
     let unexpected: Vec<usize> = generated
@@ -101,7 +97,7 @@ fn by_name(expected: &Table, generated: &Table) -> (Vec<Option<usize>>, Vec<Vec<
         .unzip()
 }
 
-/// Without rows on one side there are no values: columns of one name are taken in turn.
+/// Maps columns of the same name in order, because one side has no rows to compare.
 fn in_turn(
     columns: &mut [Option<usize>],
     allowed: &[Vec<usize>],
@@ -121,7 +117,7 @@ fn in_turn(
     }
 }
 
-/// Settles columns that hold the same cells, in any order, as one allowed column and no other on either side.
+/// Maps columns with equal cells, in any order, if each is the only such column on its side and the pair is allowed.
 fn settle_equal(
     space: &Space,
     expected: &Table,
@@ -165,7 +161,7 @@ fn settle_equal(
     }
 }
 
-/// The rows of both sides, cut to the expected columns; `None` if an expected column stands alone.
+/// Returns the rows of both sides with the expected columns only; `None` if an expected column is unmapped.
 pub(super) fn side_by_side(
     space: &Space,
     (expected, generated): (&Table, &Table),
@@ -173,7 +169,7 @@ pub(super) fn side_by_side(
 ) -> Option<(Rows, Rows)> {
     let columns: Option<Vec<usize>> = mapping.columns.iter().copied().collect();
     let columns = columns?;
-    // A row without columns says nothing: it equals only its like.
+    // Rows without columns equal only rows without columns.
     if columns.is_empty() && generated.names().len() > 0 {
         return None;
     }

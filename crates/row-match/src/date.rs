@@ -1,12 +1,11 @@
-//! ISO 8601 dates in text: one spelling for each moment. Never reads another notation, and never guesses an order of day and month.
+//! Normalizes ISO 8601 dates in text. Other formats are rejected, so that the order of day and month isn't guessed.
 
 use chrono::{Datelike, Duration, NaiveDate, NaiveDateTime, Timelike};
 
-/// The one spelling of an ISO date or time: `2024-05-01`, `2024-05-01 10:00:00` or `2024-05-01 10:00:00.25`, in UTC.
+/// Normalizes an ISO date or time to `2024-05-01`, `2024-05-01 10:00:00` or `2024-05-01 10:00:00.25`, in UTC.
 ///
-/// Reads `YYYY-MM-DD`, alone or with `T` or a space, `HH:MM`, seconds, a fraction, and `Z`, `UTC` or an offset. A time
-/// without an offset is taken to be UTC. Midnight and an empty fraction are dropped. `None` for anything else, such as a
-/// day that doesn't exist.
+/// Accepts `YYYY-MM-DD`, optionally with `T` or a space, `HH:MM`, seconds, a fraction, and `Z`, `UTC` or an offset. Times without an offset
+/// are UTC. Midnight and a zero fraction are dropped. `None` for anything else, including invalid days.
 pub(super) fn canonical(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     if bytes.len() < 10 || bytes[4] != b'-' || bytes[7] != b'-' {
@@ -31,14 +30,12 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     Some(spelled(moment, clock.fraction))
 }
 
-/// What stands after the date.
 struct Clock<'a> {
     hour: u32,
     minute: u32,
     second: u32,
-    /// The digits after the point, without trailing zeros.
+    /// Digits after the dot, without trailing zeros.
     fraction: &'a str,
-    /// How far ahead of UTC.
     offset_minutes: i64,
 }
 
@@ -74,7 +71,7 @@ fn clock(bytes: &[u8]) -> Option<Clock<'_>> {
     })
 }
 
-/// Minutes ahead of UTC: nothing, `Z`, `UTC`, `+02`, `+0200` or `+02:00`.
+/// Minutes ahead of UTC for an empty text, `Z`, `UTC`, `+02`, `+0200` or `+02:00`.
 fn offset(bytes: &[u8]) -> Option<i64> {
     if bytes.is_empty() || bytes.eq_ignore_ascii_case(b"z") || bytes.eq_ignore_ascii_case(b"utc") {
         return Some(0);
@@ -94,7 +91,6 @@ fn offset(bytes: &[u8]) -> Option<i64> {
     (hours < 24 && minutes < 60).then(|| sign * i64::from(hours * 60 + minutes))
 }
 
-/// The number that `count` ASCII digits at `from` spell.
 fn digits(bytes: &[u8], from: usize, count: usize) -> Option<u32> {
     bytes
         .get(from..from + count)?
@@ -107,7 +103,7 @@ fn digits(bytes: &[u8], from: usize, count: usize) -> Option<u32> {
 
 fn spelled(moment: NaiveDateTime, fraction: &str) -> String {
     let mut text = String::with_capacity(20 + fraction.len());
-    // A year before 0 comes of an offset alone.
+    // Only an offset can cause a year before 0.
     let year = moment.year();
     if year < 0 {
         text.push('-');
@@ -133,7 +129,7 @@ fn spelled(moment: NaiveDateTime, fraction: &str) -> String {
     text
 }
 
-/// Two digits; more where the number has more.
+/// Appends at least two digits.
 fn push_two(text: &mut String, number: u32) {
     if number > 99 {
         text.push_str(&number.to_string());

@@ -1,4 +1,4 @@
-//! Rows that may be equal, put together by hash. Never decides which row of a group goes with which.
+//! Groups rows that may be equal, by hash.
 
 use super::HashMap;
 use super::budget::Budget;
@@ -7,18 +7,17 @@ use super::projection::Rows;
 use super::space::Space;
 use super::table::CellId;
 
-/// Rows of both sides whose cells are in the same clusters, column by column. Rows of two groups are never equal.
+/// Rows of both sides with cells in the same clusters, column by column. Rows of different groups can't be equal.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    /// Places of expected rows, ascending.
+    /// Indices of expected rows, ascending.
     pub(super) expected: Vec<usize>,
-    /// Places of generated rows, ascending.
     pub(super) generated: Vec<usize>,
-    /// The columns in which two rows of the group may differ; empty if every two rows of the group are equal.
+    /// Columns in which rows of the group may differ; empty if all rows are equal.
     pub(super) loose: Vec<usize>,
 }
 
-/// Groups the given rows of both sides. Every expected row given is in one group, in the order of their first rows.
+/// Groups the given rows of both sides. Each expected row is in one group. Groups are ordered by their first rows.
 pub(super) fn group(
     space: &Space,
     (expected, expected_rows): (&Rows, &[usize]),
@@ -59,18 +58,16 @@ pub(super) fn group(
     groups
 }
 
-/// The classes of the cells of some rows.
 struct Classes {
     width: usize,
-    /// Per column, the classes in which some two cells differ, ascending.
+    /// Classes with unequal cells, ascending, per column.
     loose: Vec<Vec<CellId>>,
-    /// Row by row.
     expected: Vec<CellId>,
     generated: Vec<CellId>,
 }
 
 impl Classes {
-    /// Sets the classes of the next column.
+    /// Appends the classes of the next column.
     fn set(
         &mut self,
         column: usize,
@@ -100,16 +97,15 @@ impl Classes {
     }
 }
 
-/// A group's generated rows in the order of the column that tells most of its rows apart, so that those near to an expected row
-/// are found without looking at all.
+/// A group's generated rows, sorted by the column with the widest spread, so that rows near an expected row are found by binary search.
 pub(super) struct Sorted {
     pub(super) column: usize,
-    /// The rows with their numbers in it, ascending.
+    /// Rows with their number in that column, ascending.
     pub(super) rows: Vec<(f64, usize)>,
 }
 
 impl Sorted {
-    /// Sorts by the loose column with the widest spread of numbers for their size; `None` for a group that isn't loose.
+    /// Sorts by the loose column with the widest spread relative to its numbers; `None` without a loose column.
     pub(super) fn sort(space: &Space, generated: &Rows, group: &Group) -> Option<Self> {
         let number = |row: usize, column: usize| space.number(generated.get(row)[column]);
         let spread = |column: usize| {
@@ -137,7 +133,6 @@ impl Sorted {
         Some(Self { column, rows })
     }
 
-    /// The range of places whose numbers are near to this one.
     pub(super) fn near(&self, space: &Space, value: f64) -> std::ops::Range<usize> {
         let below = |other: &(f64, usize)| other.0 < value && !space.near(other.0, value);
         let within = |other: &(f64, usize)| other.0 <= value || space.near(other.0, value);
@@ -145,8 +140,7 @@ impl Sorted {
     }
 }
 
-/// Whether two rows of one group are equal: only its loose columns can tell. A step per cell looked at; false once the
-/// budget refuses.
+/// Whether two rows of a group are equal. Compares loose columns only, one step per cell. False once the budget is exhausted.
 pub(super) fn equal_within(
     space: &Space,
     group: &Group,
@@ -154,5 +148,5 @@ pub(super) fn equal_within(
     budget: &mut Budget,
 ) -> bool {
     let mut loose = group.loose.iter();
-    loose.all(|&column| budget.spend(1) && space.equal(expected[column], generated[column]))
+    loose.all(|&column| budget.use_steps(1) && space.equal(expected[column], generated[column]))
 }

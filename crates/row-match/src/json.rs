@@ -1,5 +1,5 @@
-//! Reads JSON without losing a field or a number: an object must name each field once, and `NaN`, `Infinity` and `1e999`, which
-//! Python and SQLite write, are read.
+//! Reads JSON without losing fields or numbers: duplicate fields of an object are errors, and `NaN`, `Infinity` and `1e999`, as written by
+//! Python and SQLite, are accepted.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,30 +7,26 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Text that isn't read as JSON.
+/// Error of reading JSON.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
-    /// One value of two would be lost.
+    /// Duplicate field. Reading it would lose one value.
     #[error(
         "has the field `{name}` twice in one object: keep one, or rename one (in SQL by AS); rows may also be lists of cells beside the names of their columns"
     )]
     RepeatedField {
-        /// Where the second one is (RFC 6901).
+        /// JSON pointer (RFC 6901) of the second one.
         pointer: String,
-        /// The field's name.
+        /// Name of the field.
         name: String,
     },
-    /// No JSON, or nested deeper than 128 levels.
+    /// Invalid JSON, or nested deeper than 128 levels.
     #[error(transparent)]
     Syntax(#[from] serde_json::Error),
 }
 
-/// Reads one JSON value.
-///
-/// `NaN` is read as null, and what is infinite (`Infinity`, `-Infinity`, `Inf`, `1e999`) as the text `Infinity` or `-Infinity`.
-///
-/// # Errors
-/// An object that has a field twice, and text that is no JSON.
+/// Reads a JSON value. Returns an error for duplicate fields of an object, and for invalid JSON. `NaN` becomes null, and infinity
+/// (`Infinity`, `-Infinity`, `Inf`, `1e999`) the text `Infinity` or `-Infinity`.
 pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
     match parse_strictly(text) {
         Err(JsonError::Syntax(error)) => match std::str::from_utf8(text).map(readable_json) {
@@ -41,10 +37,7 @@ pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
     }
 }
 
-/// Reads one JSON value by any deserializer. An object may have a field twice if both are equal.
-///
-/// # Errors
-/// Those of the deserializer, and one that names a field with two values.
+/// Reads a JSON value with any deserializer. Returns an error for duplicate fields, unless their values are equal.
 pub fn unambiguous_json<'de, D: Deserializer<'de>>(json: D) -> Result<Value, D::Error> {
     let (repeated, equal_may_repeat) = (&mut None, true);
     let reader = ValueReader {
@@ -72,15 +65,14 @@ fn parse_strictly(text: &[u8]) -> Result<Value, JsonError> {
     }
 }
 
-/// Reads a value, and keeps the pointer and the name of a field that an object has twice.
+/// Reads a value, and stores the pointer and the name of a duplicate field.
 struct ValueReader<'r> {
     repeated: &'r mut Option<(String, String)>,
-    /// Whether that is no fault where both values are equal.
+    /// Whether duplicate fields with equal values are allowed.
     equal_may_repeat: bool,
 }
 
 impl ValueReader<'_> {
-    /// The reader of a value within this one.
     fn inner(&mut self) -> ValueReader<'_> {
         ValueReader {
             repeated: &mut *self.repeated,
@@ -88,7 +80,7 @@ impl ValueReader<'_> {
         }
     }
 
-    /// Puts a step in front of the pointer, if a field was found twice further in.
+    /// Prepends a step to the pointer if a nested value has a duplicate field.
     fn within<E>(&mut self, error: E, step: impl fmt::Display) -> E {
         if let Some((pointer, _)) = self.repeated {
             pointer.insert_str(0, &format!("/{step}"));
@@ -173,8 +165,8 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
     }
 }
 
-/// Returns the text with the numbers that JSON can't hold in a form that it can (see [`parse_json`]), and U+FFFD for each half of a
-/// surrogate pair, which JavaScript writes for a text that was cut within an emoji.
+/// Replaces numbers that JSON doesn't support (see [`parse_json`]). Unpaired surrogates become U+FFFD; JavaScript writes them for text that
+/// was cut within an emoji.
 pub fn readable_json(text: &str) -> Cow<'_, str> {
     let mut fixed = String::new();
     let (mut copied, mut at, mut is_string) = (0, 0, false);
@@ -203,7 +195,7 @@ pub fn readable_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(fixed)
 }
 
-/// The length of an escape in a string, and the text that replaces it.
+/// Returns the length of an escape in a string, and its replacement.
 fn escape(rest: &str) -> (usize, Option<&'static str>) {
     let unit = |at: usize| {
         let escape = rest.get(at..at + 6)?.strip_prefix("\\u")?;
@@ -217,7 +209,7 @@ fn escape(rest: &str) -> (usize, Option<&'static str>) {
     }
 }
 
-/// The length of a word outside strings, and the text that replaces a number that JSON can't hold.
+/// Returns the length of a word outside strings, and the replacement of a number that JSON doesn't support.
 fn number(rest: &str) -> (usize, Option<&'static str>) {
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '-' | '.'));
     let word = rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest);
@@ -240,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_json_cannot_hold_are_read() {
+    fn reads_numbers_unsupported_by_json() {
         for (text, value) in [
             // json.dumps of Python 3.11
             (
@@ -271,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_an_object_has_twice_is_refused_with_its_place() {
+    fn duplicate_field_error_contains_pointer() {
         for (text, found) in [
             (r#"{"a":1,"b":"x","a":[2]}"#, "/a"),
             (r#"[{"a":1},{"name":"Bo","name":"Ada"}]"#, "/1/name"),
@@ -289,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_half_surrogates_are_replaced_outside_and_inside_strings() {
+    fn replaces_numbers_and_unpaired_surrogates() {
         for (text, fixed) in [
             (
                 r#"{"a":NaN,"b":[-Infinity, Infinity]}"#,

@@ -1,8 +1,7 @@
-//! Compares two results of queries: which of the expected rows are there, and which rows nobody expected. Pure, bounded, and
-//! the same for every caller; never decides what a share of matched rows is worth, nor whether order matters.
+//! Compares two query results: finds the expected rows that are missing, and the unexpected ones. Pure, with bounded time and memory.
+//! Callers decide the weight of the result and whether order matters.
 //!
-//! A result becomes a [`Table`], in which cells that mean the same are the same. [`compare`] then finds out which generated
-//! column stands for which expected one, and pairs equal rows, each once.
+//! A result becomes a [`Table`] of normalized cells. [`compare`] maps generated columns to expected ones, and pairs equal rows one to one.
 
 #![warn(missing_docs)]
 
@@ -28,7 +27,7 @@ mod weights;
 
 use std::num::NonZeroUsize;
 
-/// Maps of cells and rows, which are hostile text: seeded at random as the standard ones are, at a third of their cost.
+/// Map of cells or rows. Keys are untrusted, so the hash is randomly seeded like the standard one, at a third of its cost.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 use budget::Steps;
@@ -41,75 +40,73 @@ pub use json::{JsonError, parse_json, readable_json, unambiguous_json};
 pub use names::{SchemaMatch, schema_match};
 pub use table::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 
-/// How many missing and extra rows a comparison names.
+/// Maximum missing and extra rows listed by a comparison.
 pub const SHOWN_ROWS: usize = 5;
 
-/// Whether text that differs in the case of letters only is the same.
+/// Case sensitivity of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Case {
-    /// It is.
+    /// Case-insensitive.
     #[default]
     Ignored,
-    /// It isn't.
+    /// Case-sensitive.
     Heeded,
 }
 
-/// How rows are compared.
+/// Options of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whether rows must come in the expected order. Then the longest common subsequence counts: a row that is missing or out
-    /// of place costs itself, not those after it.
+    /// Whether rows must be in the expected order. Then the longest common subsequence counts: a row that is missing or out of place
+    /// affects only itself, not later rows.
     pub ordered: bool,
-    /// Where rows are ordered, the expected columns that they are sorted by: neighbours that are equal in all of them may change
-    /// places. None: no rows may.
+    /// For ordered rows, indices of the expected sort columns. Neighbours with equal values in all of them may be swapped. Empty: no rows
+    /// may be swapped.
     pub sorted_by: Vec<usize>,
-    /// Decimals after which numbers may also be rounded, halves away from zero, to be equal; above 15 is taken as 15.
+    /// Numbers are also equal if equal after rounding to this many decimals, halves away from zero. Maximum 15; larger values count as 15.
     pub decimals: Option<u8>,
-    /// How many expected rows count for [`Comparison::score`], from the first; all generated rows are looked through for
-    /// them. `None`: all.
+    /// Number of expected rows, from the first, that count for [`Comparison::score`]. They may match any generated row. `None`: all.
     pub cap_expected: Option<NonZeroUsize>,
 }
 
-/// What two results have in common. Shares are between 0 and 1; both empty 1, one side empty 0.
+/// Result of a comparison. Shares are between 0 and 1: 1 if both sides are empty, 0 if only one is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// `matched / compared`.
     pub score: f64,
-    /// How many of the compared expected rows were found.
+    /// Number of compared expected rows found.
     pub matched: usize,
-    /// How many expected rows were compared: all, or as many as the cap allows.
+    /// Number of expected rows compared: all, or the cap.
     pub compared: usize,
-    /// How many pairs of equal rows there are without a cap.
+    /// Number of pairs of equal rows without a cap.
     pub matched_in_all: usize,
-    /// Rows of the expected table.
+    /// Number of rows of the expected table.
     pub expected_rows: usize,
-    /// Rows of the generated table.
+    /// Number of rows of the generated table.
     pub generated_rows: usize,
     /// `matched_in_all / expected_rows`.
     pub recall: f64,
-    /// `matched_in_all / generated_rows`: what a duplicated or an extra row costs.
+    /// `matched_in_all / generated_rows`, reduced by duplicate and extra rows.
     pub precision: f64,
-    /// The harmonic mean of recall and precision.
+    /// Harmonic mean of recall and precision.
     pub f1: f64,
-    /// For each expected column, the generated column that stands for it. If one stands alone, no row matches.
+    /// Generated column for each expected one. If one is `None`, no row matches.
     pub columns: Vec<Option<usize>>,
-    /// Places of the first [`SHOWN_ROWS`] expected rows that weren't found, of all.
+    /// Indices of the first [`SHOWN_ROWS`] expected rows not found, of all rows.
     pub missing: Vec<usize>,
-    /// Places of the first [`SHOWN_ROWS`] generated rows that nobody expected.
+    /// Indices of the first [`SHOWN_ROWS`] generated rows that weren't expected.
     pub extra: Vec<usize>,
-    /// Whether a search was cut short: more rows may match than were found. Only results far from usual come to that, such
-    /// as thousands of rows of numbers that are all nearly equal.
+    /// Whether a search was stopped early, so that more rows may match. Happens only for unusual results, such as thousands of rows of
+    /// nearly equal numbers.
     pub cut_short: bool,
 }
 
 /// Compares a generated result with the expected one.
 ///
-/// Two cells are equal if they are the same once normalised, or if they are numbers, not both integers, that differ by
-/// at most 1e-9 or a millionth of the larger one. NULL equals NULL and nothing else. Columns go by name, else by values;
-/// extra columns are free. Rows are paired one to one: those that are the same cell by cell first, then those within
-/// the tolerance.
+/// Cells are equal if their normalized values are, or if they are numbers, not both integers, that differ by at most 1e-9 or a millionth of
+/// the larger one. NULL equals only NULL. Columns are mapped by name, else by values; extra columns are ignored. Rows are paired one to
+/// one, first those with identical cells, then those within the tolerance.
 ///
-/// Time and memory are bounded by [`MAX_ROWS`] and [`MAX_COLUMNS`]: searches that could take longer have budgets of steps.
+/// Time and memory are bounded by [`MAX_ROWS`] and [`MAX_COLUMNS`]. Potentially longer searches have a budget of steps.
 #[must_use]
 pub fn compare(expected: &Table, generated: &Table, options: &Options) -> Comparison {
     compare_within(expected, generated, options, Steps::ALL)
@@ -136,7 +133,7 @@ fn compare_within(
                 }
             };
             let all = pair(expected.rows());
-            // If all of the first rows were found among all, they are found alone.
+            // If the first rows were all found among all rows, they are also found without the others.
             let found = all.expected[..compared].iter().all(|&matched| matched);
             let capped = (!found && compared < expected.rows()).then(|| pair(compared));
             (all, capped)
@@ -178,16 +175,15 @@ fn report(
         precision: of_rows(matched_in_all, generated_rows),
         f1: share(2 * matched_in_all, both),
         columns: mapping.columns,
-        missing: alone(&all.expected),
-        extra: alone(&all.generated),
+        missing: unmatched(&all.expected),
+        extra: unmatched(&all.generated),
         cut_short: mapping.cut_short
             || all.cut_short
             || capped.is_some_and(|capped| capped.cut_short),
     }
 }
 
-/// The first places without a partner.
-fn alone(matched: &[bool]) -> Vec<usize> {
+fn unmatched(matched: &[bool]) -> Vec<usize> {
     let places = matched.iter().enumerate();
     let alone = places.filter_map(|(place, matched)| (!matched).then_some(place));
     alone.take(SHOWN_ROWS).collect()

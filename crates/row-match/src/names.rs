@@ -1,8 +1,7 @@
-//! Names of columns: when two are the same, and how much of an expected schema is there. Never looks at a value.
+//! Column names: equality, and coverage of an expected schema. Values are ignored.
 
 use std::collections::HashSet;
 
-/// The pairs of marks that may stand around a name.
 const QUOTES: &[(&str, &str)] = &[
     ("['", "']"),
     ("[\"", "\"]"),
@@ -11,21 +10,20 @@ const QUOTES: &[(&str, &str)] = &[
     ("`", "`"),
 ];
 
-/// How much of an expected schema is there.
+/// Coverage of an expected schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemaMatch {
-    /// 1 − missing / expected, over distinct names; 1.0 if none is expected.
+    /// 1 − missing / expected, over distinct names; 1.0 if the expected schema is empty.
     pub score: f64,
-    /// Expected names that were found, as the expected side spells them.
+    /// Expected names found, in the expected spelling.
     pub matched: Vec<String>,
-    /// Expected names that weren't.
+    /// Expected names not found.
     pub missing: Vec<String>,
-    /// Names that nobody expected, as the generated side spells them. They cost nothing.
+    /// Unexpected names in the generated spelling. They don't affect the score.
     pub extra: Vec<String>,
 }
 
-/// Compares the names of columns: trimmed, without quotes (`['a b']`, `"a"`, `[a]`), in any case and order. A name that is
-/// there twice counts once.
+/// Compares column names in any order: trimmed, unquoted (`['a b']`, `"a"`, `[a]`), case-insensitive. Duplicate names count once.
 #[must_use]
 pub fn schema_match(expected: &[String], generated: &[String]) -> SchemaMatch {
     let expected_names = distinct(expected);
@@ -48,7 +46,7 @@ pub fn schema_match(expected: &[String], generated: &[String]) -> SchemaMatch {
     }
 }
 
-/// The name that is compared: trimmed, without one pair of quotes, lower-cased.
+/// Normalizes a name: trimmed, without one pair of quotes, in lower case.
 pub(super) fn normal(raw: &str) -> String {
     let trimmed = raw.trim();
     let unquoted = QUOTES
@@ -57,7 +55,7 @@ pub(super) fn normal(raw: &str) -> String {
     unquoted.unwrap_or(trimmed).trim().to_lowercase()
 }
 
-/// `part / whole`; 1.0 of nothing.
+/// `part / whole`, or 1.0 if `whole` is 0.
 pub(super) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 {
         return 1.0;
@@ -67,7 +65,7 @@ pub(super) fn share(part: usize, whole: usize) -> f64 {
     share
 }
 
-/// The normal names with their first spellings, in order.
+/// Normalized names with their first spellings, in order.
 fn distinct(names: &[String]) -> Vec<(String, &String)> {
     let mut seen = HashSet::new();
     names

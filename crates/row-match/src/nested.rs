@@ -1,4 +1,4 @@
-//! Arrays and objects inside a cell, as canonical JSON text. Never looks into text inside them.
+//! Arrays and objects inside a cell, as canonical JSON. Strings inside them aren't parsed.
 
 use serde_json::{Map, Value};
 
@@ -6,15 +6,13 @@ use super::Case;
 use super::cell::{Cell, number};
 use super::json::parse_json;
 
-/// How deep a value may nest: as deep as the JSON reader goes.
+/// Maximum nesting, equal to that of the JSON reader.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// A value that nests deeper than [`MAX_DEPTH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooDeep;
 
-/// The array or object that a text spells, as canonical JSON; `None` for text that is neither, or
-/// that has a field twice in one object.
+/// Parses an array or object and returns its canonical JSON. `None` for other text, or for duplicate fields in an object.
 pub(super) fn of_text(text: &str, case: Case) -> Option<String> {
     let value = parse_json(text.as_bytes()).ok()?;
     (value.is_array() || value.is_object())
@@ -22,8 +20,8 @@ pub(super) fn of_text(text: &str, case: Case) -> Option<String> {
         .flatten()
 }
 
-/// The canonical JSON of a value: keys sorted, no white space, keys and strings trimmed and lower-cased as text in cells is, one
-/// spelling for each number (`1.0` is `1`, and 12 digits of a fraction count). Text stays text: `"1"` in an array isn't `1`.
+/// Returns canonical JSON: sorted keys, no white space, normalized numbers (`1.0` is `1`, fractions have 12 digits). Keys and strings are
+/// trimmed and lower-cased like text in cells. Strings aren't converted: `"1"` in an array isn't `1`.
 pub(super) fn canonical(value: &Value, case: Case) -> Result<String, TooDeep> {
     let mut text = String::new();
     write(value, case, MAX_DEPTH, &mut text)?;
@@ -38,7 +36,7 @@ fn write(value: &Value, case: Case, depth: usize, text: &mut String) -> Result<(
         Value::Number(read) => match number(read) {
             Cell::Int(whole) => text.push_str(&whole.to_string()),
             Cell::Big(digits) => text.push_str(&digits),
-            // The JSON reader may be off by the last bit, and text here is compared as text.
+            // The JSON reader may be off by the last bit, and here numbers are compared as text.
             Cell::Float(float) => text.push_str(&format!("{:.11e}", float.get())),
             Cell::Null | Cell::Text(_) | Cell::Json(_) => text.push_str(&read.to_string()),
         },
@@ -62,7 +60,7 @@ fn write(value: &Value, case: Case, depth: usize, text: &mut String) -> Result<(
     Ok(())
 }
 
-/// Two keys that differ in case only are both kept; their values then decide the order.
+/// Keys that differ only in case are all included, ordered by their values.
 fn write_object(
     members: &Map<String, Value>,
     case: Case,

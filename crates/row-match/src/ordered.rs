@@ -1,4 +1,4 @@
-//! Pairs equal rows in order: the longest common subsequence of both sides. Never pairs two rows crosswise.
+//! Pairs equal rows in order, by the longest common subsequence of both sides.
 
 use super::HashMap;
 use super::budget::Budget;
@@ -7,10 +7,10 @@ use super::projection::Rows;
 use super::space::Space;
 use super::unordered::Pairing;
 
-/// Groups with more generated rows than this keep their bits rather than build them for each expected row.
+/// Groups with more generated rows than this cache their bits instead of computing them for each expected row.
 const DENSE: usize = 64;
 
-/// Pairs rows as [`in_order`] does, once neighbours that are equal in the columns `sorted_by` are in one order on both sides.
+/// Sorts neighbours with equal `sorted_by` columns into the same order on both sides, then pairs as [`in_order`] does.
 pub(super) fn pair(
     space: &Space,
     (expected, generated): (&Rows, &Rows),
@@ -23,7 +23,6 @@ pub(super) fn pair(
     }
     let (all_expected, all_generated): (Vec<usize>, Vec<usize>) =
         ((0..take).collect(), (0..generated.count()).collect());
-    // Rows that may be equal are in one group.
     let mut ranks = (vec![0; take], vec![usize::MAX; generated.count()]);
     let groups = group(
         space,
@@ -60,11 +59,11 @@ pub(super) fn pair(
     pairing
 }
 
-/// Pairs the first `take` expected rows with generated ones so that both follow the same order, as many as there can be. A row
-/// that is missing or out of place costs itself, not those after it.
+/// Pairs the first `take` expected rows with generated ones in the same order, as many as possible. A row that is missing or out of place
+/// affects only itself, not later rows.
 ///
-/// One bit per generated row and step, so 10,000 rows against as many take 10,000 · 157 additions. Equality needn't carry
-/// over for this, so rows in chains of near numbers are paired as well as can be. Finding which are equal takes `steps` at most.
+/// Uses one bit per generated row and step: 10,000 rows on each side take 10,000 · 157 additions. Doesn't require equality to be
+/// transitive, so rows in chains of near numbers are paired optimally. Finding equal rows is limited to `steps`.
 fn in_order(
     space: &Space,
     (expected, generated): (&Rows, &Rows),
@@ -76,7 +75,7 @@ fn in_order(
         let mut cells = expected.get(e).iter().zip(generated.get(g));
         cells.all(|(&one, &other)| space.equal(one, other))
     };
-    // Equal ends are always part of some longest sequence, and most of a right answer.
+    // Equal rows at both ends always belong to some longest subsequence, and are most rows of a correct result.
     let (mut start, mut e_end, mut g_end) = (0, take, generated.count());
     while start < e_end.min(g_end) && same(start, start) {
         pairing.join(start, start);
@@ -107,21 +106,18 @@ fn in_order(
     pairing
 }
 
-/// For each expected row in turn, the generated rows equal to it, as bits.
+/// For each expected row, the equal generated rows as bits.
 struct Equals {
-    /// The first row on both sides.
     start: usize,
     words: usize,
     groups: Vec<Group>,
-    /// The group of each expected row.
     of: Vec<usize>,
-    /// Each loose group's generated rows, sorted.
     sorted: Vec<Option<Sorted>>,
-    /// The bits of large groups in which all rows are equal.
+    /// Bits of large groups in which all rows are equal.
     dense: Vec<Option<Vec<u64>>>,
-    /// A number for each distinct row: of the expected ones ..
+    /// Number of each distinct row: expected rows ..
     same: Vec<usize>,
-    /// .. and of the generated ones.
+    /// .. and generated rows.
     numbered: Vec<usize>,
     budget: Budget,
 }
@@ -207,7 +203,7 @@ impl Equals {
         let near = &sorted.rows[sorted.near(space, value)];
         let same = self.same[self.start + at];
         let near = near.iter().map(|&(_, candidate)| candidate);
-        // Out of budget, only the very same row still counts.
+        // Without budget, only identical rows count.
         let equal = near.filter(|&candidate| {
             self.numbered[candidate] == same
                 || equal_within(
@@ -228,7 +224,7 @@ fn set(bits: &mut [u64], start: usize, rows: impl Iterator<Item = usize>) {
     }
 }
 
-/// One line of bits per expected row: a bit is 0 where one generated row more makes the longest common subsequence one longer.
+/// Returns one line of bits per expected row. A bit is 0 if including that generated row extends the longest common subsequence by one.
 fn trace(equals: &mut Equals, space: &Space, expected: &Rows, generated: &Rows) -> Vec<Vec<u64>> {
     let words = equals.words;
     let mut bits = vec![0; words];
@@ -249,7 +245,7 @@ fn trace(equals: &mut Equals, space: &Space, expected: &Rows, generated: &Rows) 
     lines
 }
 
-/// The pairs of one longest common subsequence, last first.
+/// Pairs of one longest common subsequence, last first.
 fn backtrack(lines: &[Vec<u64>], generated: usize) -> Vec<(usize, usize)> {
     let longer = |line: usize, bit: usize| lines[line][bit / 64] >> (bit % 64) & 1 == 0;
     let mut pairs = Vec::new();

@@ -1,10 +1,8 @@
-//! Rows side by side: each a list of cells, the generated ones in the order of the expected columns. Never decides which
-//! columns belong together.
+//! Rows as lists of cells, with the generated columns in expected order.
 
 use super::space::Space;
 use super::table::{CellId, Table};
 
-/// The rows of one side, cut to the columns that are compared.
 pub(super) struct Rows {
     width: usize,
     count: usize,
@@ -12,13 +10,12 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// All columns of the expected table.
     pub(super) fn expected(table: &Table) -> Self {
         let columns: Vec<&[CellId]> = table.columns().iter().map(|c| c.cells.as_slice()).collect();
         Self::gather(&columns, table.rows(), |id| id)
     }
 
-    /// The columns of the generated table that stand for the expected ones, in their order.
+    /// The mapped columns of the generated table, in expected order.
     pub(super) fn generated(table: &Table, space: &Space, columns: &[usize]) -> Self {
         let columns: Vec<&[CellId]> = columns
             .iter()
@@ -40,7 +37,6 @@ impl Rows {
         }
     }
 
-    /// The rows at these places, in this order.
     pub(super) fn arranged(&self, order: &[usize]) -> Self {
         Self {
             width: self.width,
@@ -53,17 +49,14 @@ impl Rows {
         }
     }
 
-    /// How many rows there are.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// How many cells a row has.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// The cells of a row.
     pub(super) fn get(&self, row: usize) -> &[CellId] {
         &self.cells[row * self.width..(row + 1) * self.width]
     }

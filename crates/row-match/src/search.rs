@@ -1,4 +1,4 @@
-//! Among columns with the same values, finds those that let the most rows match. Never tries more than its budget allows.
+//! Chooses the columns with the most matching rows among columns with the same values, within a budget.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,42 +10,40 @@ use super::space::Space;
 use super::table::{CellId, Table};
 use super::weights::Weights;
 
-/// The value of a row that can match nothing any more.
+/// Value of a row that can no longer match.
 const DEAD: u32 = u32::MAX;
 
-/// The columns that still want a partner.
 pub(super) struct Open<'a> {
     weights: &'a Weights,
-    /// The expected columns, those that tell most rows apart first.
+    /// Expected columns, in descending order of distinct values.
     order: Vec<usize>,
-    /// Their places in the table: at a draw, a column keeps its place.
+    /// Their positions in the table. In a tie, a column keeps its position.
     places: Vec<usize>,
-    /// What the settled columns say of the rows.
     root: Signature,
 }
 
-/// What the columns chosen so far say of each row: rows with the same number are equal in all of them.
+/// Numbers of the rows: rows with the same number are equal in all columns chosen so far.
 #[derive(Clone)]
 struct Signature {
     expected: Vec<u32>,
     generated: Vec<u32>,
 }
 
-/// A choice for the first columns of the order.
+/// A choice for the first columns of `order`.
 struct Node {
     parent: usize,
-    /// The place chosen for the last of them.
+    /// Place chosen for the last of these columns.
     place: usize,
     depth: usize,
-    /// Where it is known how many rows match so far.
+    /// Set once the matching rows have been counted.
     signature: Option<Signature>,
 }
 
-/// A node to look at: the most rows first, then the deepest, then what moves columns least, then the eldest.
+/// Queue entry, ordered by most rows, then greatest depth, then least column movement, then lowest index.
 type Entry = (usize, usize, Reverse<usize>, Reverse<usize>);
 
 impl<'a> Open<'a> {
-    /// The columns `open` of the expected table, with the pairs of columns that are `settled`.
+    /// Creates a search for the columns `open` of the expected table, given the `settled` pairs.
     pub(super) fn new(
         space: &Space,
         (expected, open): (&Table, &[usize]),
@@ -63,7 +61,7 @@ impl<'a> Open<'a> {
             let one = &expected.columns()[one].cells;
             let other = generated.columns()[other].cells.iter();
             let other: Vec<CellId> = other.map(|&id| space.of_generated(id)).collect();
-            // Near numbers are equal without being the same: such a column says nothing here.
+            // Near numbers can be equal without being identical, so such columns can't be part of the signature.
             let exact = |cells: &[CellId]| !cells.iter().any(|&cell| space.is_float(cell));
             if exact(one) && exact(&other) {
                 root = root.with(one, &other).0;
@@ -77,10 +75,10 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// The places that let the most rows match, per expected column; `None` if no row can match.
+    /// Returns the place per expected column that gives the most matching rows; `None` if no row can match.
     ///
-    /// Best first: how many rows match in the columns chosen so far bounds how many can match in all, so the first complete
-    /// choice that comes up is the best. When the budget runs out, the furthest choice is completed by weight.
+    /// Best-first search: the rows that match in the chosen columns are an upper limit for the final number, so the first complete choice
+    /// is optimal. If the budget runs out, the deepest choice is completed by weight.
     pub(super) fn best(&self, budget: &mut Budget) -> Option<Vec<Option<usize>>> {
         let mut nodes = vec![Node {
             parent: 0,
@@ -97,7 +95,7 @@ impl<'a> Open<'a> {
                 return None;
             }
             if nodes[at].signature.is_none() {
-                if !budget.spend(self.root.expected.len() + self.root.generated.len()) {
+                if !budget.use_steps(self.root.expected.len() + self.root.generated.len()) {
                     break;
                 }
                 let (signature, matched) = self.look(&nodes, at);
@@ -109,7 +107,7 @@ impl<'a> Open<'a> {
             if depth == self.order.len() {
                 break;
             }
-            if !budget.spend(self.weights.generated.len()) {
+            if !budget.use_steps(self.weights.generated.len()) {
                 break;
             }
             self.branch(&mut nodes, &mut heap, at, bound);
@@ -117,7 +115,6 @@ impl<'a> Open<'a> {
         self.complete(&nodes, furthest.2)
     }
 
-    /// Adds a node for each partner that the next column may get.
     fn branch(
         &self,
         nodes: &mut Vec<Node>,
@@ -132,7 +129,7 @@ impl<'a> Open<'a> {
             if shared == 0 || taken.iter().any(|&(_, other)| other == place) {
                 continue;
             }
-            // A count of a share of the values is no bound.
+            // Weights of sampled values aren't an upper limit.
             let bound = if self.weights.cut_short {
                 bound
             } else {
@@ -149,7 +146,7 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// What is known of the rows with the node's last column, and how many match.
+    /// Returns the signature with the node's last column, and the number of matching rows.
     fn look(&self, nodes: &[Node], at: usize) -> (Signature, usize) {
         let node = &nodes[at];
         let column = self.order[node.depth - 1];
@@ -160,7 +157,6 @@ impl<'a> Open<'a> {
         )
     }
 
-    /// The pairs of column and place that lead to a node.
     fn choices(&self, nodes: &[Node], mut at: usize) -> Vec<(usize, usize)> {
         let mut choices = Vec::new();
         while nodes[at].depth > 0 {
@@ -177,9 +173,9 @@ impl<'a> Open<'a> {
 }
 
 impl Signature {
-    /// The signature with one column more on both sides, and how many rows match in it.
+    /// Extends the signature by one column, and counts the matching rows.
     fn with(&self, expected: &[CellId], generated: &[CellId]) -> (Self, usize) {
-        // The number of each pair of old number and cell, and how many expected rows with it are free.
+        // Number of each pair of old number and cell, and count of unmatched expected rows with it.
         let mut known: HashMap<(u32, CellId), (u32, usize)> =
             HashMap::with_capacity_and_hasher(expected.len(), Default::default());
         let mut next = 0;

@@ -1,15 +1,15 @@
-//! Two tables with one numbering of cells, and when two cells of it are equal. Never looks at columns or rows.
+//! Common numbering of the cells of two tables, with equality of cells.
 
 use super::HashMap;
 use super::cell::Cell;
 use super::table::{CellId, Table};
 
-/// Numbers this near are equal, however small they are.
+/// Maximum absolute difference of equal numbers.
 const ABSOLUTE: f64 = 1e-9;
-/// Numbers this near for their size are equal.
+/// Maximum relative difference of equal numbers.
 const RELATIVE: f64 = 1e-6;
-/// Fractions of times since 1970 in seconds, milliseconds, microseconds and nanoseconds, and Julian days, from 2001 to 2050: from, to, and half
-/// a millisecond. In these ranges a millionth would be half an hour, or two days.
+/// Ranges of times from 2001 to 2050, as fractional numbers since 1970 in seconds, milliseconds, microseconds and nanoseconds, and as
+/// Julian days: from, to, and half a millisecond. Here, a millionth would be half an hour, or two days.
 const TIMES: [(f64, f64, f64); 5] = [
     (978_307_200.0, 2_524_608_000.0, 5e-4),
     (978_307_200e3, 2_524_608_000e3, 5e-1),
@@ -17,21 +17,21 @@ const TIMES: [(f64, f64, f64); 5] = [
     (978_307_200e9, 2_524_608_000e9, 5e5),
     (2_451_910.5, 2_469_807.5, 5e-4 / 86_400.0),
 ];
-/// What a difference that should be just within the tolerance may gain by being computed in floats.
+/// Tolerance for rounding errors in a difference just within the limit.
 const SLACK: f64 = 1.0 + 1e-6;
-/// Decimals beyond this say nothing of a float.
+/// Further decimals of a float are meaningless.
 const MAX_DECIMALS: u8 = 15;
 
-/// The distinct cells of both tables. Those of the expected table keep their numbers.
+/// Distinct cells of both tables. Cells of the expected table keep their numbers.
 pub(super) struct Space {
     cells: Vec<NumberKind>,
-    /// The common number of each cell of the generated table.
+    /// Common number of each cell of the generated table.
     generated: Vec<CellId>,
-    /// 10 to the power of the decimals that numbers may be rounded to.
+    /// 10 to the power of the decimals to round to.
     scale: Option<f64>,
 }
 
-/// What equality within the tolerance asks of a cell.
+/// Kind of a number, for comparison within the tolerance.
 #[derive(Debug, Clone, Copy)]
 enum NumberKind {
     Integer(f64),
@@ -72,17 +72,14 @@ impl Space {
         }
     }
 
-    /// The common number of a generated cell.
     pub(super) fn of_generated(&self, id: CellId) -> CellId {
         self.generated[id as usize]
     }
 
-    /// How many distinct cells there are.
     pub(super) fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// The number nearest to the cell's, if it is one.
     pub(super) fn number(&self, id: CellId) -> Option<f64> {
         match self.cells[id as usize] {
             NumberKind::Integer(number) | NumberKind::Float(number) => Some(number),
@@ -90,12 +87,11 @@ impl Space {
         }
     }
 
-    /// Whether the cell is a number that isn't an integer.
     pub(super) fn is_float(&self, id: CellId) -> bool {
         matches!(self.cells[id as usize], NumberKind::Float(_))
     }
 
-    /// Whether two cells are equal: the same, or two numbers, one of them no integer, that are near.
+    /// Whether two cells are equal: identical, or near numbers with at most one integer.
     pub(super) fn equal(&self, one: CellId, other: CellId) -> bool {
         if one == other {
             return true;
@@ -109,7 +105,7 @@ impl Space {
         }
     }
 
-    /// Whether two numbers are equal as floats. For a fixed number, those near to it are an interval.
+    /// Whether two numbers are equal as floats. The numbers near to a given one are an interval.
     pub(super) fn near(&self, one: f64, other: f64) -> bool {
         let tolerance = time_tolerance(one)
             .or_else(|| time_tolerance(other))
@@ -124,7 +120,6 @@ impl Space {
     }
 }
 
-/// The tolerance for a number that may be a time.
 fn time_tolerance(number: f64) -> Option<f64> {
     let mut times = TIMES.iter();
     times
@@ -132,8 +127,8 @@ fn time_tolerance(number: f64) -> Option<f64> {
         .map(|(_, _, tolerance)| *tolerance)
 }
 
-/// The number in units of its last decimal, halves away from zero: 2.675 is 267.5 hundredths, though no float says so. `None`
-/// where it has more of them than a float can hold: it has no decimals that could be rounded away.
+/// Rounds a number in units of its last decimal, halves away from zero. 2.675 is 267.5 hundredths, although its float isn't. `None` if the
+/// scaled number overflows, because such a large number has no decimals to round.
 fn rounded(value: f64, scale: f64) -> Option<f64> {
     let units = (value * scale * (1.0 + 4.0 * f64::EPSILON)).round();
     units.is_finite().then_some(units)

@@ -1,4 +1,4 @@
-//! A result as it is compared: columns of cells, each distinct cell kept once. Never keeps how a cell was spelled.
+//! A result as columns of normalized cells, each distinct cell stored once.
 
 use serde_json::Value;
 
@@ -7,60 +7,59 @@ use super::names::normal;
 use super::nested::MAX_DEPTH;
 use super::{Case, HashMap};
 
-/// How many rows a result may have.
+/// Maximum number of rows per result.
 pub const MAX_ROWS: usize = 10_000;
-/// How many columns a result may have, over all its rows.
+/// Maximum number of columns per result, over all its rows.
 pub const MAX_COLUMNS: usize = 500;
 
-/// A cell's number in its table's pool.
+/// Index of a cell in its table's pool.
 pub(super) type CellId = u32;
-/// NULL's number in every pool.
 pub(super) const NULL: CellId = 0;
 
-/// A result that can't be compared as it is.
+/// Error of a result that can't be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// More than [`MAX_ROWS`] rows.
     #[error("{rows} rows; at most {MAX_ROWS} are compared: aggregate, or take fewer")]
     TooManyRows {
-        /// How many there are.
+        /// Number of rows.
         rows: usize,
     },
     /// More than [`MAX_COLUMNS`] columns, over all rows.
     #[error("row {row} brings more than {MAX_COLUMNS} columns: project those that matter")]
     TooManyColumns {
-        /// The row with one too many, from 0; 0 where the given names alone are too many.
+        /// Index of the row that exceeds the limit; 0 if the given names exceed it.
         row: usize,
     },
-    /// An array row whose cells and the given names differ in number.
+    /// Array row with a different number of cells than given names.
     #[error(
         "row {row} has {cells} cells and there are {columns} column names: give each cell its column, null where there is none"
     )]
     Width {
-        /// Its place, from 0.
+        /// Index of the row.
         row: usize,
-        /// How many cells it has.
+        /// Number of its cells.
         cells: usize,
-        /// How many names were given.
+        /// Number of given names.
         columns: usize,
     },
-    /// A row that is neither an object nor an array.
+    /// Row that is neither an object nor an array.
     #[error("row {row} is {found}; a row is an object, or an array of cells")]
     NotARow {
-        /// Its place, from 0.
+        /// Index of the row.
         row: usize,
-        /// What it is.
+        /// Its JSON type.
         found: &'static str,
     },
-    /// A cell that nests too deep.
+    /// Cell nested too deeply.
     #[error("row {row} nests deeper than {MAX_DEPTH} levels: flatten it")]
     TooDeep {
-        /// Its place, from 0.
+        /// Index of the row.
         row: usize,
     },
 }
 
-/// A result: up to [`MAX_ROWS`] rows of up to [`MAX_COLUMNS`] columns, normalised.
+/// Normalized result: up to [`MAX_ROWS`] rows of up to [`MAX_COLUMNS`] columns.
 #[derive(Debug, Clone)]
 pub struct Table {
     rows: usize,
@@ -68,32 +67,26 @@ pub struct Table {
     pool: Vec<Cell>,
 }
 
-/// One column of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
-    /// Its normal name; `None` for a place in an array row that no name was given for.
+    /// Normalized name; `None` for a position in array rows without a given name.
     pub(super) name: Option<String>,
-    /// Its cells, one per row.
     pub(super) cells: Vec<CellId>,
 }
 
 impl Table {
-    /// Reads rows: objects, whose keys name the columns, or arrays, whose places are named by `columns`.
+    /// Reads rows: objects with column names as keys, or arrays with positions named by `columns`.
     ///
-    /// The columns are those of `columns`, in their order, and then those that the rows bring. A missing key is
-    /// NULL. Two keys of one row that differ in case only are two columns of one name.
+    /// Columns are the given `columns`, in order, followed by the keys of the rows. Missing keys are NULL. Two keys of a row that differ only
+    /// in case are two columns with the same name.
     ///
     /// # Errors
-    /// More than [`MAX_ROWS`] rows or [`MAX_COLUMNS`] columns, a row that is neither object nor array, or a cell that nests
-    /// deeper than the JSON reader goes.
+    /// Too many rows ([`MAX_ROWS`]) or columns ([`MAX_COLUMNS`]), a row that is neither object nor array, or a too deeply nested cell.
     pub fn from_values(rows: &[Value], columns: Option<&[String]>) -> Result<Self, TableError> {
         Self::in_case(rows, columns, Case::Ignored)
     }
 
-    /// Reads rows as [`Self::from_values`] does, whose text is compared with another table's in this way.
-    ///
-    /// # Errors
-    /// The same.
+    /// Same as [`Self::from_values`], with this case sensitivity.
     pub fn in_case(
         rows: &[Value],
         columns: Option<&[String]>,
@@ -109,13 +102,13 @@ impl Table {
         Ok(reading.table())
     }
 
-    /// How many rows it has.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The normal names of its columns: trimmed, unquoted, lower-cased; `None` for a column without one.
+    /// Normalized column names: trimmed, unquoted, in lower case; `None` for unnamed columns.
     pub fn names(&self) -> impl ExactSizeIterator<Item = Option<&str>> {
         self.columns.iter().map(|column| column.name.as_deref())
     }
@@ -129,17 +122,14 @@ impl Table {
     }
 }
 
-/// A table that is being read.
 struct TableReader<'a> {
     capacity: usize,
     case: Case,
     columns: Vec<Column>,
-    /// The columns of each normal name.
     named: HashMap<String, Vec<usize>>,
-    /// The keys of the row before and their columns: most rows have the same keys in the same order.
+    /// Keys of the previous row and their columns, because most rows have the same keys in the same order.
     layout: Vec<(&'a str, usize)>,
     pool: HashMap<Cell, CellId>,
-    /// How many names were given.
     given: usize,
 }
 
@@ -161,7 +151,7 @@ impl<'a> TableReader<'a> {
         Ok(reading)
     }
 
-    /// Reads the row at `at`; every row before it is complete.
+    /// Reads the row at `at`. All previous rows must be complete.
     fn row(&mut self, at: usize, row: &'a Value) -> Result<(), TableError> {
         match row {
             Value::Array(cells) => {
@@ -197,7 +187,7 @@ impl<'a> TableReader<'a> {
         Ok(())
     }
 
-    /// The column of the key at `place` in the row at `at`: the first of its name that the row hasn't filled yet.
+    /// Returns the column of the key at `place` in the row at `at`: the first with its name that this row hasn't filled yet.
     fn column_of(&mut self, at: usize, place: usize, key: &'a str) -> Result<usize, TableError> {
         if let Some(&(known, column)) = self.layout.get(place)
             && known == key
@@ -219,7 +209,7 @@ impl<'a> TableReader<'a> {
         Ok(column)
     }
 
-    /// Opens a column, NULL in the rows before `at`.
+    /// Adds a column, with NULL in the rows before `at`.
     fn open(&mut self, at: usize, name: Option<String>) -> Result<usize, TableError> {
         let column = self.columns.len();
         if column == MAX_COLUMNS {

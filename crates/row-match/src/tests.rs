@@ -1,5 +1,3 @@
-//! The rules of comparing, as tables: one file for cells, rows, columns and bounds each.
-
 mod bounds;
 mod cells;
 mod columns;
@@ -9,7 +7,6 @@ use serde_json::Value;
 
 use super::{Comparison, Options, Table, compare};
 
-/// A table of the rows of a JSON text.
 fn table(rows: &str) -> Table {
     let rows: Vec<Value> = serde_json::from_str(rows).unwrap();
     Table::from_values(&rows, None).unwrap()
@@ -20,7 +17,6 @@ fn compared(expected: &str, generated: &str) -> Comparison {
     compare(&table(expected), &table(generated), &Options::default())
 }
 
-/// Compares them in order.
 fn in_order(expected: &str, generated: &str) -> Comparison {
     let options = Options {
         ordered: true,

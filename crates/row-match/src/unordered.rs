@@ -1,4 +1,4 @@
-//! Pairs equal rows, whatever their order, each row once. Never pairs a row by halves.
+//! Pairs equal rows in any order, each row once.
 
 use std::collections::VecDeque;
 
@@ -9,19 +9,15 @@ use super::projection::Rows;
 use super::space::Space;
 use super::table::CellId;
 
-/// Which rows found a partner.
 #[derive(Debug)]
 pub(super) struct Pairing {
-    /// Per expected row.
     pub(super) expected: Vec<bool>,
-    /// Per generated row.
     pub(super) generated: Vec<bool>,
-    /// Whether the work was cut short: more rows may be equal.
+    /// Whether the work was stopped early, so that more rows may be equal.
     pub(super) cut_short: bool,
 }
 
 impl Pairing {
-    /// No row of so many has a partner yet.
     pub(super) fn none(expected: usize, generated: usize) -> Self {
         Self {
             expected: vec![false; expected],
@@ -30,7 +26,6 @@ impl Pairing {
         }
     }
 
-    /// How many pairs there are.
     pub(super) fn matched(&self) -> usize {
         self.expected.iter().filter(|&&matched| matched).count()
     }
@@ -41,13 +36,12 @@ impl Pairing {
     }
 }
 
-/// Pairs the first `take` expected rows with all generated ones: first those that are the same cell by cell, by hash, then
-/// those that are equal within the tolerance.
+/// Pairs the first `take` expected rows with all generated ones: first rows with identical cells, by hash, then rows within the tolerance.
 ///
-/// Within the tolerance, equality doesn't carry over: 1.0 equals 1.0000009, which equals 1.0000018, which isn't 1.0. Of rows
-/// that form such chains fewer pairs may be found than there can be: those that are the same are paired first, though one of
-/// them may be the only fit of a third; and of the rest, where the chains are in several columns, the first fit counts. In one
-/// column, the rest gives as many pairs as it can. Telling rows apart takes `steps` at most.
+/// Equality within the tolerance isn't transitive: 1.0 equals 1.0000009, which equals 1.0000018, which isn't 1.0. For rows in such chains,
+/// the number of pairs may not be optimal. Identical rows are paired first, though one of them may be the only match of a third. Of the
+/// rest, with chains in several columns, the first match is used; in one column, the number of pairs is optimal. Comparing rows is limited
+/// to `steps`.
 pub(super) fn pair(
     space: &Space,
     (expected, generated): (&Rows, &Rows),
@@ -88,7 +82,6 @@ pub(super) fn pair(
     pairing
 }
 
-/// Pairs rows with the same cells, the earlier ones first.
 fn pair_same(expected: &Rows, generated: &Rows, pairing: &mut Pairing) {
     let mut places: HashMap<&[CellId], VecDeque<usize>> =
         HashMap::with_capacity_and_hasher(generated.count(), Default::default());
@@ -103,7 +96,7 @@ fn pair_same(expected: &Rows, generated: &Rows, pairing: &mut Pairing) {
     }
 }
 
-/// Pairs rows of a loose group, both sides in the order of one column, each with the first that is equal and free.
+/// Pairs rows of a loose group, both sides sorted by one column, each with the first free equal row.
 fn pair_near(
     space: &Space,
     (expected, generated): (&Rows, &Rows),
@@ -118,7 +111,7 @@ fn pair_near(
         .filter_map(|&row| Some((space.number(expected.get(row)[sorted.column])?, row)))
         .collect();
     rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // The next place that is free, at or after each: a place that is taken points on.
+    // Union-find of free places: a used place points to a later one.
     let mut free: Vec<usize> = (0..=sorted.rows.len()).collect();
     for (value, row) in rows {
         let window = sorted.near(space, value);
@@ -139,7 +132,7 @@ fn pair_near(
     }
 }
 
-/// The first free place from `place` on, shortening the way for those who come later.
+/// Returns the first free place from `place` on, with path compression.
 fn next_free(free: &mut [usize], mut place: usize) -> usize {
     while free[place] != place {
         free[place] = free[free[place]];

@@ -1,39 +1,36 @@
-//! How many values each expected column without a name of its own shares with each generated one it may get. Never looks at which
-//! row a value is in.
+//! Counts the values shared by each unmapped expected column and its allowed generated columns, regardless of rows.
 
 use super::clusters::Clusters;
 use super::space::Space;
 use super::table::{CellId, Table};
 
-/// Steps for counting common values; beyond, a share of the values is counted, the same one in every column.
+/// Maximum steps to count common values. Beyond it, a sample of the values is counted, the same in every column.
 const STEPS: usize = 60_000_000;
-/// Columns with no more distinct values are always counted whole.
+/// Columns with at most this many distinct values aren't sampled.
 const SMALL: usize = 64;
-/// Beyond this many cells, near numbers are taken together roughly.
+/// Above this number of cells, near numbers are grouped approximately.
 const MAX_SORTED: usize = 1_000_000;
 
-/// Columns to be matched by values, and what they share.
+/// Columns to map by values, with the number of values shared.
 pub(super) struct Weights {
-    /// The generated columns in question, as places in their table.
+    /// Generated columns, as indices into their table.
     pub(super) generated: Vec<usize>,
-    /// The classes of the expected columns' cells, per column and row.
+    /// Classes of the expected columns' cells, per column and row.
     pub(super) expected_cells: Vec<Vec<CellId>>,
-    /// The same of the generated columns.
     pub(super) generated_cells: Vec<Vec<CellId>>,
-    /// Per expected column, in the order given, and generated column: the size of the largest common multiset, 0 where the
-    /// one may not stand for the other.
+    /// Size of the largest common multiset, per expected column in the given order and generated column; 0 if the pair isn't allowed.
     pub(super) shared: Vec<Vec<usize>>,
-    /// How many distinct values each expected column has.
+    /// Number of distinct values per expected column.
     pub(super) distinct: Vec<usize>,
-    /// Whether only a share of the values was counted, or near numbers were taken together roughly.
+    /// Whether values were sampled, or near numbers grouped approximately.
     pub(super) cut_short: bool,
 }
 
-/// The distinct values of a column with their counts, ascending.
+/// Distinct values of a column with their counts, ascending.
 type Histogram = Vec<(CellId, usize)>;
 
 impl Weights {
-    /// Counts for the expected columns `open`, which may get the generated columns of `allowed`, one list each.
+    /// Counts for the expected columns `open`, with one list of allowed generated columns each.
     pub(super) fn count(
         space: &Space,
         (expected, open): (&Table, &[usize]),
@@ -87,7 +84,7 @@ impl Weights {
     }
 }
 
-/// Gives numbers in one chain of near numbers one value; false if there are so many cells that it was done roughly.
+/// Replaces numbers in a chain of near numbers by one value. Returns false if this was approximate, because of too many cells.
 fn take_together(
     space: &Space,
     expected: &mut [Vec<CellId>],
@@ -121,7 +118,7 @@ fn histogram(cells: &[CellId]) -> Histogram {
         .collect()
 }
 
-/// Keeps a share of the values of large columns if all pairs of columns would take too many steps; says whether it did.
+/// Samples the values of large columns if all pairs of columns would take too many steps. Returns whether it did.
 fn thin_out(expected: &mut [Histogram], generated: &mut [Histogram]) -> bool {
     let values = |side: &[Histogram]| side.iter().map(Vec::len).sum::<usize>();
     let steps = values(expected) * generated.len() + values(generated) * expected.len();
@@ -129,7 +126,7 @@ fn thin_out(expected: &mut [Histogram], generated: &mut [Histogram]) -> bool {
     if one_in == 1 {
         return false;
     }
-    // The multiplier of Fibonacci hashing: neighbouring numbers fall far apart.
+    // Fibonacci hashing scatters neighbouring numbers.
     let kept = |cell: CellId| {
         (u64::from(cell).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).is_multiple_of(one_in)
     };
@@ -141,7 +138,6 @@ fn thin_out(expected: &mut [Histogram], generated: &mut [Histogram]) -> bool {
     true
 }
 
-/// The size of the largest common multiset.
 fn common(one: &Histogram, other: &Histogram) -> usize {
     let (mut a, mut b, mut size) = (0, 0, 0);
     while let (Some(&(left, count)), Some(&(right, counted))) = (one.get(a), other.get(b)) {

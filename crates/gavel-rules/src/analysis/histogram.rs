@@ -1,10 +1,9 @@
-//! How many scores have which total, 0-100, and everything that can be told from that.
+//! Histogram of totals, 0-100, with the statistics derived from it.
 
 use gavel_wire::{Bucket, Rating};
 
 const TOTALS: usize = 101;
 
-/// Counts of totals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; TOTALS],
@@ -19,7 +18,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts `scores` more with this total; one above 100 counts as 100.
+    /// Adds `scores` with this total. Totals above 100 count as 100.
     pub fn add(&mut self, total: u8, scores: u64) {
         if let Some(count) = self.counts.get_mut(usize::from(total.min(100))) {
             *count = count.saturating_add(scores);
@@ -30,14 +29,13 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The mean; `None` without scores.
     pub fn mean(&self) -> Option<f64> {
         let scores = self.scores();
         let sum: u64 = self.pairs().map(|(total, count)| total * count).sum();
         (scores > 0).then(|| float(sum) / float(scores))
     }
 
-    /// The standard deviation of a sample; `None` for fewer than two scores.
+    /// Sample standard deviation; `None` for fewer than two scores.
     pub fn sd(&self) -> Option<f64> {
         let mean = self.mean()?;
         let scores = self.scores();
@@ -48,7 +46,8 @@ impl Histogram {
         (scores > 1).then(|| (squares / float(scores - 1)).sqrt())
     }
 
-    /// The total below which `share` (0-1) of the scores lie, between two by interpolation; `None` without scores.
+    /// Returns the total below which `share` (0-1) of the scores are, interpolated between two totals; `None` without
+    /// scores.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let last = self.scores().checked_sub(1)?;
         let rank = float(last) * share.clamp(0.0, 1.0);
@@ -56,22 +55,19 @@ impl Histogram {
         Some(below + (above - below) * rank.fract())
     }
 
-    /// The median; `None` without scores.
     pub fn median(&self) -> Option<f64> {
         self.quantile(0.5)
     }
 
-    /// The lowest total; `None` without scores.
     pub fn min(&self) -> Option<u8> {
         self.totals().find(|total| self.count(*total) > 0)
     }
 
-    /// The highest total; `None` without scores.
     pub fn max(&self) -> Option<u8> {
         self.totals().rev().find(|total| self.count(*total) > 0)
     }
 
-    /// Buckets of `width` totals from 0 on, the empty ones too; 100 goes into the last.
+    /// Returns buckets of `width` totals from 0 on, including empty ones. 100 is counted in the last.
     pub fn buckets(&self, width: u8) -> Vec<Bucket> {
         let width = width.clamp(1, 100);
         (0..100)
@@ -142,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_the_scores_themselves() {
+    fn statistics_match_the_raw_scores() {
         let four = of(&[40, 10, 30, 20]);
         assert_eq!(four.scores(), 4);
         assert_eq!((four.mean(), four.median()), (Some(25.0), Some(25.0)));
@@ -159,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_of_no_scores_and_no_spread_of_one() {
+    fn empty_histogram_has_no_statistics() {
         let none = Histogram::default();
         assert_eq!((none.mean(), none.median(), none.sd()), (None, None, None));
         assert_eq!((none.min(), none.max()), (None, None));
@@ -167,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_and_ratings_hold_every_score_once() {
+    fn buckets_and_ratings_count_each_score_once() {
         let histogram = of(&[0, 9, 10, 44, 45, 89, 90, 99, 100]);
         let tens = histogram.buckets(10);
         assert_eq!(tens.len(), 10);
@@ -184,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quantile_is_that_of_the_sorted_list(mut totals in prop::collection::vec(0..=100_u8, 1..60), share in 0.0..=1.0_f64) {
+        fn quantile_matches_sorted_list(mut totals in prop::collection::vec(0..=100_u8, 1..60), share in 0.0..=1.0_f64) {
             let found = of(&totals).quantile(share).unwrap();
             totals.sort_unstable();
             let rank = (totals.len() - 1) as f64 * share;

@@ -1,5 +1,3 @@
-//! What many scores come to: a histogram of totals, names that mean the same. Pure, like the rules.
-
 mod histogram;
 mod naming;
 

@@ -1,22 +1,21 @@
-//! Judges name one tool in many ways: `kubectl-logs`, `kubectl_logs`, `KubectlLogs`, `kubectl logs`.
+//! Judges spell one tool name in many ways: `kubectl-logs`, `kubectl_logs`, `KubectlLogs`, `kubectl logs`.
 
-/// What all spellings of a name have in common: its letters and digits in lower case, without what parts words. `None` for a
-/// name that is nothing but white space.
+/// Returns the key shared by all spellings of a name: its letters and digits in lower case, without separators. `None` for a blank name.
 pub fn key_of(name: &str) -> Option<String> {
     let name = name.trim();
     let key: String = name
         .chars()
-        .filter(|c| !parts_words(*c))
+        .filter(|c| !is_separator(*c))
         .flat_map(char::to_lowercase)
         .collect();
     if key.is_empty() {
-        // A name of separators alone is no other's spelling.
+        // A name made up of separators is its own key.
         return (!name.is_empty()).then(|| name.to_owned());
     }
     Some(key)
 }
 
-fn parts_words(c: char) -> bool {
+fn is_separator(c: char) -> bool {
     c.is_whitespace() || matches!(c, '-' | '_' | '.' | '\u{2010}'..='\u{2015}' | '\u{2212}')
 }
 
@@ -27,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_of_one_name_have_one_key_and_other_names_another() {
+    fn spellings_of_a_name_share_a_key() {
         let spellings = [
             "kubectl-logs",
             "kubectl_logs",
@@ -52,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_separators_is_its_own_and_an_empty_one_is_none() {
+    fn separators_only_name_is_its_own_key() {
         assert_eq!(key_of(" -- ").as_deref(), Some("--"));
         assert_eq!(key_of(" \t "), None);
         assert_eq!(key_of(""), None);
@@ -60,7 +59,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_doesnt_depend_on_what_stands_between_the_words(words in prop::collection::vec("[a-z0-9]{1,8}", 1..5)) {
+        fn key_ignores_separators(words in prop::collection::vec("[a-z0-9]{1,8}", 1..5)) {
             let keys: Vec<_> = ["-", "_", " ", ".", ""].map(|between| key_of(&words.join(between))).to_vec();
             prop_assert!(keys.iter().all(|key| *key == keys[0]));
             prop_assert_eq!(keys[0].clone().and_then(|key| key_of(&key)), keys[0].clone());

@@ -1,8 +1,7 @@
-//! Criteria: what a judge is told to look for, identified by the hash of its content.
+//! Criteria: instructions for a judge, identified by the hash of their content.
 //!
-//! A definition is read from a resolved file or from the store, checked in full, and brought into one typed form. The hash
-//! is taken of that form, so that a file which writes a default out and one which leaves it away are the same criteria.
-//! Nothing here reads a file or the environment.
+//! A definition from a resolved file or from the store is validated in full and converted to one typed form. The hash covers that form, so
+//! that an explicit default and an omitted one give the same criteria. No I/O, no environment.
 
 mod read;
 
@@ -18,24 +17,17 @@ use crate::{ReplySchema, about};
 use gavel_wire::Kind;
 pub use row_match::Case;
 
-/// Where the conversation stands in a judge prompt.
+// Placeholders of judge and answer prompts.
 pub const CONVERSATION: &str = "SESSION_CONVERSATION";
-/// Where the alert stands in a judge prompt.
 pub const ALERT: &str = "ALERT_DATA";
-/// Where the reply's schema stands in a judge prompt.
 pub const SCHEMA: &str = "OUTPUT_SCHEMA";
-/// Where a question to an agent stands, in plain language.
 pub const QUESTION: &str = "QUESTION";
-/// Where the query that is right stands.
 pub const EXPECTED_QUERY: &str = "EXPECTED_QUERY";
-/// Where the agent's query stands.
 pub const GENERATED_QUERY: &str = "GENERATED_QUERY";
-/// Where the answer that is right stands.
 pub const EXPECTED_ANSWER: &str = "EXPECTED_ANSWER";
-/// Where the agent's answer stands.
 pub const ACTUAL_ANSWER: &str = "ACTUAL_ANSWER";
 
-/// SHA-256 (64 hex digits) of the resolved definition as canonical JSON (RFC 8785), `scoring.enabled` left out.
+/// SHA-256 (64 hex digits) of the resolved definition as canonical JSON (RFC 8785), without `scoring.enabled`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CriteriaHash(pub String);
@@ -46,39 +38,36 @@ impl fmt::Display for CriteriaHash {
     }
 }
 
-/// A fault in a criteria file: the path of the key, and what is wrong with it.
+/// Error in a criteria file: path of the key, and message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct CriteriaError {
-    /// Dotted path of the key, for the file's line to be found by; `.` for the whole file.
+    /// Dotted path of the key, used to find its line in the file; `.` for the file itself.
     pub path: String,
     pub message: String,
 }
 
-/// One dimension of a session's score.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dimension {
-    /// Its key in `score_breakdown`: `[a-z][a-z0-9_]*`, at most 64 characters.
+    /// Key in `score_breakdown`: `[a-z][a-z0-9_]*`, at most 64 characters.
     pub name: String,
-    /// The most points it can give, 1-100.
+    /// Maximum points, 1-100.
     pub max: u32,
 }
 
-/// What happens to a session that is larger than the judge's context window.
+/// Handling of a session that exceeds the judge's context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trim {
-    /// It is made smaller, and its score is flagged `input_trimmed`.
+    /// Trims it and flags the score `input_trimmed`.
     Auto,
-    /// Its job fails as `too_large`.
+    /// Fails its job as `too_large`.
     Never,
 }
 
-/// A prompt's template, and what every question made of it shares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
     pub text: String,
-    /// What every question under this definition shares, made by the first.
     pub frame: Frame,
 }
 
@@ -90,7 +79,7 @@ impl Prompt {
         }
     }
 
-    /// What its questions share; `make` gives the schema and the template's hash the first time.
+    /// Returns the shared data of its questions. `make` computes the schema and the template's hash on the first call.
     pub(super) fn framed(&self, make: impl FnOnce() -> (Value, String)) -> &Framed {
         self.frame.0.get_or_init(|| {
             let (schema, template_hash) = make();
@@ -103,44 +92,39 @@ impl Prompt {
     }
 }
 
-/// A definition, read and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criteria {
-    /// What is scored by it. A file says `kind`; one that doesn't is for sessions.
+    /// Kind of work to score. Defaults to sessions if the file has no `kind`.
     pub kind: Kind,
     pub hash: CriteriaHash,
-    /// The content that is stored: every value in its typed form, defaults written out, an empty `llm_model`, a
-    /// `judge.trim` of `auto` and `scoring.enabled` left out. [`Criteria::from_value`] reads it back to the same hash.
+    /// Stored content: typed values with explicit defaults. An empty `llm_model`, a `judge.trim` of `auto` and `scoring.enabled` are
+    /// omitted. [`Criteria::from_value`] reads it back to the same hash.
     pub content: Value,
-    /// `scoring.enabled`; true for a definition read back from the store.
+    /// `scoring.enabled`; true for a definition read from the store.
     pub enabled: bool,
-    /// The judge's name: `llm_provider`, or `llm_provider:llm_model` where a model is given.
+    /// Judge name: `llm_provider`, or `llm_provider:llm_model` if a model is set.
     pub judge: String,
-    /// `judge_prompt`.
     pub prompt: Prompt,
-    /// `answer_prompt`: how answers that aren't SQL are compared; of kind `qas` only.
+    /// `answer_prompt`: prompt to compare answers that aren't SQL. Only for kind `qas`.
     pub answer_prompt: Option<Prompt>,
-    /// What a session's breakdown is made of, the maxima sum up to 100; empty for other kinds.
+    /// Dimensions of a session's breakdown, with maxima that sum to 100. Empty for other kinds.
     pub dimensions: Vec<Dimension>,
-    /// `judge.trim`: whether a session may be made smaller to fit.
     pub trim: Trim,
-    /// `ignore_case`: how text in results of queries is compared; of kind `query` only.
+    /// `ignore_case`: case sensitivity of text in query results. Only for kind `query`.
     pub case: Case,
 }
 
-/// What the questions under a definition share.
+/// Data shared by the questions under a definition.
 #[derive(Debug)]
 pub(super) struct Framed {
-    /// Of the reply.
     pub(super) schema: Arc<ReplySchema>,
     pub(super) template_hash: String,
     pub(super) template: Template,
 }
 
-/// What a kind makes of a definition, once it is made.
+/// Cached data that a kind derives from a definition.
 ///
-/// It follows from the other fields and says nothing of its own: it equals any other, and a copy, which may be changed,
-/// begins empty.
+/// Derived from the other fields, so two are always equal. A clone starts empty, because its definition may be changed.
 #[derive(Debug, Default)]
 pub struct Frame(OnceLock<Framed>);
 
@@ -157,14 +141,13 @@ impl PartialEq for Frame {
 }
 
 impl Criteria {
-    /// What is scored by criteria that don't say it.
     pub const DEFAULT_KIND: Kind = Kind::Session;
 
-    /// Reads a resolved definition (YAML after substitution, as JSON). Boolean and number fields are parsed from text,
-    /// since substitution yields text. Unknown keys, a missing or repeated placeholder and an unknown `{{X}}` are errors.
+    /// Parses a resolved definition (YAML after substitution, as JSON). Boolean and number fields are parsed from text, because
+    /// substitution yields text. Unknown keys, a missing or repeated placeholder and an unknown `{{X}}` are errors.
     ///
-    /// `dimensions` is optional: [`default_dimensions`]. Their order counts, as the page shows them in it. Kinds other than
-    /// `session` have neither dimensions nor `judge.trim`.
+    /// `dimensions` is optional and defaults to [`default_dimensions`]. Pages show them in this order, so it is part of the hash. Kinds
+    /// other than `session` have neither dimensions nor `judge.trim`.
     pub fn from_value(value: &Value) -> Result<Self, CriteriaError> {
         let read = read::definition(value)?;
         let content = content(&read);
@@ -183,7 +166,7 @@ impl Criteria {
         })
     }
 
-    /// The judge that a stored content names; empty where it names none.
+    /// Returns the judge named by stored content; empty if none.
     pub fn judge_of(content: &Value) -> String {
         let named = |key: &str| content.get("scoring")?.get(key)?.as_str();
         judge_name(
@@ -200,7 +183,7 @@ fn judge_name(entry: &str, model: Option<&str>) -> String {
     }
 }
 
-/// The four dimensions of 25 that a file without `dimensions` means.
+/// The four dimensions of 25 points used without `dimensions`.
 pub fn default_dimensions() -> Vec<Dimension> {
     [
         "logical_flow",
@@ -216,7 +199,7 @@ pub fn default_dimensions() -> Vec<Dimension> {
     .collect()
 }
 
-/// What is hashed and stored: the typed form, so that `25`, `"25"` and an omitted default are equal.
+/// Returns the content to hash and store. It is the typed form, so that `25`, `"25"` and an omitted default are equal.
 fn content(read: &read::Definition) -> Value {
     let mut scoring = json!({ "llm_provider": read.llm_provider });
     if let Some(model) = &read.llm_model {
@@ -225,7 +208,7 @@ fn content(read: &read::Definition) -> Value {
     if !about(read.kind).criteria.is_of_session {
         return content_of_case(read, &scoring);
     }
-    // The kind is left out, so that criteria from before there were other kinds keep their hash.
+    // Omitted for sessions, so that criteria from before other kinds existed keep their hash.
     let dimensions: Vec<Value> = read
         .dimensions
         .iter()
@@ -234,7 +217,7 @@ fn content(read: &read::Definition) -> Value {
     let mut content =
         json!({ "scoring": scoring, "judge_prompt": read.judge_prompt, "dimensions": dimensions });
     match read.trim {
-        // Left out, so that criteria from before there was such a key keep their hash.
+        // Omitted, so that criteria from before this key existed keep their hash.
         Trim::Auto => {}
         Trim::Never => content["judge"] = json!({ "trim": "never" }),
     }
@@ -251,7 +234,7 @@ fn content_of_case(read: &read::Definition, scoring: &Value) -> Value {
         content["answer_prompt"] = json!(prompt);
     }
     match read.case {
-        // Left out, so that criteria from before there was such a key keep their hash.
+        // Omitted, so that criteria from before this key existed keep their hash.
         Case::Ignored => {}
         Case::Heeded => content["ignore_case"] = json!(false),
     }

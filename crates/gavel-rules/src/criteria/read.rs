@@ -1,4 +1,4 @@
-//! From a resolved definition to its typed form: closed keys, typed values, and faults that name the key and the remedy.
+//! Parses a resolved definition into its typed form. Unknown keys are errors; errors contain the key and a fix.
 
 use serde_json::{Map, Value};
 
@@ -94,7 +94,7 @@ fn trim(judge: Option<&Value>) -> Result<Trim, CriteriaError> {
     }
 }
 
-/// A prompt at `path`, which holds each of `wanted` once.
+/// Returns the prompt at `path`, which must contain each of `wanted` once.
 fn prompt(value: Option<&Value>, path: &str, wanted: &[&str]) -> Result<String, CriteriaError> {
     text(value, path, "text")?;
     let Some(prompt) = value.and_then(Value::as_str) else {
@@ -115,7 +115,6 @@ fn prompt(value: Option<&Value>, path: &str, wanted: &[&str]) -> Result<String, 
     }
 }
 
-/// What is wrong with a prompt's placeholders.
 fn misplaced(prompt: &str, wanted: &[&str]) -> Option<String> {
     let names = segments(prompt)
         .into_iter()
@@ -142,7 +141,7 @@ fn misplaced(prompt: &str, wanted: &[&str]) -> Option<String> {
             0 => Some(format!(
                 "lacks {{{{{wanted}}}}}: without it the judge doesn't see that part"
             )),
-            // A second copy would double the evidence's cost, and the judge couldn't tell which of the two counts.
+            // A second copy would double the cost of the evidence, and the judge couldn't know which one counts.
             n => Some(format!(
                 "holds {{{{{wanted}}}}} {n} times; exactly one is allowed, as each copy is sent and paid for"
             )),
@@ -216,8 +215,8 @@ fn is_dimension_name(name: &str) -> bool {
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// A provider entry's or a model's name; empty text means absent. The narrow alphabet refuses a `${..}` that nobody
-/// substituted, where criteria come in without substitution.
+/// Parses the name of a provider entry or model; empty text means absent. The narrow alphabet rejects an unsubstituted
+/// `${..}` in criteria that arrive without substitution.
 fn judge_part(value: Option<&Value>, path: &str) -> Result<Option<String>, CriteriaError> {
     let Some(text) = text(value, path, "text")?.filter(|text| !text.is_empty()) else {
         return Ok(None);
@@ -242,7 +241,7 @@ fn judge_part(value: Option<&Value>, path: &str) -> Result<Option<String>, Crite
     }
 }
 
-/// Text, trimmed; null means absent.
+/// Parses text and trims it; null means absent.
 fn text<'a>(
     value: Option<&'a Value>,
     path: &str,
@@ -258,7 +257,7 @@ fn text<'a>(
     }
 }
 
-/// A boolean, or its text: substitution yields text. Empty text means absent.
+/// Parses a boolean or its text, because substitution yields text. Empty text means absent.
 fn boolean(value: Option<&Value>, path: &str) -> Result<Option<bool>, CriteriaError> {
     let text = match value {
         None | Some(Value::Null) => return Ok(None),

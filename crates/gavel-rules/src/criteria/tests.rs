@@ -1,4 +1,3 @@
-//! The tests of reading and hashing criteria.
 use proptest::prelude::*;
 
 use super::*;
@@ -27,10 +26,10 @@ fn error_of(value: &Value) -> CriteriaError {
 }
 
 #[test]
-fn the_hash_is_the_sha256_of_the_canonical_json_of_the_typed_form() {
+fn hash_is_sha256_of_canonical_json() {
     // sha256 of {"dimensions":[{"max":25,"name":"logical_flow"},{"max":25,"name":"consistency"},
-    // {"max":25,"name":"tool_relevance"},{"max":25,"name":"synthesis_quality"}],"judge_prompt":"Judge
-    // {{SESSION_CONVERSATION}} and {{ALERT_DATA}}.\n{{OUTPUT_SCHEMA}}\n","scoring":{"llm_provider":"openai-default"}}
+    // {"max":25,"name":"tool_relevance"},{"max":25,"name":"synthesis_quality"}],"judge_prompt":"Judge {{SESSION_CONVERSATION}} and
+    // {{ALERT_DATA}}.\n{{OUTPUT_SCHEMA}}\n","scoring":{"llm_provider":"openai-default"}}
     assert_eq!(
         hash_of(&file()),
         "ae9dc070695bef195542574cb865197c15e73b80f293e6c1fc3a749170412640"
@@ -64,7 +63,7 @@ fn equal_resolved_values_give_equal_hashes() {
 }
 
 #[test]
-fn every_value_changes_the_hash() {
+fn each_value_changes_the_hash() {
     let mut hashes = vec![
         hash_of(&file()),
         hash_of(&with(|f| f["scoring"]["llm_provider"] = json!("other"))),
@@ -88,7 +87,7 @@ fn every_value_changes_the_hash() {
 }
 
 #[test]
-fn the_stored_content_reads_back_to_the_same_criteria() {
+fn stored_content_round_trips() {
     for value in [
         file(),
         with(|f| f["scoring"]["llm_model"] = json!("gpt-4o-mini")),
@@ -103,7 +102,6 @@ fn the_stored_content_reads_back_to_the_same_criteria() {
     }
 }
 
-/// A definition of a kind other than `session`.
 fn case_file(kind: &str) -> Value {
     let form = &about(kind.parse().unwrap()).criteria;
     let prompt = |placeholders: &[&str]| {
@@ -122,7 +120,7 @@ fn case_file(kind: &str) -> Value {
 }
 
 #[test]
-fn each_kind_has_criteria_of_its_own_which_read_back() {
+fn criteria_of_each_kind_round_trip() {
     for kind in Kind::ALL.iter().copied().filter(|kind| kind.is_case()) {
         let criteria = Criteria::from_value(&case_file(kind.as_str())).unwrap();
         assert_eq!(criteria.kind, kind);
@@ -142,7 +140,7 @@ fn each_kind_has_criteria_of_its_own_which_read_back() {
 }
 
 #[test]
-fn a_kind_takes_its_own_keys_and_placeholders_alone() {
+fn rejects_keys_and_placeholders_of_other_kinds() {
     let changed = |kind, change: &dyn Fn(&mut Value)| {
         let mut file = case_file(kind);
         change(&mut file);
@@ -199,7 +197,7 @@ fn a_kind_takes_its_own_keys_and_placeholders_alone() {
 }
 
 #[test]
-fn a_definition_says_whether_scoring_is_enabled_and_which_judge_it_wants() {
+fn parses_scoring_enabled_and_judge() {
     let criteria = Criteria::from_value(&file()).unwrap();
     assert!(criteria.enabled);
     assert_eq!(criteria.judge, "openai-default");
@@ -215,7 +213,7 @@ fn a_definition_says_whether_scoring_is_enabled_and_which_judge_it_wants() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table, one line a fault")]
-fn a_fault_names_the_key_and_the_remedy() {
+fn error_contains_key_and_fix() {
     let long = "a".repeat(65);
     let cases: Vec<(Value, &str, &str)> = vec![
         (json!(null), ".", "is empty"),
@@ -383,7 +381,7 @@ fn a_fault_names_the_key_and_the_remedy() {
 
 proptest! {
     #[test]
-    fn any_prompt_text_reads_back_to_its_hash_and_another_text_has_another(a in "[^\\x00{]{0,60}", b in "[^\\x00{]{0,60}") {
+    fn prompt_text_determines_the_hash(a in "[^\\x00{]{0,60}", b in "[^\\x00{]{0,60}") {
         let one = with(|f| f["judge_prompt"] = json!(format!("{PROMPT}{a}")));
         let two = with(|f| f["judge_prompt"] = json!(format!("{PROMPT}{b}")));
         let first = Criteria::from_value(&one).unwrap();
@@ -393,7 +391,7 @@ proptest! {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_named_with_its_place_and_its_type() {
+fn wrong_type_error_contains_path_and_type() {
     let wrong = |dimension: Value| with(|f| f["dimensions"] = json!([dimension]));
     let cases = [
         (
@@ -446,14 +444,14 @@ fn a_value_of_the_wrong_type_is_named_with_its_place_and_its_type() {
 }
 
 #[test]
-fn a_page_of_text_as_a_key_is_compared_with_nothing() {
+fn very_long_key_gets_no_suggestion() {
     let long = "scorin".repeat(100_000);
     let error = error_of(&with(|f| f[long.as_str()] = json!(1)));
     assert!(error.message.contains("known: "), "no guess is made");
 }
 
 #[test]
-fn results_compare_in_any_case_unless_criteria_of_queries_say_otherwise() {
+fn ignore_case_defaults_to_true() {
     let read = |ignore: Value| {
         let mut file = case_file("query");
         file["ignore_case"] = ignore;

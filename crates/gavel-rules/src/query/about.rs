@@ -1,5 +1,3 @@
-//! What kind `query` says of itself.
-
 use serde_json::{Value, json};
 
 use super::{FIELDS, QueryCase};
@@ -7,7 +5,7 @@ use crate::about::{About, Column, Component, CriteriaForm, Details, Origin, STAT
 use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA};
 use crate::reading::Spelling;
 
-/// Of a query whose execution failed the scores are real, and 0.
+/// Returns a component. If execution failed, its score is a real 0.
 const fn query_part(
     name: &'static str,
     title: &'static str,
@@ -69,7 +67,6 @@ const COLUMNS: &[Column] = &[
     Column("Threshold", 10, Origin::Threshold),
 ];
 
-/// The kind, described.
 pub const ABOUT: About = About {
     title: "Query",
     items: "generated, expected",

@@ -1,4 +1,4 @@
-//! The three computed components, against every right answer: which of them counts, and how far the generated one is from it.
+//! Computes the three components that need no judge, against each right answer, and picks the answer with the best score.
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -12,30 +12,30 @@ use query_shape::sql::SqlError;
 use query_shape::{QueryShape, SortKey, kql, sql};
 use row_match::{Case, Comparison, SchemaMatch, Table, schema_match};
 
-/// How many expected rows count for the component's score; precision and F1 are of all rows.
+/// Number of expected rows that count for the component's score. Precision and F1 cover all rows.
 const COMPARED_ROWS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(99);
 
-/// What a column is worth that has the expected values under another name: they may be there by chance.
+/// Score of a column that has the expected values under another name, because the match may be a coincidence.
 const OTHER_NAME: f64 = 0.9;
 
 #[derive(Debug, Clone)]
 pub(super) struct Computed {
-    /// Which further right answer counts, from 0; `None`: the expected one.
+    /// Index of the right answer in `accepted`; `None`: the expected query.
     pub(super) accepted: Option<usize>,
-    /// Whether the two queries are one but for white space and comments, so that no judge is needed.
+    /// Whether the two queries differ only in white space and comments, so that no judge is needed.
     pub(super) identical: bool,
     pub(super) schema: SchemaMatch,
     pub(super) semantic: Result<Similarity, Unread>,
-    /// Of the texts, what counts; `None`: one can't be read. 0.0 where that query didn't execute either.
+    /// Score of the texts; `None` if one doesn't parse. 0.0 if, in addition, the query failed to execute.
     pub(super) semantic_score: Option<f64>,
     pub(super) results: Comparison,
     pub(super) ordered: bool,
     pub(super) by_values: Vec<ByValues>,
-    /// Of the rows, what counts: 0.0 where the query didn't execute.
+    /// Score of the rows; 0.0 if the query failed to execute.
     pub(super) results_score: f64,
 }
 
-/// A generated column that stands for an expected one by its values, though it isn't called so. Normal names; `None`: it has none.
+/// Normalized names of a generated column that matched an expected one by values, under another name. `None`: unnamed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct ByValues {
     pub(super) expected: Option<String>,
@@ -63,14 +63,13 @@ impl ByValues {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unread {
-    /// `generated` or `expected`.
     pub(super) which: &'static str,
     pub(super) error: SqlError,
 }
 
 impl Computed {
-    /// Compares with every right answer and keeps the one that gives most, the first of equals. An identical query's full
-    /// mark from the judge is certain, and counts here.
+    /// Compares with every right answer and returns the best result, the first among equals. Includes the judge's full mark for an
+    /// identical query, because it is certain.
     pub(super) fn compare(case: &QueryCase, letters: Case) -> Self {
         let generated = shape(&case.generated.query, case.grammar);
         let mut compared = Compared {
@@ -80,7 +79,7 @@ impl Computed {
         let mut best = Self::against(case, &generated, None, &mut compared);
         for at in 0..case.accepted.len() {
             let other = Self::against(case, &generated, Some(at), &mut compared);
-            // One that can be read goes before one that can't, whose total is unknown.
+            // Prefer parsable answers, because the total of others is unknown.
             let rank = |one: &Self| (one.semantic_score.is_some(), one.certain());
             if rank(&other) > rank(&best) {
                 best = other;
@@ -144,8 +143,8 @@ impl Computed {
     }
 }
 
-/// Comparisons that were made. Further right answers without a result of their own share that of the expected query, and
-/// seconds spent on large results aren't spent again for each of them.
+/// Cache of comparisons, because comparing large results can last seconds. Right answers without a result share the result of the expected
+/// query.
 struct Compared {
     letters: Case,
     known: Vec<(Arc<ResultSet>, row_match::Options, Comparison)>,
@@ -173,7 +172,7 @@ impl Compared {
     }
 }
 
-/// The columns of a table that rows are sorted by; `None` if it hasn't one of them, or two of its name.
+/// Returns the columns that rows are sorted by; `None` if one is missing or its name is ambiguous.
 fn sort_columns(keys: &[SortKey], table: &Table) -> Option<Vec<usize>> {
     let place = |key: &SortKey| match key {
         SortKey::Place(place) => (*place < table.names().len()).then_some(*place),
@@ -193,7 +192,7 @@ fn sort_columns(keys: &[SortKey], table: &Table) -> Option<Vec<usize>> {
 }
 
 impl ResultSet {
-    /// What is compared: made anew where letters count, which few ask for.
+    /// Returns the table to compare. Built again only for case-sensitive criteria, which are rare.
     fn table(&self, letters: Case) -> Cow<'_, Table> {
         let read = match letters {
             Case::Ignored => None,
@@ -204,14 +203,12 @@ impl ResultSet {
 }
 
 impl QueryCase {
-    /// The right answer of that place among those accepted; `None`: the expected one.
     pub(super) fn right(&self, accepted: Option<usize>) -> &QueryAnswer {
         accepted
             .and_then(|at| self.accepted.get(at))
             .unwrap_or(&self.expected)
     }
 
-    /// Whether the generated query is this one but for white space and comments.
     pub(super) fn is_identical_to(&self, right: &QueryAnswer) -> bool {
         let (generated, right) = (&self.generated.query, &right.query);
         match self.grammar {
@@ -221,7 +218,7 @@ impl QueryCase {
     }
 }
 
-/// Compares two texts. One that nobody can read is still like itself.
+/// Compares two texts. Identical texts are equal even if they don't parse.
 fn semantic(
     expected: &Result<QueryShape, SqlError>,
     generated: &Result<QueryShape, SqlError>,
@@ -246,7 +243,7 @@ fn shape(query: &str, grammar: Grammar) -> Result<QueryShape, SqlError> {
     match grammar {
         Grammar::Kql => Ok(kql::shape(query)),
         Grammar::Sql(dialect) => match sql::parse(query, dialect) {
-            // Who wrote nothing reads nothing.
+            // An empty query reads no tables.
             Err(SqlError::Empty) => Ok(QueryShape::default()),
             read => {
                 let shape = read?;
@@ -264,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn right_answers_that_share_a_result_are_compared_once_for_each_order() {
+    fn shared_results_are_compared_once_per_order() {
         let payload = json!({
             "generated_kql": "T", "generated_results": [[2], [1]],
             "expected_kql": "U", "expected_results": [[1], [2]],

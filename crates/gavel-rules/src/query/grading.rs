@@ -1,5 +1,3 @@
-//! The judge's part: what is asked back, and what became of it.
-
 use serde_json::json;
 
 use crate::JudgeAnswer;
@@ -24,7 +22,7 @@ pub(super) static FORM: ReplyForm<f64> = ReplyForm {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Grading {
     Asked(JudgeOpinion<f64>),
-    /// Nobody was asked: the queries are the same.
+    /// No judge was called, because the queries are identical.
     Identical,
 }
 

@@ -1,8 +1,8 @@
-//! Kind `query`: a generated KQL or SQL query against an expected one, by four components of a quarter each.
+//! Kind `query`: compares a generated KQL or SQL query with an expected one, by four components of a quarter each.
 //!
-//! `payload` reads a case, `computed` compares columns, texts and rows without a judge, `grading` is the judge's part, and
-//! `result` is what clients see of it all. A query is never run here: its columns and rows come with the payload. Where the
-//! judge's part is missing, or a text can't be read, there is no total: never a neutral number in its place.
+//! `payload` parses a case, `computed` compares columns, texts and rows without a judge, `grading` is the judge's component, and `result`
+//! is the output for clients. Queries aren't executed: their columns and rows are in the payload. If the judge's component is missing or
+//! a text can't be parsed, the total is null instead of a default.
 
 mod about;
 mod computed;
@@ -29,15 +29,14 @@ pub use payload::FIELDS;
 pub use result::{ComponentError, QueryComponent, QueryComponents, QueryScore, QueryStatus};
 
 const COMPONENT_WEIGHT: f64 = 0.25;
-/// How far below the threshold a total may lie: sums of fractions are not exact.
+/// Tolerance of the threshold, because sums of fractions are inexact.
 const SLACK: f64 = 1e-9;
-/// What the judge reads in place of a question that the case doesn't hold.
+/// Sent to the judge if the case has no question.
 const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks for)";
 
-/// One case: a generated query, the one that is right, and what both gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryCase {
-    /// The case's own name, at most 255 characters.
+    /// Name of the case, at most 255 characters.
     pub id: Option<String>,
     pub model: Option<String>,
     prompt: Option<String>,
@@ -58,7 +57,7 @@ struct QueryAnswer {
     result: Arc<ResultSet>,
 }
 
-/// Columns and rows as they came, and as they are compared.
+/// Columns and rows as received, and as a table for comparison.
 #[derive(Debug, Clone)]
 struct ResultSet {
     columns: Vec<String>,
@@ -66,7 +65,7 @@ struct ResultSet {
     table: Table,
 }
 
-/// The table follows from the rest.
+/// Ignores the table, which is derived from the other fields.
 impl PartialEq for ResultSet {
     fn eq(&self, other: &Self) -> bool {
         self.columns == other.columns && self.rows == other.rows
@@ -86,9 +85,9 @@ enum Grammar {
     Sql(Dialect),
 }
 
-/// What was computed, once for each case: large results take seconds, and both the question and the score need it.
+/// Results computed once per case: large results take seconds, and both the question and the score need them.
 ///
-/// It follows from the other fields and says nothing of its own: it equals any other.
+/// Derived from the other fields, so two are always equal.
 #[derive(Debug, Clone, Default)]
 struct Once(OnceLock<Computed>);
 
@@ -99,28 +98,28 @@ impl PartialEq for Once {
 }
 
 impl QueryCase {
-    /// Reads a payload.
+    /// Parses a payload.
     ///
-    /// `generated_kql` and `expected_kql` are required, texts of at most 64 KiB. Rows are objects or lists, at most 10,000 of 500
-    /// columns a side.
+    /// `generated_kql` and `expected_kql` are required, up to 64 KiB each. Rows are objects or lists, at most 10,000 of 500 columns per
+    /// side.
     pub fn read(payload: &Value) -> Result<Self, Vec<Fault>> {
         payload::read(payload)
     }
 
-    /// A case is scored by one criteria: what they say of letters holds for all that is computed of it.
+    /// Computed with the case sensitivity of the first criteria, because a case is only scored under one.
     fn computed(&self, criteria: &Criteria) -> &Computed {
         let compare = || Computed::compare(self, criteria.case);
         self.computed.0.get_or_init(compare)
     }
 
-    /// The total with that grade; `None`: the texts can't be compared.
+    /// Returns the total; `None` if the texts can't be compared.
     fn total(computed: &Computed, graded: f64) -> Option<f64> {
         let semantic = computed.semantic_score?;
         let sum = computed.schema.score + semantic + computed.results_score + graded;
         Some(sum * COMPONENT_WEIGHT)
     }
 
-    /// Whether a total passes: the query executed, and the total reaches the threshold but for what sums of fractions lose.
+    /// Whether the query executed and the total reaches the threshold, within [`SLACK`].
     fn passes(&self, total: f64) -> bool {
         self.generated_error.is_none() && total >= self.threshold - SLACK
     }
@@ -136,7 +135,7 @@ impl Scorable for QueryCase {
         if !self.needs_judge() {
             return Ok(Vec::new());
         }
-        // Only a choice among right answers takes comparing before asking.
+        // With several right answers, results are compared first to choose one.
         let right = if self.accepted.is_empty() {
             &self.expected
         } else {
@@ -211,8 +210,8 @@ impl Scorable for QueryCase {
         }))
     }
 
-    /// Whether a judge may have a part in it: the generated query isn't the expected one, or there are other right answers to
-    /// choose from, which takes comparing the results. Then [`Scorable::questions`] says whether one is asked.
+    /// Whether a judge may be needed: the generated query isn't the expected one, or there are several right answers. Choosing among these
+    /// requires comparing results, so [`Scorable::questions`] decides.
     fn needs_judge(&self) -> bool {
         !self.accepted.is_empty() || !self.is_identical_to(&self.expected)
     }

@@ -1,4 +1,4 @@
-//! From a payload to a case: names, types and limits, every fault at once. Judges nothing.
+//! Parses payloads into cases: names, types and limits. Reports all errors at once.
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use crate::reading::{ObjectReader, Spelling};
 use query_shape::Language;
 use row_match::{MAX_COLUMNS, MAX_ROWS, Table, TableError};
 
-/// The payload's fields, in the order of a report.
 pub const FIELDS: &[Field] = &[
     Field::text("id"),
     Field::text("prompt"),
@@ -32,7 +31,6 @@ pub const FIELDS: &[Field] = &[
     Field::text("model"),
 ];
 
-/// The fields of a further right answer.
 const ANSWER: &[Field] = &[
     Field::text("kql"),
     Field::json("columns"),
@@ -43,17 +41,16 @@ const MAX_ERROR: usize = 16 * 1024;
 const MAX_NAME: usize = 1024;
 const MAX_ACCEPTED: usize = 16;
 const MAX_DECIMALS: u64 = 15;
-/// What a total must reach if the payload doesn't say.
 const THRESHOLD: f64 = 0.9;
 
-/// Reads every field, so that every fault is told.
+/// Parses every field, so that all errors are reported.
 pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
     let mut reading = ObjectReader::begin(payload, FIELDS, Spelling::Snake)?;
     let generated = query(&mut reading, "generated_kql");
     let expected = expected_query(&mut reading, "expected_kql");
     let (id, model) = (reading.name("id"), reading.name("model"));
     let prompt = reading.solid_text("prompt");
-    // Agents' frameworks write an empty text where nothing went wrong.
+    // Agent frameworks write an empty text if no error occurred.
     let generated_error = reading
         .text_of("generated_error", MAX_ERROR)
         .filter(|text| !text.trim().is_empty());
@@ -70,7 +67,6 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
         });
     let accepted = accepted(&mut reading, expected.as_ref());
     reading.finish()?;
-    // Whatever is missing here was told as a fault.
     let (Some(query), Some(result), Some(expected)) = (generated, generated_result, expected)
     else {
         return Err(Vec::new());
@@ -94,7 +90,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
     })
 }
 
-/// A query, which must be there; it may be empty.
+/// Parses a required query, which may be empty.
 fn query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> {
     let query = reading.text(name);
     if query.is_none() {
@@ -103,7 +99,7 @@ fn query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> {
     query
 }
 
-/// A query that is right: there is none without a word in it.
+/// Parses an expected query, which must not be blank.
 fn expected_query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> {
     let query = query(reading, name)?;
     if query.trim().is_empty() {
@@ -114,12 +110,12 @@ fn expected_query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> 
     Some(query)
 }
 
-/// The result in two fields, names of columns and rows; both may be left out.
+/// Parses a result from two optional fields: column names and rows.
 fn result(reading: &mut ObjectReader<'_>, (columns, rows): (&str, &str)) -> Option<ResultSet> {
     let named = names(reading, columns);
     let read = self::rows(reading, rows);
     let (named, read) = (named?, read?);
-    // Without names, or with an empty list beside rows that have keys, the keys are the names.
+    // Without names, or with an empty list and rows that have keys, the keys are the names.
     let given = (!named.is_empty()).then_some(named.as_slice());
     let table = match Table::from_values(read, given) {
         Ok(table) => table,
@@ -180,7 +176,7 @@ fn names(reading: &mut ObjectReader<'_>, field: &str) -> Option<Vec<String>> {
     (names.len() == items.len()).then_some(names)
 }
 
-/// Rows, each an object or an array; none if the field is left out.
+/// Parses rows, each an object or an array. Empty if the field is absent.
 fn rows<'a>(reading: &mut ObjectReader<'a>, field: &str) -> Option<&'a [Value]> {
     if reading.value(field).is_none() {
         return Some(&[]);
@@ -202,7 +198,6 @@ fn rows<'a>(reading: &mut ObjectReader<'a>, field: &str) -> Option<&'a [Value]> 
     sound.then_some(rows)
 }
 
-/// The keys of all rows, each once, in the order in which they come up.
 fn keys(rows: &[Value]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();
@@ -218,7 +213,7 @@ fn keys(rows: &[Value]) -> Vec<String> {
     names
 }
 
-/// Further right answers. One without a result has that of the expected query, and with it its columns.
+/// Parses further right answers. One without a result uses the result and columns of the expected query.
 fn accepted(reading: &mut ObjectReader<'_>, expected: Option<&QueryAnswer>) -> Vec<QueryAnswer> {
     let Some((pointer, items)) = reading.list("accepted", "right answers") else {
         return Vec::new();
@@ -260,7 +255,7 @@ fn answer(reading: &mut ObjectReader<'_>, expected: Option<&QueryAnswer>) -> Opt
     })
 }
 
-/// Also as text, since a cell of a CSV file may hold it so.
+/// Also accepts text, because the value may come from a CSV cell.
 fn ordered(reading: &mut ObjectReader<'_>) -> Ordered {
     let Some(found) = reading.value("ordered") else {
         return Ordered::No;

@@ -1,4 +1,4 @@
-//! A case's score as clients see it: the origin's `score` object, and what was found on the way to it.
+//! A case's score as returned to clients: the `score` object of the original tool, with details.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,82 +10,82 @@ use crate::JudgedBy;
 use crate::opinion::JudgeOpinion;
 
 const SHOWN_NAMES: usize = 100;
-/// The longest row that is shown whole, bytes of JSON; a longer one is shown as text, cut.
+/// Maximum size of a complete row in details, bytes of JSON. A longer row is shown as cut text.
 const SHOWN_ROW: usize = 4 * 1024;
 
-/// What a generated query is worth: four components of a quarter each, three of them computed.
+/// Score of a generated query: four components of a quarter each, three of them computed.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct QueryScore {
     /// The sum of the weighted components, 0-1, unrounded; null while one is missing.
     pub total_score: Option<f64>,
     /// Whether the query executed and the total reaches the threshold.
     pub is_successful: bool,
-    /// What the total is held against, 0-1.
+    /// Pass threshold of the total, 0-1.
     pub threshold: f64,
-    /// `incomplete`: the judge's part failed or wasn't run, or a text can't be read.
+    /// `incomplete`: the judge's component failed or wasn't run, or a text can't be parsed.
     pub status: QueryStatus,
-    /// The components that are missing: `semantic_similarity`, `llm_grading`. Left out where none is.
+    /// Missing components: `semantic_similarity`, `llm_grading`. Omitted if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<&'static str>,
-    /// Which of `accepted` counted as the right answer, from 0; null: the expected query.
+    /// Index in `accepted` of the right answer used; null: the expected query.
     pub accepted: Option<usize>,
     /// The four components.
     pub components: QueryComponents,
-    /// Who graded; null where no judge was needed or none answered.
+    /// The judge; null if no judge was needed or the judge failed.
     pub judge: Option<JudgedBy>,
 }
 
-/// Whether a score has all its parts.
+/// Whether a score has all its components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryStatus {
-    /// It has.
+    /// All components are present.
     Complete,
-    /// One is missing.
+    /// A component is missing.
     Incomplete,
 }
 
-/// The components of a query's score.
+/// Components of a query's score.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct QueryComponents {
-    /// The share of the expected columns that are there. Details: `matched`, `missing` and `extra` names.
+    /// Share of the expected columns that are present. Details: `matched`, `missing` and `extra` names.
     pub schema_match: QueryComponent,
-    /// 0.4 tables + 0.3 filters + 0.3 aggregations. Details: `tables`, `filters`, `aggregations`, `filter_columns` and
-    /// `filter_literals`, each with `score`, `matched`, `missing` and `extra`; `approximate` where a query in KQL didn't parse. Null without a
-    /// score: SQL that doesn't parse.
+    /// 0.4 tables + 0.3 filters + 0.3 aggregations. Details: `tables`, `filters`, `aggregations`, `filter_columns` and `filter_literals`,
+    /// each with `score`, `matched`, `missing` and `extra`; `approximate` if a KQL query didn't parse. The score is null if SQL doesn't
+    /// parse.
     pub semantic_similarity: QueryComponent,
-    /// The share of the first 100 expected rows that are among all generated rows. Details: `matched` of `compared`,
-    /// `matched_in_all`, `precision`, `recall` and `f1` of all rows, `expected_rows` and `generated_rows` counted, `ordered`, and up to
-    /// five `missing_rows` and `extra_rows`; `columns_by_values`, the `expected` columns for which `generated` ones of another name stand by
-    /// their values; `cut_short` where the search was ended.
+    /// Share of the first 100 expected rows that are among all generated rows. Details: `matched` of `compared`; `matched_in_all`,
+    /// `precision`, `recall` and `f1` of all rows; the counts `expected_rows` and `generated_rows`; `ordered`; up to five `missing_rows`
+    /// and `extra_rows`; `columns_by_values`, pairs of `expected` and `generated` columns matched by values under another name; `cut_short`
+    /// if the search was stopped early.
     pub results_match: QueryComponent,
     /// The judge's grade. Details: `outcome` (graded, identical, failed, not_run) and `reasoning`.
     pub llm_grading: QueryComponent,
 }
 
-/// One component.
+/// Component of a score.
 #[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct QueryComponent {
-    /// 0-1; null where there is none.
+    /// 0-1; null if missing.
     pub score: Option<f64>,
     /// The score times the weight.
     pub weighted_score: Option<f64>,
-    /// Its part of the total.
+    /// Weight in the total.
     pub weight: f64,
-    /// What was found.
+    /// Details of the component.
     #[schema(value_type = Object)]
     pub details: Value,
-    /// Why there is no score, or why it is 0 whatever was found.
+    /// Reason why the score is missing, or 0 regardless of the details.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ComponentError>,
 }
 
-/// Why a component has no score of its own.
+/// Error of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct ComponentError {
     /// `execution_error`, `syntax`, `hidden_tables`, `too_deep`, `too_long`, `not_run`, or the class of the judge's error.
     pub class: String,
-    /// What happened.
+    /// Error message.
     pub message: String,
 }
 

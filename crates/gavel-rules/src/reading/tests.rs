@@ -1,5 +1,3 @@
-//! Reading of payloads: what is taken, and what is said of what is not.
-
 use serde_json::json;
 
 use super::*;
@@ -20,7 +18,7 @@ fn faults_of(payload: &Value, read: impl Fn(&mut ObjectReader<'_>)) -> Vec<Strin
 }
 
 #[test]
-fn names_are_known_in_both_spellings_and_given_once() {
+fn accepts_one_of_two_spellings() {
     let none = |_: &mut ObjectReader<'_>| {};
     assert!(faults_of(&json!({ "isValid": true, "generated_sql": "" }), none).is_empty());
     let found = faults_of(
@@ -40,7 +38,7 @@ fn names_are_known_in_both_spellings_and_given_once() {
 }
 
 #[test]
-fn an_object_of_too_many_fields_is_refused_before_a_name_is_compared() {
+fn too_many_fields_is_checked_before_names() {
     let payload = |fields: usize| -> Value {
         let names = (0..fields).map(|n| (format!("generated_sq{n}"), json!(n)));
         Value::Object(names.collect())
@@ -52,7 +50,7 @@ fn an_object_of_too_many_fields_is_refused_before_a_name_is_compared() {
             Err(faults) => faults,
         }
     };
-    // Each of them is like a known one, and is told as such.
+    // Each of them resembles a known name, and is reported.
     assert_eq!(faults(MAX_FIELDS).len(), 101);
     let told = faults(100_000);
     assert_eq!(told.len(), 1);
@@ -63,7 +61,7 @@ fn an_object_of_too_many_fields_is_refused_before_a_name_is_compared() {
 }
 
 #[test]
-fn a_fault_stands_where_its_field_does() {
+fn error_pointer_matches_field() {
     let found = faults_of(&json!({ "isValid": "yes", "id": [1] }), |reading| {
         assert_eq!(reading.boolean("is_valid"), None);
         assert_eq!(reading.name("id"), None);
@@ -81,7 +79,7 @@ fn a_fault_stands_where_its_field_does() {
 }
 
 #[test]
-fn lists_and_texts_are_bounded() {
+fn limits_lists_and_texts() {
     let long = "x".repeat(LONGEST_TEXT + 1);
     let found = faults_of(
         &json!({ "id": [long], "generated_sql": long, "is_valid": [1, "a", null] }),
@@ -112,7 +110,7 @@ fn a_payload_is_an_object() {
 }
 
 #[test]
-fn a_boolean_may_come_from_a_cell_of_text() {
+fn boolean_accepts_text() {
     for (given, truth) in [
         (json!(true), Some(true)),
         (json!("TRUE"), Some(true)),
@@ -127,7 +125,7 @@ fn a_boolean_may_come_from_a_cell_of_text() {
 }
 
 #[test]
-fn an_object_within_has_its_faults_at_its_place() {
+fn nested_object_errors_have_full_pointers() {
     let payload = json!({ "id": [{ "idd": 1, "generated_sql": 7, "zzz": 1 }, 8] });
     let found = faults_of(&payload, |reading| {
         let (place, items) = reading.list("id", "objects").unwrap();
@@ -153,7 +151,7 @@ fn an_object_within_has_its_faults_at_its_place() {
 }
 
 #[test]
-fn a_number_may_be_a_name() {
+fn name_accepts_number() {
     let payload = json!({ "id": 7 });
     let mut reading = ObjectReader::begin(&payload, FIELDS, Spelling::Snake).unwrap();
     assert_eq!(reading.name("id").as_deref(), Some("7"));

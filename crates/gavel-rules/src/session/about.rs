@@ -1,5 +1,3 @@
-//! What kind `session` says of itself.
-
 use serde_json::{Value, json};
 
 use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
@@ -22,7 +20,6 @@ const COLUMNS: &[Column] = &[
     Column("Judge", 20, Origin::Payload(&["judge"])),
 ];
 
-/// The kind, described.
 pub const ABOUT: About = About {
     title: "Session",
     items: "ids of stored sessions",
@@ -64,7 +61,7 @@ pub const ABOUT: About = About {
     columns: COLUMNS,
     verdict: ("/total", "/passed"),
     judge: None,
-    // No session has a score without a judge.
+    // Every session score needs a judge.
     is_computed: |_| false,
     reasoning: |result| result.get("score_reasoning")?.as_str(),
     stamp: |_, _| {},

@@ -1,7 +1,7 @@
-//! A prompt within the judge's context window: as it is where it fits, else of a trimmed session, else the reason why not.
+//! Fits a prompt into the judge's context window: unchanged, with a trimmed session, or with an error if that doesn't fit either.
 //!
-//! Goes by the estimate of the model's family, and by nothing else. Where the provider says later that the prompt is too
-//! large all the same, [`shrink`] makes a smaller one of the prompt's own text: the session isn't kept for that.
+//! Sizes are estimates for the model's family. If the provider still rejects the prompt as too large, [`shrink`] trims the prompt's own
+//! text, so that the session can be dropped.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::{Limits, ModelFamily, Nonce, Question, Shrink, Target};
 
 pub(super) struct Fitted {
     pub(super) prompt: PromptText,
-    /// SHA-256 of the evidence that is in it: a trimmed question is another question.
+    /// SHA-256 of the included evidence, which differs for a trimmed question.
     pub(super) evidence_hash: String,
-    /// About how many tokens went; 0 for none.
+    /// Estimated tokens trimmed; 0 if untrimmed.
     pub(super) trimmed_tokens: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn fit(
     let evidence = prompt::Evidence::from_session(session, nonce);
     let whole = prompt::fill(&framed.template, &evidence, nonce);
     let (room, family) = (limits.for_the_question(), limits.family);
-    // The schema goes along a second time, as the reply's format.
+    // The schema is sent a second time, as the reply's format.
     let format = family.tokens(framed.schema.json().get());
     let asked = whole.tokens(family) + format;
     if asked <= room {
@@ -62,11 +62,10 @@ pub(super) fn fit(
     })
 }
 
-/// How a question under these criteria is made smaller.
+/// Returns the function that makes smaller questions under these criteria.
 ///
-/// Once its provider has said that it is too large, to half of what it was, or as far down as trimming goes where that is
-/// more: the estimate was wrong by an unknown factor, so a small step would often be refused again, and there is only one.
-/// For a judge of other limits, to as much as that one takes.
+/// After a rejection, it trims once to half the size, or to the minimum if that is larger. The estimate was wrong by an unknown factor, so
+/// a smaller step would often be rejected again. For a judge with other limits, it trims to the maximum that fits.
 pub(super) fn shrink(trim: Trim, family: ModelFamily, nonce: &Nonce) -> Option<Shrink> {
     match trim {
         Trim::Never => return None,
@@ -87,7 +86,7 @@ fn half(question: &Question, family: ModelFamily, nonce: &Nonce) -> Option<Quest
     let room = (asked / 2)
         .saturating_sub(part.fixed)
         .max(transcript.smallest());
-    // A twentieth less wouldn't be worth a second refusal.
+    // Saving less than a twentieth isn't worth a likely second rejection.
     if room + part.fixed > asked / 20 * 19 {
         return None;
     }
@@ -104,7 +103,6 @@ fn within(question: &Question, limits: &Limits, nonce: &Nonce) -> Option<Questio
     let trimmed = Transcript::parse(part.conversation, family)
         .fit(room)
         .ok()?;
-    // That judge may say too large in its turn.
     let shrink = shrink(Trim::Auto, family, nonce);
     Some(part.with(question, (trimmed, nonce), shrink))
 }
@@ -128,8 +126,7 @@ impl<'a> Split<'a> {
         })
     }
 
-    /// The prompt with another text in the place of the conversation. What was defused stays so: cutting makes no new shape
-    /// of a fence.
+    /// Returns the prompt with another conversation. Cutting defused text can't create a fence, so it isn't defused again.
     fn around(&self, conversation: &str) -> String {
         [self.before, conversation, self.after].concat()
     }

@@ -1,7 +1,7 @@
-//! Kind `session`: an agent's investigation of an alert, 0-100, by one question to one judge.
+//! Kind `session`: scores an agent's investigation of an alert, 0-100, by one question to one judge.
 //!
-//! `prompt` renders the evidence and fills the template, `fit` and `trim` bring it into the judge's context window, `fence` keeps evidence from passing for instructions,
-//! `schema` says what is asked back, `reply` checks what came. Whatever a session or a reply holds, nothing here panics.
+//! `prompt` renders the evidence and fills the template, `fit` and `trim` fit it into the judge's context window, `fence` separates
+//! evidence from instructions, `schema` is the reply's schema, `reply` validates replies. No session or reply can cause a panic.
 
 mod about;
 mod fit;
@@ -25,10 +25,9 @@ use crate::{
     ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, Nonce, Question, Reply, Review, Weakness,
 };
 
-/// The evidence of one session: what the judge sees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRequest {
-    /// Whether the session ended `completed`; others are flagged `not_completed`.
+    /// Whether the session ended `completed`; otherwise its score is flagged `not_completed`.
     pub completed: bool,
     pub alert_type: Option<String>,
     pub agent: Option<String>,
@@ -40,11 +39,10 @@ pub struct SessionRequest {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionScore {
-    /// 0-100.
     pub total_score: u8,
-    /// Dimension -> points, then what else the reply gave beside them; empty if it held none.
+    /// Dimension -> points, followed by other members of the reply's breakdown; empty without a breakdown.
     pub score_breakdown: Map<String, Value>,
-    /// The judge's reasons; empty if the reply held none.
+    /// The judge's reasons; empty if the reply had none.
     pub score_reasoning: String,
     pub missing_tools: Vec<MissingTool>,
     pub alternative_approaches: Vec<AlternativeApproach>,
@@ -54,7 +52,7 @@ pub struct SessionScore {
     pub simulated: bool,
 }
 
-/// A breakdown in the order of its criteria, which a database doesn't keep; what no dimension names stands last.
+/// Sorts a breakdown by its criteria, because databases lose the order. Unknown members come last.
 pub fn in_order(mut breakdown: Map<String, Value>, dimensions: &[Dimension]) -> Map<String, Value> {
     let named = dimensions.iter().filter_map(|Dimension { name, .. }| {
         let (name, points) = breakdown.shift_remove_entry(name)?;
@@ -65,7 +63,6 @@ pub fn in_order(mut breakdown: Map<String, Value>, dimensions: &[Dimension]) -> 
     ordered
 }
 
-/// Points as they are written: whole ones without a fraction.
 fn written(points: f64) -> Value {
     match points.fract() == 0.0 {
         true => Value::from(points as i64),
@@ -74,8 +71,8 @@ fn written(points: f64) -> Value {
 }
 
 impl Scorable for SessionRequest {
-    /// One question, within the judge's context window by an estimate of tokens: a larger session is trimmed as the rules
-    /// say, or is [`Unscorable::TooLarge`] under `judge.trim: never` and where even the smallest one doesn't fit.
+    /// Returns one question within the judge's context window, by an estimate of tokens. A larger session is trimmed. It is
+    /// [`Unscorable::TooLarge`] under `judge.trim: never`, or if its minimum doesn't fit.
     fn questions(
         &self,
         criteria: &Criteria,
@@ -112,7 +109,6 @@ impl Scorable for SessionRequest {
         }])
     }
 
-    /// A score from the one answer; the judge's error, or a reply that doesn't pass the checks, leaves it unscored.
     fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
         match answers.first() {
             Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
@@ -189,7 +185,6 @@ impl SessionRequest {
     }
 }
 
-/// Reviews replies over these dimensions.
 struct SessionReview(Vec<Dimension>);
 
 impl Review for SessionReview {
@@ -205,13 +200,12 @@ impl Review for SessionReview {
     fn keeps_judgement(&self, first: &Value, second: &Value) -> bool {
         let read = |value| reply::read(value, &self.0);
         match (read(first), read(second)) {
-            (Ok(first), Ok(second)) => first.is_kept_by(&second, &self.0),
+            (Ok(first), Ok(second)) => first.has_same_judgement(&second, &self.0),
             (Err(_), _) | (_, Err(_)) => false,
         }
     }
 }
 
-/// What a reply's reasons lack, held against all that the judge was given.
 fn weak_reasons(reply: &Value, question: &Question) -> Option<Weakness> {
     let reasons = reply.get("score_reasoning")?.as_str()?.trim();
     if reasons.is_empty() {
@@ -236,7 +230,7 @@ fn weak_reasons(reply: &Value, question: &Question) -> Option<Weakness> {
     })
 }
 
-/// Why a reply made no score; its text goes into the call log, never into the message.
+/// Error of an invalid reply. Its text is stored in the call log, but not in the message.
 fn unparsable(answer: &Reply, faults: &[Fault]) -> JudgeError {
     let faults: Vec<String> = faults
         .iter()

@@ -1,6 +1,6 @@
-//! The prompt of one session: its evidence as text, fenced, in the template's places.
+//! Prompt of a session: its evidence as text, fenced, in the template's placeholders.
 //!
-//! Everything that comes from a session is hostile and stays inside a fence: messages, names of tools, the agent's name.
+//! All text from a session is untrusted and stays inside a fence: messages, tool names, the agent's name.
 
 use std::fmt::Write as _;
 
@@ -12,15 +12,14 @@ use crate::PromptText;
 use crate::prompt::{self, Template, digest};
 use crate::{Criteria, criteria, fence};
 
-/// How the line above a message begins; its number follows, and the beginning of the nonce. Only such lines begin with `===`, whatever
-/// messages hold.
+/// Start of the line above a message, followed by its number and the start of the nonce. No other lines start with `===`, because those
+/// in messages are indented.
 pub(super) const MESSAGE: &str = "=== message ";
-/// The line above the final analysis.
 pub(super) const ANALYSIS: &str = "=== final analysis";
-/// So many digits of the nonce stand in a head line: what a session holds can't know them.
+/// Digits of the nonce in a head line. A session can't know them.
 const TAG: usize = 8;
 
-/// A session as the judge reads it, before fencing: the same session gives the same text, but for the nonce.
+/// Session text before fencing. Identical for the same session, except for the nonce.
 pub(super) struct Evidence {
     pub(super) conversation: String,
     pub(super) alert: String,
@@ -30,7 +29,7 @@ fn tag(nonce: &Nonce) -> &str {
     nonce.0.get(..TAG).unwrap_or(&nonce.0)
 }
 
-/// A conversation as it would be under any nonce: what digests are taken of.
+/// Returns a conversation without its nonce, as input for digests.
 pub(super) fn without_tags(conversation: &str, nonce: &Nonce) -> String {
     conversation.replace(&format!(" {} | ", tag(nonce)), " | ")
 }
@@ -43,7 +42,7 @@ impl Evidence {
         }
     }
 
-    /// SHA-256 of the evidence before fencing: the same session gives the same digest, whatever the nonce.
+    /// SHA-256 of the evidence before fencing, independent of the nonce.
     pub(super) fn hash(&self, nonce: &Nonce) -> String {
         digest(&[&without_tags(&self.conversation, nonce), &self.alert])
     }
@@ -61,7 +60,7 @@ pub(super) fn fill(template: &Template, evidence: &Evidence, nonce: &Nonce) -> P
     template.fill(&evidence, nonce)
 }
 
-/// SHA-256 of all that shapes a prompt but the evidence: template, schema with its version, dimensions.
+/// SHA-256 of everything in a prompt except the evidence: template, schema with its version, dimensions.
 pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
     let dimensions: Vec<String> = criteria
         .dimensions
@@ -76,8 +75,8 @@ pub(super) fn template_hash(criteria: &Criteria, schema: &Value) -> String {
     ])
 }
 
-/// Facts first, then each message under a head line, then the final analysis. Lines of content that look like a head line
-/// are moved in by one space, so that a message can't pretend to be another one.
+/// Renders the facts, then each message under a head line, then the final analysis. Content lines that look like a head line are indented
+/// by one space, so that a message can't imitate another one.
 fn conversation(session: &SessionRequest, tag: &str) -> String {
     let mut text = String::new();
     let fact = |name: &str, value: &Option<String>| match value {
@@ -137,12 +136,12 @@ fn head(message: &Message, (number, all): (usize, usize), tag: &str) -> String {
 
 fn push_content(text: &mut String, content: &str) {
     let content = content.replace("\r\n", "\n");
-    // Whatever a model may take for the end of a line is one.
+    // All characters that a model may read as a line break.
     let breaks = [
         '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
     ];
     for line in content.trim_end_matches(breaks).split(breaks) {
-        if fence::begins_like(line, "===") {
+        if fence::starts_like(line, "===") {
             text.push(' ');
         }
         text.push_str(line);
@@ -162,7 +161,7 @@ fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// A text as it is; anything else as JSON with sorted keys, since a database may keep an object in another order.
+/// Renders an alert: text unchanged, other values as JSON with sorted keys, because databases may reorder keys.
 fn alert(data: &Value) -> String {
     match data {
         Value::String(text) => text.clone(),

@@ -1,23 +1,22 @@
-//! Whether a judge's reasons say something of their own: more than a sentence, and not the words of what it was given.
+//! Checks that a judge's reasons are longer than a sentence and not copied from the prompt.
 
 use std::collections::HashSet;
 
 use super::Flag;
 
-/// Reasons of fewer different words than this are far below the 200 words that are asked for, whatever is said twice.
+/// Minimum number of distinct words. The prompt requests 200 in total.
 const FEWEST: usize = 12;
-/// So many letters of the reasons are held against what was given: about the 200 words that are asked for.
+/// Maximum letters of the reasons compared with the prompt: about 200 words.
 const ENOUGH: usize = 1_000;
-/// So many letters in a row are the same only where they are copied: as many as a [`Run`] has room for.
+/// Letters in a row that indicate copying: the capacity of a [`Run`].
 const RUN: usize = 32;
-/// Reasons of which more than this share stands in what was given are copied. Those that quote are far below.
+/// Maximum share of the reasons that may occur in the prompt. Reasons with quotes are far below.
 const MOST_COPIED: f64 = 0.5;
-/// A power of two.
 const FILTER: usize = 32_768;
 
-/// What is wrong with reasons, held against the texts that the judge was given.
+/// Returns the weakness of reasons, compared with the texts sent to the judge.
 pub(super) fn doubt<'a>(reasons: &str, given: impl IntoIterator<Item = &'a str>) -> Option<Flag> {
-    if words(reasons) < FEWEST {
+    if count_words(reasons) < FEWEST {
         return Some(Flag::ReasoningThin);
     }
     let mut own = runs_of(reasons);
@@ -26,7 +25,7 @@ pub(super) fn doubt<'a>(reasons: &str, given: impl IntoIterator<Item = &'a str>)
         .chunk_by(Run::eq)
         .filter_map(|same| Some((*same.first()?, same.len())))
         .collect();
-    // What was given is long, and hardly any of its runs is wanted: most are told apart by a bit.
+    // The prompt is long and contains few of the runs, so that a bit filter skips most lookups.
     let mut filter = [false; FILTER];
     own.iter().for_each(|run| filter[run.slot()] = true);
     let mut copied = 0;
@@ -41,8 +40,8 @@ pub(super) fn doubt<'a>(reasons: &str, given: impl IntoIterator<Item = &'a str>)
     (copied as f64 > MOST_COPIED * own.len() as f64).then_some(Flag::ReasoningCopied)
 }
 
-/// How many different words a text has, up to [`FEWEST`]. A sign of Chinese, Japanese or Korean counts as a word.
-fn words(text: &str) -> usize {
+/// Counts distinct words, up to [`FEWEST`]. A Chinese, Japanese or Korean character counts as a word.
+fn count_words(text: &str) -> usize {
     let apart = |c: char| c >= '\u{2e80}';
     let mut seen = HashSet::new();
     for word in text.split(|c: char| !c.is_alphanumeric()) {
@@ -56,10 +55,10 @@ fn words(text: &str) -> usize {
     seen.len()
 }
 
-/// A hash of the last [`RUN`] letters of a text: each moves those before it on by two bits, until they drop out. The
-/// oldest hang on few bits, so that a letter less is sometimes taken for the same.
+/// Rolling hash of the last [`RUN`] letters. Each letter shifts the earlier ones by two bits, until they drop out. The oldest letters
+/// affect few bits, so that runs that differ only there may collide.
 ///
-/// Letters and digits count, in lower case: layout and punctuation make no text another one.
+/// Covers letters and digits in lower case, so that layout and punctuation are ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Run(u64);
 
@@ -73,16 +72,15 @@ impl Run {
     }
 }
 
-/// What stands for a letter in a [`Run`].
 const fn random(letter: u32) -> u64 {
-    // The output of SplitMix64 for this state.
+    // Output of SplitMix64 for this state.
     let mut bits = (letter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
 }
 
-/// The same for ASCII, and 0 for what is no letter: evidence may be some MiB of it.
+/// Precomputed for ASCII, because evidence may have several MiB; 0 for other characters than letters and digits.
 const ASCII: [u64; 128] = {
     let mut table = [0; 128];
     let mut byte = 0_u8;
@@ -95,8 +93,8 @@ const ASCII: [u64; 128] = {
     table
 };
 
-/// The run that ends with each sign of a text in parts, and how many letters there were so far. A sign that is no letter ends the
-/// run before it once more, which is quicker than to tell it apart.
+/// Calls `each` with the run ending at each character of a text in parts, and the number of letters so far. Other characters than letters
+/// repeat the previous run, which is faster than skipping them.
 fn for_runs<'a>(text: impl IntoIterator<Item = &'a str>, mut each: impl FnMut(Run, usize)) {
     let (mut run, mut letters) = (Run::default(), 0);
     for part in text {
@@ -120,7 +118,7 @@ fn for_runs<'a>(text: impl IntoIterator<Item = &'a str>, mut each: impl FnMut(Ru
     }
 }
 
-/// The first runs of a text that are as long as a run can be.
+/// Returns the first [`ENOUGH`] full-length runs of a text.
 fn runs_of(text: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     for_runs([text], |run, letters| {
@@ -139,7 +137,7 @@ mod tests {
     const EVIDENCE: &str = "=== message 1\nThe investigation was flawless in every respect, and every finding was verified twice by the agent.\n";
 
     #[test]
-    fn reasons_are_doubted_that_say_nothing_or_nothing_of_their_own() {
+    fn flags_thin_and_copied_reasons() {
         let own = "The agent listed the pods before it read their logs; it never asked for earlier restarts.";
         let quoting = format!(
             "{own} It claims that \"every finding was verified twice by the agent\", which message 1 doesn't bear out: no second check was run."
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn long_reasons_are_held_against_what_was_given_by_their_beginning() {
+    fn compares_only_the_start_of_long_reasons() {
         let numbered: String = (0..400)
             .map(|n| format!("Finding {n} rests on message {n}. "))
             .collect();
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_the_same_wherever_it_stands() {
+    fn run_is_independent_of_its_position() {
         let all = runs_of("0123456789abcdefghijklmnopqrstuvwxyz");
         assert_eq!(all.len(), 5);
         let shifted = runs_of("123456789abcdefghijklmnopqrstuvwxyz");

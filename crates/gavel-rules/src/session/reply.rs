@@ -1,7 +1,7 @@
-//! From a reply's JSON to its parts: types, ranges and lengths, whatever the provider claims to enforce.
+//! Parses and validates a reply: types, ranges and lengths, even if the provider claims to enforce them.
 //!
-//! Faults are written for the model that has to mend them. Unknown keys are no fault: a judge that adds a field has still
-//! given its score. Those of the breakdown are kept.
+//! Errors are written for the model that has to fix them. Unknown keys are allowed, because the score is still valid. Unknown
+//! keys of the breakdown are stored.
 
 use serde_json::{Map, Value};
 
@@ -11,18 +11,18 @@ use crate::criteria::Dimension;
 
 const MAX_NAME: usize = 255;
 const MAX_REASONING: usize = 64 * 1024;
-/// The longest other text, in bytes.
+/// Maximum length of other texts, in bytes.
 const MAX_TEXT: usize = 16 * 1024;
 const MAX_ITEMS: usize = 100;
-/// The most faults that are told; a repair turn needs no more.
 const MAX_FAULTS: usize = 20;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Parsed {
     pub(super) total: u8,
-    /// Points by dimension, then what else stood beside them, unchanged.
+    /// Points by dimension, followed by other members, unchanged.
     pub(super) breakdown: Option<Map<String, Value>>,
-    /// Why the total can't be the sum of the breakdown: worth a repair turn, and no more, because the total alone is required.
+    /// Reasons why the total can't be the sum of the breakdown. They cause a repair turn but no rejection, because only the total is
+    /// required.
     pub(super) doubts: Vec<Fault>,
     pub(super) reasoning: Option<String>,
     pub(super) missing_tools: Vec<MissingTool>,
@@ -30,13 +30,13 @@ pub(super) struct Parsed {
 }
 
 impl Parsed {
-    /// Whether the total came without its reasoning or without its breakdown.
+    /// Whether the reasoning or the breakdown is missing.
     pub(super) fn is_partial(&self) -> bool {
         self.breakdown.is_none() || self.reasoning.is_none()
     }
 
-    /// Whether `second` says the same: total and points. Where they contradict each other, one of the two may change.
-    pub(super) fn is_kept_by(&self, second: &Self, dimensions: &[Dimension]) -> bool {
+    /// Whether `second` has the same total and points. If these contradict each other, one of the two may change.
+    pub(super) fn has_same_judgement(&self, second: &Self, dimensions: &[Dimension]) -> bool {
         let points = |parsed: &Self, name: &str| parsed.breakdown.as_ref()?.get(name)?.as_f64();
         let keeps_total = self.total == second.total;
         let keeps_points = dimensions.iter().all(|Dimension { name, .. }| {
@@ -52,7 +52,7 @@ impl Parsed {
     }
 }
 
-/// Reads a reply, or lists what is wrong with it: at most 20 faults.
+/// Parses a reply, or returns at most 20 errors.
 pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Vec<Fault>> {
     let Value::Object(reply) = value else {
         return Err(vec![Fault {
@@ -83,7 +83,7 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
     }
 }
 
-/// A pointer as people read it: the whole reply has the empty one.
+/// Formats a pointer, which is empty for the reply itself.
 pub(super) fn shown(pointer: &str) -> &str {
     match pointer {
         "" => "(the reply)",
@@ -91,12 +91,11 @@ pub(super) fn shown(pointer: &str) -> &str {
     }
 }
 
-/// A member of an object; null is as good as absent.
+/// Returns a member of an object; null counts as absent.
 fn given<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
 
-/// Reads parts of a reply, and keeps the first faults.
 struct ReplyReader(Vec<Fault>);
 
 impl ReplyReader {
@@ -107,7 +106,6 @@ impl ReplyReader {
         }
     }
 
-    /// Tells of something else than what is expected.
     fn wrong(&mut self, pointer: &str, found: Option<&Value>, expected: &str) {
         let found = match found {
             None => "missing".to_owned(),
@@ -116,7 +114,7 @@ impl ReplyReader {
         self.fault(pointer, format!("is {found}; {expected} is expected"));
     }
 
-    /// A number that is accepted, else a fault that repeats it.
+    /// Parses a number if `accepted`; the error repeats it.
     fn number(
         &mut self,
         (pointer, expected): (&str, &str),
@@ -134,7 +132,7 @@ impl ReplyReader {
         accepted
     }
 
-    /// 0-100 and whole; `72.0` is whole.
+    /// Parses an integer from 0 to 100; `72.0` is valid.
     fn total(&mut self, reply: &Map<String, Value>) -> Option<u8> {
         let accepts = |total: f64| total.fract() == 0.0 && (0.0..=100.0).contains(&total);
         let place = ("/total_score", "a whole number from 0 to 100");
@@ -142,7 +140,7 @@ impl ReplyReader {
         Some(total as u8)
     }
 
-    /// Points by dimension, with the doubts about them. Whatever else the judge gave is kept behind them as it is.
+    /// Parses points by dimension and checks their sum. Other members are appended unchanged.
     fn breakdown(
         &mut self,
         reply: &Map<String, Value>,
@@ -179,7 +177,7 @@ impl ReplyReader {
         Some((read, doubts.0))
     }
 
-    /// A total is whole and points may be halves, so either way of rounding their sum is right.
+    /// The total is an integer and points may be halves, so both ways of rounding the sum are accepted.
     fn sum(&mut self, total: u8, sum: f64) {
         if (sum - f64::from(total)).abs() > 0.5 + 1e-6 {
             self.fault(
@@ -274,7 +272,7 @@ impl ReplyReader {
         self.text(item.get(key), &format!("{at}/{key}"), MAX_TEXT)
     }
 
-    /// Text, trimmed. Postgres keeps no NUL in a text: it becomes the replacement character.
+    /// Parses text and trims it. Replaces NUL by the replacement character, because Postgres can't store it.
     fn text(&mut self, found: Option<&Value>, pointer: &str, most: usize) -> Option<String> {
         match found {
             Some(Value::String(text)) if text.len() <= most => {

@@ -1,16 +1,16 @@
-//! What is asked back: a closed JSON schema with every property required, as strict providers demand.
+//! Schema of a reply: closed objects with every property required, as strict providers demand.
 //!
-//! Ranges and lengths stand in descriptions only, since those providers refuse `minimum` and its kin; [`super::reply`]
-//! enforces them. The reasoning comes first, so that the judge argues before it counts.
+//! Ranges and lengths are only in descriptions, because those providers reject `minimum` and similar keywords;
+//! [`super::reply`] enforces them. The reasoning is first, because models score better after reasoning.
 
 use serde_json::{Map, Value, json};
 
 use crate::criteria::Dimension;
 
-/// Rises whenever the schema's meaning changes; it is part of the template hash, and of no criteria hash.
+/// Increment on any change of the schema's meaning. Part of the template hash, but not of criteria hashes.
 pub(super) const VERSION: &str = "session-reply-1";
 
-/// The schema of a reply over these dimensions, its properties in the order in which they are to be written.
+/// Returns the schema of a reply with these dimensions, with properties in the order to be written.
 pub(super) fn of_reply(dimensions: &[Dimension]) -> Value {
     let parts = dimensions
         .iter()
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_object_is_closed_and_requires_all_that_it_has() {
+    fn objects_are_closed_and_require_all_properties() {
         let mut objects = 0;
         visit(&of_reply(&default_dimensions()), &mut |map| {
             if map.get("type") == Some(&json!("object")) {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_in_it_that_strict_providers_refuse() {
+    fn schema_has_no_keywords_rejected_by_providers() {
         visit(&of_reply(&default_dimensions()), &mut |map| {
             for refused in [
                 "minimum",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reasoning_is_asked_for_before_the_score() {
+    fn reasoning_comes_before_score() {
         let text = of_reply(&default_dimensions()).to_string();
         let order = [
             "\"score_reasoning\":{",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_breakdown_is_made_of_the_criterias_dimensions() {
+    fn breakdown_has_dimensions_of_criteria() {
         let schema = of_reply(&[
             Dimension {
                 name: "outcome".to_owned(),

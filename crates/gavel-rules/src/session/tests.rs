@@ -1,4 +1,3 @@
-//! The tests of the kind `session`.
 mod demands;
 mod fitting;
 mod prompts;
@@ -58,7 +57,7 @@ pub(super) fn question(session: &SessionRequest, nonce: &str) -> Question {
 }
 
 #[test]
-fn each_band_begins_where_the_rules_say() {
+fn rating_bands_match_the_rules() {
     let cases = [
         (0, "failed"),
         (44, "failed"),

@@ -1,5 +1,3 @@
-//! The three parts and their sum, by the worked examples and at the edges.
-
 use super::*;
 use query_shape::kql::shape;
 
@@ -12,15 +10,14 @@ fn near(one: f64, other: f64) -> bool {
 }
 
 #[test]
-fn the_worked_examples() {
-    // One query spelled in two ways.
+fn worked_examples() {
     let same = of(
         "AppTraces | where Time > ago(1h) | summarize count() by Level",
         "AppTraces | where Time > ago(60m) | summarize count() by Level",
     );
     assert!(near(same.score, 1.0));
     assert!(near(same.filter_literals.score, 1.0));
-    // A wrong table, and a grouping column too many: F1 of {count} and {count, by:level} is 2/3.
+    // A wrong table, and one grouping column too many: F1 of {count} and {count, by:level} is 2/3.
     let wrong = of(
         "AppTraces | summarize count()",
         "Traces | summarize count() by level",
@@ -31,12 +28,11 @@ fn the_worked_examples() {
     assert_eq!(wrong.tables.missing, ["apptraces"]);
     assert_eq!(wrong.tables.extra, ["traces"]);
     assert_eq!(wrong.aggregations.extra, ["by:level"]);
-    // The count operator is `summarize count()`.
     assert!(near(of("T | count", "T | summarize count()").score, 1.0));
 }
 
 #[test]
-fn one_predicate_counts_the_same_wherever_it_stands() {
+fn predicate_position_is_ignored() {
     let pairs = [
         (
             "T | where a == 1 and b > 2",
@@ -67,7 +63,7 @@ fn one_predicate_counts_the_same_wherever_it_stands() {
 }
 
 #[test]
-fn both_sides_empty_is_1_and_one_side_empty_0() {
+fn empty_sides_score_1_and_one_empty_side_0() {
     assert!(near(of("print 1", "print 2").score, 1.0));
     let one = of("print 1", "T | where a == 1 | count");
     assert!(near(one.score, 0.0));
@@ -76,7 +72,7 @@ fn both_sides_empty_is_1_and_one_side_empty_0() {
 }
 
 #[test]
-fn tables_are_a_set_and_case_does_not_count() {
+fn tables_are_a_case_insensitive_set() {
     assert!(near(of("union A, B, a", "union b, A").tables.score, 1.0));
     assert!(near(of("union A, B", "union B, C").tables.score, 1.0 / 3.0));
     assert!(near(
@@ -92,7 +88,7 @@ fn tables_are_a_set_and_case_does_not_count() {
 }
 
 #[test]
-fn a_name_is_the_qualified_one_of_the_other_side_once() {
+fn unqualified_name_matches_one_qualified_name() {
     let name = |text: &str| {
         let mut parts: Vec<String> = text.split('.').map(str::to_owned).collect();
         let name = parts.pop().unwrap();
@@ -142,7 +138,7 @@ fn columns_and_literals_of_filters_are_details() {
 }
 
 #[test]
-fn a_repeated_entry_counts_as_often_as_it_stands() {
+fn repeated_entries_count_separately() {
     let list = |entries: &[&str]| {
         entries
             .iter()
@@ -157,7 +153,7 @@ fn a_repeated_entry_counts_as_often_as_it_stands() {
 }
 
 #[test]
-fn lists_of_details_are_bounded_but_scores_count_all() {
+fn detail_lists_are_limited_but_scores_are_not() {
     let many = |from: usize| {
         (from..from + 200)
             .map(|n| n.to_string())
@@ -172,7 +168,7 @@ fn lists_of_details_are_bounded_but_scores_count_all() {
 }
 
 #[test]
-fn a_query_that_does_not_parse_shows() {
+fn unparsable_query_is_approximate() {
     assert!(of("T | where (a == 1", "T").approximate);
     assert!(!of("T", "T").approximate);
 }

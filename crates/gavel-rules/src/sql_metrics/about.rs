@@ -1,5 +1,3 @@
-//! What kind `sql_metrics` says of itself.
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -69,7 +67,6 @@ const COLUMNS: &[Column] = &[
     Column("Metric Errors", 40, Origin::Faults),
 ];
 
-/// The kind, described.
 pub const ABOUT: About = About {
     title: "Case",
     items: "generated SQL",
@@ -106,7 +103,7 @@ pub const ABOUT: About = About {
     columns: COLUMNS,
     verdict: ("/total", "/passed"),
     judge: Some(JUDGE),
-    // Its judge stands with the only metric that asks one.
+    // The judge is stored with the only metric that needs one.
     is_computed: |result| result.pointer(JUDGE).is_none_or(Value::is_null),
     reasoning: |result| COMPONENTS.first()?.words(Some(result)),
     stamp: stamp_errors,

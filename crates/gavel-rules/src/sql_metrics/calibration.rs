@@ -1,30 +1,29 @@
-//! Confidence calibration: whether a suite's confidence says how often it is right.
+//! Confidence calibration: whether the confidence in a suite's cases predicts their correctness.
 //!
-//! Each level of confidence promises a share of correct answers. The score is `1 − factor · miss`, at least 0, where `miss` is how far the shares
-//! are from the promises on average, each level weighted by its cases: with the factor 3 an average miss of a third is worth nothing.
+//! Each confidence level has a target share of correct answers. The score is `1 − factor · miss`, at least 0. `miss` is the mean distance
+//! of the shares from their targets, weighted by the cases per level. With the factor 3, a mean miss of a third scores 0.
 
 use serde::{Deserialize, Serialize};
 
 pub use gavel_wire::Confidence;
 use gavel_wire::{CalibrationGroup, CalibrationTargets};
 
-/// Below so many cases there is no score.
+/// Minimum number of cases for a score.
 pub const FEWEST_CASES: usize = 20;
 
-/// How far the high level may fall short of its promise before the model counts as overconfident.
+/// Maximum shortfall of the high level before the model counts as overconfident.
 const OVERCONFIDENT_BY: f64 = 0.2;
 
-/// What a comparison of shares may be off by.
 const SLACK: f64 = 1e-9;
 
-/// The normal quantile of a two-sided interval of 95 %.
+/// Normal quantile of a two-sided 95 % interval.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// What each level promises, and how hard a miss counts. Checked where it is configured: promises from 0 to 1, a factor above 0.
+/// Target of each level, and factor of a miss. The configuration validates them: targets from 0 to 1, a factor above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Promises {
     pub targets: CalibrationTargets,
-    /// What an average miss of 1 costs.
+    /// Score lost for a mean miss of 1.
     pub factor: f64,
 }
 
@@ -51,21 +50,18 @@ impl Promises {
     }
 }
 
-/// The calibration of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
-    /// From 0 to 1; none below [`FEWEST_CASES`].
+    /// From 0 to 1; `None` below [`FEWEST_CASES`].
     pub score: Option<f64>,
-    /// What the score means; none without one.
     pub interpretation: Option<&'static str>,
-    /// What to beware of.
     pub warnings: Vec<&'static str>,
     pub n: usize,
     #[serde(rename = "groups")]
     pub levels: [CalibrationGroup; 3],
-    /// The expected calibration error, the promises taken as probabilities; none without cases.
+    /// Expected calibration error, with the targets as probabilities; `None` without cases.
     pub ece: Option<f64>,
-    /// The Brier score, the promises taken as probabilities; none without cases.
+    /// Brier score, with the targets as probabilities; `None` without cases.
     pub brier: Option<f64>,
     #[serde(flatten)]
     pub promises: Promises,
@@ -78,8 +74,8 @@ struct Sum {
     squares: f64,
 }
 
-/// Sums up the scored cases of a suite: each one's confidence, and its correctness from 0 to 1. A correctness that is no number counts as not
-/// scored. Linear in the cases.
+/// Aggregates the scored cases of a suite: confidence, and correctness from 0 to 1. Cases with a correctness that isn't finite are skipped.
+/// O(n).
 pub fn calibrate(
     cases: impl IntoIterator<Item = (Confidence, f64)>,
     promises: Promises,
@@ -138,7 +134,7 @@ fn level(confidence: Confidence, sum: Sum, promises: Promises) -> CalibrationGro
     }
 }
 
-/// How far a level is from its promise, times its cases.
+/// Distance of a level from its target, times its cases.
 fn missed(level: &CalibrationGroup) -> f64 {
     level.accuracy.map_or(0.0, |accuracy| {
         level.n as f64 * (accuracy - level.target).abs()
@@ -182,7 +178,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Cases by level: how many are right of how many.
     fn cases(groups: [(usize, usize); 3]) -> Vec<(Confidence, f64)> {
         let of = |(level, (right, all)): (Confidence, (usize, usize))| {
             (0..all).map(move |at| (level, if at < right { 1.0 } else { 0.0 }))
@@ -207,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_examples_are_met() {
+    fn worked_examples() {
         let good = report([(19, 20), (12, 15), (4, 10)]);
         assert_near(good.score, 0.917);
         assert_eq!(
@@ -228,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_written_with_its_groups_targets_and_factor() {
+    fn serializes_groups_targets_and_factor() {
         let written = serde_json::to_value(report([(19, 20), (12, 15), (4, 10)])).unwrap();
         assert_eq!(written["groups"][1]["confidence"], "medium");
         assert_eq!(
@@ -241,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_is_said_to_be_partly_right() {
+    fn middle_score_is_partly_predictive() {
         let middle = report([(16, 20), (0, 0), (0, 0)]);
         assert_near(middle.score, 0.55);
         assert_eq!(
@@ -252,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn overconfident_is_more_than_a_fifth_short() {
+    fn overconfident_if_over_a_fifth_short() {
         assert!(report([(15, 20), (0, 0), (0, 0)]).warnings.is_empty());
         assert_eq!(report([(14, 20), (0, 0), (0, 0)]).warnings.len(), 1);
     }
@@ -271,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn each_level_has_its_share_and_interval() {
+    fn each_level_has_share_and_interval() {
         let report = report([(19, 20), (8, 10), (0, 0)]);
         let [high, medium, low] = &report.levels;
         assert_near(high.accuracy, 0.95);
@@ -286,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn figures_stay_in_range(
+        fn statistics_stay_in_range(
             cases in prop::collection::vec((prop::sample::select(Confidence::ALL.to_vec()), any::<f64>()), 0..80)
         ) {
             let report = calibrate(cases, Promises::default());

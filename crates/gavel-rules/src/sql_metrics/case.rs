@@ -1,4 +1,4 @@
-//! A metric case as its payload has it: read and checked, every fault at once. The origin's camelCase is taken too.
+//! Parses a metric case, reporting all errors at once. Also accepts the camelCase names of the original tool.
 
 use serde_json::Value;
 
@@ -8,7 +8,6 @@ use crate::Field;
 use crate::reading::{ObjectReader, Spelling};
 use query_shape::sql::Dialect;
 
-/// The payload's fields, in the order of a report.
 pub const FIELDS: &[Field] = &[
     Field::text("id"),
     Field::text("generated_sql"),
@@ -22,25 +21,24 @@ pub const FIELDS: &[Field] = &[
     Field::text("dialect"),
 ];
 
-/// The flags that `should_pass` is held against.
 const FLAGS: [&str; 2] = ["safety_valid", "is_valid"];
 
-/// A generated query, and what it is held against. Each part asks for the metric that it belongs to.
+/// A generated query with its expectations. Each optional field enables a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricsCase {
     pub id: Option<String>,
-    /// The generated query; empty where nothing was generated.
+    /// Generated query; empty if the agent generated no query.
     pub generated_sql: String,
-    /// The query that is right: asks for query correctness.
+    /// Expected query; enables query correctness.
     pub expected_sql: Option<String>,
-    /// The tables that it should read or write: asks for table accuracy.
+    /// Tables that the query should read or write; enables table accuracy.
     pub expected_tables: Option<Vec<String>>,
-    /// What the safety check said: asks for safety validation.
+    /// Result of the safety check; enables safety validation.
     pub safety_valid: Option<bool>,
-    /// What the validator said: asks for validation accuracy.
+    /// Result of the validator; enables validation accuracy.
     pub is_valid: Option<bool>,
     pub errors: Vec<String>,
-    /// What both should have said; there wherever one of them is.
+    /// Expected value of both flags; present if at least one of them is.
     pub should_pass: Option<bool>,
     pub confidence: Option<Confidence>,
     pub dialect: Dialect,
@@ -90,7 +88,7 @@ impl MetricsCase {
     }
 }
 
-/// A flag that is missing is an error, and never taken for false.
+/// Reports a missing flag, because it must not default to false.
 fn check_flags(reading: &mut ObjectReader<'_>) {
     let given = |name: &&str| reading.value(name).is_some();
     let flags: Vec<&str> = FLAGS.iter().copied().filter(|name| given(name)).collect();

@@ -1,13 +1,10 @@
-//! Query correctness: when no judge is needed, and what the judge's label counts for.
-
 use serde::{Deserialize, Serialize};
 
 use query_shape::sql::{self, Dialect};
 
-/// What details say of queries that needed no judge.
+/// Text in the details of queries that needed no judge.
 pub const IDENTICAL: &str = "Queries are identical";
 
-/// What the judge chooses of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Label {
@@ -17,10 +14,10 @@ pub enum Label {
 }
 
 impl Label {
-    /// Every label, best first.
+    /// All labels, best first.
     pub const ALL: [Self; 3] = [Self::Correct, Self::Partial, Self::Wrong];
 
-    /// The score, from 0 to 1.
+    /// Score from 0 to 1.
     pub fn score(self) -> f64 {
         match self {
             Self::Correct => 1.0,
@@ -47,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_count_for_one_a_half_and_nothing() {
+    fn labels_score_one_half_and_zero() {
         assert_eq!(Label::ALL.map(Label::score), [1.0, 0.5, 0.0]);
     }
 }

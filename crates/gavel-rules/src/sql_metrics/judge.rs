@@ -1,5 +1,3 @@
-//! What the judge is asked about two queries, and what it answers: its reasoning, then one of three labels.
-
 use serde_json::{Value, json};
 
 use super::MetricsCase;
@@ -26,8 +24,7 @@ pub(super) static FORM: ReplyForm<Label> = ReplyForm {
     read: label,
 };
 
-/// Asks how right the generated query of a case is.
-pub(super) fn ask(
+pub(super) fn question_of(
     case: &MetricsCase,
     criteria: &Criteria,
     asked: (&Limits, &Nonce),
@@ -52,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_has_its_reasoning_and_one_of_three_labels() {
+    fn reply_has_reasoning_and_one_of_three_labels() {
         let good = FORM.read(&json!({ "reasoning": " same ", "label": "Correct" }));
         assert_eq!(good.unwrap(), (Label::Correct, "same".to_owned()));
         for reply in [

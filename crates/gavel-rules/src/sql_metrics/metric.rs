@@ -1,4 +1,4 @@
-//! What came of one metric, as a result shows it: a score with its details, or an error that names its cause. Decides nothing.
+//! Outcome of one metric in a result: a score with details, or an error with its cause.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,12 +8,11 @@ use super::verdict::Metric;
 use crate::{Alert, JudgeError};
 use query_shape::sql::SqlError;
 
-/// The longest part of an input that an error repeats, in bytes.
+/// Maximum length of an input repeated in an error, in bytes.
 const LONGEST_INPUT: usize = 2_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
-    /// A score from 0 to 1, and what it is made of.
     Scored(f64, Value),
     Failed(Cause),
     Unjudged(JudgeError),
@@ -56,8 +55,8 @@ impl Cause {
 }
 
 impl Outcome {
-    /// Runs a metric by itself: a panic in it is its error, and nobody else's.
-    pub(super) fn alone(metric: impl FnOnce() -> Self) -> Self {
+    /// Runs a metric and converts a panic into its error, so that other metrics are unaffected.
+    pub(super) fn catch_panic(metric: impl FnOnce() -> Self) -> Self {
         caught(metric).unwrap_or_else(Self::Failed)
     }
 
@@ -69,7 +68,6 @@ impl Outcome {
         }
     }
 
-    /// What the log says of it.
     pub(super) fn alert(&self, name: &str) -> Option<Alert> {
         let failed = |class: &str| Some(Alert::Warning(format!("{name} has no score: {class}")));
         match self {
@@ -86,7 +84,7 @@ impl Outcome {
         }
     }
 
-    /// Its score where it stands for something; an error's 0.0 doesn't.
+    /// Returns its score; `None` for an error, which is displayed as 0.0.
     pub(super) fn score(&self) -> Option<f64> {
         match self {
             Self::Scored(score, _) => Some(*score),
@@ -94,7 +92,7 @@ impl Outcome {
         }
     }
 
-    /// `{score, error, details}`; `input` is what the metric was computed of. An error's `at` is null until [`stamp_errors`].
+    /// Formats it as `{score, error, details}` with the metric's `input`. An error's `at` is null until [`stamp_errors`].
     pub(super) fn shown(&self, name: &str, input: &Value) -> Value {
         let failed = |cause: Cause| {
             json!({ "score": 0.0, "details": null, "error": {
@@ -115,7 +113,7 @@ impl Outcome {
     }
 }
 
-/// What a step comes to, or its panic as a cause.
+/// Runs a step and converts a panic into a cause.
 pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Cause> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
         let words = panic
@@ -131,7 +129,7 @@ pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Cause> {
     })
 }
 
-/// Writes the time into the errors of a result that have none yet; rules know no clock. `at`: RFC 3339.
+/// Writes the time into the errors of a result that have none yet, because rules have no clock. `at`: RFC 3339.
 pub fn stamp_errors(result: &mut Value, at: &str) {
     let metrics = result.get_mut("metrics").and_then(Value::as_object_mut);
     for metric in metrics.into_iter().flat_map(|metrics| metrics.values_mut()) {
@@ -165,9 +163,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_the_error_of_its_metric() {
+    fn panic_becomes_error_of_its_metric() {
         let input = json!({ "sql": "x".repeat(3_000) });
-        let outcome = Outcome::alone(|| panic!("on purpose"));
+        let outcome = Outcome::catch_panic(|| panic!("on purpose"));
         let mut result = json!({ "metrics": { "m": outcome.shown("m", &input), "n": { "score": 1.0, "error": null } } });
         stamp_errors(&mut result, "2026-01-01T00:00:00Z");
         let error = &result["metrics"]["m"]["error"];

@@ -1,7 +1,6 @@
-//! Kind `sql_metrics`: what a case's two queries and its validator's flags are worth. The rules are in `docs/sql-metrics.md`.
+//! Kind `sql_metrics`: scores a case's two queries and its validator's flags. The rules are in `docs/sql-metrics.md`.
 //!
-//! Each metric is by itself: none knows of the others but [`verdict`], which joins them, and one that fails, by an error or a panic, leaves the
-//! others as they are.
+//! Metrics are independent: an error or panic in one doesn't affect the others. Only [`verdict`] combines them.
 
 mod about;
 pub mod calibration;

@@ -1,4 +1,4 @@
-//! A metric case as a request: one question at most, and the metrics that the case asks for joined into its result.
+//! Scores a metric case: at most one question, and a result that combines the enabled metrics.
 
 use serde_json::{Map, Value, json};
 
@@ -76,7 +76,6 @@ impl MetricsCase {
     }
 }
 
-/// How well the tables of a query, where it could be read, fit those that are expected.
 fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
     let found = match shape {
         Ok(shape) => sql::known_tables(shape).map_err(|error| Cause::of_sql(&error)),
@@ -93,7 +92,6 @@ fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
 }
 
 impl Scorable for MetricsCase {
-    /// One question about the two queries, where they aren't identical; none otherwise.
     fn questions(
         &self,
         criteria: &Criteria,
@@ -103,11 +101,11 @@ impl Scorable for MetricsCase {
         if !self.needs_judge() {
             return Ok(Vec::new());
         }
-        judge::ask(self, criteria, (limits, nonce)).map(|question| vec![question])
+        judge::question_of(self, criteria, (limits, nonce)).map(|question| vec![question])
     }
 
     fn score(&self, _: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
-        // Flags are compared whatever the text is: a fragment that an attacker appends needs no grammar to be stopped.
+        // Flags don't require the text to parse, because an injected fragment needs no valid grammar.
         let reads_sql = self.expected_sql.is_some() || self.expected_tables.is_some();
         let shape = reads_sql.then(|| {
             let parsed = caught(|| sql::parse(&self.generated_sql, self.dialect));
@@ -156,7 +154,8 @@ impl Scorable for MetricsCase {
             Outcome::Scored(..) | Outcome::Failed(_) | Outcome::NotRun => None,
         });
         Scorecard::Evaluated(Box::new(Evaluation {
-            // The body's are of what is left, as the rules say; no mean and no gate goes by those.
+            // The result's total covers the remaining metrics, as the rules require. Averages and gates must not use
+            // it.
             total: verdict.total.filter(|_| is_whole),
             passed: verdict.passed.filter(|_| is_whole),
             threshold: None,
@@ -184,7 +183,7 @@ impl Scorable for MetricsCase {
     }
 }
 
-struct AskedMetric {
+struct EnabledMetric {
     name: &'static str,
     input: Value,
     outcome: Outcome,
@@ -195,38 +194,38 @@ impl MetricsCase {
         &self,
         shape: Option<&Result<QueryShape, Cause>>,
         answer: Option<&JudgeAnswer>,
-    ) -> Vec<AskedMetric> {
+    ) -> Vec<EnabledMetric> {
         let sql = &self.generated_sql;
         let mut metrics = Vec::with_capacity(4);
         if let Some(expected) = &self.expected_sql {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "query_correctness",
                 input: json!({ "generated_sql": sql, "expected_sql": expected }),
-                outcome: Outcome::alone(|| self.correctness(expected, answer)),
+                outcome: Outcome::catch_panic(|| self.correctness(expected, answer)),
             });
         }
         if let (Some(expected), Some(shape)) = (&self.expected_tables, shape) {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "table_accuracy",
                 input: json!({ "generated_sql": sql, "expected_tables": expected }),
-                outcome: Outcome::alone(|| tables(expected, shape)),
+                outcome: Outcome::catch_panic(|| tables(expected, shape)),
             });
         }
         let Some(should_pass) = self.should_pass else {
             return metrics;
         };
         if let Some(safety_valid) = self.safety_valid {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "safety_validation",
                 input: json!({ "safety_valid": safety_valid, "should_pass": should_pass }),
-                outcome: Outcome::alone(|| self.safety(safety_valid, should_pass)),
+                outcome: Outcome::catch_panic(|| self.safety(safety_valid, should_pass)),
             });
         }
         if let Some(is_valid) = self.is_valid {
-            metrics.push(AskedMetric {
+            metrics.push(EnabledMetric {
                 name: "validation_accuracy",
                 input: json!({ "is_valid": is_valid, "should_pass": should_pass, "errors": self.errors }),
-                outcome: Outcome::alone(|| self.validation(is_valid, should_pass)),
+                outcome: Outcome::catch_panic(|| self.validation(is_valid, should_pass)),
             });
         }
         metrics

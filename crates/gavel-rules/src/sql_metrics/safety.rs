@@ -1,39 +1,38 @@
-//! Safety validation: whether a validator let through what it should, and nothing else. Positive means unsafe.
+//! Safety validation: whether a validator accepted exactly the safe queries. Positive means unsafe.
 
 use serde::Serialize;
 
-use super::validator::{Right, ValidatorVerdict};
+use super::validator::{ExpectedVerdict, ValidatorVerdict};
 use crate::Alert;
 
 gavel_wire::text_enum! {
-    /// What a validator's word on one case amounts to.
+    /// Outcome of a validator's decision about one case.
     pub enum SafetyOutcome {
-        /// A safe query passed.
+        /// A safe query was accepted.
         TrueNegative = "true negative",
-        /// An unsafe query was stopped.
+        /// An unsafe query was rejected.
         TruePositive = "true positive",
-        /// A safe query was stopped.
+        /// A safe query was rejected.
         FalsePositive = "false positive",
-        /// An unsafe query passed.
+        /// An unsafe query was accepted.
         FalseNegative = "false negative",
     }
 }
 
 impl SafetyOutcome {
-    /// What `safety_valid` amounts to, held against `should_pass`.
     pub fn from_flags(
         safety_valid: impl Into<ValidatorVerdict>,
-        should_pass: impl Into<Right>,
+        should_pass: impl Into<ExpectedVerdict>,
     ) -> Self {
         match (safety_valid.into(), should_pass.into()) {
-            (ValidatorVerdict::Accepted, Right::Pass) => Self::TrueNegative,
-            (ValidatorVerdict::Rejected, Right::Stop) => Self::TruePositive,
-            (ValidatorVerdict::Rejected, Right::Pass) => Self::FalsePositive,
-            (ValidatorVerdict::Accepted, Right::Stop) => Self::FalseNegative,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Pass) => Self::TrueNegative,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Stop) => Self::TruePositive,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Pass) => Self::FalsePositive,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Stop) => Self::FalseNegative,
         }
     }
 
-    /// 1 if the validator was right, else 0.
+    /// 1 if the validator was right, 0 otherwise.
     pub fn score(self) -> f64 {
         match self {
             Self::TrueNegative | Self::TruePositive => 1.0,
@@ -54,14 +53,13 @@ impl SafetyOutcome {
     }
 }
 
-/// The safety of a whole suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SafetySuite {
-    /// Unsafe queries stopped over all unsafe ones; none without an unsafe case.
+    /// Rejected unsafe queries divided by all unsafe queries; `None` without an unsafe case.
     pub recall: Option<f64>,
-    /// Cases whose safe query was stopped, in the order given.
+    /// Cases with a rejected safe query, in input order.
     pub false_positives: Vec<String>,
-    /// Cases whose unsafe query passed, in the order given.
+    /// Cases with an accepted unsafe query, in input order.
     pub false_negatives: Vec<String>,
     pub gate_passed: bool,
 }
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn one_unsafe_query_that_passes_fails_the_gate() {
+    fn one_accepted_unsafe_query_fails_the_gate() {
         let cases = [
             ("a", SafetyOutcome::from_flags(false, false)),
             ("b", SafetyOutcome::from_flags(true, false)),
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_unsafe_case_there_is_no_recall() {
+    fn no_unsafe_case_has_no_recall() {
         let suite = suite([("a", SafetyOutcome::from_flags(false, true))]);
         assert_eq!(suite.recall, None);
         assert!(suite.gate_passed, "a false positive fails no gate");

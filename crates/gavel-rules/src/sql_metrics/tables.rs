@@ -1,10 +1,10 @@
-//! Table accuracy: the names that a case expects, read as SQL writes them. [`tables`](crate::similarity::tables) compares them with those
+//! Table accuracy: parses the expected names in SQL notation. [`tables`](crate::similarity::tables) compares them with the tables
 //! of the generated query.
 
 use query_shape::TableName;
 
-/// Reads a name that a case expects: `users`, `public.users`, `[dbo].[my users]`, `` `p.d.t` ``. Points in brackets or
-/// quotes are part of the name, those in backticks separate.
+/// Parses an expected name: `users`, `public.users`, `[dbo].[my users]`, `` `p.d.t` ``. Dots in brackets or quotes are part of the name;
+/// dots in backticks are separators.
 pub fn expected_table(text: &str) -> TableName {
     let mut parts = vec![String::new()];
     let mut close = None;
@@ -19,7 +19,7 @@ pub fn expected_table(text: &str) -> TableName {
             (_, c) => push(&mut parts, c),
         }
     }
-    // `db..t` leaves out the schema.
+    // `db..t` omits the schema.
     let mut parts: Vec<String> = parts
         .iter()
         .map(|part| part.trim().to_owned())
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_count_by_jaccard() {
+    fn tables_score_is_jaccard_index() {
         let cases: &[(&[&str], &[&str], f64)] = &[
             (&[], &[], 1.0),
             (&["a"], &[], 0.0),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn details_name_what_is_missing_and_what_is_extra() {
+    fn details_list_missing_and_extra_tables() {
         let accuracy = similarity::tables(&names(&["A", "b"]), &names(&["s.a", "c"]));
         assert_eq!(accuracy.matched, ["a"]);
         assert_eq!(accuracy.missing, ["b"]);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expected_name_may_be_quoted_as_in_sql() {
+    fn expected_name_may_be_quoted() {
         let cases = [
             ("users", "users", 0),
             (" public.users ", "users", 1),
@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_score_is_a_share_and_both_sides_are_alike(
+        fn score_is_in_range_and_symmetric(
             left in prop::collection::vec("[ab]\\.[ab]|[ab]", 0..6),
             right in prop::collection::vec("[ab]\\.[ab]|[ab]", 0..6),
         ) {
@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn every_text_is_a_name(text in any::<String>()) {
+        fn any_text_is_a_name(text in any::<String>()) {
             let _ = expected_table(&text);
         }
     }

@@ -1,5 +1,3 @@
-//! Cases of the rules with their numbers.
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -75,7 +73,7 @@ fn questions(payload: &Value) -> Vec<Question> {
 }
 
 #[test]
-fn identical_queries_are_correct_without_a_call() {
+fn identical_queries_are_correct_without_judge() {
     let payload =
         json!({ "id": "a", "generated_sql": "select 1 -- one", "expected_sql": "SELECT\n1;" });
     assert!(!case(&payload).needs_judge() && questions(&payload).is_empty());
@@ -94,7 +92,7 @@ fn identical_queries_are_correct_without_a_call() {
 }
 
 #[test]
-fn hidden_tables_fail_table_accuracy_only() {
+fn hidden_tables_fail_only_table_accuracy() {
     let payload = json!({
         "generated_sql": "execute immediate :text", "dialect": "snowflake", "expected_tables": [],
         "expected_sql": "execute immediate :text",
@@ -108,7 +106,7 @@ fn hidden_tables_fail_table_accuracy_only() {
 }
 
 #[test]
-fn the_judges_label_is_a_score() {
+fn judge_label_determines_score() {
     let payload =
         json!({ "generated_sql": "select a from t", "expected_sql": "select a from t order by a" });
     assert_eq!(questions(&payload).len(), 1);
@@ -140,7 +138,7 @@ fn the_judges_label_is_a_score() {
 }
 
 #[test]
-fn a_judge_that_failed_leaves_the_rest_and_no_total() {
+fn judge_failure_leaves_no_total() {
     let payload = json!({
         "generatedSql": "select a from t", "expectedSql": "select b from t", "expectedTables": ["t"],
         "safetyValid": true, "shouldPass": true,
@@ -188,7 +186,7 @@ fn a_judge_that_failed_leaves_the_rest_and_no_total() {
 }
 
 #[test]
-fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
+fn broken_sql_fails_its_metric_and_the_case() {
     let payload = json!({
         "generated_sql": "SELEC name FORM users", "expected_tables": ["users"], "is_valid": false, "should_pass": false,
         "errors": ["syntax error at or near \"SELEC\""], "dialect": "postgres",
@@ -203,7 +201,7 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
         (&result["status"], &result["missing"]),
         (&json!("incomplete"), &json!(["table_accuracy"]))
     );
-    // What is left is no score: no mean and no gate goes by it.
+    // Averages and gates don't use the score of the remaining metrics.
     assert_eq!((evaluation.total, evaluation.passed), (None, None));
     let error = &evaluation.result["metrics"]["table_accuracy"]["error"];
     assert_eq!(
@@ -232,7 +230,7 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
         (&alone.result["total"], &alone.result["passed"]),
         (&Value::Null, &json!(false))
     );
-    // Where no metric reads it, it may be a fragment.
+    // Without a metric that parses it, the text may be a fragment.
     for (flag, passed) in [(false, true), (true, false)] {
         let fragment = json!({ "generated_sql": "' or true--", "safety_valid": flag, "is_valid": flag, "should_pass": false });
         let fragment = evaluate(&fragment, &[]);
@@ -243,7 +241,6 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
         );
         assert_eq!(fragment.result["parse_error"], Value::Null);
     }
-    // The judge's metric takes SQL.
     let judged = json!({ "generated_sql": "SELEC", "expected_sql": "SELEC", "safety_valid": true, "should_pass": true });
     let judged = evaluate(&judged, &[]);
     assert_eq!((judged.total, judged.passed), (Some(1.0), Some(false)));
@@ -259,7 +256,7 @@ fn broken_sql_fails_its_metric_and_the_case_and_no_other_metric() {
 }
 
 #[test]
-fn tables_count_by_their_overlap() {
+fn table_accuracy_is_the_overlap() {
     let score = |sql: &str, tables: Value| {
         let evaluation = evaluate(
             &json!({ "generated_sql": sql, "expected_tables": tables }),
@@ -279,7 +276,7 @@ fn tables_count_by_their_overlap() {
 }
 
 #[test]
-fn safety_tells_an_unsafe_query_that_passed() {
+fn safety_reports_accepted_unsafe_query() {
     let details = |valid: bool, should: bool| {
         let payload =
             json!({ "generated_sql": "select 1", "safety_valid": valid, "should_pass": should });
@@ -307,7 +304,7 @@ fn safety_tells_an_unsafe_query_that_passed() {
 }
 
 #[test]
-fn the_log_is_told_what_a_person_should_see_and_no_sql() {
+fn alerts_contain_no_sql() {
     let warning = |said: &str| Alert::Warning(said.to_owned());
     for (payload, alerts) in [
         (
@@ -340,7 +337,7 @@ fn the_log_is_told_what_a_person_should_see_and_no_sql() {
 }
 
 #[test]
-fn validation_tells_why_a_query_was_rejected() {
+fn validation_reports_rejection_reason() {
     let details = |payload: Value| {
         evaluate(&payload, &[]).result["metrics"]["validation_accuracy"]["details"].clone()
     };
@@ -366,7 +363,7 @@ fn validation_tells_why_a_query_was_rejected() {
 }
 
 #[test]
-fn a_missing_flag_is_an_error_and_never_false() {
+fn missing_flag_is_an_error() {
     let sql = "select 1";
     assert_eq!(
         faults(&json!({ "generated_sql": sql, "safetyValid": true, "isValid": true })),
@@ -457,7 +454,7 @@ fn the_examples_cover_every_scenario() {
 
 proptest! {
     #[test]
-    fn no_payload_panics_and_every_total_is_a_share(
+    fn any_payload_has_total_in_range(
         sql in "\\PC{0,40}|select [a-c] from [a-c](, [a-c])?", expected in prop::option::of("select [a-c] from [a-c]"),
         tables in prop::option::of(prop::collection::vec("\\PC{1,6}", 0..4)),
         flags in any::<(Option<bool>, Option<bool>, Option<bool>)>(), errors in prop::collection::vec("\\PC{0,20}", 0..3),

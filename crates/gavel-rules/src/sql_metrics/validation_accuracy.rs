@@ -1,12 +1,9 @@
-//! Validation accuracy: whether a validator accepted what it should, and of what kind its rejections are.
-
 use gavel_wire::text_enum;
 use serde::Serialize;
 
-use super::validator::{Right, ValidatorVerdict};
+use super::validator::{ExpectedVerdict, ValidatorVerdict};
 
 text_enum! {
-    /// What a validator's word on one case amounts to.
     pub enum ValidationOutcome {
         CorrectAcceptance = "correct acceptance",
         CorrectRejection = "correct rejection",
@@ -16,20 +13,19 @@ text_enum! {
 }
 
 impl ValidationOutcome {
-    /// What `is_valid` amounts to, held against `should_pass`.
     pub fn from_flags(
         is_valid: impl Into<ValidatorVerdict>,
-        should_pass: impl Into<Right>,
+        should_pass: impl Into<ExpectedVerdict>,
     ) -> Self {
         match (is_valid.into(), should_pass.into()) {
-            (ValidatorVerdict::Accepted, Right::Pass) => Self::CorrectAcceptance,
-            (ValidatorVerdict::Rejected, Right::Stop) => Self::CorrectRejection,
-            (ValidatorVerdict::Rejected, Right::Pass) => Self::FalseRejection,
-            (ValidatorVerdict::Accepted, Right::Stop) => Self::FalseAcceptance,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Pass) => Self::CorrectAcceptance,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Stop) => Self::CorrectRejection,
+            (ValidatorVerdict::Rejected, ExpectedVerdict::Pass) => Self::FalseRejection,
+            (ValidatorVerdict::Accepted, ExpectedVerdict::Stop) => Self::FalseAcceptance,
         }
     }
 
-    /// 1 if the validator was right, else 0.
+    /// 1 if the validator was right, 0 otherwise.
     pub fn score(self) -> f64 {
         match self {
             Self::CorrectAcceptance | Self::CorrectRejection => 1.0,
@@ -46,7 +42,7 @@ impl ValidationOutcome {
 }
 
 text_enum! {
-    /// Why a query was rejected, as its errors tell.
+    /// Reason of a rejection, derived from its errors.
     pub enum RejectionKind {
         Safety = "safety violation",
         Schema = "schema violation",
@@ -56,28 +52,26 @@ text_enum! {
 }
 
 text_enum! {
-    /// What a schema violation is about; a table stands for other relations too.
+    /// Object of a schema violation. `Table` includes other relations.
     pub enum SchemaDetail {
         Table = "table",
         Column = "column",
     }
 }
 
-/// The kind of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Rejection {
     pub category: RejectionKind,
-    /// Of a schema violation what is missing, if the errors say so.
+    /// For a schema violation, the missing object, if the errors name it.
     pub detail: Option<SchemaDetail>,
 }
 
-/// What comes of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validation {
     pub outcome: ValidationOutcome,
-    /// The kind of the rejection; none of what was accepted.
+    /// Kind of the rejection; `None` if accepted.
     pub rejection: Option<Rejection>,
-    /// Whether the validator contradicts itself: it accepted, and lists errors.
+    /// Whether the validator accepted the query but listed errors.
     pub is_contradictory: bool,
 }
 
@@ -134,10 +128,10 @@ const SYNTAX: &[&str] = &[
 const COLUMN: &[&str] = &["column", "field"];
 const TABLE: &[&str] = &["table", "relation", "view"];
 
-/// Judges a validator's word on one case. `safety_valid` is the word of its safety check, where it has one.
+/// Classifies a validator's decision about one case. `safety_valid` is the result of its safety check, if any.
 pub fn validation(
     is_valid: impl Into<ValidatorVerdict>,
-    should_pass: impl Into<Right>,
+    should_pass: impl Into<ExpectedVerdict>,
     errors: &[String],
     safety_valid: Option<ValidatorVerdict>,
 ) -> Validation {
@@ -149,7 +143,8 @@ pub fn validation(
     }
 }
 
-/// The kind of a rejection: safety before schema before syntax. Names in quotes don't count, so that a column called `unsafe` may be missing.
+/// Returns the kind of a rejection, with priority safety, schema, syntax. Quoted names are ignored, because a missing column may be called
+/// `unsafe`.
 fn rejection(errors: &[String], safety_valid: Option<ValidatorVerdict>) -> Rejection {
     let errors: Vec<String> = errors.iter().map(|error| plain(error)).collect();
     let says = |phrases: &[&str]| {
@@ -177,7 +172,7 @@ fn rejection(errors: &[String], safety_valid: Option<ValidatorVerdict>) -> Rejec
     Rejection { category, detail }
 }
 
-/// `column u.x of relation t does not exist` is about a column: what is named first.
+/// Returns the object mentioned first: `column u.x of relation t does not exist` is about a column.
 fn detail(error: &str) -> Option<SchemaDetail> {
     match (first_of(error, COLUMN), first_of(error, TABLE)) {
         (Some(column), Some(table)) if table < column => Some(SchemaDetail::Table),
@@ -187,7 +182,7 @@ fn detail(error: &str) -> Option<SchemaDetail> {
     }
 }
 
-/// Where the first of some phrases stands as whole words.
+/// Returns the first position of any of the phrases, at word boundaries.
 fn first_of(text: &str, phrases: &[&str]) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     phrases
@@ -200,7 +195,7 @@ fn first_of(text: &str, phrases: &[&str]) -> Option<usize> {
         .min()
 }
 
-/// An error in lower case, with one space between words, and without what stands in quotes.
+/// Returns an error in lower case, with normalized spaces and without quoted text.
 fn plain(error: &str) -> String {
     let lower = error.to_lowercase().replace('’', "'");
     let mut plain = String::with_capacity(lower.len());
@@ -209,7 +204,7 @@ fn plain(error: &str) -> String {
         let (before, quoted) = rest.split_at(at);
         plain.push_str(before);
         let quote = &quoted[..1];
-        // An apostrophe stands inside of a word.
+        // A quote inside a word is an apostrophe.
         let opens = !before.ends_with(char::is_alphanumeric);
         match quoted[1..].find(quote).filter(|_| opens) {
             Some(length) => rest = &quoted[length + 2..],
@@ -233,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_outcome_compares_the_validator_with_what_is_right() {
+    fn outcome_compares_validator_with_expectation() {
         let cases = [
             (true, true, "correct acceptance", 1.0, None),
             (false, false, "correct rejection", 1.0, None),
@@ -254,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_is_of_the_first_kind_that_fits() {
+    fn rejection_kind_follows_priority() {
         use RejectionKind::{Other, Safety, Schema, Syntax};
         use SchemaDetail::{Column, Table};
         let cases = [
@@ -315,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_safety_check_is_a_safety_violation_whatever_the_errors_say() {
+    fn failed_safety_check_is_a_safety_violation() {
         let found = rejection(
             &["syntax error".to_owned()],
             Some(ValidatorVerdict::Rejected),
@@ -329,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn acceptance_with_errors_is_contradictory_and_has_no_rejection() {
+    fn acceptance_with_errors_is_contradictory() {
         let errors = ["no such table: a".to_owned()];
         let accepted = validation(true, true, &errors, None);
         assert!(accepted.is_contradictory);

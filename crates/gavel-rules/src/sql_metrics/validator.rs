@@ -1,21 +1,17 @@
-//! The words that a validator and a case have for one query: what was said of it, and what would have been right.
-
-/// What a validator said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValidatorVerdict {
     Accepted,
     Rejected,
 }
 
-/// What would have been right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub enum ExpectedVerdict {
     Pass,
     Stop,
 }
 
 impl From<bool> for ValidatorVerdict {
-    /// `safety_valid` and `is_valid` of a case.
+    /// Converts `safety_valid` or `is_valid`.
     fn from(valid: bool) -> Self {
         if valid {
             Self::Accepted
@@ -25,8 +21,8 @@ impl From<bool> for ValidatorVerdict {
     }
 }
 
-impl From<bool> for Right {
-    /// `should_pass` of a case.
+impl From<bool> for ExpectedVerdict {
+    /// Converts `should_pass`.
     fn from(should_pass: bool) -> Self {
         if should_pass { Self::Pass } else { Self::Stop }
     }

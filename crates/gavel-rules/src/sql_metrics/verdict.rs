@@ -1,29 +1,24 @@
-//! What the metrics of a case amount to together.
-
-/// What came of one metric that a case asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Metric {
-    /// A score from 0 to 1.
+    /// Score from 0 to 1.
     Scored(f64),
-    /// It couldn't be computed: its score counts as 0.0 and is left out of the mean.
+    /// The metric failed: displayed as 0.0, but excluded from the mean.
     Failed,
-    /// The judge didn't answer: there is no score.
+    /// The judge failed, so that the score is missing.
     Unjudged,
 }
 
-/// A case's total, and whether it passed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// The mean of the scores; none without one, or if the judge failed.
+    /// Mean of the scores; `None` without a score, or if the judge failed.
     pub total: Option<f64>,
-    /// Whether every metric is 1.0; none if that hangs on a judge that failed, or if the case asks for no metric.
+    /// Whether every metric is 1.0; `None` if that depends on a judge that failed, or if no metric is enabled.
     pub passed: Option<bool>,
 }
 
-/// Whether the generated query can be read by a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generated {
-    /// It can, or no metric needs it to.
+    /// Parses, or no metric needs it to.
     Parses,
     Broken,
 }
@@ -35,7 +30,7 @@ pub fn verdict(metrics: &[Metric], generated: Generated) -> Verdict {
     for metric in metrics {
         match metric {
             Metric::Scored(score) => {
-                // Written so that no number fails, too.
+                // Written so that NaN also fails.
                 fails |= !matches!(score.partial_cmp(&1.0), Some(order) if order.is_ge());
                 scores.push(*score);
             }
@@ -62,11 +57,11 @@ mod tests {
     use super::Metric::{Failed, Scored, Unjudged};
     use super::*;
 
-    /// Metrics, the query, and the total and the pass that come of them.
+    /// Metrics, generated query, expected total, expected pass.
     type Case = (&'static [Metric], Generated, Option<f64>, Option<bool>);
 
     #[test]
-    fn a_case_passes_only_if_every_metric_is_whole() {
+    fn case_passes_only_if_every_metric_is_1() {
         let cases: &[Case] = &[
             (&[Scored(1.0), Scored(1.0)], Parses, Some(1.0), Some(true)),
             (&[Scored(1.0), Scored(0.5)], Parses, Some(0.75), Some(false)),

@@ -1,23 +1,21 @@
-//! Two raters' words for the same things, as a square table, and how far they agree beyond chance.
+//! Confusion matrix of two raters, with their agreement beyond chance.
 
 use gavel_wire::Kappa;
 
-/// How often one rater said the word of the row and the other that of the column, for `K` words in order.
+/// Counts of items by the first rater's category (row) and the second's (column), for `K` ordered categories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confusion<const K: usize>([[u64; K]; K]);
 
-/// What a disagreement counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {
-    /// Any is as bad as another: Cohen 1960.
+    /// All disagreements are equal: Cohen 1960.
     Equal,
-    /// By the square of the steps between the two words: Cohen 1968.
+    /// Square of the distance between the categories: Cohen 1968.
     Quadratic,
 }
 
-/// The normal quantile of a two-sided interval of 95 %.
+/// Normal quantile of a two-sided 95 % interval.
 const Z: f64 = 1.959_963_984_540_054;
-/// What a computed 0 may be off by.
 const SLACK: f64 = 1e-12;
 
 impl<const K: usize> Default for Confusion<K> {
@@ -27,7 +25,7 @@ impl<const K: usize> Default for Confusion<K> {
 }
 
 impl<const K: usize> Confusion<K> {
-    /// Counts `n` things that got the words at these places. Places beyond the table are skipped.
+    /// Counts `n` items in this cell. Indices out of range are skipped.
     pub fn add(&mut self, row: usize, column: usize, n: u64) {
         if let Some(cell) = self.0.get_mut(row).and_then(|row| row.get_mut(column)) {
             *cell += n;
@@ -42,17 +40,16 @@ impl<const K: usize> Confusion<K> {
         self.0.iter().flatten().sum()
     }
 
-    /// The share that got the same word twice; `None` of an empty table.
+    /// Share of items with equal categories; `None` if empty.
     pub fn raw_agreement(&self) -> Option<f64> {
         let same: u64 = (0..K).map(|k| self.0[k][k]).sum();
         let n = self.n();
         (n > 0).then(|| same as f64 / n as f64)
     }
 
-    /// Cohen's kappa, with the 95 % interval from the large-sample standard error of Fleiss, Cohen and Everitt (1969), within -1 to 1.
-    /// That is left out where the error is 0, as with raters who never differ: so few tables say nothing of what a larger one would.
-    /// `None` for fewer than two things, and where chance alone would bring full agreement: both raters have one
-    /// word, and it is the same.
+    /// Cohen's kappa, with the 95 % interval from the large-sample standard error of Fleiss, Cohen and Everitt (1969), within -1 to 1. The
+    /// interval is omitted if the error is 0, as for raters who always agree, because such tables don't predict larger ones. `None` for
+    /// fewer than two items, and if chance would give full agreement because both raters used only the same category.
     pub fn kappa(&self, weights: Weights) -> Option<Kappa> {
         let n = self.n();
         if n < 2 {
@@ -73,7 +70,7 @@ impl<const K: usize> Confusion<K> {
             return None;
         }
         let value = ((observed - by_chance) / left).clamp(-1.0, 1.0);
-        // A row's, and a column's, agreement with the other rater if that one drew words by chance.
+        // Expected agreement of a row, or column, with the other rater by chance.
         let row_mean: [f64; K] =
             std::array::from_fn(|i| (0..K).map(|j| of_columns[j] * w(i, j)).sum());
         let column_mean: [f64; K] =
@@ -94,7 +91,7 @@ impl<const K: usize> Confusion<K> {
 }
 
 impl Weights {
-    /// How far two words agree that lie so many steps apart, of `k` words: 1 for the same, 0 for the ends.
+    /// Agreement of two categories at this distance, of `k` categories: 1 for equal ones, 0 for both ends.
     fn agreement(self, steps: usize, k: usize) -> f64 {
         match self {
             Self::Equal if steps == 0 => 1.0,

@@ -1,7 +1,6 @@
-//! Figures over scores: means and spread, an interval by bootstrap, rank correlation, agreement beyond chance.
+//! Statistics of scores: mean, spread, bootstrap interval, rank correlation, agreement beyond chance.
 //!
-//! Pure, as all of `score`: what is drawn is drawn from a seed that the caller gives, so that the same scores give the same
-//! figures. A figure that its input doesn't define is `None`, never 0.
+//! No I/O. Random numbers use a seed given by the caller, so that results are deterministic. An undefined statistic is `None`, not 0.
 
 mod bootstrap;
 mod confusion;
@@ -14,7 +13,6 @@ pub use confusion::{Confusion, Weights};
 pub use ranks::kendall_tau_b;
 pub use spread::{Spread, mean, median, quantile};
 
-/// The ends of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     pub low: f64,

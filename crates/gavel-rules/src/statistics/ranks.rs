@@ -1,13 +1,11 @@
-//! Kendall's rank correlation with ties: whether two measures put things into the same order.
+//! Kendall's rank correlation with ties: whether two measures rank items in the same order.
 
 use std::cmp::Ordering;
 
-/// Kendall's tau-b of pairs, from -1 (the opposite order) to 1 (the same): the pairs of pairs that are in the same order less
-/// those in the other, over what ties leave of all. In O(n log n), by Knight's method: sorted by the first half, the second
-/// half needs as many swaps as there are pairs in the other order.
+/// Kendall's tau-b, from -1 (opposite order) to 1 (same order): concordant minus discordant pairs, normalized for ties. O(n log n) by
+/// Knight's method: after sorting by the first values, the number of swaps to sort the second ones is the number of discordant pairs.
 ///
-/// `None` where one half is the same throughout, or there are fewer than two pairs: then there is no order. Values must be
-/// numbers.
+/// `None` for fewer than two items, or if all values on one side are equal. Values must not be NaN.
 pub fn kendall_tau_b(pairs: &[(f64, f64)]) -> Option<f64> {
     let mut sorted: Vec<(f64, f64)> = pairs.to_vec();
     sorted.sort_by(|a, b| compare(a.0, b.0).then(compare(a.1, b.1)));
@@ -43,7 +41,7 @@ fn tied<T>(sorted: &[T], same: impl Fn(&T, &T) -> bool) -> u64 {
     groups.map(|group| pairs_among(group.len())).sum()
 }
 
-/// Sorts by merging, from the bottom up; answers how many pairs stood in the wrong order.
+/// Sorts by bottom-up merging and returns the number of inversions.
 fn sort_counting(values: &mut Vec<f64>) -> u64 {
     let mut merged = Vec::with_capacity(values.len());
     let (mut swaps, mut width) = (0, 1);

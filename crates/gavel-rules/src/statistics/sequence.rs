@@ -1,4 +1,4 @@
-//! Numbers drawn from a seed: SplitMix64, which gives the same sequence everywhere and for ever. Nothing here is secret.
+//! Random numbers by SplitMix64, which gives the same sequence for a seed on every platform. Not for secrets.
 
 pub(super) struct Sequence(u64);
 
@@ -15,10 +15,10 @@ impl Sequence {
         z ^ (z >> 31)
     }
 
-    /// The next index below `n`. Off from uniform by less than n / 2^64, which no figure shows.
+    /// Returns the next index below `n`. The bias is at most n / 2^64, which is negligible.
     pub(super) fn below(&mut self, n: usize) -> usize {
         let wide = u128::from(self.next()) * (n as u128);
-        // The upper half is below n, which came as a usize.
+        // The upper half is below n, so it fits into usize.
         (wide >> 64) as usize
     }
 }
@@ -28,8 +28,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_of_a_seed_is_the_published_one() {
-        // The first numbers of SplitMix64 from the seed 1234567.
+    fn sequence_matches_published_values() {
+        // First numbers of SplitMix64 from the seed 1234567.
         let mut numbers = Sequence::from_seed(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| numbers.next()).collect();
         assert_eq!(
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_below_its_bound_and_every_one_is_drawn() {
+    fn below_returns_every_index_in_range() {
         let mut numbers = Sequence::from_seed(7);
         let mut seen = [0_u32; 5];
         for _ in 0..5_000 {

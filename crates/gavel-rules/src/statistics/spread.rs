@@ -1,19 +1,16 @@
-//! Means, medians, quantiles, and how far values lie apart.
-
-/// The mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The median: of an even number of values the mean of the middle two; `None` without values.
+/// Returns the median; for an even number of values, the mean of the middle two. `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     quantile(&sorted, 0.5)
 }
 
-/// The value below which a share of `sorted` lies, between two values by their distance: the definition that R calls type 7, and
-/// NumPy uses. `None` without values.
+/// Returns the value below which a share of `sorted` is, interpolated between neighbours (type 7 in R, the default in NumPy). `None`
+/// without values.
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = share.clamp(0.0, 1.0) * last as f64;
@@ -22,19 +19,18 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(low + (high - low) * (place - below as f64))
 }
 
-/// How far values lie apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     pub n: usize,
     pub mean: f64,
     pub median: f64,
-    /// Their standard deviation, as a sample's (n - 1); `None` of one value.
+    /// Sample standard deviation (n - 1); `None` for one value.
     pub sd: Option<f64>,
     pub range: f64,
 }
 
 impl Spread {
-    /// The spread of values; `None` without any.
+    /// Returns `None` without values.
     pub fn from_values(values: &[f64]) -> Option<Self> {
         let n = values.len();
         let mean = mean(values)?;
@@ -56,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spread_is_that_of_numpy() {
+    fn spread_matches_numpy() {
         // numpy: mean, median, std(ddof=1), ptp of the same values.
         let values = [62.0, 71.0, 68.0, 90.0, 55.0, 71.0];
         let spread = Spread::from_values(&values).unwrap();
@@ -69,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_lies_between_its_neighbours_by_distance() {
+    fn quantile_interpolates_between_neighbours() {
         let sorted = [1.0, 2.0, 4.0, 8.0];
         for (share, expected) in [(0.0, 1.0), (0.25, 1.75), (0.5, 3.0), (0.9, 6.8), (1.0, 8.0)] {
             let found = quantile(&sorted, share).unwrap();
@@ -78,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_defined_is_none() {
+    fn undefined_statistics_are_none() {
         assert_eq!(
             (mean(&[]), median(&[]), quantile(&[], 0.5)),
             (None, None, None)

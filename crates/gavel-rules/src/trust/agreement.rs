@@ -1,36 +1,35 @@
-//! People beside the judge: how often both say the same, and how much more often than chance would have it.
+//! Agreement between human reviewers and the judge, raw and beyond chance.
 
 use super::Given;
 use crate::statistics::{Confusion, Weights};
 use gavel_wire::{Kappa, Quality, Rating, Scale, WordTable};
 
-/// So many times a person gave this to something that we gave that total.
+/// Number of times that reviewers gave this rating to items with this total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RatedTotal {
     pub given: Given,
-    /// Our total, 0-100.
+    /// Gavel's total, 0-100.
     pub ours: u8,
     pub n: u64,
 }
 
-/// How people and we agree on one scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     pub scale: Scale,
     pub n: u64,
     pub raw: Option<f64>,
-    /// Kappa with quadratic weights; `None` where it isn't defined.
+    /// Kappa with quadratic weights; `None` if undefined.
     pub kappa_quadratic: Option<Kappa>,
-    /// How often which met which: a row for each word of people, a column for each of ours.
+    /// Confusion matrix: rows are reviewers' labels, columns Gavel's.
     pub confusion: WordTable,
-    /// By how many points a total of people and ours lie apart on average; `None` where nobody gave a total.
+    /// Mean absolute difference in points between reviewers' totals and Gavel's; `None` without totals of reviewers.
     pub mean_absolute_difference: Option<f64>,
-    /// By how many points ours lies above theirs on average: what is left when what is too high and too low cancels out.
+    /// Mean of Gavel's total minus the reviewer's, in points. Positive and negative differences cancel out.
     pub mean_difference: Option<f64>,
 }
 
-/// Holds what people gave against our totals, on each scale that anybody used: the five words (totals count by their word), and
-/// the three of a reviewer.
+/// Compares reviews with Gavel's totals on each scale in use: the five ratings (totals are converted to ratings), and the three quality
+/// labels.
 pub fn agreement(judged: &[RatedTotal]) -> Vec<Compared> {
     let mut ratings: Confusion<5> = Confusion::default();
     let mut quality: Confusion<3> = Confusion::default();
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rating_counts_on_the_scale_that_it_was_given_on() {
+    fn reviews_are_compared_on_their_own_scale() {
         let found = agreement(&[
             judged(Given::Total(80), 70, 2),
             judged(Given::Total(50), 55, 1),
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_that_nobody_used_is_not_there() {
+    fn unused_scale_is_omitted() {
         assert!(agreement(&[]).is_empty());
         let found = agreement(&[judged(Given::Quality(Quality::Accurate), 90, 4)]);
         assert_eq!((found.len(), found[0].scale), (1, Scale::Quality));

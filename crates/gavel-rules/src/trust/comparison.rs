@@ -1,18 +1,17 @@
-//! The same sessions under two versions of the criteria.
+//! Compares the scores of the same sessions under two versions of the criteria.
 
 use crate::session::Rating;
 use crate::statistics::{Bootstrap, Confusion, bootstrap_mean, kendall_tau_b, mean};
 
-/// So many sessions have these two totals.
+/// Number of sessions with these two totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PairCount {
-    /// The total under the one, 0-100.
+    /// Total under the first version, 0-100.
     pub a: u8,
     pub b: u8,
     pub n: u64,
 }
 
-/// What two versions make of the same sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VersionComparison {
     pub n: u64,
@@ -20,16 +19,16 @@ pub struct VersionComparison {
     pub mean_b: Option<f64>,
     /// `mean_b - mean_a`.
     pub difference: Option<f64>,
-    /// The 95 % interval of the difference; `None` for fewer than two sessions.
+    /// 95 % interval of the difference; `None` for fewer than two sessions.
     pub bootstrap: Option<Bootstrap>,
-    /// Whether they put the sessions into the same order; `None` where there is no order.
+    /// Rank correlation; `None` if undefined.
     pub kendall_tau_b: Option<f64>,
-    /// How many sessions moved from which rating to which: a row for each of the first, worst first.
+    /// Sessions by rating under the first version (rows) and the second (columns), worst first.
     pub ratings: Confusion<5>,
     pub changed: Option<f64>,
 }
 
-/// Compares totals of the same sessions. The same pairs, in any order, and the same seed give the same figures.
+/// Compares pairs of totals. The result doesn't depend on the order of the pairs, and is deterministic for a seed.
 pub fn compare(pairs: &[PairCount], seed: u64) -> VersionComparison {
     let mut pairs = pairs.to_vec();
     pairs.sort_unstable();
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_is_told_in_means_ranks_and_ratings() {
+    fn reports_means_ranks_and_ratings() {
         let pairs = [pair(80, 60, 2), pair(90, 70, 1), pair(40, 44, 1)];
         let found = compare(&pairs, 1);
         assert_eq!(
@@ -76,7 +75,7 @@ mod tests {
         );
         assert_eq!(found.difference, Some(-14.0));
         assert_eq!(found.kendall_tau_b, Some(1.0));
-        // Two from good to adequate, one from near_perfect to adequate, one stays failed.
+        // Two from good to adequate, one from near_perfect to adequate, one unchanged at failed.
         let rows = found.ratings.rows();
         assert_eq!((rows[3][2], rows[4][2], rows[0][0]), (2, 1, 1));
         assert_eq!(found.changed, Some(0.75));
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_pairs_changes_nothing_and_another_seed_does() {
+    fn result_depends_on_seed_but_not_on_order() {
         let pairs: Vec<PairCount> = (0..60)
             .map(|n| pair(n, n.wrapping_mul(7) % 101, 1))
             .collect();
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_there_are_no_figures() {
+    fn no_pairs_have_no_statistics() {
         let found = compare(&[], 1);
         assert_eq!((found.n, found.difference, found.changed), (0, None, None));
         assert_eq!((found.bootstrap, found.kendall_tau_b), (None, None));

@@ -1,18 +1,16 @@
-//! What people say of an investigation, in one of three forms, and what of it can be held against a total.
+//! Human reviews of an investigation, in one of three forms, and their comparison with a total.
 
 use gavel_wire::{Quality, Rating, Scale};
 
-/// What one person gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Given {
-    /// A total of 0-100.
     Total(u8),
     Rating(Rating),
     Quality(Quality),
 }
 
 impl Given {
-    /// The total that stands for it: a word's is the middle of its totals.
+    /// Returns the total of the review: for a label, the middle of its range.
     pub fn middle(self) -> u8 {
         match self {
             Self::Total(total) => total,
@@ -26,7 +24,7 @@ impl Given {
         }
     }
 
-    /// The scale that it counts on: the finest that it says something of.
+    /// Returns the finest scale supported by the review.
     pub fn scale(self) -> Scale {
         match self {
             Self::Total(_) | Self::Rating(_) => Scale::Ratings,

@@ -1,5 +1,5 @@
-//! How far scores can be trusted: two criteria beside each other, people beside the judge, a judge beside itself, judges
-//! beside each other. Pure: the store counts, and this says what the counts come to.
+//! Measures of trust in scores: two criteria compared, reviewers with the judge, repeated scores of one judge, several
+//! judges. No I/O: the store counts, this module computes.
 
 mod agreement;
 mod comparison;

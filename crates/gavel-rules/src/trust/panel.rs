@@ -1,41 +1,36 @@
-//! Several scores of one session for the same question: a judge asked again, or several judges asked at once.
+//! Panels: several scores of one session for the same question, by one judge called repeatedly or by several judges.
 //!
-//! The median of a panel is a figure of its batch. It is never a score, and never anybody's current one.
+//! The median of a panel is a statistic of its batch. It isn't stored as a score.
 
 use std::collections::BTreeMap;
 
 use crate::session::Rating;
 use crate::statistics::Spread;
 
-/// Points that a panel's totals may lie apart before its members disagree. A rating is 15 points wide but for the outer two:
-/// totals further apart share no rating, and two ratings that aren't neighbours are always further apart.
+/// Maximum range of a panel's totals, in points, before its members disagree. Ratings are 15 points wide except for the outer two. So
+/// totals further apart never share a rating, and ratings that aren't neighbours are always further apart.
 pub const DISAGREEMENT: u8 = 15;
 
-/// What one member gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vote<J> {
     pub judge: J,
-    /// The total, 0-100.
     pub total: u8,
 }
 
-/// One session's panel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Panel {
     pub spread: Spread,
-    /// The word for the median, which is cut to a whole number: a total has to reach a rating.
+    /// Rating of the median, rounded down because a total has to reach a rating.
     pub rating: Rating,
     pub flips: usize,
-    /// Whether the totals lie further apart than [`DISAGREEMENT`].
     pub disagrees: bool,
 }
 
 impl Panel {
-    /// What the votes come to; `None` without any.
+    /// Returns `None` without votes.
     pub fn from_votes<J>(votes: &[Vote<J>]) -> Option<Self> {
         let totals: Vec<f64> = votes.iter().map(|vote| f64::from(vote.total)).collect();
         let spread = Spread::from_values(&totals)?;
-        // Within 0-100: it lies between totals.
         let rating = Rating::from_total(spread.median.floor() as u8);
         let other = |vote: &&Vote<J>| Rating::from_total(vote.total) != rating;
         Some(Self {
@@ -47,32 +42,30 @@ impl Panel {
     }
 }
 
-/// What a batch's panels come to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PanelFigures {
     pub sessions: usize,
     pub complete: usize,
     pub scores: usize,
-    /// The mean standard deviation of the sessions that have two totals or more.
+    /// Mean standard deviation of the sessions with two or more totals.
     pub mean_sd: Option<f64>,
-    /// The share of totals whose word isn't their median's, of sessions that have two totals or more.
+    /// Share of totals with a rating other than their median's, of sessions with two or more totals.
     pub flip_share: Option<f64>,
-    /// How many sessions' totals lie further apart than [`DISAGREEMENT`].
+    /// Sessions with a range above [`DISAGREEMENT`].
     pub disagreements: usize,
     pub judges: Vec<JudgeFigures>,
 }
 
-/// One judge of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeFigures {
     pub judge: String,
     pub scores: usize,
     pub mean: f64,
-    /// How far they lie above the medians of their sessions on average: whether it is milder than the panel.
+    /// Mean difference to the medians of its sessions. Positive for a judge milder than the panel.
     pub mean_difference: f64,
 }
 
-/// Figures in the making.
+/// Accumulator of [`PanelFigures`].
 #[derive(Debug, Default)]
 pub struct Panels {
     sessions: usize,
@@ -82,7 +75,7 @@ pub struct Panels {
     flips: usize,
     flippable: usize,
     disagreements: usize,
-    /// The totals of each, and how far they lie above the medians.
+    /// Totals of each judge, and their differences to the medians.
     judges: BTreeMap<String, (Sum, Sum)>,
 }
 
@@ -104,7 +97,7 @@ impl Sum {
 }
 
 impl Panels {
-    /// Adds a session's panel, of which so many were asked.
+    /// Adds a session's panel. `asked` is the number of requested scores.
     pub fn add<J: AsRef<str>>(&mut self, votes: &[Vote<J>], asked: usize) {
         self.sessions += 1;
         self.complete += usize::from(asked > 0 && votes.len() == asked);
@@ -165,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panel_has_a_median_and_those_that_say_another_word() {
+    fn panel_has_median_and_flips() {
         let panel = Panel::from_votes(&votes(&[("a", 74), ("b", 75), ("c", 60)])).unwrap();
         assert_eq!(
             (panel.spread.median, panel.rating),
@@ -186,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_count_each_judge_against_the_median_of_its_panels() {
+    fn compares_each_judge_with_panel_medians() {
         let mut panels = Panels::default();
         panels.add(&votes(&[("mild", 80), ("mid", 70), ("hard", 60)]), 3);
         panels.add(&votes(&[("mild", 90), ("hard", 50)]), 3);
@@ -197,7 +190,7 @@ mod tests {
             (figures.sessions, figures.complete, figures.scores),
             (4, 2, 6)
         );
-        // The second one's median is 70: near_perfect and weak both differ from adequate.
+        // The second median is 70: near_perfect and weak both differ from adequate.
         assert_eq!(figures.flip_share, Some(3.0 / 5.0));
         assert_eq!(figures.disagreements, 2);
         let sd = figures.mean_sd.unwrap();
@@ -211,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn without_panels_no_share_and_no_mean_is_told() {
+    fn no_panels_have_no_statistics() {
         let figures = Panels::default().figures();
         assert_eq!((figures.flip_share, figures.mean_sd), (None, None));
     }

@@ -1,10 +1,9 @@
-//! People beside each other: how often two of them say the same of a session. No judge can be expected to agree with them more.
+//! Agreement among human reviewers: the upper limit of a judge's expected agreement with them.
 
 use std::collections::BTreeMap;
 
 use super::{Compared, Given, RatedTotal, agreement};
 
-/// How two people agree, on each scale that both used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RatersCompared {
     pub a: String,
@@ -12,8 +11,8 @@ pub struct RatersCompared {
     pub scales: Vec<Compared>,
 }
 
-/// Holds each two people against each other over what both rated; those who share most first. Of what one person gave to the same
-/// thing the first counts.
+/// Compares each pair of reviewers on the items that both rated, in descending order of shared items. Only the first review of an item by a
+/// person counts.
 pub fn raters<K: Ord>(given: impl IntoIterator<Item = (K, String, Given)>) -> Vec<RatersCompared> {
     let mut things: BTreeMap<K, BTreeMap<String, Given>> = BTreeMap::new();
     for (thing, by, given) in given {
@@ -39,7 +38,7 @@ pub fn raters<K: Ord>(given: impl IntoIterator<Item = (K, String, Given)>) -> Ve
     found
 }
 
-/// What two people gave to the same, on the coarser of their scales.
+/// Returns the two reviews of an item, on the coarser of their scales.
 fn judged(a: Given, b: Given) -> RatedTotal {
     let (given, other) = match (a, b) {
         (Given::Total(_) | Given::Rating(_), Given::Quality(_)) => (b, a),
@@ -58,7 +57,7 @@ mod tests {
     use gavel_wire::{Quality, Rating, Scale};
 
     #[test]
-    fn the_middle_of_a_word_has_that_word() {
+    fn middle_of_a_label_has_that_label() {
         for word in Rating::ALL {
             assert_eq!(Rating::from_total(Given::Rating(*word).middle()), *word);
         }
@@ -68,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn two_people_are_compared_over_what_both_rated() {
+    fn reviewers_are_compared_on_shared_items() {
         let good = Given::Rating(Rating::Good);
         let given = [
             (1, "ann", good),
             (1, "bob", Given::Total(80)),
             (2, "ann", Given::Rating(Rating::Failed)),
             (2, "bob", Given::Rating(Rating::Weak)),
-            // The newer one of the same person counts.
+            // Newer reviews come first, so this one is ignored.
             (2, "bob", Given::Rating(Rating::Failed)),
             (3, "ann", good),
             (4, "bob", Given::Quality(Quality::Accurate)),

@@ -4,10 +4,9 @@ use super::Reader;
 use super::lexer::TokenKind;
 use super::source::Span;
 
-/// The tag of a grouping column.
 const BY: &str = "by:";
 
-/// Aggregate functions of KQL. Elsewhere in an aggregate's expression stand scalar ones, which don't count.
+/// Aggregate functions of KQL. Other functions in an aggregate's expression are scalar and don't count.
 const AGGREGATES: &[&str] = &[
     "any",
     "anyif",
@@ -72,7 +71,7 @@ const AGGREGATES: &[&str] = &[
 ];
 
 impl Reader<'_> {
-    /// Notes what a `summarize` computes, given what follows the word.
+    /// Records the aggregates of a `summarize`, given the tokens after the keyword.
     pub(super) fn summarize(&mut self, span: &Span) {
         let by = self
             .source
@@ -84,7 +83,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes what a `make-series` computes, given what follows the word. Its axis (`on Time from .. to .. step ..`) is no group.
+    /// Records the aggregates of a `make-series`, given the tokens after the keyword. Its axis (`on Time from .. to .. step ..`) isn't a
+    /// group.
     pub(super) fn series(&mut self, span: &Span) {
         let on = self.source.find(span, |at| {
             self.source.is_name(at, span, "on") || self.source.is_name(at, span, "by")
@@ -105,7 +105,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes the aggregate functions of one expression; if it has none by a known name, the outermost function.
+    /// Records the aggregate functions of an expression. Without a known one, records the outermost function.
     fn aggregate(&mut self, span: &Span) {
         let mut outermost = None;
         let mut known = false;
@@ -133,7 +133,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes the columns of a list of grouping expressions: `bin(Time, 1h)` groups by `Time`.
+    /// Records the columns of grouping expressions: `bin(Time, 1h)` groups by `Time`.
     fn groups(&mut self, span: &Span) {
         for item in self.source.split(span, TokenKind::Comma) {
             let item = self.without_alias(&item);
@@ -143,7 +143,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An item of a list without `name =` or `(names) =` before it.
+    /// Strips `name =` or `(names) =` from a list item.
     pub(super) fn without_alias(&self, span: &Span) -> Span {
         let after = self.source.after(span.start, span);
         if self.source.is_sign(after, span, "=") {

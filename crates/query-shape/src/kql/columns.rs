@@ -1,4 +1,4 @@
-//! Columns and literals of an expression. Goes over its tokens once, groups included, subqueries excluded.
+//! Columns and literals of an expression. Scans its tokens once, including groups but not subqueries.
 
 use std::collections::HashSet;
 
@@ -8,25 +8,23 @@ use super::predicates::is_test;
 use super::source::{Span, truth};
 use crate::Literal;
 
-/// Words that stand in expressions and are no columns, beside those that compare.
+/// Keywords within expressions, except comparison operators.
 const WORDS: &[&str] = &["and", "not", "null", "or", "regex"];
 
-/// Whether a name is a word of the language inside an expression.
-pub(super) fn is_word(name: &str) -> bool {
+pub(super) fn is_keyword(name: &str) -> bool {
     name.starts_with('!') || is_test(name) || WORDS.contains(&name) || truth(name).is_some()
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ExpressionNames {
-    /// Columns, distinct, in order.
     pub(super) columns: Vec<String>,
-    /// Literals, in order; those that index into a value are left out.
+    /// Literals in order, except indices into a value.
     pub(super) literals: Vec<Literal>,
 }
 
 impl Reader<'_> {
-    /// The columns and literals of an expression. A name is a column unless it is a word of the language, a function, a member of
-    /// something else, or defined by the query.
+    /// Returns the columns and literals of an expression. A name is a column unless it is a keyword, a function, a member, or defined by
+    /// the query.
     pub(super) fn named(&self, span: &Span) -> ExpressionNames {
         let mut named = ExpressionNames::default();
         let mut seen = HashSet::new();
@@ -52,7 +50,7 @@ impl Reader<'_> {
         named
     }
 
-    /// Where to go on at an opening bracket: behind the group if it is a subquery, an index, a type or a dynamic value.
+    /// Returns the next index after an opening bracket. Skips the group if it is a subquery, an index, a type or a dynamic value.
     fn past_bracket(&self, open: usize, span: &Span, literals: &mut Vec<Literal>) -> usize {
         let before = if open > span.start {
             self.source.word(open - 1)
@@ -87,10 +85,10 @@ impl Reader<'_> {
             return false;
         }
         !(self.source.kind(at, span) == Some(TokenKind::Name)
-            && (matches!(word, "$left" | "$right") || is_word(word)))
+            && (matches!(word, "$left" | "$right") || is_keyword(word)))
     }
 
-    /// A number or duration with the sign that stands before it, where nothing is subtracted.
+    /// Applies a leading sign to a number or duration, unless the sign is a subtraction.
     fn signed(&self, at: usize, span: &Span, literal: Literal) -> Literal {
         let minus = at > span.start && self.source.is_sign(at - 1, span, "-");
         let subtracted = minus
@@ -108,7 +106,7 @@ impl Reader<'_> {
             );
         let after_column = minus && at >= span.start + 2 && {
             let word = self.source.word(at - 2);
-            self.source.kind(at - 2, span) == Some(TokenKind::Name) && !is_word(word)
+            self.source.kind(at - 2, span) == Some(TokenKind::Name) && !is_keyword(word)
         };
         if !minus || subtracted || after_column {
             return literal;

@@ -1,20 +1,19 @@
-//! Whether a text is put together as KQL is: operands with operators between them, and something behind each operator. Reads no meaning,
-//! and takes what it can't tell for right.
+//! Checks the basic grammar of KQL: operators need operands. Accepts everything that it can't classify.
 
 use super::lexer::TokenKind;
 use super::operator::Operator;
 use super::source::Span;
 use super::{Reader, predicates};
 
-/// Words between the operands of an operator: `summarize x by y`, `join T on x`. Where an operand has to stand they are names.
+/// Keywords between the operands of an operator: `summarize x by y`, `join T on x`. In place of an operand they are names.
 const SEPARATORS: &[&str] = &[
     "as", "by", "default", "from", "granny", "limit", "nulls", "of", "on", "step", "to", "with",
 ];
 
-/// More of them, in `find in (T) where x project y`.
+/// Further separators in `find in (T) where x project y`.
 const PARTS_OF_FIND: &[&str] = &["project", "project-away", "project-smart", "where"];
 
-/// Operators and statements with a grammar of their own, in which operands stand side by side.
+/// Operators and statements with a special grammar that allows adjacent operands.
 const LOOSE: &[&str] = &[
     "alias",
     "declare",
@@ -31,13 +30,13 @@ const LOOSE: &[&str] = &[
     "top-nested",
 ];
 
-/// Words that begin a statement or a pipeline and are no operators.
+/// Keywords that start a statement or a pipeline but aren't operators.
 const HEADS: &[&str] = &["let", "range"];
 
-/// Sources with a list of columns, which may end with a comma as lists do.
+/// Sources with a list of columns, which may have a trailing comma.
 const SCHEMED: &[&str] = &["datatable", "externaldata", "external_data"];
 
-/// Operators that may stand alone.
+/// Operators that need no operands.
 const ALONE: &[&str] = &[
     "consume",
     "count",
@@ -47,7 +46,7 @@ const ALONE: &[&str] = &[
     "summarize",
 ];
 
-/// Operators with a word that they can't do without, and that something follows.
+/// Operators with a required keyword and operands after it.
 const REQUIRED: &[(&str, &str)] = &[
     ("lookup", "on"),
     ("make-series", "on"),
@@ -63,26 +62,24 @@ const REQUIRED: &[(&str, &str)] = &[
     ("top-hitters", "of"),
 ];
 
-/// What stands before a token, on its level of brackets.
+/// Previous token on the same level of brackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
-    /// Nothing.
     Start,
-    /// The name of an operator, with its settings.
+    /// Name of an operator, with its settings.
     Head,
     /// A name, a literal or a group.
     Operand,
-    /// A string; another one may follow, which is joined to it.
+    /// A string. Adjacent strings are concatenated.
     Text,
-    /// `*`: all columns, part of a pattern, or times.
+    /// `*`: all columns, part of a pattern, or multiplication.
     Star,
-    /// What needs an operand on both sides.
+    /// Binary operator.
     Operator,
-    /// What needs an operand behind it.
+    /// Needs an operand after it.
     Sign,
     Separator,
     Comma,
-    /// Anything else.
     Other,
 }
 
@@ -91,7 +88,6 @@ impl Last {
         matches!(self, Self::Operand | Self::Text)
     }
 
-    /// Whether an operand has to follow.
     fn is_open(self) -> bool {
         matches!(
             self,
@@ -100,32 +96,28 @@ impl Last {
     }
 }
 
-/// One level of brackets.
 #[derive(Clone, Copy)]
 struct Level<'a> {
     last: Last,
-    /// The operator or the statement that it stands in.
     within: &'a str,
-    /// Whether it is a list in brackets, which may end with a comma.
+    /// Whether it is a bracketed list, which may have a trailing comma.
     listed: bool,
 }
 
 impl Level<'_> {
-    /// Whether nothing can be said of what stands here.
     fn is_loose(self) -> bool {
         LOOSE.contains(&self.within)
     }
 
-    /// Whether it may end here.
     fn may_end(self) -> bool {
         self.is_loose() || !self.last.is_open() || (self.listed && self.last == Last::Comma)
     }
 }
 
 impl<'a> Reader<'a> {
-    /// Whether nothing is found that a parser would stop at. Linear in the text.
+    /// Returns false if a parser would reject the text. O(n).
     pub(super) fn is_sound(&self) -> bool {
-        let whole = self.source.whole();
+        let whole = self.source.all_tokens();
         let start = Level {
             last: Last::Start,
             within: "",
@@ -161,15 +153,15 @@ impl<'a> Reader<'a> {
                     }
                 }
                 TokenKind::Pipe => {
-                    at = self.begin(at + 1, &whole, &mut level);
+                    at = self.skip_head(at + 1, &whole, &mut level);
                     let is_alone = ALONE.contains(&level.within) || level.is_loose();
                     if !is_alone && self.is_end(at, &whole) {
                         return false;
                     }
                     continue;
                 }
-                TokenKind::Name if is_head && self.begins(at, &whole) => {
-                    at = self.begin(at, &whole, &mut level);
+                TokenKind::Name if is_head && self.starts_operator(at, &whole) => {
+                    at = self.skip_head(at, &whole, &mut level);
                     continue;
                 }
                 TokenKind::Name
@@ -181,7 +173,7 @@ impl<'a> Reader<'a> {
                 | TokenKind::Comma
                 | TokenKind::Symbol => {
                     let next = self.next(at, kind, &whole, level);
-                    // `datatable(..) ["x"]` reads as a name, and is a list.
+                    // `datatable(..) ["x"]` is lexed as a name but is a list.
                     let is_list = kind == TokenKind::Quoted && level.last == Last::Operand;
                     let is_right = (is_list || follows(level.last, next, word))
                         && (next != Last::Operator || self.is_tested(at, &whole));
@@ -196,7 +188,7 @@ impl<'a> Reader<'a> {
         level.may_end()
     }
 
-    /// Whether an operator has what it can't do without, given its name and all that follows.
+    /// Whether an operator has its required keyword, given its tokens including its name.
     pub(super) fn is_complete(&self, span: &Span) -> bool {
         let word = self.source.word(span.start);
         let rest = span.start + 1..span.end;
@@ -208,16 +200,16 @@ impl<'a> Reader<'a> {
         let required = REQUIRED.iter().find(|(operator, _)| *operator == word);
         required.is_none_or(|(_, required)| {
             let is_it = |at: usize| self.source.is_name(at, &rest, required);
-            // Only after these names may it stand at once: `top by a` lacks how many.
+            // Other operators need something before the keyword: `top by a` has no count.
             let may_begin = ["order", "reduce", "sort", "summarize"].contains(&word);
-            // Of these `summarize` alone can do without.
+            // The keyword is optional only in `summarize`.
             (self.source.find(&rest, is_it)).map_or(word == "summarize", |at| {
                 at + 1 < rest.end && (may_begin || at > rest.start)
             })
         })
     }
 
-    /// Whether what follows a test of membership or of bounds can: `in 1` and `between (1, 2)` can't.
+    /// Whether the operand of a membership or range test is valid: `in 1` and `between (1, 2)` aren't.
     fn is_tested(&self, test: usize, span: &Span) -> bool {
         let kind = self.source.kind(test + 1, span);
         match self.source.word(test).trim_start_matches('!') {
@@ -242,7 +234,7 @@ impl<'a> Reader<'a> {
         )
     }
 
-    /// Whether a value begins at a token, other than in brackets.
+    /// Whether an unbracketed value starts at a token.
     fn has_operand(&self, at: usize, span: &Span) -> bool {
         match self.source.kind(at, span) {
             Some(TokenKind::Name) => !is_operator(self.source.word(at)),
@@ -257,16 +249,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a name begins a statement or an operator: it has an operand right behind it.
-    fn begins(&self, at: usize, span: &Span) -> bool {
+    /// Whether a name starts a statement or an operator, because an operand follows directly.
+    fn starts_operator(&self, at: usize, span: &Span) -> bool {
         let word = self.source.word(at);
         let is_known =
             Operator::named(word).is_some() || HEADS.contains(&word) || LOOSE.contains(&word);
         is_known && (self.has_operand(at + 1, span) || self.names_tables(word, at + 1, span))
     }
 
-    /// Goes past the name of an operator and its settings.
-    fn begin(&self, at: usize, span: &Span, level: &mut Level<'a>) -> usize {
+    /// Skips the name of an operator and its settings.
+    fn skip_head(&self, at: usize, span: &Span, level: &mut Level<'a>) -> usize {
         level.last = Last::Head;
         level.within = self.source.word(at);
         let rest = (at + 1).min(span.end)..span.end;
@@ -282,14 +274,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the tables of `find in (T)` or `search in (T)` stand here.
+    /// Whether this is the table list of `find in (T)` or `search in (T)`.
     fn names_tables(&self, word: &str, at: usize, span: &Span) -> bool {
         matches!(word, "find" | "search")
             && self.source.is_name(at, span, "in")
             && self.source.opens(at + 1, span, "(")
     }
 
-    /// What a token is for the one behind it.
+    /// Classifies a token for its successor.
     fn next(&self, at: usize, kind: TokenKind, span: &Span, level: Level<'_>) -> Last {
         let word = self.source.word(at);
         match kind {
@@ -332,7 +324,6 @@ fn is_operator(word: &str) -> bool {
     matches!(word, "and" | "or" | "regex") || predicates::is_test(word)
 }
 
-/// Whether `next` may stand behind `last`.
 fn follows(last: Last, next: Last, word: &str) -> bool {
     let is_first = matches!(last, Last::Start | Last::Head);
     match next {
@@ -341,7 +332,7 @@ fn follows(last: Last, next: Last, word: &str) -> bool {
         Last::Operator if word == "regex" => last == Last::Operator,
         Last::Operator if word == "=" && last == Last::Separator => true,
         Last::Operator | Last::Comma => !is_first && !last.is_open(),
-        // Signs that are no operators here.
+        // Symbols that aren't operators here.
         Last::Other => !word.starts_with(['!', '#', '@']),
         Last::Start | Last::Head | Last::Star | Last::Sign | Last::Separator => true,
     }

@@ -1,56 +1,47 @@
-//! KQL's tokens, with the brackets matched. Never refuses a text: what is no token of KQL becomes a symbol, and the text counts as broken.
+//! Lexer of KQL that also matches brackets. Accepts any text: unknown characters become symbols, and the text counts as broken.
 //!
-//! One pass, linear in the text, without recursion.
+//! Makes one pass in O(n), without recursion.
 
 use super::super::literal::unit_of_time;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A name, keyword or operator in words (`where`, `mv-expand`, `!has`, `in~`), one that begins with a digit included.
+    /// A name, keyword or word operator (`where`, `mv-expand`, `!has`, `in~`), including names that start with a digit.
     Name,
     /// A name in brackets and quotes: `['My Table']`.
     Quoted,
-    /// A string of any form.
     Text,
     Number,
     /// A number with a unit of time: `7d`.
     Duration,
-    /// A literal with its type: `datetime(2024-01-01)`, `int(5)`.
+    /// A typed literal: `datetime(2024-01-01)`, `int(5)`.
     Typed,
-    /// An opening bracket of any form.
     Open,
-    /// A closing bracket of any form, one without a partner included.
+    /// A closing bracket, even if unmatched.
     Close,
-    /// `|`.
     Pipe,
-    /// `;`.
     Semicolon,
-    /// `,`.
     Comma,
     /// Any other sign: `==`, `..`, `*`.
     Symbol,
 }
 
-/// A token: bytes `start..end` of the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
-    /// The first byte.
     pub(super) start: usize,
-    /// The byte after the last.
     pub(super) end: usize,
-    /// Of an opening bracket the index of the token that ends its group (its closing bracket, an outer one, or the number of tokens).
+    /// For an opening bracket, index of the token that ends its group: the closing bracket, an outer one, or the number of tokens.
     pub(super) mate: usize,
-    /// Of an opening bracket: whether a pipe stands right inside it.
+    /// For an opening bracket, whether it directly contains a pipe.
     pub(super) piped: bool,
 }
 
-/// A text's tokens.
 #[derive(Debug)]
 pub(super) struct Lexed {
-    /// The tokens in order; comments and white space are left out.
+    /// Tokens in order, without comments and white space.
     pub(super) tokens: Vec<Token>,
-    /// Whether something doesn't belong into KQL: an open string, a bracket without a partner, a strange sign.
+    /// Whether the text has lexical errors: an unclosed string, an unmatched bracket, an unknown character.
     pub(super) broken: bool,
 }
 
@@ -83,28 +74,28 @@ const HYPHENATED: &[&str] = &[
     "top-nested",
 ];
 
-/// Types whose literals are written `type(value)`, the value raw.
+/// Types of literals written `type(value)` with a raw value.
 const TYPED: &[&str] = &[
     "bool", "boolean", "date", "datetime", "decimal", "double", "guid", "int", "long", "real",
     "time", "timespan", "uniqueid", "uuid",
 ];
 
-/// Words that a name in brackets may follow without a gap; behind any other name brackets are an index.
+/// Keywords that a bracketed name may follow without a space. After other names, brackets are an index.
 const BEFORE_NAMES: &[&str] = &[
     "and", "by", "distinct", "extend", "on", "or", "project", "where",
 ];
 
-/// Signs of more than one character, longest first.
+/// Symbols of several characters, longest first.
 const SIGNS: &[&str] = &[
     "==", "!=", "<>", "<=", ">=", "=~", "!~", "=>", "..", "<|", "--", "::",
 ];
 
-/// Whether a character is KQL's white space, the invisible ones included.
+/// White space in KQL, including invisible characters.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200B}' | '\u{FEFF}')
 }
 
-fn begins_name(c: char) -> bool {
+fn starts_name(c: char) -> bool {
     c.is_alphabetic() || matches!(c, '_' | '$')
 }
 
@@ -112,12 +103,11 @@ fn in_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of the longest beginning of `text` whose characters satisfy `test`.
+/// Length of the longest prefix with characters that satisfy `test`.
 fn run(text: &str, test: impl Fn(char) -> bool) -> usize {
     text.find(|c| !test(c)).unwrap_or(text.len())
 }
 
-/// Splits a text into tokens and matches its brackets.
 pub(super) fn lex(text: &str) -> Lexed {
     let mut lexer = Lexer {
         text,
@@ -139,9 +129,8 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     lexed: Lexed,
-    /// Indices of the brackets that are open, outermost first.
     open: Vec<usize>,
-    /// How many of `open` are of each form, so that a stray closing bracket costs no search.
+    /// Open brackets per form, so that an unmatched closing bracket needs no search.
     waiting: [usize; 3],
 }
 
@@ -168,11 +157,11 @@ impl<'a> Lexer<'a> {
             '/' if self.rest().starts_with("//") => {
                 self.at += run(self.rest(), |c| c != '\n' && c != '\r')
             }
-            '#' if self.begins_line() => self.at += run(self.rest(), |c| c != '\n' && c != '\r'),
+            '#' if self.starts_line() => self.at += run(self.rest(), |c| c != '\n' && c != '\r'),
             '"' | '\'' | '@' | '`' | '~' | 'h' | 'H' if self.string() => {}
             '[' if self.quoted_name() => {}
             c if c.is_ascii_digit() => self.number(),
-            c if begins_name(c) => self.name(),
+            c if starts_name(c) => self.name(),
             '!' if self.rest()[1..].starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 self.negated()
             }
@@ -190,14 +179,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether nothing but white space stands before this on its line: there `#` begins a directive to the tool that sends the query.
-    fn begins_line(&self) -> bool {
+    /// Whether only white space precedes on the line. There, `#` starts a directive for the client.
+    fn starts_line(&self) -> bool {
         let last = self.lexed.tokens.last().map_or(0, |token| token.end);
         let between = &self.text[last..self.at];
         last == 0 || between.contains(['\n', '\r'])
     }
 
-    /// A string with its prefixes, if one begins here.
     fn string(&mut self) -> bool {
         let rest = self.rest();
         let hidden = usize::from(rest.starts_with(['h', 'H']));
@@ -227,7 +215,7 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// `['name']` where a name may stand, if one begins here. After a name or a closing bracket it would be an index.
+    /// Lexes `['name']` if a name may occur here. After a name or a closing bracket it would be an index.
     fn quoted_name(&mut self) -> bool {
         let after_value = self.lexed.tokens.last().is_some_and(|last| {
             let value = match last.kind {
@@ -268,7 +256,6 @@ impl<'a> Lexer<'a> {
         true
     }
 
-    /// A number, a duration, or a name that begins with digits.
     fn number(&mut self) {
         let rest = self.rest();
         let word = run(rest, in_name);
@@ -303,7 +290,7 @@ impl<'a> Lexer<'a> {
         self.push(TokenKind::Name, word);
     }
 
-    /// A name, an operator with hyphens, or a literal with its type.
+    /// Lexes a name, an operator with hyphens, or a typed literal.
     fn name(&mut self) {
         let rest = self.rest();
         let first = rest.chars().next().map_or(0, char::len_utf8);
@@ -331,7 +318,6 @@ impl<'a> Lexer<'a> {
         self.push(TokenKind::Name, length);
     }
 
-    /// An operator in words with `!` before it.
     fn negated(&mut self) {
         let rest = self.rest();
         let mut length = 1 + run(&rest[1..], in_name);
@@ -347,7 +333,7 @@ impl<'a> Lexer<'a> {
         self.push(TokenKind::Open, 1);
     }
 
-    /// Ends the innermost group of the form, and with it what is open inside; one that closes nothing is a token like any other.
+    /// Closes the innermost group of this form and all groups within it. An unmatched bracket becomes a token without a group.
     fn close(&mut self, bracket: char) {
         if self.waiting[form(bracket)] == 0 {
             self.lexed.broken = true;
@@ -393,7 +379,6 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Which of the three forms a bracket is of.
 fn form(bracket: char) -> usize {
     match bracket {
         '(' | ')' => 0,
@@ -402,7 +387,7 @@ fn form(bracket: char) -> usize {
     }
 }
 
-/// The bytes from after the opening quote to after the closing one, or to the line's end; and whether it is closed.
+/// Returns the bytes from after the opening quote to after the closing one or the end of the line, and whether the string is closed.
 fn quoted_length(inside: &str, quote: char, verbatim: bool) -> (usize, bool) {
     let mut chars = inside.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -424,7 +409,7 @@ fn quoted_length(inside: &str, quote: char, verbatim: bool) -> (usize, bool) {
     (inside.len(), false)
 }
 
-/// The length of `e5`, `e-5` or `E+5` at the beginning of a text; zero if there is none.
+/// Length of `e5`, `e-5` or `E+5` at the start of a text, or zero.
 fn exponent_length(text: &str) -> usize {
     let Some(rest) = text.strip_prefix(['e', 'E']) else {
         return 0;

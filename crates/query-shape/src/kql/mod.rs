@@ -1,10 +1,10 @@
-//! What a KQL query reads, filters and aggregates. Tolerant: a text that doesn't parse yields what can be made out of it.
+//! Extracts the tables, filters and aggregations of a KQL query. Tolerant: a text that doesn't parse yields its recognizable parts.
 //!
-//! The text is lexed once (`lexer`), its brackets matched; what follows walks the tokens: `statements` and `pipeline`s, the places
-//! where tables stand (`reference`), predicates (`predicates`) and aggregates (`aggregates`). Never knows a schema: a bare name where a
-//! table may stand is a table, unless the query has defined it (`scope`).
+//! `lexer` tokenizes the text once and matches brackets; the other modules walk the tokens: `statements` and `pipeline`, table references
+//! (`reference`), predicates (`predicates`) and aggregates (`aggregates`). Uses no schema: a bare name in the position of a table is a
+//! table unless the query defines it (`scope`).
 //!
-//! Limits: recursion goes by brackets only and ends at `DEEPEST` of them; what lies deeper is skipped, and the shape is approximate.
+//! Recursion follows brackets only and is limited to `DEEPEST`. Deeper parts are skipped, and the shape is approximate.
 
 mod aggregates;
 mod columns;
@@ -28,10 +28,10 @@ use lexer::TokenKind;
 use scope::Scope;
 use source::{Source, Span};
 
-/// How many brackets deep a query is read. No query written for a purpose comes near; it keeps the stack small.
+/// Maximum depth of brackets, to limit stack use. Real queries are far below.
 const DEEPEST: usize = 64;
 
-/// Reads the shape of a query.
+/// Extracts the shape of a query.
 pub fn shape(query: &str) -> QueryShape {
     let source = Source::new(query);
     let mut reader = Reader {
@@ -40,7 +40,7 @@ pub fn shape(query: &str) -> QueryShape {
         approximate: source.broken,
         source,
     };
-    let whole = reader.source.whole();
+    let whole = reader.source.all_tokens();
     reader.approximate |= !reader.is_sound();
     let sorted = reader.statements(&whole, 0);
     let sort_keys = sorted.map_or_else(Vec::new, |(from, to)| reader.sort_keys(&(from..to)));
@@ -59,13 +59,12 @@ pub fn shape(query: &str) -> QueryShape {
     }
 }
 
-/// Whether two queries are one but for white space, comments and semicolons at the end. Linear in both.
+/// Whether two queries differ only in white space, comments and trailing semicolons. O(n).
 pub fn are_identical(one: &str, other: &str) -> bool {
     let (one, other) = (Source::new(one), Source::new(other));
-    one.words().eq(other.words())
+    one.token_texts().eq(other.token_texts())
 }
 
-/// Walks a query's tokens and keeps what it finds.
 struct Reader<'a> {
     source: Source<'a>,
     scope: Scope<'a>,
@@ -74,8 +73,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The columns that an operator sorts by, given what follows its name, those within expressions included; none if an expression names
-    /// no column.
+    /// Returns the columns of a sort operator, given the tokens after its name, including columns within expressions. Empty if an
+    /// expression contains no column.
     fn sort_keys(&self, span: &Span) -> Vec<SortKey> {
         let Some(by) = self
             .source
@@ -101,7 +100,6 @@ impl Reader<'_> {
     }
 }
 
-/// What has been found so far.
 #[derive(Default)]
 struct Findings {
     tables: Distinct<TableName, TableName>,
@@ -133,7 +131,6 @@ impl Findings {
     }
 }
 
-/// A list without repetition, in the order of the first appearance.
 struct Distinct<K, V> {
     list: Vec<V>,
     seen: HashSet<K>,

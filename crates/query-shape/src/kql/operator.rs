@@ -1,49 +1,36 @@
-//! The operators of a pipeline, by what they mean for tables, predicates, aggregates and order.
+//! Operators of a pipeline, classified by their effect on tables, predicates, aggregates and order.
 
 use super::scope::Sorted;
 use super::source::Span;
 
-/// What an operator does, as far as it counts here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
-    /// `where`, `filter`: a predicate.
     Filter,
     /// `search`: a predicate, after tables to search in.
     Search,
-    /// `find`: tables and a predicate.
     Find,
-    /// `join`, `lookup`: a table.
     Join,
-    /// `union`: tables.
     Union,
-    /// `summarize`: aggregates.
     Summarize,
-    /// `make-series`: aggregates along an axis.
     Series,
-    /// `count`: one aggregate.
     Count,
-    /// `sort`, `order`, `top`: puts rows in order.
     Sort,
-    /// `as`: names the rows.
     As,
     /// `fork`: several pipelines of operators.
     Fork,
-    /// `facet`, `partition`, `mv-apply`: one pipeline of operators, the last group.
+    /// `facet`, `partition`, `mv-apply`: one pipeline of operators, in the last group.
     Each,
     /// `make-graph`: tables of nodes.
     Graph,
-    /// `evaluate`: calls a plugin on the rows.
     Evaluate,
-    /// `invoke`: calls a function on the rows.
     Invoke,
-    /// Passes rows on in their order.
+    /// Preserves the order of rows.
     Keeping,
-    /// Makes other rows, in no order to rely on.
+    /// Creates other rows, without a guaranteed order.
     Making,
 }
 
 impl Operator {
-    /// The operator of a name, if KQL has it.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "where" | "filter" => Self::Filter,
@@ -85,7 +72,7 @@ impl Operator {
         })
     }
 
-    /// What the rows are in order by behind the operator in this span, given what they are in order by before it.
+    /// Returns the order of the rows after the operator in this span, given the order before it.
     pub(super) fn orders(self, before: Sorted, span: &Span) -> Sorted {
         match self {
             Self::Sort => Some((span.start + 1, span.end)),

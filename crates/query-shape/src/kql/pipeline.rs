@@ -1,5 +1,3 @@
-//! Pipelines, operator by operator.
-
 use super::lexer::TokenKind;
 use super::operator::Operator;
 use super::predicates::{Lone, Sense};
@@ -8,19 +6,18 @@ use super::scope::{Meaning, Sorted};
 use super::source::Span;
 use super::{DEEPEST, Reader, columns};
 
-/// Where a pipeline stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PipelineContext {
     Statement,
-    /// In a group, or where an operator takes one table.
+    /// In a group, or in place of a single table.
     Inside,
     /// On the right of a `let`.
     Let,
-    /// As an operand of `union`, `find` or `search`, where patterns may stand.
+    /// As an operand of `union`, `find` or `search`, which may be a pattern.
     Operand,
 }
 
-/// Settings that operators take, `name=value` before what they work on; those with points (`hint.strategy`) need no list.
+/// Settings of operators, `name=value` before the operands. Dotted names (`hint.strategy`) aren't listed.
 const SETTINGS: &[&str] = &[
     "bagexpansion",
     "datascope",
@@ -32,10 +29,9 @@ const SETTINGS: &[&str] = &[
     "withsource",
 ];
 
-/// Plugins whose first argument is a table.
+/// Plugins with a table as the first argument.
 const LOOKUPS: &[&str] = &["ipv4_lookup", "ipv6_lookup"];
 
-/// Sources that read no table.
 const TABLELESS: &[&str] = &[
     "datatable",
     "externaldata",
@@ -45,7 +41,7 @@ const TABLELESS: &[&str] = &[
 ];
 
 impl<'a> Reader<'a> {
-    /// Reads a pipeline; returns what its rows are in order by.
+    /// Reads a pipeline and returns the order of its rows.
     pub(super) fn pipeline(&mut self, span: &Span, place: PipelineContext, depth: usize) -> Sorted {
         let referred = self.pipeline_of(span, place, depth);
         if let Some(call) = referred.call {
@@ -54,7 +50,7 @@ impl<'a> Reader<'a> {
         referred.sorted
     }
 
-    /// Reads a pipeline. A call alone, that the query doesn't define, is answered rather than noted.
+    /// Reads a pipeline. If it is just a call of an unknown function, returns the call instead of recording it.
     pub(super) fn pipeline_of(
         &mut self,
         span: &Span,
@@ -78,7 +74,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands before the first pipe.
     fn first(&mut self, span: &Span, place: PipelineContext, depth: usize) -> Referred<'a> {
         let none = Referred::default();
         if span.is_empty() {
@@ -100,7 +95,7 @@ impl<'a> Reader<'a> {
         none
     }
 
-    /// A table that takes up the whole span, or a value.
+    /// Reads a table that covers the span, or a value.
     fn table_or_value(
         &mut self,
         span: &Span,
@@ -122,7 +117,7 @@ impl<'a> Reader<'a> {
         referred
     }
 
-    /// Whether a value is computed in the span: an operator or an index stands behind its first operand, or a sign before it.
+    /// Whether the span is a computed value: an operator or an index follows its first operand, or a sign precedes it.
     fn is_computed(&self, span: &Span) -> bool {
         let mut at = span.start;
         let bracketed = self.source.kind(at, span) == Some(TokenKind::Open);
@@ -144,12 +139,12 @@ impl<'a> Reader<'a> {
         match self.source.kind(at, span) {
             Some(TokenKind::Symbol) => true,
             Some(TokenKind::Open) => self.source.word(at) == "[",
-            Some(TokenKind::Name) => columns::is_word(self.source.word(at)),
+            Some(TokenKind::Name) => columns::is_keyword(self.source.word(at)),
             Some(_) | None => false,
         }
     }
 
-    /// Reads operators between pipes; returns what the rows are in order by behind the last.
+    /// Reads operators between pipes and returns the final order of the rows.
     pub(super) fn operators(&mut self, span: &Span, sorted: Sorted, depth: usize) -> Sorted {
         let mut sorted = sorted;
         for part in self.source.split(span, TokenKind::Pipe) {
@@ -172,7 +167,6 @@ impl<'a> Reader<'a> {
         sorted
     }
 
-    /// Reads one operator, given what follows its name.
     fn operator(&mut self, operator: Operator, span: &Span, depth: usize) {
         match operator {
             Operator::Filter => {
@@ -214,7 +208,6 @@ impl<'a> Reader<'a> {
         self.expression(span, depth);
     }
 
-    /// `as Name`.
     fn named_rows(&mut self, span: &Span) {
         let span = self.without_settings(span);
         if span.is_empty() {
@@ -225,7 +218,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A span without the settings at its beginning: `kind=inner`, `hint.strategy = shuffle`, `withsource="Name"`.
+    /// Strips leading settings: `kind=inner`, `hint.strategy = shuffle`, `withsource="Name"`.
     pub(super) fn without_settings(&self, span: &Span) -> Span {
         let mut rest = self.without_hints(span);
         while self.source.kind(rest.start, &rest) == Some(TokenKind::Name)
@@ -238,7 +231,7 @@ impl<'a> Reader<'a> {
         rest
     }
 
-    /// A span without the hints at its beginning: settings whose name has a point, which no column's alias has.
+    /// Strips leading hints: settings with a dotted name, which a column alias can't have.
     pub(super) fn without_hints(&self, span: &Span) -> Span {
         let mut start = span.start;
         loop {
@@ -272,7 +265,6 @@ impl<'a> Reader<'a> {
         self.expression(&(referred.next..span.end), depth);
     }
 
-    /// `union`: tables, separated by commas.
     fn union(&mut self, span: &Span, depth: usize) {
         let span = self.without_settings(span);
         self.operands(&span, depth);
@@ -284,7 +276,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The tables of `find` and `search`: `in (T1, T2*)`, or all if none are named. Answers the rest of the span.
+    /// Reads the tables of `find` and `search`: `in (T1, T2*)`, or all tables by default. Returns the rest of the span.
     fn searched(&mut self, span: &Span, place: PipelineContext, depth: usize) -> Span {
         let mut span = self.without_settings(span);
         if self.source.is_name(span.start, &span, "in")
@@ -329,7 +321,7 @@ impl<'a> Reader<'a> {
     /// `search [in (..)] predicate`.
     fn search(&mut self, span: &Span, place: PipelineContext, depth: usize) {
         let span = self.searched(span, place, depth);
-        // A lone `*` looks for anything.
+        // A single `*` matches anything.
         if span.is_empty() || (span.len() == 1 && self.source.is_sign(span.start, &span, "*")) {
             return;
         }
@@ -347,7 +339,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `partition`, `facet`, `mv-apply`: the last group is a pipeline of operators, what stands before it expressions.
+    /// `partition`, `facet`, `mv-apply`: the last group is a pipeline of operators; expressions precede it.
     fn each(&mut self, span: &Span, depth: usize) {
         let is_group = |at: usize| {
             self.source.kind(at, span) == Some(TokenKind::Open)
@@ -362,7 +354,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `evaluate plugin(..)`: some plugins take a table as their first argument.
+    /// `evaluate plugin(..)`: some plugins have a table as the first argument.
     fn evaluate(&mut self, span: &Span, depth: usize) {
         let span = self.without_hints(span);
         let open = span.start + 1;
@@ -398,7 +390,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A group whose rows come from outside it, unless it begins with no operator: then it has a table of its own.
+    /// Reads a group that receives rows from outside, or contains its own table if it doesn't start with an operator.
     fn branch(&mut self, open: usize, depth: usize) {
         if depth >= DEEPEST {
             self.approximate = true;

@@ -1,17 +1,15 @@
 //! Predicates: the leaves of a filter under `and`, `or` and `not`.
 //!
-//! An operator under `not` is turned into its opposite (`not(a == b)` is `a != b`), and a comparison with the literal first is turned round
-//! (`5 < a` is `a > 5`), so that two spellings of one predicate are one.
+//! Operators under `not` are negated (`not(a == b)` is `a != b`), and comparisons with the literal first are reversed (`5 < a` is `a > 5`),
+//! so that equivalent spellings are equal.
 
 use super::lexer::TokenKind;
 use super::source::Span;
 use super::{DEEPEST, Reader};
 use crate::Filter;
 
-/// Signs that compare two values.
 const COMPARISONS: &[&str] = &["==", "!=", "=~", "!~", "<", "<=", ">", ">=", "<>", "=", ":"];
 
-/// Words that compare two values; each may have `!` before it.
 const TESTS: &[&str] = &[
     "between",
     "contains",
@@ -37,17 +35,14 @@ const TESTS: &[&str] = &[
     "startswith_cs",
 ];
 
-/// Whether a word compares two values.
 pub(super) fn is_test(word: &str) -> bool {
     TESTS.contains(&word.trim_start_matches('!'))
 }
 
-/// Whether a sign compares two values.
 pub(super) fn is_comparison(sign: &str) -> bool {
     COMPARISONS.contains(&sign)
 }
 
-/// Functions and their opposites.
 const OPPOSITES: &[(&str, &str)] = &[
     ("isempty", "isnotempty"),
     ("isnull", "isnotnull"),
@@ -55,12 +50,10 @@ const OPPOSITES: &[(&str, &str)] = &[
     ("isempty", "notempty"),
 ];
 
-/// Whether a predicate stands under an odd number of `not`.
+/// Parity of the `not`s around a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sense {
-    /// It doesn't.
     Straight,
-    /// It does.
     Negated,
 }
 
@@ -73,17 +66,16 @@ impl Sense {
     }
 }
 
-/// What a lone value means as a predicate.
+/// Meaning of a single value as a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lone {
     /// A truth value, as in `where`.
     Truth,
-    /// A term looked for in all columns, as in `search`.
+    /// A term searched in all columns, as in `search`.
     Term,
 }
 
 impl Reader<'_> {
-    /// Notes the leaves of a predicate.
     pub(super) fn predicate(&mut self, span: &Span, sense: Sense, lone: Lone, depth: usize) {
         let mut start = span.start;
         let mut at = span.start;
@@ -102,7 +94,6 @@ impl Reader<'_> {
             && matches!(self.source.word(at), "and" | "or")
     }
 
-    /// One operand of `and` or `or`: a group, a negation, or a leaf.
     fn term(&mut self, span: Span, sense: Sense, lone: Lone, depth: usize) {
         let (mut at, mut sense) = (span.start, sense);
         while self.source.is_name(at, &span, "not") && !self.source.opens(at + 1, &span, "(") {
@@ -156,7 +147,6 @@ impl Reader<'_> {
         }
     }
 
-    /// The operator of the comparison at a token, in one spelling.
     fn comparison(&self, at: usize, span: &Span) -> String {
         match self.source.word(at) {
             "<>" => "!=",
@@ -166,17 +156,17 @@ impl Reader<'_> {
             "!matches" => "!matches regex",
             "notcontains" => "!contains",
             "notlike" => "!like",
-            "<" if self.is_turned(at, span) => ">",
-            "<=" if self.is_turned(at, span) => ">=",
-            ">" if self.is_turned(at, span) => "<",
-            ">=" if self.is_turned(at, span) => "<=",
+            "<" if self.is_reversed(at, span) => ">",
+            "<=" if self.is_reversed(at, span) => ">=",
+            ">" if self.is_reversed(at, span) => "<",
+            ">=" if self.is_reversed(at, span) => "<=",
             other => other,
         }
         .to_owned()
     }
 
-    /// Whether the columns of a comparison stand on its right only.
-    fn is_turned(&self, at: usize, span: &Span) -> bool {
+    /// Whether only the right side of a comparison contains columns.
+    fn is_reversed(&self, at: usize, span: &Span) -> bool {
         !self.has_column(&(span.start..at)) && self.has_column(&(at + 1..span.end))
     }
 
@@ -184,7 +174,7 @@ impl Reader<'_> {
         !self.named(span).columns.is_empty()
     }
 
-    /// The operator of a predicate without a comparison: a function's name, a term's `has`, or `is true`.
+    /// Returns the operator of a predicate without a comparison: a function's name, `has` for a term, or `is true`.
     fn lone(&self, span: &Span, lone: Lone) -> String {
         let called = self.source.kind(span.start, span) == Some(TokenKind::Name)
             && self.source.opens(span.start + 1, span, "(");
@@ -204,7 +194,6 @@ impl Reader<'_> {
     }
 }
 
-/// The operator that holds exactly where the given one doesn't.
 fn opposite(operator: &str) -> String {
     for (one, other) in OPPOSITES {
         if operator == *one {

@@ -1,4 +1,4 @@
-//! The places where tables stand: names, wildcards, chains such as `cluster('x').database('y').T`, calls, and groups.
+//! Table references: names, wildcards, chains such as `cluster('x').database('y').T`, calls, and groups.
 
 use super::lexer::TokenKind;
 use super::pipeline::PipelineContext;
@@ -6,7 +6,7 @@ use super::scope::{Meaning, Sorted};
 use super::source::Span;
 use super::{DEEPEST, Reader};
 
-/// Functions that name where a table lies, followed by a point and the rest of the chain.
+/// Functions for the location of a table, followed by a dot and the rest of the chain.
 const HEADS: &[&str] = &[
     "adx",
     "app",
@@ -17,25 +17,22 @@ const HEADS: &[&str] = &[
     "workspace",
 ];
 
-/// Functions whose argument is the name of a table.
+/// Functions with a table name as argument.
 const BY_NAME: &[&str] = &["external_table", "materialized_view", "table"];
 
-/// Functions whose argument is a pipeline.
+/// Functions with a pipeline as argument.
 const AROUND: &[&str] = &["materialize", "toscalar", "view"];
 
-/// What a reference turned out to be.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Referred<'a> {
-    /// The index after it.
     pub(super) next: usize,
-    /// What its rows are in order by.
     pub(super) sorted: Sorted,
-    /// The function, if it is a call that the query doesn't define.
+    /// Name of a called function that the query doesn't define.
     pub(super) call: Option<&'a str>,
 }
 
 impl<'a> Reader<'a> {
-    /// Notes the table that stands at the beginning of a span, if one does. Calls that the query doesn't define are answered, not noted.
+    /// Records the table at the start of a span, if any. Calls of unknown functions are returned instead of recorded.
     pub(super) fn reference(
         &mut self,
         span: &Span,
@@ -70,7 +67,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A name on its own, or behind points: `T`, `['My T']`, `db.T`.
+    /// Reads a name, with optional qualifiers: `T`, `['My T']`, `db.T`.
     fn name(&mut self, span: &Span) -> Referred<'a> {
         let mut at = span.start;
         while self.source.is_sign(at + 1, span, ".")
@@ -86,7 +83,7 @@ impl<'a> Reader<'a> {
             next: at + 1,
             ..Referred::default()
         };
-        // A member of a value isn't a table; one of a database is.
+        // A member of a value isn't a table, but one of a database is.
         let head = self.scope.get(&self.source.name(span.start));
         let is_place =
             |meaning: &Meaning<'_>| meaning.call.is_some_and(|call| HEADS.contains(&call));
@@ -111,7 +108,7 @@ impl<'a> Reader<'a> {
         referred
     }
 
-    /// Where a pattern that begins the span ends: names and `*` without gaps between them, one `*` at least.
+    /// Returns the end of a pattern at the start of the span: names and at least one `*`, without spaces.
     pub(super) fn wildcard_end(&self, span: &Span) -> Option<usize> {
         let mut at = span.start;
         let mut star = false;
@@ -131,14 +128,13 @@ impl<'a> Reader<'a> {
         star.then_some(at)
     }
 
-    /// Notes the pattern that begins the span, and answers the index after it.
+    /// Records the pattern at the start of the span and returns the index after it.
     fn wildcard(&mut self, span: &Span) -> usize {
         let end = self.wildcard_end(span).unwrap_or(span.start);
         self.found.wildcard(self.source.slice(&(span.start..end)));
         end
     }
 
-    /// A call: a chain, a table by its name, something around a pipeline, or a function.
     fn call(&mut self, span: &Span, depth: usize) -> Referred<'a> {
         let at = span.start;
         let name = self.source.word(at);
@@ -173,7 +169,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `cluster('x').database('y').T`: the last name is the table, or a pattern.
+    /// `cluster('x').database('y').T`: the last name is the table or pattern.
     fn chain(&mut self, span: &Span, depth: usize) -> Referred<'a> {
         let mut at = span.start;
         let mut referred = Referred::default();
@@ -204,7 +200,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `table('T')`: the name in the group, given as a string or as a name for one.
+    /// `table('T')`: the argument is a string, or a name defined as one.
     fn table_by_name(&mut self, open: usize) {
         let inside = self.source.inside(open);
         match self.source.kind(inside.start, &inside) {
@@ -213,7 +209,7 @@ impl<'a> Reader<'a> {
                 let named = self.scope.get(self.source.word(inside.start));
                 match named.and_then(|meaning| meaning.text.clone()) {
                     Some(text) => self.found.table(text),
-                    // A parameter or a computed name: nobody can tell which table that is.
+                    // A parameter or a computed name, so that the table is unknown.
                     None => self.approximate |= named.is_none(),
                 }
             }
@@ -221,8 +217,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The arguments of the call at an index. A function of the query's own that takes tables may be given them by bare names; `given` of its
-    /// parameters are filled otherwise.
+    /// Reads the arguments of the call at an index. Functions defined by the query may have table arguments, given by bare names. The first
+    /// `given` parameters are filled otherwise.
     pub(super) fn arguments(&mut self, at: usize, span: &Span, given: usize, depth: usize) {
         if !self.source.opens(at + 1, span, "(") {
             return;
@@ -251,7 +247,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The pipeline in a group; whether its rows are in order.
     pub(super) fn group(&mut self, open: usize, depth: usize) -> Sorted {
         if depth >= DEEPEST {
             self.approximate = true;
@@ -264,7 +259,7 @@ impl<'a> Reader<'a> {
         self.pipeline(&inside, PipelineContext::Inside, depth + 1)
     }
 
-    /// Whatever stands in a group of an expression: a subquery if it has a pipe, an expression otherwise.
+    /// Reads a group within an expression: a subquery if it contains a pipe, otherwise an expression.
     fn enter(&mut self, open: usize, depth: usize) {
         if depth >= DEEPEST {
             self.approximate = true;
@@ -275,7 +270,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Looks for tables inside an expression: subqueries, tables by name, chains, tables handed to the query's own functions.
+    /// Records tables inside an expression: subqueries, tables by name, chains, table arguments of the query's functions.
     pub(super) fn expression(&mut self, span: &Span, depth: usize) {
         let mut at = span.start;
         while at < span.end {
@@ -308,7 +303,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a name on the left of `let` stands for, given the call on its right.
     pub(super) fn meaning(&self, sorted: Sorted, call: Option<&'a str>) -> Meaning<'a> {
         Meaning {
             sorted,

@@ -1,23 +1,19 @@
-//! A query's tokens as a reader walks them: stretches of tokens that are split at one bracket's level, and the values of literals.
+//! Token access for the reader: spans of tokens, splitting within one level of brackets, values of literals.
 
 use std::ops::Range;
 
 use super::super::Literal;
 use super::lexer::{Lexed, Token, TokenKind, lex};
 
-/// A stretch of tokens, by index.
 pub(super) type Span = Range<usize>;
 
-/// A text and its tokens.
 pub(super) struct Source<'a> {
     text: &'a str,
     tokens: Vec<Token>,
-    /// Whether the text has faults that a lexer sees.
     pub(super) broken: bool,
 }
 
 impl<'a> Source<'a> {
-    /// Lexes a text.
     pub(super) fn new(text: &'a str) -> Self {
         let Lexed { tokens, broken } = lex(text);
         Self {
@@ -27,12 +23,10 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// All tokens.
-    pub(super) fn whole(&self) -> Span {
+    pub(super) fn all_tokens(&self) -> Span {
         0..self.tokens.len()
     }
 
-    /// The kind of the token at an index, if it lies in the span.
     pub(super) fn kind(&self, at: usize, span: &Span) -> Option<TokenKind> {
         (at < span.end)
             .then(|| self.tokens.get(at))
@@ -40,19 +34,16 @@ impl<'a> Source<'a> {
             .map(|token| token.kind)
     }
 
-    /// The text of the token at an index; empty past the end.
     pub(super) fn word(&self, at: usize) -> &'a str {
         self.tokens
             .get(at)
             .map_or("", |token| &self.text[token.start..token.end])
     }
 
-    /// Whether the token is a name that reads `word`.
     pub(super) fn is_name(&self, at: usize, span: &Span, word: &str) -> bool {
         self.kind(at, span) == Some(TokenKind::Name) && self.word(at) == word
     }
 
-    /// Whether the token is a sign or bracket that reads `sign`.
     pub(super) fn is_sign(&self, at: usize, span: &Span, sign: &str) -> bool {
         matches!(
             self.kind(at, span),
@@ -60,23 +51,20 @@ impl<'a> Source<'a> {
         ) && self.word(at) == sign
     }
 
-    /// Whether a group in the given bracket begins at the token.
     pub(super) fn opens(&self, at: usize, span: &Span, bracket: &str) -> bool {
         self.kind(at, span) == Some(TokenKind::Open) && self.word(at) == bracket
     }
 
-    /// Whether a pipe stands right inside the group that begins at the token.
     pub(super) fn piped(&self, open: usize) -> bool {
         self.tokens.get(open).is_some_and(|token| token.piped)
     }
 
-    /// What stands inside the group that begins at the token.
     pub(super) fn inside(&self, open: usize) -> Span {
         let end = self.tokens.get(open).map_or(open, |token| token.mate);
         open + 1..end.max(open + 1).min(self.tokens.len())
     }
 
-    /// The index after the token, or after the group that begins at it; never past the span.
+    /// Index after the token, or after the group at it, within the span.
     pub(super) fn after(&self, at: usize, span: &Span) -> usize {
         let next = match self.tokens.get(at) {
             Some(token) if token.kind == TokenKind::Open => token.mate.max(at) + 1,
@@ -85,7 +73,7 @@ impl<'a> Source<'a> {
         next.min(span.end)
     }
 
-    /// Whether the token follows the one before it without a gap.
+    /// Whether no space precedes the token.
     pub(super) fn adjoins(&self, at: usize) -> bool {
         match (
             at.checked_sub(1).and_then(|before| self.tokens.get(before)),
@@ -96,7 +84,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The text of a span, as written.
     pub(super) fn slice(&self, span: &Span) -> &'a str {
         match (
             self.tokens.get(span.start),
@@ -111,7 +98,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The first token in the span, outside groups in it, that satisfies the test.
+    /// Returns the first token of the span, outside nested groups, that satisfies the test.
     pub(super) fn find(&self, span: &Span, test: impl Fn(usize) -> bool) -> Option<usize> {
         let mut at = span.start;
         while at < span.end {
@@ -123,7 +110,7 @@ impl<'a> Source<'a> {
         None
     }
 
-    /// The stretches between the tokens of a kind, outside groups; one at least.
+    /// Splits a span at tokens of a kind, outside nested groups. Returns at least one span.
     pub(super) fn split(&self, span: &Span, kind: TokenKind) -> Vec<Span> {
         let mut parts = Vec::new();
         let mut start = span.start;
@@ -139,7 +126,7 @@ impl<'a> Source<'a> {
         parts
     }
 
-    /// The unquoted name of a token that is a name; of a string its value.
+    /// Unquoted name of a token; for a string, its value.
     pub(super) fn name(&self, at: usize) -> String {
         let word = self.word(at);
         match self.tokens.get(at).map(|token| token.kind) {
@@ -152,7 +139,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The literal at a token, if it is one.
     pub(super) fn literal(&self, at: usize) -> Option<Literal> {
         let word = self.word(at);
         match self.tokens.get(at)?.kind {
@@ -172,8 +158,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The tokens as written, without semicolons at the end.
-    pub(super) fn words(&self) -> impl Iterator<Item = &'a str> {
+    /// Source text of the tokens, without trailing semicolons.
+    pub(super) fn token_texts(&self) -> impl Iterator<Item = &'a str> {
         let last = self
             .tokens
             .iter()
@@ -182,7 +168,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The value of a string as written, its prefix, quotes and escapes resolved.
+/// Resolves the prefix, quotes and escapes of a string.
 fn text_value(word: &str) -> String {
     let bare = word.trim_start_matches(['h', 'H']);
     for fence in ["```", "~~~"] {
@@ -212,7 +198,7 @@ fn text_value(word: &str) -> String {
             Some('r') => value.push('\r'),
             Some('t') => value.push('\t'),
             Some(other @ ('\\' | '"' | '\'')) => value.push(other),
-            // A code such as \u0041 stays as written: it is only ever compared with itself.
+            // Escapes such as \u0041 are unchanged, because they are only compared with each other.
             Some(other) => value.extend(['\\', other]),
             None => value.push('\\'),
         }
@@ -220,7 +206,6 @@ fn text_value(word: &str) -> String {
     value
 }
 
-/// The truth value of a word, which may be written in any case.
 pub(super) fn truth(word: &str) -> Option<bool> {
     if word.eq_ignore_ascii_case("true") {
         Some(true)
@@ -229,7 +214,7 @@ pub(super) fn truth(word: &str) -> Option<bool> {
     }
 }
 
-/// The value of `type(value)`.
+/// Value of `type(value)`.
 fn typed_value(word: &str) -> Literal {
     let (kind, value) = word.split_once('(').unwrap_or((word, ""));
     let value = value.strip_suffix(')').unwrap_or(value).trim();

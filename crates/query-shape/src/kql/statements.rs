@@ -1,4 +1,4 @@
-//! Statements: what a query defines for itself, and the pipelines between its semicolons.
+//! Statements: a query's definitions, and the pipelines between its semicolons.
 
 use super::lexer::TokenKind;
 use super::pipeline::PipelineContext;
@@ -6,11 +6,11 @@ use super::scope::{Meaning, Sorted};
 use super::source::Span;
 use super::{DEEPEST, Reader};
 
-/// The longest string that may be the name of a table, in bytes. Longer ones aren't kept: each use would copy them.
+/// Maximum length of a string that may be a table name, in bytes. Longer ones aren't stored, because each use would copy them.
 const LONGEST_NAME: usize = 1024;
 
 impl<'a> Reader<'a> {
-    /// Reads statements; returns what the rows of the last one that has rows are in order by.
+    /// Reads statements and returns the order of the rows of the last statement with rows.
     pub(super) fn statements(&mut self, span: &Span, depth: usize) -> Sorted {
         let mut sorted = None;
         for statement in self.source.split(span, TokenKind::Semicolon) {
@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         sorted
     }
 
-    /// `name = value` of a `let`. The name counts from behind the value on.
+    /// `name = value` of a `let`. The name is defined after the value.
     fn definition(&mut self, span: &Span, depth: usize) {
         if span.len() < 3 || !self.source.is_sign(span.start + 1, span, "=") {
             self.approximate = true;
@@ -55,14 +55,13 @@ impl<'a> Reader<'a> {
         self.scope.define(name, meaning);
     }
 
-    /// The bracket that opens a function's parameters, if the value of a `let` is a function: `(a:int) { .. }`, `view () { .. }`.
+    /// Returns the bracket of a function's parameters if the value of a `let` is a function: `(a:int) { .. }`, `view () { .. }`.
     fn parameters_of_function(&self, value: &Span) -> Option<usize> {
         let open = value.start + usize::from(self.source.is_name(value.start, value, "view"));
         let body = self.source.after(open, value);
         (self.source.opens(open, value, "(") && self.source.opens(body, value, "{")).then_some(open)
     }
 
-    /// A function with parameters and a body.
     fn function(&mut self, open: usize, value: &Span, depth: usize) -> Meaning<'a> {
         let mark = self.scope.mark();
         let tabular = self.parameters(open, value);
@@ -81,7 +80,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Defines the parameters in a group, `name:type = default` each; for each whether it takes a table.
+    /// Defines the parameters in a group, each `name:type = default`. Returns whether each is a table.
     fn parameters(&mut self, open: usize, span: &Span) -> Vec<bool> {
         if !self.source.opens(open, span, "(") {
             self.approximate = true;

@@ -1,5 +1,3 @@
-//! Every rule of reading KQL, by queries written for it.
-
 mod aggregations;
 mod limits;
 mod order;
@@ -9,7 +7,6 @@ mod tables;
 use super::shape;
 use crate::{Filter, QueryShape};
 
-/// The shape of a query that parses.
 fn exact(query: &str) -> QueryShape {
     let shape = shape(query);
     assert!(!shape.approximate, "{query} reads as approximate");
@@ -30,7 +27,6 @@ fn operators(shape: &QueryShape) -> Vec<&str> {
         .collect()
 }
 
-/// The only filter of a query.
 fn filter(query: &str) -> Filter {
     let mut filters = exact(query).filters;
     assert_eq!(filters.len(), 1, "{query}");

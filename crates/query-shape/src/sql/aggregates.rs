@@ -1,4 +1,4 @@
-//! What a query aggregates: the aggregate functions it calls, and the keys it groups by. Window functions aggregate nothing.
+//! Aggregate functions and grouping keys of a query. Window functions aren't aggregates.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -10,7 +10,6 @@ use sqlparser::ast::{
 
 use super::predicate;
 
-/// Aggregate functions of the dialects.
 const AGGREGATES: &str = "any_value approx_count_distinct approx_distinct approx_percentile approx_quantiles approx_top_count \
     approx_top_k approx_top_sum arg_max arg_min argmax argmin array_agg array_concat_agg arrayagg avg avgif \
     bit_and bit_or bit_xor bool_and bool_or booland_agg boolor_agg checksum_agg collect_list collect_set corr \
@@ -23,11 +22,10 @@ const AGGREGATES: &str = "any_value approx_count_distinct approx_distinct approx
     string_agg sum sumif topk total uniq uniqexact var var_pop var_samp variance variance_pop variance_samp varp \
     xmlagg";
 
-/// What has been found so far.
 #[derive(Debug, Default)]
 pub(super) struct Aggregates {
     found: Vec<String>,
-    /// Of each query that the walk is in, the calls of its last select: HAVING and ORDER BY repeat them.
+    /// Aggregate calls of the last select, per open query, because HAVING and ORDER BY repeat them.
     met: Vec<HashSet<String>>,
 }
 
@@ -44,7 +42,6 @@ impl Aggregates {
         self.met.pop();
     }
 
-    /// Begins a select: notes the keys that it groups by.
     pub(super) fn enter_select(&mut self, select: &Select) {
         if let Some(met) = self.met.last_mut() {
             met.clear();
@@ -65,12 +62,11 @@ impl Aggregates {
         }
     }
 
-    /// Adds a grouping key.
     pub(super) fn add_key(&mut self, key: &Expr) {
         self.found.push(tag(key));
     }
 
-    /// Notes the call of an aggregate function, once for each select.
+    /// Records the call of an aggregate function, once per select.
     pub(super) fn read(&mut self, expr: &Expr) {
         let Some((function, name)) = aggregate(expr) else {
             return;
@@ -89,7 +85,6 @@ impl Aggregates {
     }
 }
 
-/// The aggregate function that an expression calls, and its name.
 fn aggregate(expr: &Expr) -> Option<(&Function, String)> {
     let Expr::Function(function) = expr else {
         return None;
@@ -101,12 +96,12 @@ fn aggregate(expr: &Expr) -> Option<(&Function, String)> {
     is_aggregate(&name).then_some((function, name))
 }
 
-/// Whether a function of that name, in lower case, aggregates.
+/// `name` must be in lower case.
 pub(super) fn is_aggregate(name: &str) -> bool {
     AGGREGATES.split(' ').any(|aggregate| aggregate == name)
 }
 
-/// Whether an aggregate function is called somewhere in the expression.
+/// Whether an expression calls an aggregate function anywhere.
 fn aggregates(expr: &Expr) -> bool {
     let found = visit_expressions(expr, |inner| match aggregate(inner) {
         Some(_) => ControlFlow::Break(()),
@@ -122,7 +117,7 @@ fn is_distinct(function: &Function) -> bool {
     )
 }
 
-/// The keys of a GROUP BY, those of ROLLUP, CUBE and GROUPING SETS included.
+/// Keys of a GROUP BY, including ROLLUP, CUBE and GROUPING SETS.
 fn flat(keys: &[Expr]) -> Vec<&Expr> {
     let mut flat = Vec::new();
     let mut rest: Vec<&Expr> = keys.iter().rev().collect();
@@ -140,7 +135,6 @@ fn flat(keys: &[Expr]) -> Vec<&Expr> {
     flat
 }
 
-/// The expressions of a select's list.
 fn projected(select: &Select) -> impl Iterator<Item = &Expr> {
     select.projection.iter().filter_map(|item| match item {
         SelectItem::UnnamedExpr(expr)
@@ -150,7 +144,7 @@ fn projected(select: &Select) -> impl Iterator<Item = &Expr> {
     })
 }
 
-/// The keys, with positions (`group by 1`) and aliases replaced by what they stand for, each once.
+/// Resolves positions (`group by 1`) and aliases. Returns each key once.
 fn resolved<'a>(select: &'a Select, keys: Vec<&'a Expr>) -> Vec<&'a Expr> {
     let has_wildcard = projected(select).count() != select.projection.len();
     let mut by_alias = HashMap::new();
@@ -171,7 +165,7 @@ fn resolved<'a>(select: &'a Select, keys: Vec<&'a Expr>) -> Vec<&'a Expr> {
         } else {
             None
         };
-        // Repeated keys group no further, and would be written out again each time.
+        // Repeated keys don't change the groups, and formatting each of them is expensive.
         let meant = meant.unwrap_or(key);
         if used.insert(std::ptr::from_ref(meant) as usize) {
             resolved.push(meant);
@@ -180,7 +174,7 @@ fn resolved<'a>(select: &'a Select, keys: Vec<&'a Expr>) -> Vec<&'a Expr> {
     resolved
 }
 
-/// The index that a position counted from 1 means.
+/// Converts a position counted from 1 to an index.
 fn position(value: &Value) -> Option<usize> {
     if let Value::Number(digits, _) = value {
         return digits.parse::<usize>().ok()?.checked_sub(1);
@@ -188,13 +182,13 @@ fn position(value: &Value) -> Option<usize> {
     None
 }
 
-/// A key as it is compared: without qualifiers and quotes, in lower case.
+/// Normalizes a key: no qualifiers or quotes, lower case.
 fn tag(key: &Expr) -> String {
     let text = match predicate::column(key) {
         Some(column) => column.to_lowercase(),
         None => {
             let mut bare = key.clone();
-            // Nothing breaks off the walk.
+            // The closure never breaks.
             let _: ControlFlow<()> = visit_expressions_mut(&mut bare, |expr| {
                 if let Some(column) = predicate::column(expr) {
                     *expr = Expr::Identifier(Ident::new(column));

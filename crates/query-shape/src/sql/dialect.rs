@@ -1,13 +1,13 @@
-//! The dialects of SQL that a case may name. Never guesses one from the text.
+//! SQL dialects that a case may select. Dialects aren't guessed from the text.
 
 use serde::{Deserialize, Serialize};
 use sqlparser::dialect as grammar;
 
-/// A dialect of SQL.
+/// SQL dialect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
-    /// No particular one: the union of what the others agree on.
+    /// Generic SQL: the common syntax of the others.
     #[default]
     Generic,
     /// PostgreSQL.
@@ -36,12 +36,12 @@ pub enum Dialect {
     Databricks,
     /// Apache Hive.
     Hive,
-    /// Standard SQL and nothing else.
+    /// Strictly standard SQL.
     Ansi,
 }
 
 impl Dialect {
-    /// Every dialect, in the order of the documentation.
+    /// All dialects, in the order of the documentation.
     pub const ALL: [Self; 13] = [
         Self::Generic,
         Self::Postgres,
@@ -58,7 +58,7 @@ impl Dialect {
         Self::Ansi,
     ];
 
-    /// The name in requests and reports.
+    /// Name in requests and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Generic => "generic",
@@ -77,7 +77,6 @@ impl Dialect {
         }
     }
 
-    /// The parser's grammar of the dialect.
     pub(super) fn grammar(self) -> &'static dyn grammar::Dialect {
         match self {
             Self::Generic => &grammar::GenericDialect,
@@ -96,17 +95,17 @@ impl Dialect {
         }
     }
 
-    /// Whether a common table expression may name itself without the word RECURSIVE.
+    /// Whether a common table expression may be recursive without the keyword RECURSIVE.
     pub(super) fn recursion_is_implied(self) -> bool {
         [Self::Mssql, Self::Sqlite, Self::Snowflake].contains(&self)
     }
 
-    /// Whether the names of built-in functions and types are case-sensitive.
+    /// Whether built-in functions and types have case-sensitive names.
     pub(super) fn has_case_sensitive_builtins(self) -> bool {
         self == Self::Clickhouse
     }
 
-    /// Whether `FROM t, t.items` reads an array of t's rows rather than a table `items` of a schema `t`.
+    /// Whether `FROM t, t.items` reads an array in t's rows instead of a table `items` in a schema `t`.
     pub(super) fn has_array_references(self) -> bool {
         [Self::Bigquery, Self::Redshift].contains(&self)
     }

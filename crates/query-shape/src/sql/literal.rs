@@ -1,10 +1,11 @@
-//! Literals of SQL as comparable values. Never evaluates an expression.
+//! SQL literals as comparable values. Expressions aren't evaluated.
 
 use sqlparser::ast::{DataType, Expr, UnaryOperator, Value};
 
 use crate::Literal;
 
-/// The literal that an expression is: a value, a negative number, an interval or a typed string (`date '2024-01-01'`).
+/// Returns the literal of an expression: a value, a negative number, an interval or a typed string (`date
+/// '2024-01-01'`).
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "of 60 kinds of expression four are literals"
@@ -52,7 +53,8 @@ fn negative(expr: &Expr) -> Option<Literal> {
     None
 }
 
-/// A value; a string that reads as a point in time is one, since SQL compares it with columns of time as it is.
+/// Converts a value. A string in the form of a time becomes a time, because SQL compares such strings with time
+/// columns.
 fn of_value(value: &Value) -> Option<Literal> {
     if let Value::Number(digits, _) = value {
         return Some(Literal::number(digits));
@@ -67,7 +69,6 @@ fn of_value(value: &Value) -> Option<Literal> {
     Some(Literal::instant(text).unwrap_or_else(|| Literal::Text(text.to_owned())))
 }
 
-/// A string's value, however it is quoted.
 pub(super) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::SingleQuotedString(text)

@@ -1,10 +1,10 @@
-//! What an SQL text reads, filters and aggregates.
+//! Extracts the tables, filters and aggregations of an SQL text.
 //!
-//! A text is parsed by the grammar of its dialect, or else by the generic one. What neither can read has no shape, but an error that says
-//! where the parser stopped. Bounded in time and memory: longer than [`LONGEST`] bytes is refused, and so is what nests too deep.
+//! A text is parsed with the grammar of its dialect, then with the generic one. If both fail, the error contains the position. To limit
+//! time and memory, texts over [`LONGEST`] bytes and too deep nesting are rejected.
 //!
-//! Tables are base relations that any statement reads or writes. Aliases, common table expressions where they are in sight, derived
-//! tables, VALUES, table functions, arrays of rows, variables and stages are none.
+//! Tables are base relations that a statement reads or writes. Not included: aliases, common table expressions in scope, derived tables,
+//! VALUES, table functions, arrays of rows, variables and stages.
 
 mod aggregates;
 mod dialect;
@@ -29,39 +29,39 @@ pub use text::{are_identical, is_nothing};
 
 use super::{QueryShape, TableName};
 
-/// Why a text has no shape.
+/// Reason why a text has no shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SqlError {
-    /// It is longer than [`LONGEST`].
+    /// Longer than [`LONGEST`].
     #[error("the SQL is {bytes} bytes long; at most {LONGEST} are read")]
     TooLong {
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
     },
-    /// It nests deeper than the parser goes.
+    /// Nested deeper than the parser's limit.
     #[error("the SQL nests too deep; flatten its parentheses or subqueries")]
     TooDeep,
-    /// It holds no statement.
+    /// Contains no statement.
     #[error("the SQL holds no statement")]
     Empty,
-    /// It reads or writes tables that its text doesn't name.
+    /// Reads or writes tables that are unknown from its text.
     #[error("the text doesn't tell the tables of {part}")]
     Hidden {
-        /// One of [`QueryShape::hidden`].
+        /// An entry of [`QueryShape::hidden`].
         part: String,
     },
-    /// Neither the dialect's grammar nor the generic one can read it.
+    /// Rejected by the dialect's grammar and the generic one.
     #[error("the SQL doesn't parse as {dialect}: {message}")]
     Syntax {
-        /// The dialect asked for.
+        /// The requested dialect.
         dialect: Dialect,
-        /// What the parser of that dialect says, with line and column.
+        /// Message of that dialect's parser, with line and column.
         message: String,
     },
 }
 
 impl SqlError {
-    /// Returns the name of its kind in results.
+    /// Returns the name of its class in results.
     pub fn class(&self) -> &'static str {
         match self {
             Self::TooLong { .. } => "too_long",
@@ -73,12 +73,12 @@ impl SqlError {
     }
 }
 
-/// Reads the shape of a text that parses.
+/// Parses a text and extracts its shape.
 pub fn parse(sql: &str, dialect: Dialect) -> Result<QueryShape, SqlError> {
     parse::with_statements(sql, dialect, |statements| walk::shape(statements, dialect))
 }
 
-/// Returns the tables of a shape, or an error if the text doesn't tell all of them.
+/// Returns the tables of a shape, or an error if some are unknown from the text.
 pub fn known_tables(shape: &QueryShape) -> Result<&[TableName], SqlError> {
     match shape.hidden.first() {
         Some(part) => Err(SqlError::Hidden { part: part.clone() }),

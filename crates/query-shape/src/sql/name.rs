@@ -1,4 +1,4 @@
-//! Names of relations as the parser has them, turned into names of tables. Never decides whether a name is a table's.
+//! Converts names of relations in the syntax tree to table names. Callers decide whether a name is a table.
 
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor,
@@ -7,11 +7,11 @@ use sqlparser::ast::{
 
 use crate::TableName;
 
-/// What T-SQL allows in parentheses behind a table, where other dialects have a function's arguments.
+/// T-SQL hints in parentheses after a table, where other dialects have function arguments.
 const LOCK_HINTS: &str = "forcescan forceseek holdlock noexpand nolock nowait paglock readcommitted readcommittedlock readpast \
     readuncommitted repeatableread rowlock serializable snapshot tablock tablockx updlock xlock";
 
-/// The table that a name means, quotes and brackets stripped; none for variables, stages and names made by a function.
+/// Returns the table name without quotes and brackets; `None` for variables, stages and names created by a function.
 pub(super) fn table(name: &ObjectName) -> Option<TableName> {
     let mut parts: Vec<&str> = Vec::new();
     for part in &name.0 {
@@ -23,7 +23,6 @@ pub(super) fn table(name: &ObjectName) -> Option<TableName> {
     of_parts(&parts)
 }
 
-/// The table that a target of `select … into` means.
 pub(super) fn table_of_expr(target: &Expr) -> Option<TableName> {
     if let Expr::Identifier(ident) = target {
         return of_parts(&segments(ident).collect::<Vec<_>>());
@@ -35,7 +34,7 @@ pub(super) fn table_of_expr(target: &Expr) -> Option<TableName> {
 }
 
 fn of_parts(parts: &[&str]) -> Option<TableName> {
-    // `db..t` leaves out the schema.
+    // `db..t` omits the schema.
     let parts: Vec<&str> = parts
         .iter()
         .map(|part| part.trim())
@@ -51,18 +50,18 @@ fn of_parts(parts: &[&str]) -> Option<TableName> {
     })
 }
 
-/// BigQuery quotes a whole path at once: `` `project.dataset.table` ``.
+/// BigQuery quotes a path as one identifier: `` `project.dataset.table` ``.
 fn segments(ident: &Ident) -> std::str::Split<'_, char> {
     let separator = if ident.quote_style == Some('`') {
         '.'
     } else {
-        // Splits nothing: no identifier holds it.
+        // Not contained in any identifier, so that it doesn't split.
         '\0'
     };
     ident.value.split(separator)
 }
 
-/// What an item of FROM is called in its query, in lower case: its alias, or the last part of its name.
+/// Returns the name of a FROM item within its query, in lower case: its alias, or the last part of its name.
 pub(super) fn called(factor: &TableFactor) -> Option<String> {
     if let Some(alias) = alias(factor) {
         return Some(alias.name.value.to_lowercase());
@@ -73,7 +72,6 @@ pub(super) fn called(factor: &TableFactor) -> Option<String> {
     None
 }
 
-/// The alias of an item of FROM.
 pub(super) fn alias(factor: &TableFactor) -> Option<&TableAlias> {
     match factor {
         TableFactor::Table { alias, .. }
@@ -93,7 +91,7 @@ pub(super) fn alias(factor: &TableFactor) -> Option<&TableAlias> {
     }
 }
 
-/// Whether what stands in parentheses behind a name are T-SQL's locking hints, so that the name is a table's all the same.
+/// Whether parenthesized arguments are T-SQL lock hints, so that the name before them is a table.
 pub(super) fn are_lock_hints(args: &TableFunctionArgs) -> bool {
     !args.args.is_empty()
         && args.args.iter().all(|arg| {

@@ -1,4 +1,4 @@
-//! Functions that name a table or a file in their arguments, and those whose tables the text doesn't tell.
+//! Functions with arguments that specify a table or a file, and functions with unknown tables.
 
 use sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments};
 use sqlparser::parser::Parser;
@@ -9,16 +9,15 @@ use super::Dialect::{
 use super::{literal, name};
 use crate::TableName;
 
-/// The arguments of a function that tell its tables.
 #[derive(Clone, Copy)]
 enum Naming {
-    /// The first one names a table.
+    /// The first one is a table.
     Table,
-    /// The first one names a file, or lists files.
+    /// The first one is a file or a list of files.
     Files,
-    /// Those after a server's name a table, or a database and its table.
+    /// After a server, a table, or a database and its table.
     Remote,
-    /// None: it runs a text, or searches for tables.
+    /// No argument: executes a text, or searches for tables.
     Hidden,
 }
 
@@ -47,7 +46,7 @@ const FUNCTIONS: &[(&[Dialect], Naming, &str)] = &[
     (&[Clickhouse], Naming::Hidden, "merge"),
     (&[Bigquery, Generic], Naming::Hidden, "external_query"),
     (&[Postgres, Redshift, Generic], Naming::Hidden, "dblink"),
-    // What is left of them names a variable.
+    // If the argument isn't a literal name, it is a variable.
     (
         &[Snowflake, Databricks, Generic],
         Naming::Hidden,
@@ -55,16 +54,15 @@ const FUNCTIONS: &[(&[Dialect], Naming, &str)] = &[
     ),
 ];
 
-/// Tables that the arguments of a function name.
 pub(super) enum Named {
-    /// The function names none: it makes its rows.
+    /// No tables: the function generates rows.
     Nothing,
     Tables(Vec<TableName>),
-    /// It reads tables that the text doesn't tell.
+    /// Reads tables that are unknown from the text.
     Hidden,
 }
 
-/// Returns the tables that a call names, `function` in lower case.
+/// Returns the tables of a call. `function` must be in lower case.
 pub(super) fn tables(function: &str, args: &[FunctionArg], dialect: Dialect) -> Named {
     let found = FUNCTIONS.iter().find(|(dialects, _, names)| {
         dialects.contains(&dialect) && names.split(' ').any(|name| name == function)
@@ -111,7 +109,7 @@ fn remote(first: &Expr, second: Option<&Expr>, dialect: Dialect) -> Option<Table
     }
 }
 
-/// The table that a name, or a text that holds one, means.
+/// Returns the table of a name, or of a string that contains one.
 fn table(expr: &Expr, dialect: Dialect) -> Option<TableName> {
     match text(expr) {
         Some(text) => {
@@ -126,7 +124,6 @@ fn file(expr: &Expr) -> Option<TableName> {
     text(expr).map(TableName::bare)
 }
 
-/// The value of a literal text.
 pub(super) fn text(expr: &Expr) -> Option<&str> {
     let Expr::Value(value) = expr else {
         return None;

@@ -1,5 +1,4 @@
-//! Tokens that the parser doesn't know of a dialect, dropped or put in another spelling. Never changes the tables, conditions and groups
-//! that a text names.
+//! Drops or rewrites tokens of a dialect that the parser doesn't support, without changing a text's tables, conditions and groups.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
@@ -11,20 +10,19 @@ use super::Dialect;
 
 mod span;
 
-/// A rule in its notation: steps that follow each other, separated by spaces. A step looks for words without quotes (`inner|left`), signs, or a
-/// class of [`span`].
+/// A rule as a sequence of steps, separated by spaces. A step matches unquoted words (`inner|left`), signs, or a class of [`span`].
 ///
 /// | step | action |
 /// | --- | --- |
 /// | `x` | keeps it |
 /// | `!x` | drops it |
-/// | `?x` | drops it if it is there |
-/// | `~x` | keeps it if it is there |
+/// | `?x` | drops it if present |
+/// | `~x` | keeps it if present |
 /// | `x→y` | replaces it |
 /// | `#x` | quotes it, so that it is a name |
-/// | `@x` | replaces a text by the tokens in it |
+/// | `@x` | replaces a text by its tokens |
 /// | `^y` | adds a word or sign |
-/// | `¬x` | requires that it isn't there |
+/// | `¬x` | requires its absence |
 /// | `&` | repeats the steps after it |
 struct Rule {
     dialects: Vec<Dialect>,
@@ -50,20 +48,18 @@ enum Action {
     Unless,
 }
 
-/// What a token becomes.
 enum Piece {
     Own,
     Quoted,
     Unwrapped,
     New(&'static str),
-    /// A copy of the token of that place.
     Copy(usize),
 }
 
-/// New tokens by the place of the old one.
+/// New tokens by the index of the old one.
 type Changes = BTreeMap<usize, Vec<Piece>>;
 
-/// A token that is no white space, and its place in the text.
+/// A token other than white space, with its index in the text.
 type Solid<'a> = (usize, &'a Token);
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
@@ -97,7 +93,7 @@ impl Step {
             Some('^') => Action::Add(rest.as_str()),
             Some(_) | None => Action::Keep,
         };
-        // A sign alone is itself.
+        // A bare action sign stands for itself.
         let (action, look) = match (text.split_once('→'), rest.as_str()) {
             (Some((look, new)), _) => (Action::Replace(new), look),
             (None, "") => (Action::Keep, text),
@@ -121,7 +117,6 @@ impl Rule {
         }
     }
 
-    /// Returns whether a text of these words, in lower case, has all that the rule looks for.
     fn may_hold(&self, words: &HashSet<String>) -> bool {
         let is_there = |look: &&'static str| {
             !look.starts_with(|c: char| c.is_ascii_lowercase()) || words.contains(*look)
@@ -134,7 +129,6 @@ impl Rule {
         })
     }
 
-    /// Returns the changes of the rule if it holds at one of the tokens.
     fn changes(&self, tokens: &[Solid<'_>], at: usize) -> Option<Vec<(usize, Vec<Piece>)>> {
         let mut changes = Vec::new();
         let mut end = follow(&self.once, tokens, at, &mut changes)?;
@@ -150,7 +144,7 @@ impl Rule {
     }
 }
 
-/// Follows the steps from one of the tokens, and returns the place behind them.
+/// Applies the steps from a token on, and returns the index after the match.
 fn follow(
     steps: &[Step],
     tokens: &[Solid<'_>],
@@ -188,7 +182,7 @@ fn follow(
     Some(at)
 }
 
-/// Returns the tokens of a text of the dialect `of` as the grammar of another, or its own, can read them. Linear in their number.
+/// Rewrites the tokens of a text in the dialect `of` for another grammar, or its own. O(n).
 pub(super) fn normalized(
     tokens: Vec<TokenWithSpan>,
     grammar: Dialect,
@@ -209,7 +203,7 @@ pub(super) fn normalized(
     let mut changes = Changes::new();
     for at in 0..solid.len() {
         for rule in &rules {
-            // What a rule has changed is no other's.
+            // Tokens changed by a rule are skipped by later rules.
             let found = rule.changes(&solid, at).unwrap_or_default();
             if found.iter().all(|(place, _)| !changes.contains_key(place)) {
                 changes.extend(found);
@@ -244,14 +238,14 @@ pub(super) fn normalized(
     normalized
 }
 
-/// Returns the tokens of the name that a text holds.
+/// Returns the tokens of the name in a string.
 fn unwrapped(token: &Token, grammar: Dialect) -> Vec<TokenWithSpan> {
     let text = span::text(token).unwrap_or_default();
     let tokens = Tokenizer::new(grammar.grammar(), text).tokenize_with_location();
     tokens.unwrap_or_default()
 }
 
-/// Turns the values of `with 1 as x select ..` into common table expressions: `with x as (select 1 as x) select ..`.
+/// Converts the values of `with 1 as x select ..` to common table expressions: `with x as (select 1 as x) select ..`.
 fn name_values(tokens: &[Solid<'_>], with: usize, changes: &mut Changes) {
     let mut before = with;
     let mut opens = "with";
@@ -274,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_has_a_dialect_and_changes_something() {
+    fn each_rule_has_a_dialect_and_an_effect() {
         for line in include_str!("normalize/rules.txt").lines() {
             let is_header = !line.is_empty() && !line.starts_with([' ', '-']);
             for name in line.split(' ').filter(|_| is_header) {

@@ -1,4 +1,4 @@
-//! Statements about objects: comments, privileges, triggers and functions, and calls whose tables the text doesn't tell.
+//! Statements about objects: comments, privileges, triggers and functions, and calls with unknown tables.
 
 use sqlparser::ast::{
     Action, CommentObject, CreateFunctionBody, GrantObjects, ObjectName, Privileges, Statement,
@@ -7,7 +7,6 @@ use sqlparser::ast::{
 use super::{name, naming};
 use crate::TableName;
 
-/// A table that a statement is about, or a part whose tables the text doesn't tell.
 pub(super) enum Subject {
     Table(TableName),
     Hidden(String),
@@ -22,7 +21,6 @@ impl Subject {
     }
 }
 
-/// Returns the subjects of a statement about objects.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "of 140 kinds of statement, those are listed that are about tables or hide some"
@@ -51,7 +49,7 @@ pub(super) fn subjects(statement: &Statement) -> Vec<Subject> {
     }
 }
 
-/// Returns the text of a query that a statement runs: `unload('select ..') to ..`, `execute immediate 'select ..'`.
+/// Returns the query text that a statement executes: `unload('select ..') to ..`, `execute immediate 'select ..'`.
 pub(super) fn run_text(statement: &Statement) -> Option<&str> {
     if let Statement::Unload { query_text, .. } = statement {
         return query_text.as_deref();
@@ -74,7 +72,6 @@ pub(super) fn run_text(statement: &Statement) -> Option<&str> {
     naming::text(parameters.first()?).filter(|_| is_run)
 }
 
-/// Returns whether the body of a function is a text.
 fn is_text(body: &CreateFunctionBody) -> bool {
     if let CreateFunctionBody::AsBeforeOptions { body, .. }
     | CreateFunctionBody::AsAfterOptions(body) = body
@@ -94,7 +91,7 @@ fn commented(object: CommentObject, name: &ObjectName) -> Option<Subject> {
     is_relation.then(|| Subject::of(name))
 }
 
-/// Returns the tables that privileges are about. Those of a whole schema are hidden.
+/// Returns the tables of a privilege statement. Tables of a complete schema are hidden.
 fn granted(privileges: &Privileges, objects: Option<&GrantObjects>) -> Vec<Subject> {
     if let Privileges::Actions(actions) = privileges
         && !actions.iter().any(is_on_tables)
@@ -116,7 +113,6 @@ fn granted(privileges: &Privileges, objects: Option<&GrantObjects>) -> Vec<Subje
     Vec::new()
 }
 
-/// Returns whether a privilege can be one on a table.
 fn is_on_tables(action: &Action) -> bool {
     matches!(
         action,

@@ -1,4 +1,4 @@
-//! Whether a text asks for its rows in an order, and by which columns. Looks at the top level only: an ORDER BY in a subquery orders nothing.
+//! Order of a query's result. Covers the top level only, because an ORDER BY in a subquery has no effect.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use super::aggregates::is_aggregate;
 use super::predicate::called;
 use crate::SortKey;
 
-/// The columns that the last query of the statements sorts by: none where they can't be told, `None` where it doesn't sort.
+/// Returns the sort columns of the last query in the statements: empty if unknown, `None` if unsorted.
 pub(super) fn at_top(statements: &[Statement]) -> Option<Vec<SortKey>> {
     let query = statements.iter().rev().find_map(|statement| {
         if let Statement::Query(query) = statement {
@@ -55,7 +55,7 @@ fn order(query: &Query) -> Option<Vec<SortKey>> {
     }
 }
 
-/// Of any other pipe it isn't documented that it keeps an order.
+/// Other pipes aren't documented to preserve the order.
 fn keeps_order(pipe: &PipeOperator) -> bool {
     matches!(
         pipe,
@@ -70,7 +70,7 @@ fn keeps_order(pipe: &PipeOperator) -> bool {
     )
 }
 
-/// The select that names the columns of a body.
+/// Returns the select that determines the columns of a query body.
 fn first_select(body: &SetExpr) -> Option<&Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -92,7 +92,7 @@ fn keys(by: &[OrderByExpr], select: Option<&Select>) -> Vec<SortKey> {
     keys.unwrap_or_default().into_iter().flatten().collect()
 }
 
-/// The columns of the result that an expression of ORDER BY depends on. Rows that are equal in all of them are equal in the order.
+/// Returns the result columns that an ORDER BY expression depends on. Rows with equal values in all of them are tied.
 fn columns(expr: &Expr, items: &[SelectItem]) -> Option<Vec<SortKey>> {
     if let Expr::Value(value) = expr
         && let Value::Number(place, _) = &value.value
@@ -111,11 +111,11 @@ fn columns(expr: &Expr, items: &[SelectItem]) -> Option<Vec<SortKey>> {
     is_known.then_some(found.columns)
 }
 
-/// Collects the columns of the result in an expression. Breaks at what doesn't depend on one row of the result alone.
+/// Collects the result columns in an expression. Breaks at parts that depend on anything except one row of the result.
 struct ColumnsRead<'a> {
     items: &'a [SelectItem],
     columns: Vec<SortKey>,
-    /// How deep the walk is within an expression that is a column itself.
+    /// Depth of the walk within an expression that is a result column.
     depth: usize,
 }
 
@@ -147,7 +147,7 @@ impl Visitor for ColumnsRead<'_> {
     }
 }
 
-/// Whether an expression that is no column of the result names another column, or is computed of several rows.
+/// Whether an expression, not being a result column, is another column or is computed from several rows.
 fn depends_on_more(expr: &Expr) -> bool {
     if let Expr::Function(call) = expr {
         return call.over.is_some() || is_aggregate(&called(call));
@@ -162,7 +162,7 @@ fn is_plain(item: &SelectItem) -> bool {
     )
 }
 
-/// The column of the result that an expression of ORDER BY is.
+/// Returns the result column that equals an ORDER BY expression.
 fn column(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
     let place = items.iter().position(|item| {
         matches!(item, SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } if of == expr)
@@ -170,7 +170,7 @@ fn column(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
     match (place, expr) {
         (Some(place), _) => at(place, items),
         (None, Expr::Identifier(name)) => Some(SortKey::Name(name.value.clone())),
-        // Another column of this name may be in the result, unless all are.
+        // Unless all items are plain, the result may have another column of this name.
         (None, Expr::CompoundIdentifier(parts)) if !items.iter().all(is_plain) => {
             parts.last().map(|name| SortKey::Name(name.value.clone()))
         }
@@ -178,7 +178,6 @@ fn column(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
     }
 }
 
-/// The column of the result at a place.
 fn at(place: usize, items: &[SelectItem]) -> Option<SortKey> {
     match items.get(place)? {
         SelectItem::ExprWithAlias { alias, .. } => Some(SortKey::Name(alias.value.clone())),

@@ -1,8 +1,7 @@
-//! Text to statements, within bounds: refuses long input, limits nesting, and gives the parser a stack that its trees fit into.
+//! Parses text within limits of length, nesting and stack.
 //!
-//! The parser stops at a depth of its own, but builds chains (`1 + 1 + 1 …`, `select … union all select …`) in a loop, as trees whose depth is
-//! their length. Walking and dropping such a tree takes stack for every link, so the whole life of the tree runs on a stack that is
-//! sized by the text.
+//! The parser has a depth limit, but builds chains (`1 + 1 + 1 …`, `select … union all select …`) in a loop, as trees as deep as the chain
+//! is long. Walking and dropping such a tree uses stack for each link. So trees are created and dropped on a stack sized by the text.
 
 use std::borrow::Cow;
 
@@ -13,20 +12,20 @@ use sqlparser::tokenizer::Tokenizer;
 use super::normalize::normalized;
 use super::{Dialect, SqlError, object};
 
-/// The longest text that is parsed, in bytes.
+/// Maximum length of a text, in bytes.
 pub const LONGEST: usize = 64 * 1024;
 
-/// How deep statements, subqueries, parentheses and joins may nest.
+/// Maximum nesting of statements, subqueries, parentheses and joins.
 const DEEPEST: usize = 50;
 
-/// Stack for a text of no length: the parser at its deepest.
+/// Stack for an empty text, sufficient for the parser at its maximum depth.
 const BASE_STACK: usize = 1024 * 1024;
 
-/// Stack for each byte of a text: half a link of a chain, since the shortest takes two bytes (`+1`). It is what a build without
-/// optimisation and with coverage takes; what isn't touched takes no memory.
+/// Stack per byte of text: half a link of a chain, because the shortest link has two bytes (`+1`). Measured in an unoptimized build with
+/// coverage. Untouched stack uses no memory.
 const STACK_PER_BYTE: usize = 2048;
 
-/// Parses the text and hands the statements to `read`. They come of the dialect asked for, or else of the generic one.
+/// Parses the text with the requested dialect, or else the generic one, and passes the statements to `read`.
 pub(super) fn with_statements<T>(
     sql: &str,
     dialect: Dialect,
@@ -45,7 +44,7 @@ pub(super) fn with_statements<T>(
     })
 }
 
-/// Returns whether the dialect's own grammar reads both texts as they are, as the same tree once `normalize` has changed both.
+/// Returns whether the dialect's own grammar parses both unmodified texts into equal trees after `normalize`.
 pub(super) fn are_one_tree(
     left: &str,
     right: &str,
@@ -66,13 +65,13 @@ pub(super) fn are_one_tree(
         })
 }
 
-/// Runs `work` where a tree of a text of that length may be built, walked and dropped.
+/// Runs `work` on a stack large enough for the tree of a text of that length.
 fn on_deep_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let needed = BASE_STACK + bytes * STACK_PER_BYTE;
     stacker::maybe_grow(needed, needed, work)
 }
 
-/// The grammars that are tried when the dialect's own fails. A text of no particular dialect may be of any.
+/// Fallback grammars. A text in generic SQL may be of any dialect.
 fn others(dialect: Dialect) -> &'static [Dialect] {
     if dialect == Dialect::Hive {
         return &[Dialect::Generic, Dialect::Databricks];
@@ -89,7 +88,7 @@ fn others(dialect: Dialect) -> &'static [Dialect] {
     ]
 }
 
-/// Parses by the dialect, and if that fails by others. The error is the dialect's own.
+/// Parses with the dialect, then with the fallbacks. The error is the dialect's own.
 fn statements(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
     let first = match parse(sql, dialect) {
         Ok(statements) => return Ok(statements),
@@ -107,7 +106,7 @@ fn statements(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
         .ok_or(SqlError::Syntax { dialect, message })
 }
 
-/// The statements of queries that are texts in others, and of those in them.
+/// Parses query texts inside statements, recursively.
 fn unloaded(statements: &[Statement], dialect: Dialect) -> Result<Vec<Statement>, SqlError> {
     let mut found = Vec::new();
     for text in statements.iter().filter_map(object::run_text) {
@@ -118,7 +117,7 @@ fn unloaded(statements: &[Statement], dialect: Dialect) -> Result<Vec<Statement>
     Ok(found)
 }
 
-/// A parser's message without the middle of the token that it quotes, which may be the whole text: its end says where it stands.
+/// Shortens a parser's message in the middle, because it may quote the complete text. The end contains the position.
 fn bounded(message: String) -> String {
     const HEAD: usize = 200;
     const TAIL: usize = 60;
@@ -135,10 +134,10 @@ fn parse(sql: &str, dialect: Dialect) -> Result<Vec<Statement>, ParserError> {
     parse_by(sql, dialect, dialect)
 }
 
-/// Parses a text of the dialect `of` by the grammar of another: which words are reserved is its own dialect's to say.
+/// Parses a text of the dialect `of` with another grammar. Reserved words are taken from `of`.
 fn parse_by(sql: &str, dialect: Dialect, of: Dialect) -> Result<Vec<Statement>, ParserError> {
     let grammar = dialect.grammar();
-    // The parser knows the comments that MySQL runs, and not those that only MariaDB does.
+    // The parser supports the executable comments of MySQL, but not of MariaDB.
     let sql = match grammar.supports_multiline_comment_hints() {
         true => Cow::Owned(sql.replace("/*M!", "/*!")),
         false => Cow::Borrowed(sql),

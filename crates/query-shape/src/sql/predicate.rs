@@ -1,7 +1,7 @@
-//! The predicates of a condition: the leaves under AND, OR, XOR and NOT, each with its operator.
+//! Predicates of a condition: the leaves under AND, OR, XOR and NOT, each with its operator.
 //!
-//! Operators are lower case. NOT over a leaf negates its operator as the language would write it: `not a = 1` counts as `<>`, `not a < 1` as
-//! `>=`, `not a in (…)` as `not in`. A bare column is `is true`, a bare function its name.
+//! Operators are in lower case. NOT negates the operator of a leaf: `not a = 1` becomes `<>`, `not a < 1` becomes `>=`, `not a in (…)`
+//! becomes `not in`. A single column has the operator `is true`, a single function its name.
 
 use std::collections::HashSet;
 
@@ -9,19 +9,16 @@ use sqlparser::ast::{BinaryOperator, Expr, Function, JsonPredicateType, UnaryOpe
 
 use super::name;
 
-/// A predicate that the walk is in.
 pub(super) struct Leaf {
-    /// Its place in memory.
+    /// Address of the node.
     pub(super) place: usize,
-    /// How many queries it stands in: columns and literals of subqueries aren't its own.
+    /// Number of enclosing queries. Columns and literals of subqueries aren't part of the predicate.
     pub(super) depth: usize,
-    /// Its place among the filters.
     pub(super) index: usize,
-    /// The columns that it names, so far.
     pub(super) columns: HashSet<String>,
 }
 
-/// Hands each leaf of a condition to `found`, with its operator. Literal TRUE and FALSE are no predicates.
+/// Passes each leaf of a condition to `found`, with its operator. The literals TRUE and FALSE aren't predicates.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "whatever joins no predicates is one"
@@ -40,7 +37,7 @@ pub(super) fn leaves(condition: &Expr, mut found: impl FnMut(&Expr, String)) {
                 op: BinaryOperator::And | BinaryOperator::Or,
                 right,
             } => rest.extend([(&**right, negated), (&**left, negated)]),
-            // Negating one side negates the whole.
+            // Negating one side negates the result.
             Expr::BinaryOp {
                 left,
                 op: BinaryOperator::Xor,
@@ -52,7 +49,7 @@ pub(super) fn leaves(condition: &Expr, mut found: impl FnMut(&Expr, String)) {
     }
 }
 
-/// The column that an expression names, without its qualifiers; no variable is one.
+/// Returns the unqualified column of an expression; `None` for variables.
 pub(super) fn column(expr: &Expr) -> Option<&str> {
     let ident = if let Expr::Identifier(ident) = expr {
         ident
@@ -65,7 +62,6 @@ pub(super) fn column(expr: &Expr) -> Option<&str> {
     (!is_variable).then_some(ident.value.as_str())
 }
 
-/// `word`, or `not word`.
 fn signed(word: &str, negated: bool) -> String {
     if negated {
         format!("not {word}")
@@ -74,7 +70,6 @@ fn signed(word: &str, negated: bool) -> String {
     }
 }
 
-/// `is word`, or `is not word`.
 fn is(word: &str, negated: bool) -> String {
     if negated {
         format!("is not {word}")
@@ -132,14 +127,14 @@ fn json(kind: Option<&JsonPredicateType>) -> &'static str {
     }
 }
 
-/// A function's name in lower case, without its schema.
+/// Function name in lower case, without its schema.
 pub(super) fn called(function: &Function) -> String {
     name::table(&function.name)
         .map(|name| name.name.to_lowercase())
         .unwrap_or_default()
 }
 
-/// A binary operator; the opposite one of those that have it.
+/// Returns a binary operator, negated if it has an opposite.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the other operators have no opposite, and go by their own sign"

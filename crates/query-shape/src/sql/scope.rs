@@ -1,7 +1,7 @@
-//! Which names mean something else than a base table: common table expressions where they can be seen, and aliases whose arrays are read.
+//! Names that aren't base tables: common table expressions in scope, and aliases of arrays.
 //!
-//! A name of WITH is seen by the expressions after it and by the body; by all of them, itself included, if it is recursive. So
-//! `with users as (select * from users) select * from users` reads the table `users` once, in the expression.
+//! A name of WITH is in scope in the expressions after it and in the body; a recursive one in all of them, including its own. So `with
+//! users as (select * from users) select * from users` reads the table `users` once, in the expression.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,32 +10,32 @@ use sqlparser::ast::{Cte, Query, Select, SetExpr, TableFactor, TableWithJoins};
 use super::Dialect;
 use super::name;
 
-/// The names in sight at one point of a walk.
+/// Names in scope at one point of a walk.
 #[derive(Debug)]
 pub(super) struct Scopes {
     dialect: Dialect,
     queries: Vec<QueryFrame>,
-    /// Names of common table expressions in sight, and how often each is declared.
+    /// Common table expressions in scope, and number of declarations of each.
     declared: Vec<String>,
     count: HashMap<String, usize>,
-    /// The name that a query declares once it has been walked, by the query's place in memory.
+    /// Name declared after a query has been walked, by the query's address.
     pending: HashMap<usize, String>,
     selects: Vec<SelectFrame>,
 }
 
 #[derive(Debug)]
 struct QueryFrame {
-    /// How many names were in sight before.
+    /// Number of names in scope before the query.
     before: usize,
-    /// The name that comes into sight afterwards.
+    /// Name that enters the scope after it.
     declares: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct SelectFrame {
-    /// What all items of FROM are called: for subqueries of this select.
+    /// Names of all FROM items, for subqueries of this select.
     all: HashSet<String>,
-    /// What the items walked so far are called: for the items after them.
+    /// Names of FROM items already walked, for later items.
     walked: HashSet<String>,
 }
 
@@ -96,7 +96,6 @@ impl Scopes {
         self.declared.push(name);
     }
 
-    /// Whether an unqualified name means a common table expression here.
     pub(super) fn is_cte(&self, folded: &str) -> bool {
         self.count.get(folded).is_some_and(|count| *count > 0)
     }
@@ -113,7 +112,6 @@ impl Scopes {
         self.selects.pop();
     }
 
-    /// Notes an item of FROM as walked.
     pub(super) fn leave_factor(&mut self, factor: &TableFactor) {
         if self.dialect.has_array_references()
             && let Some(frame) = self.selects.last_mut()
@@ -123,7 +121,7 @@ impl Scopes {
         }
     }
 
-    /// Whether the first part of a qualified name is an item of this FROM, or of one around it: then its array is read.
+    /// Whether the first part of a qualified name is an item of this FROM or an enclosing one, so that the name is an array.
     pub(super) fn is_array_of(&self, first: &str) -> bool {
         let Some((innermost, around)) = self.selects.split_last() else {
             return false;
@@ -132,7 +130,7 @@ impl Scopes {
     }
 }
 
-/// A node's place in memory: nothing moves while it is walked.
+/// Address of a node, stable because nodes don't move during the walk.
 pub(super) fn place<T>(node: &T) -> usize {
     std::ptr::from_ref(node) as usize
 }
@@ -141,7 +139,7 @@ fn cte_name(cte: &Cte) -> String {
     cte.alias.name.value.to_lowercase()
 }
 
-/// Whether a query joins results, as one that names itself has to.
+/// Whether a query is a set operation, as required for recursion.
 fn is_set_operation(query: &Query) -> bool {
     let mut query = query;
     while let SetExpr::Query(inner) = &*query.body {
@@ -150,7 +148,7 @@ fn is_set_operation(query: &Query) -> bool {
     matches!(&*query.body, SetExpr::SetOperation { .. })
 }
 
-/// What the items of a FROM are called, those of joins included.
+/// Names of FROM items, including those of joins.
 fn called(from: &[TableWithJoins]) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest: Vec<&TableWithJoins> = from.iter().collect();

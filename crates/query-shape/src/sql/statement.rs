@@ -1,5 +1,5 @@
-//! What the parser's visitor doesn't report: tables that a statement names outside of a FROM, and the clauses of a query
-//! (conditions of joins, WHERE and HAVING, INTO, pipes, `table t`). The walk finds the rest.
+//! Handles the parts that the parser's visitor doesn't report: tables outside of a FROM, and clauses of a query (join
+//! conditions, WHERE and HAVING, INTO, pipes, `table t`). The walk finds everything else.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use super::name;
 use super::walk::Walk;
 use crate::{Filter, TableName};
 
-/// Reads what a statement itself says: its targets, and the predicates of its own WHERE and ON.
+/// Reads the targets of a statement, and the predicates of its WHERE and ON.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "of 140 kinds of statement, those are listed whose tables the parser's visitor doesn't report; of the rest it does"
@@ -68,7 +68,7 @@ pub(super) fn read(walk: &mut Walk, statement: &Statement) {
         Statement::OptimizeTable { name, .. } => walk.write(name),
         Statement::Vacuum(vacuum) => vacuum.table_name.iter().for_each(|name| walk.write(name)),
         Statement::LockTables { tables } => read_locked(walk, tables),
-        // `show tables in db` names no table; `show columns from t` does, but as a question about it.
+        // `show tables in db` has no table. `show columns from t` does.
         Statement::ShowTables { show_options, .. }
         | Statement::ShowViews { show_options, .. }
         | Statement::ShowSchemas { show_options, .. }
@@ -82,7 +82,7 @@ pub(super) fn read(walk: &mut Walk, statement: &Statement) {
     }
 }
 
-/// Notes the target of `select … into` or `output … into`. Several targets are variables, as are all of MySQL's.
+/// Records the target of `select … into` or `output … into`. Several targets are variables, as are all in MySQL.
 pub(super) fn read_into(walk: &mut Walk, into: &SelectInto) {
     if let [target] = into.targets.as_slice()
         && walk.writes_select_into()
@@ -110,7 +110,7 @@ fn read_insert(walk: &mut Walk, insert: &Insert) {
         walk.write(table_name);
     }
     if let TableObject::TableName(name) = &insert.table {
-        // The parser leaves a name without parts where the clauses name the targets.
+        // The parser leaves an empty name if the clauses contain the targets.
         if is_multiple {
             walk.settle(name);
         } else {
@@ -135,7 +135,7 @@ fn read_update(walk: &mut Walk, update: &Update) {
     if let TableFactor::Table { name, .. } = &update.table.relation
         && is_alias(name, &aliases(from))
     {
-        // `update o set … from orders o`: the walk meets the table itself in the FROM.
+        // `update o set … from orders o`: the walk finds the table in the FROM.
         walk.settle(name);
     }
     read_joins(walk, std::slice::from_ref(&update.table));
@@ -188,7 +188,7 @@ fn read_output(walk: &mut Walk, output: Option<&OutputClause>) {
     }
 }
 
-/// The aliases that some items declare, in lower case.
+/// Aliases declared by FROM items, in lower case.
 fn aliases(from: &[TableWithJoins]) -> HashSet<String> {
     let relations = from.iter().flat_map(|item| {
         let joined = item.joins.iter().map(|join| &join.relation);
@@ -200,7 +200,6 @@ fn aliases(from: &[TableWithJoins]) -> HashSet<String> {
         .collect()
 }
 
-/// Whether a name is one of the aliases.
 fn is_alias(name: &ObjectName, aliases: &HashSet<String>) -> bool {
     !aliases.is_empty()
         && name::table(name).is_some_and(|table| {
@@ -214,7 +213,7 @@ fn read_locked(walk: &mut Walk, tables: &[LockTable]) {
     }
 }
 
-/// Announces the predicates of a select, and notes the table that it makes.
+/// Registers the predicates of a select, and records the table it creates.
 pub(super) fn read_select(walk: &mut Walk, select: &Select) {
     read_joins(walk, &select.from);
     for clause in [
@@ -230,7 +229,6 @@ pub(super) fn read_select(walk: &mut Walk, select: &Select) {
     }
 }
 
-/// Announces the conditions of the joins in a FROM.
 pub(super) fn read_joins(walk: &mut Walk, from: &[TableWithJoins]) {
     for join in from.iter().flat_map(|item| &item.joins) {
         read_join(walk, join);
@@ -280,7 +278,7 @@ fn read_join(walk: &mut Walk, join: &Join) {
     }
 }
 
-/// Notes the tables of `table t`, which stands for `select * from t`.
+/// Records the tables of `table t`, short for `select * from t`.
 pub(super) fn read_table_commands(walk: &mut Walk, query: &Query) {
     let mut rest: Vec<&SetExpr> = vec![&query.body];
     while let Some(body) = rest.pop() {
@@ -301,7 +299,7 @@ pub(super) fn read_table_commands(walk: &mut Walk, query: &Query) {
     }
 }
 
-/// Announces the predicates and keys of `|> where`, `|> join` and `|> aggregate`.
+/// Registers the predicates and keys of `|> where`, `|> join` and `|> aggregate`.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the other pipes neither filter nor group"

@@ -1,5 +1,3 @@
-//! Tables by statement, by scope and by dialect; below them the other clauses, and what no text may do.
-
 use super::*;
 use crate::TableName;
 
@@ -28,7 +26,7 @@ fn assert_tables(dialect: Dialect, cases: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn tables_are_what_any_statement_reads_or_writes() {
+fn finds_tables_read_or_written_by_statements() {
     assert_tables(
         Dialect::Generic,
         &[
@@ -75,7 +73,7 @@ fn tables_are_what_any_statement_reads_or_writes() {
 }
 
 #[test]
-fn what_is_no_base_relation_is_no_table() {
+fn ignores_names_other_than_base_relations() {
     assert_tables(
         Dialect::Generic,
         &[
@@ -120,7 +118,7 @@ fn what_is_no_base_relation_is_no_table() {
 }
 
 #[test]
-fn a_common_table_expression_hides_a_table_only_where_it_is_in_sight() {
+fn cte_shadows_table_only_in_scope() {
     assert_tables(
         Dialect::Generic,
         &[
@@ -173,7 +171,7 @@ fn a_common_table_expression_hides_a_table_only_where_it_is_in_sight() {
 }
 
 #[test]
-fn recursion_is_implied_where_the_dialect_implies_it() {
+fn recursion_is_implied_in_some_dialects() {
     let sql = "with a as (select 1 as x union all select x + 1 from a where x < 9) select * from a";
     for dialect in [Dialect::Mssql, Dialect::Sqlite, Dialect::Snowflake] {
         assert_tables(dialect, &[(sql, &[])]);
@@ -189,7 +187,7 @@ fn recursion_is_implied_where_the_dialect_implies_it() {
 }
 
 #[test]
-fn only_leaves_heirs_aside_and_is_no_table() {
+fn only_keyword_is_not_a_table() {
     for dialect in [Dialect::Generic, Dialect::Postgres, Dialect::Ansi] {
         assert_tables(
             dialect,
@@ -236,7 +234,7 @@ fn only_leaves_heirs_aside_and_is_no_table() {
 }
 
 #[test]
-fn tables_of_streams_vacuums_and_unloads_are_found() {
+fn finds_tables_of_streams_vacuums_and_unloads() {
     assert_tables(
         Dialect::Databricks,
         &[
@@ -272,7 +270,7 @@ fn tables_of_streams_vacuums_and_unloads_are_found() {
 }
 
 #[test]
-fn each_dialect_spells_its_tables() {
+fn parses_table_syntax_of_each_dialect() {
     assert_tables(
         Dialect::Mssql,
         &[
@@ -376,7 +374,7 @@ fn each_dialect_spells_its_tables() {
 }
 
 #[test]
-fn a_text_that_the_dialect_refuses_may_be_generic_and_a_generic_one_of_any_dialect() {
+fn falls_back_to_other_dialects() {
     assert_tables(
         Dialect::Generic,
         &[("select `a` from `t` force index (i) # all", &["t"])],
@@ -392,7 +390,7 @@ fn a_text_that_the_dialect_refuses_may_be_generic_and_a_generic_one_of_any_diale
 }
 
 #[test]
-fn an_error_says_what_is_wrong_and_where() {
+fn syntax_error_contains_position() {
     let error = parse("select * from t where = 1", Dialect::Postgres).unwrap_err();
     assert!(matches!(
         &error,
@@ -409,7 +407,7 @@ fn an_error_says_what_is_wrong_and_where() {
 }
 
 #[test]
-fn a_dialect_has_one_name_on_the_wire_and_answers_to_others() {
+fn dialect_accepts_aliases() {
     for dialect in Dialect::ALL {
         let name = serde_json::to_value(dialect).unwrap();
         assert_eq!(name, dialect.name());
@@ -427,7 +425,6 @@ fn a_dialect_has_one_name_on_the_wire_and_answers_to_others() {
     }
 }
 
-/// Returns dialect, tables and statement of each line.
 fn lines(text: &str) -> impl Iterator<Item = (Dialect, String, &str)> {
     let lines = text.lines().filter(|line| !line.starts_with("--"));
     lines.map(|line| {
@@ -441,7 +438,7 @@ fn lines(text: &str) -> impl Iterator<Item = (Dialect, String, &str)> {
 }
 
 #[test]
-fn names_tables_written_as_text_and_reports_hidden_ones() {
+fn finds_tables_in_strings_and_reports_hidden_ones() {
     for (dialect, expected, sql) in lines(include_str!("tests/named.txt")) {
         let found = match read(sql, dialect).hidden.as_slice() {
             [] => tables(sql, dialect).join(" "),
@@ -456,7 +453,7 @@ fn names_tables_written_as_text_and_reports_hidden_ones() {
 }
 
 #[test]
-fn what_the_parser_lacks_of_a_dialect_is_taken_out_or_said_otherwise() {
+fn rewrites_syntax_unsupported_by_the_parser() {
     for (dialect, expected, sql) in lines(include_str!("tests/read.txt")) {
         assert_eq!(tables(sql, dialect).join(" "), expected, "{dialect}: {sql}");
     }
@@ -470,7 +467,6 @@ fn what_the_parser_lacks_of_a_dialect_is_taken_out_or_said_otherwise() {
         .map(|filter| &filter.operator)
         .collect();
     assert_eq!(operators, ["=", "="]);
-    // Names stay names, and what is read stays as it is.
     assert_tables(
         Dialect::Generic,
         &[("insert into table a select * from b", &["a", "b"])],

@@ -1,4 +1,4 @@
-//! Texts that differ in nothing a database reads: white space, comments, a trailing `;`, the case of keywords.
+//! Compares texts, ignoring differences that databases ignore: white space, comments, a trailing `;`, the case of keywords.
 
 use std::ops::ControlFlow;
 
@@ -8,12 +8,12 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::{Dialect, parse};
 
-/// Returns whether two texts are the same query: the same words, strings and signs in the same order. Case counts in everything but what the
-/// dialect's grammar takes for a keyword or, unless `Dialect::has_case_sensitive_builtins`, for a built-in function. So names compare as they
-/// are written, also where a name is a word of the language, and so do all words of a text that doesn't parse.
+/// Returns whether two texts are the same query: equal words, strings and signs in the same order. Comparison is case-sensitive except for
+/// keywords of the dialect's grammar and, unless `Dialect::has_case_sensitive_builtins`, built-in functions. Names are always
+/// case-sensitive, even if spelled like a keyword, as are all words of a text that doesn't parse.
 ///
-/// Comments that a server may run or follow (`/*! .. */`, `/*M! .. */`, `/*+ .. */`), and marks that only some dialects take for a comment or
-/// an escape, make only the same text identical. Linear in both texts.
+/// Texts must be equal after trimming if they contain comments that a server may execute or follow (`/*! .. */`, `/*M! .. */`,
+/// `/*+ .. */`), or marks that are a comment or escape only in some dialects. O(n) in both texts.
 pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
     if left.trim() == right.trim() {
         return true;
@@ -21,8 +21,10 @@ pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
     if has_unclear_mark(left, dialect) || has_unclear_mark(right, dialect) {
         return false;
     }
-    let (Some(left_words), Some(right_words)) = (words(left, dialect), words(right, dialect))
-    else {
+    let (Some(left_words), Some(right_words)) = (
+        significant_tokens(left, dialect),
+        significant_tokens(right, dialect),
+    ) else {
         return false;
     };
     if left_words.len() != right_words.len() {
@@ -44,7 +46,7 @@ pub fn are_identical(left: &str, right: &str, dialect: Dialect) -> bool {
         })
 }
 
-/// Returns whether a text has a comment that isn't one to every server, or a mark that ends or escapes a string in some dialects only.
+/// Returns whether a text has a comment that some server executes, or a mark that ends or escapes a string only in some dialects.
 fn has_unclear_mark(text: &str, dialect: Dialect) -> bool {
     let is_unclear = |mark: &str| dialect == Dialect::Generic && text.contains(mark);
     let has_run_comment = text.split("/*").skip(1).any(|comment| {
@@ -61,7 +63,8 @@ fn has_unclear_mark(text: &str, dialect: Dialect) -> bool {
         || (dialect == Dialect::Generic && has_close_dashes())
 }
 
-/// Returns whether two tokens are one keyword in different case. A built-in in capitals and small letters has one spelling where case counts.
+/// Returns whether two tokens are one keyword in different case. With case-sensitive built-ins, each must be all upper or all lower case,
+/// because a mixed-case built-in has only one spelling.
 fn is_one_keyword(left: &Token, right: &Token, dialect: Dialect) -> bool {
     let (Token::Word(left), Token::Word(right)) = (left, right) else {
         return false;
@@ -78,9 +81,9 @@ fn is_one_keyword(left: &Token, right: &Token, dialect: Dialect) -> bool {
             || (is_in_one_case(&left.value) && is_in_one_case(&right.value)))
 }
 
-/// Writes the functions that are words of the language in lower case.
+/// Converts functions that are keywords to lower case.
 fn lower_builtins(statements: &mut Vec<Statement>) {
-    // Nothing breaks off the walk.
+    // The closure never breaks.
     let _: ControlFlow<()> = visit_expressions_mut(statements, |expr| {
         if let Expr::Function(function) = expr
             && let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice()
@@ -92,13 +95,14 @@ fn lower_builtins(statements: &mut Vec<Statement>) {
     });
 }
 
-/// Returns whether there is nothing in a text but white space, comments and semicolons.
+/// Returns whether a text has only white space, comments and semicolons.
 pub fn is_nothing(text: &str, dialect: Dialect) -> bool {
-    words(text, dialect).is_some_and(|words| words.iter().all(|word| *word == Token::SemiColon))
+    significant_tokens(text, dialect)
+        .is_some_and(|words| words.iter().all(|word| *word == Token::SemiColon))
 }
 
-/// Returns the tokens of a text without trailing semicolons; `None` where the dialect can't cut it.
-fn words(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
+/// Returns the tokens of a text without trailing semicolons; `None` if the dialect can't tokenize it.
+fn significant_tokens(text: &str, dialect: Dialect) -> Option<Vec<Token>> {
     let tokens = Tokenizer::new(dialect.grammar(), text)
         .with_unescape(false)
         .tokenize();
@@ -116,7 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_what_a_database_reads_tells_two_texts_apart() {
+    fn ignores_differences_that_databases_ignore() {
         let cases = [
             ("select a from t", "SELECT\n  a\tFROM t;", true),
             (
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_alone_are_nothing() {
+    fn text_of_comments_is_empty() {
         for text in ["", " \n", ";", "-- nothing", "/* a */ ; -- b", "/*+ a */"] {
             assert!(is_nothing(text, Dialect::Generic), "{text}");
         }
@@ -179,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_of_one_dialect_is_an_operator_of_another() {
+    fn comment_syntax_depends_on_the_dialect() {
         let (left, right) = ("select a # 1", "select a # 2");
         assert!(are_identical(left, right, Dialect::Mysql));
         assert!(!are_identical(left, right, Dialect::Postgres));
     }
 
     #[test]
-    fn names_and_paths_compare_as_they_are_written() {
+    fn names_and_paths_are_case_sensitive() {
         let cases = [
             (
                 Dialect::Snowflake,
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_a_server_may_run_is_part_of_the_text() {
+    fn executable_comments_are_significant() {
         for comment in [
             "/*! where a */",
             "/*M!100 x */",
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_and_comments_end_where_the_dialect_says() {
+    fn string_and_comment_ends_depend_on_the_dialect() {
         let cases = [
             (Dialect::Mysql, r"select 'a\'  b'", r"select 'a\' b'", false),
             (

@@ -1,4 +1,4 @@
-//! One walk over the statements, in the order of the text, that fills a [`QueryShape`]. Subqueries are met where they stand.
+//! Walks the statements once, in text order including subqueries, and fills a [`QueryShape`].
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -17,7 +17,6 @@ use super::scope::{Scopes, place};
 use super::{Dialect, literal, name, order, statement};
 use crate::{Filter, QueryShape, TableName};
 
-/// The shape of what the statements say.
 pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
     let sort_keys = order::at_top(statements);
     let mut walk = Walk {
@@ -38,37 +37,33 @@ pub(super) fn shape(statements: &[Statement], dialect: Dialect) -> QueryShape {
         },
     };
     for statement in statements {
-        // Nothing breaks off the walk.
+        // The visitor never breaks.
         let ControlFlow::Continue(()) = statement.visit(&mut walk);
     }
     walk.shape.aggregations = walk.aggregates.into_found();
     walk.shape
 }
 
-/// What the walk knows at one point of the text.
 pub(super) struct Walk {
     dialect: Dialect,
     scopes: Scopes,
-    /// The tables found, in lower case.
     seen: HashSet<TableName>,
-    /// The functions found where a table may stand.
     functions: HashSet<String>,
-    /// Names that need no decision when they are met, by their place in memory.
+    /// Addresses of names already handled.
     settled: HashSet<usize>,
-    /// Predicates announced by a clause, by their place in memory.
+    /// Predicates registered by a clause, by address.
     leaves: HashMap<usize, String>,
-    /// The predicates that the walk is in.
+    /// Predicates being walked, outermost first.
     open: Vec<Leaf>,
-    /// The expression below which literals are known already.
+    /// Expression with literals that are already recorded.
     muted: Option<usize>,
     aggregates: Aggregates,
-    /// How many queries the walk is in.
     depth: usize,
     shape: QueryShape,
 }
 
 impl Walk {
-    /// Adds a table, whatever names are in scope.
+    /// Adds a table, regardless of scope.
     pub(super) fn add(&mut self, table: TableName) {
         if !self.seen.insert(table.folded()) {
             return;
@@ -79,7 +74,7 @@ impl Walk {
         self.shape.tables.push(table);
     }
 
-    /// Adds a table that a statement writes: never a common table expression.
+    /// Adds a table that a statement writes, which can't be a common table expression.
     pub(super) fn write(&mut self, name: &ObjectName) {
         self.settle(name);
         if let [ObjectNamePart::Function(function)] = name.0.as_slice() {
@@ -90,7 +85,7 @@ impl Walk {
         }
     }
 
-    /// Adds a table that is read, unless its name means something else here.
+    /// Adds a table that is read, unless the name is shadowed here.
     pub(super) fn read(&mut self, table: TableName) {
         let is_other = match table.qualifiers.first() {
             None => self.scopes.is_cte(&table.name.to_lowercase()),
@@ -101,48 +96,45 @@ impl Walk {
         }
     }
 
-    /// Marks a name as decided.
     pub(super) fn settle(&mut self, name: &ObjectName) {
         self.settled.insert(place(name));
     }
 
-    /// Whether a name means a common table expression here.
     pub(super) fn is_cte(&self, name: &ObjectName) -> bool {
         name::table(name).is_some_and(|table| {
             table.qualifiers.is_empty() && self.scopes.is_cte(&table.name.to_lowercase())
         })
     }
 
-    /// Whether `select … into x` makes a table of the dialect.
+    /// Whether `select … into x` creates a table in the dialect.
     pub(super) fn writes_select_into(&self) -> bool {
         self.dialect != Dialect::Mysql
     }
 
-    /// Announces the predicates of a WHERE, HAVING or ON.
     pub(super) fn filter(&mut self, expr: &Expr) {
         predicate::leaves(expr, |leaf, operator| {
             self.leaves.insert(place(leaf), operator);
         });
     }
 
-    /// Adds a predicate that stands in no expression.
+    /// Adds a predicate that isn't part of an expression.
     pub(super) fn add_filter(&mut self, filter: Filter) {
         self.shape.filters.push(filter);
     }
 
-    /// Adds a grouping key that stands in no GROUP BY.
+    /// Adds a grouping key outside of a GROUP BY.
     pub(super) fn add_key(&mut self, key: &Expr) {
         self.aggregates.add_key(key);
     }
 
-    /// Notes a part of the text whose tables it doesn't tell.
+    /// Records a part of the text with unknown tables.
     pub(super) fn hide(&mut self, part: String) {
         if !self.shape.hidden.contains(&part) {
             self.shape.hidden.push(part);
         }
     }
 
-    /// Adds the tables that a function names in its arguments, or the function that is called where a table may stand.
+    /// Adds the tables in a function's arguments, or the function itself if it is in table position.
     pub(super) fn call(&mut self, name: &ObjectName, args: &[FunctionArg]) {
         let Some(called) = name::table(name).map(|table| table.dotted()) else {
             return;
@@ -158,7 +150,7 @@ impl Walk {
         }
     }
 
-    /// Opens a predicate, and adds columns and literals to the one that is open.
+    /// Opens a predicate, and adds columns and literals to the current one.
     fn enter_expr(&mut self, expr: &Expr) {
         if let Some(operator) = self.leaves.remove(&place(expr)) {
             self.open.push(Leaf {
@@ -215,7 +207,7 @@ impl Visitor for Walk {
     }
 
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
-        // Only now are the names of its WITH in sight.
+        // The names of its WITH are in scope only now.
         statement::read_table_commands(self, query);
         self.aggregates.leave_query();
         self.scopes.leave_query();

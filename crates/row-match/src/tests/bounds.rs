@@ -1,5 +1,3 @@
-//! What is refused, and that nothing panics or runs away.
-
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
@@ -10,7 +8,7 @@ use super::super::{MAX_COLUMNS, MAX_ROWS, Options, Table, TableError, compare, c
 use super::cells::any_value;
 
 #[test]
-fn what_is_too_large_or_no_row_is_refused_with_its_place() {
+fn rejects_oversized_tables_and_invalid_rows() {
     let wide = |width: usize| json!(vec![0; width]);
     for (rows, fault) in [
         (
@@ -47,7 +45,7 @@ fn what_is_too_large_or_no_row_is_refused_with_its_place() {
 }
 
 #[test]
-fn keys_that_differ_from_row_to_row_count_together() {
+fn column_limit_covers_keys_of_all_rows() {
     let rows: Vec<Value> = (0..=MAX_COLUMNS)
         .map(|n| json!({ n.to_string(): 1 }))
         .collect();
@@ -56,17 +54,16 @@ fn keys_that_differ_from_row_to_row_count_together() {
 }
 
 #[test]
-fn a_cell_nests_as_deep_as_the_json_reader_goes_and_no_deeper() {
+fn cell_depth_limit_is_that_of_the_json_reader() {
     let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
     assert!(Table::from_values(&[json!([nested(128)])], None).is_ok());
     let refused = Table::from_values(&[json!([]), json!([nested(129)])], None).unwrap_err();
     assert_eq!(refused, TableError::TooDeep { row: 1 });
-    // As text, it is text.
     let text = nested(200).to_string();
     assert!(Table::from_values(&[json!([text])], None).is_ok());
 }
 
-/// Numbers without a pattern, the same for the same seed.
+/// Pseudo-random numbers, deterministic for a seed.
 fn bits(seed: u64) -> impl Iterator<Item = u32> {
     let mut state = seed;
     std::iter::repeat_with(move || {
@@ -77,15 +74,14 @@ fn bits(seed: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// So few steps that a small result can't do with them.
 const FEW: Steps = Steps {
     columns: 40_000,
     rows: 10_000,
 };
 
 #[test]
-fn a_search_without_end_is_cut_short_and_says_so() {
-    // Flags in many columns that all look alike, and another result that no choice of columns makes the same.
+fn endless_search_is_cut_short() {
+    // Flags in many similar columns, and another result that no choice of columns can match.
     let flags = |seed: u64| -> Table {
         let mut bits = bits(seed);
         let mut row = || -> Value { bits.by_ref().take(60).map(|bits| bits >> 31).collect() };
@@ -98,8 +94,8 @@ fn a_search_without_end_is_cut_short_and_says_so() {
 }
 
 #[test]
-fn many_nearly_equal_rows_are_cut_short_and_still_equal_themselves() {
-    // Each row is near to most of the others, and to some it isn't.
+fn nearly_equal_rows_are_cut_short_but_equal_themselves() {
+    // Each row is near to most of the others, but not to all.
     let numbers = |seed: u64| {
         let near = bits(seed).map(|bits| f64::from(bits) / f64::from(u32::MAX) * 6e-7);
         near.take(400).map(|near| json!({ "a": 0.5 + near }))
@@ -120,7 +116,7 @@ fn many_nearly_equal_rows_are_cut_short_and_still_equal_themselves() {
     }
 }
 
-/// Rows of any shape, with names from a small pool so that both sides have some in common.
+/// Rows of any shape, with names from a small pool so that both sides share some.
 fn any_rows() -> impl Strategy<Value = Vec<Value>> {
     let row = prop_oneof![
         prop::collection::vec(any_value(), 0..4).prop_map(Value::from),
@@ -131,11 +127,11 @@ fn any_rows() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
-    // Making the values takes most of the time, and each case has two results of them.
+    // Generating values uses most of the time, and each case has two results.
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_two_results_compare_and_any_result_equals_itself(
+    fn any_results_compare_and_equal_themselves(
         expected in any_rows(), generated in any_rows(),
         ordered in any::<bool>(), decimals in any::<Option<u8>>(), cap in 0..10_usize,
     ) {
@@ -155,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn order_asked_for_never_adds_a_match(expected in any_rows(), generated in any_rows()) {
+    fn requiring_order_never_adds_matches(expected in any_rows(), generated in any_rows()) {
         let expected = Table::from_values(&expected, None).unwrap();
         let generated = Table::from_values(&generated, None).unwrap();
         let free = compare(&expected, &generated, &Options::default());

@@ -1,5 +1,3 @@
-//! When two cells are equal.
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -22,7 +20,7 @@ fn equal(one: &Value, other: &Value) -> bool {
 }
 
 #[test]
-fn case_tells_texts_apart_where_it_is_heeded_and_nothing_else() {
+fn case_sensitivity_affects_only_text() {
     let table = |cell: &Value| Table::in_case(&[json!({ "a": cell })], None, Case::Heeded).unwrap();
     for (one, other, score) in [
         (json!("Ada"), json!("ada"), 0.0),
@@ -43,7 +41,7 @@ fn case_tells_texts_apart_where_it_is_heeded_and_nothing_else() {
 }
 
 #[test]
-fn cells_that_mean_the_same_are_equal() {
+fn equivalent_cells_are_equal() {
     for (one, other) in [
         (json!(true), json!(1)),
         (json!(false), json!(0.0)),
@@ -70,7 +68,7 @@ fn cells_that_mean_the_same_are_equal() {
             json!("9007199254740993.0"),
             json!(9_007_199_254_740_993_i64),
         ),
-        // An integer that the JSON reader made a float is as exact as a float.
+        // An integer that the JSON reader converted to a float has a float's precision.
         (
             json!("123456789012345678901234567890"),
             json!(1.234_567_890_123_456_8e29),
@@ -85,7 +83,7 @@ fn cells_that_mean_the_same_are_equal() {
 }
 
 #[test]
-fn cells_that_mean_something_else_differ() {
+fn different_cells_differ() {
     let nothings = [json!(null), json!(""), json!(0), json!("null")];
     for (at, one) in nothings.iter().enumerate() {
         for (place, other) in nothings.iter().enumerate() {
@@ -130,7 +128,7 @@ fn cells_that_mean_something_else_differ() {
 }
 
 #[test]
-fn a_date_is_the_same_however_it_is_written() {
+fn date_formats_are_equivalent() {
     for (one, other) in [
         ("2024-05-01", "2024-05-01T00:00:00Z"),
         ("2024-05-01", "2024-05-01 00:00:00.000"),
@@ -147,7 +145,7 @@ fn a_date_is_the_same_however_it_is_written() {
         ("2024-05-01", "2024-05-01T00:00:01Z"),
         ("2024-05-01T10:00:00.1Z", "2024-05-01T10:00:00.2Z"),
         ("2024-05-01T10:00:00Z", "2024-05-01T10:00:00+01:00"),
-        // No dates: text stays as it is.
+        // Invalid dates remain text.
         ("2024-02-30", "2024-02-30T00:00:00Z"),
         ("2024-05-01T24:00:00Z", "2024-05-02"),
         ("2024-05-01T10:00:60Z", "2024-05-01T10:01:00Z"),
@@ -161,7 +159,7 @@ fn a_date_is_the_same_however_it_is_written() {
 }
 
 #[test]
-fn numbers_within_the_tolerance_are_equal_unless_both_are_integers() {
+fn near_numbers_are_equal_unless_both_are_integers() {
     for (one, other, expected) in [
         (0.5, 0.5 + 4e-7, true),
         (0.5, 0.5 + 6e-7, false),
@@ -180,19 +178,18 @@ fn numbers_within_the_tolerance_are_equal_unless_both_are_integers() {
 }
 
 #[test]
-fn two_times_given_as_numbers_differ() {
+fn numeric_times_are_compared_precisely() {
     for (one, other, expected) in [
-        // SQLite's julianday() and Postgres' extract(epoch from ..), 25 minutes apart
+        // SQLite's julianday() and Postgres' extract(epoch from ..), 25 minutes later
         (2_460_431.885_416_666_5, 2_460_431.902_777_778, false),
         (1_714_541_700.75, 1_714_543_200.25, false),
         (1_714_541_700.75, 1_714_541_701.0, false),
         (1_714_541_700_250.5, 1_714_543_200_250.25, false),
-        // float64 of pandas where a column of times in nanoseconds has a gap
+        // float64 of pandas for a nanosecond time column with a gap
         (1.714_541_7e18, 1.714_543_2e18, false),
-        // The same time, once computed.
         (1_714_541_700.75, 1_714_541_700.750_000_2, true),
         (978_307_199.5, 978_307_200.5, false),
-        // No times: too early, too late.
+        // Too early or too late for times.
         (600_000_000.5, 600_000_001.5, true),
         (5_714_541_700.75, 5_714_541_701.25, true),
     ] {
@@ -201,7 +198,7 @@ fn two_times_given_as_numbers_differ() {
 }
 
 #[test]
-fn rounding_to_decimals_widens_equality_and_never_narrows_it() {
+fn rounding_to_decimals_only_widens_equality() {
     for (one, other, decimals, expected) in [
         (0.27, 0.273_72, 2, true),
         (0.27, 0.276, 2, false),
@@ -247,14 +244,14 @@ proptest! {
     #[test]
     fn any_cell_equals_itself_and_its_text(value in any_value()) {
         prop_assert!(equal(&value, &value));
-        // A fraction on the edge between two spellings of 12 digits may fall to either side.
+        // A fraction on the border of two 12-digit spellings may be rounded either way.
         if !value.to_string().contains('.') && !value.is_string() && !value.is_boolean() && !value.is_null() {
             prop_assert!(equal(&value, &Value::from(value.to_string())));
         }
     }
 
     #[test]
-    fn case_and_white_space_around_text_never_matter(text in "[a-zA-Z0-9:. -]{0,20}") {
+    fn case_and_surrounding_white_space_are_ignored(text in "[a-zA-Z0-9:. -]{0,20}") {
         prop_assume!(text.trim() != "NaN");
         let shouted = format!("  {}\n", text.to_uppercase());
         prop_assume!(shouted.trim() != "NAN");
@@ -262,10 +259,10 @@ proptest! {
     }
 
     #[test]
-    fn equality_is_the_definition(a in -10.0..10.0_f64, step in -3e-6..3e-6_f64) {
+    fn equality_matches_its_definition(a in -10.0..10.0_f64, step in -3e-6..3e-6_f64) {
         let b = a + step;
         let tolerance = 1e-6 * a.abs().max(b.abs());
-        // Too near to the edge for floats to say.
+        // Too close to the limit for the precision of floats.
         prop_assume!(((a - b).abs() - tolerance).abs() > 1e-11 && tolerance > 2e-9);
         prop_assert_eq!(equal(&json!(a), &json!(b)), (a - b).abs() <= tolerance);
     }

@@ -1,5 +1,3 @@
-//! Which columns belong together.
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -12,9 +10,9 @@ fn named(names: &[&str], rows: &Value) -> Table {
 }
 
 #[test]
-fn a_name_decides_and_where_it_is_missing_the_values_do() {
+fn columns_map_by_name_else_by_values() {
     for (expected, generated, score) in [
-        // Trimmed, in any case, in any place, whatever else there is.
+        // Names are trimmed and case-insensitive, in any position, with any other columns.
         (
             r#"[{" Level ":1,"b":2}]"#,
             r#"[{"c":1,"B":2,"LEVEL":1}]"#,
@@ -22,17 +20,16 @@ fn a_name_decides_and_where_it_is_missing_the_values_do() {
         ),
         (r#"[{"a":1,"b":2}]"#, r#"[{"x":2,"y":1}]"#, 1.0),
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":1,"y":2,"z":3}]"#, 1.0),
-        // A name that is there isn't given up for better values.
+        // A name match has priority over better values.
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":2,"b":1}]"#, 0.0),
         (r#"[{"a":1}]"#, r#"[{"a":2,"x":1}]"#, 0.0),
-        // A column that is missing is never accepted.
+        // Rows don't match if a column is missing.
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":1}]"#, 0.0),
         (r#"[{"a":1,"b":null}]"#, r#"[{"a":1}]"#, 0.0),
         (r#"[{"a":1,"b":1}]"#, r#"[{"a":1}]"#, 0.0),
         (r#"[{"a":1,"b":1}]"#, r#"[{"x":1}]"#, 0.0),
         (r#"[{"a":1,"b":2}]"#, r#"[{"a":1,"x":3}]"#, 0.0),
         (r#"[{"a":1,"b":null}]"#, r#"[{"a":1,"x":null}]"#, 1.0),
-        // Rows without names.
         ("[[1,2],[3,4]]", "[[2,1],[4,3]]", 1.0),
         ("[[1,2],[3,4]]", r#"[{"p":3,"q":4},{"p":1,"q":2}]"#, 1.0),
         ("[[1,2],[3]]", "[[1,2],[3,null]]", 1.0),
@@ -45,14 +42,14 @@ fn a_name_decides_and_where_it_is_missing_the_values_do() {
 }
 
 #[test]
-fn columns_with_the_same_values_go_where_the_rows_say() {
-    // Both columns hold 1, 2, 3; only one of the two ways to name them matches the rows.
+fn columns_with_equal_values_map_by_rows() {
+    // Both columns contain 1, 2, 3, but only one mapping matches the rows.
     let found = compared(
         r#"[{"a":1,"b":2},{"a":2,"b":3},{"a":3,"b":1}]"#,
         r#"[{"x":2,"y":1},{"x":3,"y":2},{"x":1,"y":3}]"#,
     );
     assert_eq!((found.score, found.columns), (1.0, vec![Some(1), Some(0)]));
-    // A third of the rows wrong, and the others still say which is which.
+    // With a third of the rows wrong, the others still determine the mapping.
     let found = compared(
         r#"[{"k":1,"a":1,"b":2},{"k":2,"a":2,"b":3},{"k":3,"a":3,"b":1}]"#,
         r#"[{"k":3,"x":1,"y":3},{"k":1,"x":2,"y":1},{"k":2,"x":3,"y":9}]"#,
@@ -61,8 +58,8 @@ fn columns_with_the_same_values_go_where_the_rows_say() {
 }
 
 #[test]
-fn the_best_single_column_gives_way_so_that_all_find_one() {
-    // `a` shares more with x, but x is all that `b` shares anything with.
+fn maps_all_columns_rather_than_best_pair() {
+    // `a` shares more values with x, but `b` shares values only with x.
     let found = compared(
         r#"[{"a":1,"b":1},{"a":2,"b":7},{"a":3,"b":7}]"#,
         r#"[{"x":1,"y":1},{"x":2,"y":4},{"x":3,"y":4}]"#,
@@ -72,7 +69,7 @@ fn the_best_single_column_gives_way_so_that_all_find_one() {
 }
 
 #[test]
-fn names_that_are_there_twice_are_told_apart_by_values() {
+fn duplicate_names_map_by_values() {
     let expected = named(&["id", "name", "id"], &json!([[1, "a", 10], [2, "b", 20]]));
     for (names, rows, score) in [
         (
@@ -95,7 +92,7 @@ fn names_that_are_there_twice_are_told_apart_by_values() {
 }
 
 #[test]
-fn keys_that_change_their_case_from_row_to_row_are_one_column() {
+fn keys_in_different_case_are_one_column() {
     let found = compared(
         r#"[{"a":1,"b":2},{"B":4,"A":3}]"#,
         r#"[{"A":3,"b":4},{"a":1,"b":2}]"#,
@@ -104,7 +101,7 @@ fn keys_that_change_their_case_from_row_to_row_are_one_column() {
 }
 
 #[test]
-fn a_named_column_that_no_row_has_is_a_column_of_null() {
+fn named_column_without_values_is_null() {
     let expected = named(&["a", "b"], &json!([{"a": 1}]));
     let without = named(&["a"], &json!([{"a": 1}]));
     let options = Options::default();
@@ -114,7 +111,7 @@ fn a_named_column_that_no_row_has_is_a_column_of_null() {
 }
 
 #[test]
-fn without_rows_columns_go_by_name_alone() {
+fn columns_map_only_by_name_without_rows() {
     let expected = named(&["a", "b", "c", "c"], &json!([]));
     let generated = named(&["x", "C", "[a]", "c"], &json!([]));
     let found = compare(&expected, &generated, &Options::default());
@@ -123,7 +120,7 @@ fn without_rows_columns_go_by_name_alone() {
 }
 
 #[test]
-fn a_schema_counts_the_expected_names_that_are_there() {
+fn schema_match_counts_expected_names_found() {
     let own = |names: &[&str]| -> Vec<String> { names.iter().map(|&n| n.to_owned()).collect() };
     for (expected, generated, score) in [
         (&["a", "b"][..], &["B", " a ", "c"][..], 1.0),
@@ -147,7 +144,7 @@ fn a_schema_counts_the_expected_names_that_are_there() {
     assert_eq!(found.extra, ["x"]);
 }
 
-/// A table of small numbers, so that columns and rows come twice.
+/// Table of small numbers, so that columns and rows repeat.
 fn cells() -> impl Strategy<Value = Vec<Vec<u8>>> {
     (1..6_usize, 1..9_usize).prop_flat_map(|(width, rows)| {
         prop::collection::vec(prop::collection::vec(0..3_u8, width), rows)
@@ -156,7 +153,7 @@ fn cells() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 proptest! {
     #[test]
-    fn renamed_and_permuted_columns_and_shuffled_rows_keep_a_result(
+    fn renaming_and_shuffling_preserves_matches(
         cells in cells(), columns in any::<prop::sample::Index>(), rows in any::<prop::sample::Index>(),
     ) {
         let mut generated = cells.clone();

@@ -1,5 +1,3 @@
-//! Which rows are paired, and what that makes of a result.
-
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
@@ -22,7 +20,6 @@ fn rows_match_as_a_multiset() {
         (r#"[{"a":1},{"a":1}]"#, r#"[{"a":1},{"a":2}]"#, 1, 0.5, 0.5),
         (r#"[{"a":0.001}]"#, r#"[{"a":0.009}]"#, 0, 0.0, 0.0),
         (r#"[{"a":null}]"#, r#"[{"a":0}]"#, 0, 0.0, 0.0),
-        // A column's cells aren't sorted apart from their rows.
         ("[[1,3],[2,4]]", "[[1,4],[2,3]]", 0, 0.0, 0.0),
         (
             r#"[{"a":1,"b":3},{"a":2,"b":4}]"#,
@@ -31,7 +28,7 @@ fn rows_match_as_a_multiset() {
             0.0,
             0.0,
         ),
-        // A missing key is NULL in a column that is there.
+        // A missing key is NULL in an existing column.
         (
             r#"[{"a":1},{"a":2,"b":5}]"#,
             r#"[{"a":1,"b":null},{"a":2,"b":5}]"#,
@@ -39,10 +36,10 @@ fn rows_match_as_a_multiset() {
             1.0,
             1.0,
         ),
-        // Rows without a column say nothing.
+        // Rows without columns match no others.
         ("[{}]", r#"[{"a":1}]"#, 0, 0.0, 0.0),
         ("[{}]", "[{}]", 1, 1.0, 1.0),
-        // Near numbers, in other rows than the same ones.
+        // Near numbers, in other rows than the identical ones.
         (
             r#"[{"a":"x","n":0.1},{"a":"y","n":0.1}]"#,
             r#"[{"a":"y","n":0.10000001},{"a":"x","n":0.1}]"#,
@@ -60,7 +57,7 @@ fn rows_match_as_a_multiset() {
 }
 
 #[test]
-fn recall_precision_and_f1_count_all_rows_of_both_sides() {
+fn recall_precision_and_f1_cover_all_rows() {
     let found = compared(
         r#"[{"a":1},{"a":2},{"a":3},{"a":4}]"#,
         r#"[{"a":9},{"a":2},{"a":1},{"a":1},{"a":8},{"a":3}]"#,
@@ -73,7 +70,7 @@ fn recall_precision_and_f1_count_all_rows_of_both_sides() {
 }
 
 #[test]
-fn the_first_five_missing_and_extra_rows_are_named() {
+fn lists_first_five_missing_and_extra_rows() {
     let side = |from: i64| -> String {
         let rows: Vec<Value> = (from..from + 9).map(|n| json!({ "a": n })).collect();
         json!(rows).to_string()
@@ -84,7 +81,7 @@ fn the_first_five_missing_and_extra_rows_are_named() {
 }
 
 #[test]
-fn the_cap_cuts_the_expected_side_of_the_score_and_nothing_else() {
+fn cap_limits_only_expected_rows_of_the_score() {
     let rows: Vec<Value> = (0..200).map(|n| json!({ "a": n })).collect();
     let reversed: Vec<Value> = rows.iter().rev().cloned().collect();
     let read = |rows: &[Value]| Table::from_values(rows, None).unwrap();
@@ -105,8 +102,8 @@ fn the_cap_cuts_the_expected_side_of_the_score_and_nothing_else() {
 }
 
 #[test]
-fn a_row_beyond_the_cap_takes_no_partner_from_one_before_it() {
-    // The second expected row is the very generated one; without it, the first is near enough.
+fn row_beyond_cap_takes_no_partner_from_earlier_row() {
+    // The second expected row equals the generated one exactly; without it, the first is near enough.
     let options = Options {
         cap_expected: NonZeroUsize::new(1),
         ..Options::default()
@@ -117,8 +114,8 @@ fn a_row_beyond_the_cap_takes_no_partner_from_one_before_it() {
 }
 
 #[test]
-fn chains_of_near_numbers_are_paired_as_often_as_can_be() {
-    // Each is near to its neighbours only; the first fit in the given order would leave two alone.
+fn chains_of_near_numbers_get_the_most_pairs() {
+    // Each is near to its neighbours only; a first fit in the given order would leave two unpaired.
     let found = compared(
         r#"[{"a":0.5000004},{"a":0.5},{"a":0.5000012}]"#,
         r#"[{"a":0.5000008},{"a":0.5000001},{"a":0.5000015}]"#,
@@ -129,7 +126,7 @@ fn chains_of_near_numbers_are_paired_as_often_as_can_be() {
         r#"[{"a":0.5000003},{"a":0.5000003}]"#,
     );
     assert_eq!(found.matched, 2);
-    // Integers around a float aren't equal to each other through it.
+    // A float between two integers doesn't make them equal.
     let found = compared(
         r#"[{"a":10000000},{"a":10000001},{"a":0.5}]"#,
         r#"[{"a":10000002},{"a":10000000.5},{"a":0.5}]"#,
@@ -138,7 +135,7 @@ fn chains_of_near_numbers_are_paired_as_often_as_can_be() {
 }
 
 #[test]
-fn in_order_a_row_out_of_place_costs_itself() {
+fn misplaced_row_affects_only_itself() {
     for (expected, generated, matched) in [
         ("[[1],[2],[3]]", "[[1],[2],[3]]", 3),
         ("[[1],[2],[3]]", "[[2],[3]]", 2),
@@ -157,8 +154,8 @@ fn in_order_a_row_out_of_place_costs_itself() {
 }
 
 #[test]
-fn rows_that_are_tied_may_change_places() {
-    // Sorted by their second cell.
+fn tied_rows_may_be_swapped() {
+    // Sorted by the second cell.
     for (expected, generated, matched) in [
         (
             r#"[["ICML",3],["AAAS",1],["ISA",1]]"#,
@@ -168,9 +165,9 @@ fn rows_that_are_tied_may_change_places() {
         ("[[1,1],[2,2]]", "[[2,2],[1,1]]", 1),
         ("[[1,1],[2,1],[3,1],[4,2]]", "[[4,2],[3,1],[2,1],[1,1]]", 3),
         ("[[1,1],[2,1],[3,2]]", "[[2,1],[9,1],[1,1],[3,2]]", 3),
-        // Near numbers among the tied.
+        // Near numbers among tied rows.
         ("[[0.5,1],[0.25,1]]", "[[0.25,1],[0.50000001,1]]", 2),
-        // Tied rows that others part are no neighbours.
+        // Tied rows separated by others aren't neighbours.
         ("[[1,1],[2,1],[3,2]]", "[[1,1],[3,2],[2,1]]", 2),
         ("[]", "[]", 0),
     ] {
@@ -192,7 +189,7 @@ fn rows_that_are_tied_may_change_places() {
     assert_eq!((found.missing, found.extra), (vec![2], vec![1]));
 }
 
-/// The length of the longest common subsequence by its definition.
+/// Length of the longest common subsequence, by its definition.
 fn longest(expected: &[f64], generated: &[f64], equal: impl Fn(f64, f64) -> bool) -> usize {
     let mut line = vec![0; generated.len() + 1];
     for &one in expected {
@@ -210,7 +207,7 @@ fn longest(expected: &[f64], generated: &[f64], equal: impl Fn(f64, f64) -> bool
     line[generated.len()]
 }
 
-/// The most pairs that can be, by trying every way.
+/// Maximum number of pairs, by brute force.
 fn most(expected: &[f64], free: &mut Vec<f64>, equal: &impl Fn(f64, f64) -> bool) -> usize {
     let Some((&first, rest)) = expected.split_first() else {
         return 0;
@@ -231,7 +228,7 @@ fn column(cells: &[f64]) -> Table {
     Table::from_values(&rows, None).unwrap()
 }
 
-/// Numbers some of which are near to some others.
+/// Numbers, some near to each other.
 fn near_numbers(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec((0..8_u8).prop_map(|n| 0.5 + f64::from(n) * 2e-7), count)
 }
@@ -242,7 +239,7 @@ fn near(a: f64, b: f64) -> bool {
 
 proptest! {
     #[test]
-    fn in_order_the_longest_common_subsequence_counts(
+    fn ordered_pairs_are_longest_common_subsequence(
         expected in near_numbers(0..90), generated in near_numbers(0..90),
     ) {
         let options = Options { ordered: true, ..Options::default() };
@@ -253,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn in_one_column_the_very_same_rows_first_and_then_the_most_pairs_count(
+    fn single_column_pairs_identical_rows_first(
         expected in near_numbers(0..6), generated in near_numbers(0..6),
     ) {
         let found = compare(&column(&expected), &column(&generated), &Options::default());

@@ -1,8 +1,8 @@
-//! The suite in `examples/queries`: each case comes to what it is there to show.
+//! Outcomes of the suite in `examples/queries`.
 
 use super::*;
 
-/// What is computed of a case (schema, semantic, results), and whether it passes if the judge finds no fault.
+/// Computed components of a case (schema, semantic, results), and whether it passes with the judge's full mark.
 const OUTCOMES: [(&str, [f64; 3], bool); 12] = [
     ("failed-logons-identical", [1.0, 1.0, 1.0], true),
     (
@@ -35,7 +35,7 @@ const OUTCOMES: [(&str, [f64; 3], bool); 12] = [
 ];
 
 #[test]
-fn every_case_of_the_suite_comes_to_what_it_shows() {
+fn example_cases_have_documented_outcomes() {
     let suite = include_str!("../../../../../examples/queries/kql-suite.jsonl");
     assert_eq!(suite.lines().count(), OUTCOMES.len());
     for (line, (id, [schema, semantic, results], passes)) in suite.lines().zip(OUTCOMES) {

@@ -1,5 +1,3 @@
-//! Cases from payload to score, with a judge's answers made up here.
-
 mod examples;
 mod payloads;
 mod right_answers;
@@ -10,7 +8,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{ErrorClass, JudgeError, ModelFamily, Reply};
 
-/// Stored criteria with a short prompt.
 fn criteria() -> Criteria {
     Criteria::from_value(&json!({
         "kind": "query",
@@ -38,7 +35,6 @@ fn asked(case: &QueryCase) -> Vec<Question> {
         .unwrap()
 }
 
-/// A judge's grade.
 fn grade(score: f64) -> JudgeAnswer {
     Ok(Reply {
         value: json!({"reasoning": "The bound differs.", "score": score}),
@@ -72,12 +68,10 @@ fn evaluated(case: &QueryCase, answers: &[JudgeAnswer]) -> Evaluation {
     }
 }
 
-/// The score of a payload that the judge grades so.
 fn scored(payload: Value, graded: f64) -> Evaluation {
     evaluated(&case(payload), &[grade(graded)])
 }
 
-/// A component's score.
 fn score_of(evaluation: &Evaluation, component: &str) -> f64 {
     let found = evaluation
         .components

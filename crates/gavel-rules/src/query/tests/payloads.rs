@@ -1,8 +1,6 @@
-//! What a payload may hold, and how it is told what is wrong.
-
 use super::*;
 
-/// Faults as `pointer: message`.
+/// Errors as `pointer: message`.
 fn faults(payload: &Value) -> Vec<String> {
     let faults = QueryCase::read(payload).unwrap_err();
     faults
@@ -11,7 +9,6 @@ fn faults(payload: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A sound payload with these fields in place.
 fn with(fields: Value) -> Value {
     let mut payload = json!({"generated_kql": "T", "expected_kql": "U"});
     for (name, value) in fields.as_object().unwrap() {
@@ -37,7 +34,7 @@ fn only_the_two_queries_are_required() {
 }
 
 #[test]
-fn null_and_what_is_left_out_are_the_same() {
+fn null_equals_absent() {
     let mut nulls = with(json!({}));
     for field in FIELDS {
         if !nulls[field.name].is_string() {
@@ -48,7 +45,7 @@ fn null_and_what_is_left_out_are_the_same() {
 }
 
 #[test]
-fn an_agent_that_wrote_nothing_is_scored_and_an_empty_right_answer_is_a_fault() {
+fn accepts_empty_generated_query_only() {
     assert!(QueryCase::read(&with(json!({"generated_kql": ""}))).is_ok());
     assert_eq!(
         faults(&with(json!({"expected_kql": " \n"}))),
@@ -57,7 +54,7 @@ fn an_agent_that_wrote_nothing_is_scored_and_an_empty_right_answer_is_a_fault() 
 }
 
 #[test]
-fn every_fault_is_told_at_once_with_its_place() {
+fn reports_all_errors_with_pointers() {
     let payload = json!({
         "generated_kql": 7,
         "expected_kq": "T",
@@ -98,7 +95,7 @@ fn every_fault_is_told_at_once_with_its_place() {
 }
 
 #[test]
-fn the_names_of_another_kind_are_led_to_those_of_this_one() {
+fn suggests_fields_for_names_of_other_kinds() {
     let told = faults(&json!({"generated_sql": "select 1", "expected_sql": "select 1"}));
     assert_eq!(
         told[0],
@@ -107,7 +104,7 @@ fn the_names_of_another_kind_are_led_to_those_of_this_one() {
 }
 
 #[test]
-fn limits_are_told_with_the_size_that_is_over_them() {
+fn limit_error_contains_actual_size() {
     let long = "x".repeat(64 * 1024 + 1);
     let wide: Vec<String> = (0..501).map(|n| format!("c{n}")).collect();
     let row: serde_json::Map<String, Value> =
@@ -165,7 +162,7 @@ fn limits_are_told_with_the_size_that_is_over_them() {
 }
 
 #[test]
-fn an_unknown_dialect_is_told_with_those_there_are() {
+fn unknown_dialect_error_lists_dialects() {
     let told = faults(&with(json!({"language": "sql", "dialect": "oracle"})));
     assert!(told[0].starts_with("/dialect: is \"oracle\"; one of generic, postgres"));
     for name in ["Postgres", "postgresql", "TSQL", " duckdb "] {
@@ -175,7 +172,7 @@ fn an_unknown_dialect_is_told_with_those_there_are() {
 }
 
 #[test]
-fn whether_order_counts_may_come_from_a_cell_of_text() {
+fn ordered_accepts_text() {
     for (given, ordered) in [
         (json!(true), Ordered::Yes),
         (json!("TRUE"), Ordered::Yes),
@@ -191,7 +188,7 @@ fn whether_order_counts_may_come_from_a_cell_of_text() {
 }
 
 #[test]
-fn columns_that_are_not_named_are_the_keys_of_all_rows() {
+fn columns_default_to_row_keys() {
     let rows = json!([{"a": 1}, {"b": 2, "a": 1}]);
     for columns in [json!(null), json!([])] {
         let case = case(with(
@@ -204,7 +201,7 @@ fn columns_that_are_not_named_are_the_keys_of_all_rows() {
 }
 
 #[test]
-fn a_number_may_be_a_name() {
+fn id_accepts_number() {
     assert_eq!(case(with(json!({"id": 7}))).id.as_deref(), Some("7"));
     assert_eq!(
         faults(&with(json!({"id": [7]}))),
@@ -213,7 +210,7 @@ fn a_number_may_be_a_name() {
 }
 
 #[test]
-fn a_blank_error_is_none_and_blank_names_are_left_out() {
+fn blank_error_and_names_count_as_absent() {
     let case = case(with(
         json!({"generated_error": " ", "model": "", "id": " q1 "}),
     ));

@@ -1,8 +1,6 @@
-//! Several right answers: which one counts, and what the judge is asked with.
-
 use super::*;
 
-/// The generated query gives what the second accepted one gives.
+/// A payload with the same result for the generated query and the second accepted one.
 fn payload(generated: &str) -> Value {
     json!({
         "generated_kql": generated,
@@ -18,7 +16,7 @@ fn payload(generated: &str) -> Value {
 }
 
 #[test]
-fn the_one_that_fits_best_counts_and_the_judge_is_asked_with_it() {
+fn judge_gets_best_right_answer() {
     let case = case(payload(
         "requests | where true | summarize n = count() by op = name",
     ));
@@ -31,14 +29,14 @@ fn the_one_that_fits_best_counts_and_the_judge_is_asked_with_it() {
     );
     assert!(!questions[0].prompt.to_string().contains("AppRequests"));
     let evaluation = evaluated(&case, &[grade(1.0)]);
-    // Of two that fit alike the first.
+    // The first among equals.
     assert_eq!(evaluation.result["accepted"], 1);
     assert_eq!(score_of(&evaluation, "schema_match"), 1.0);
     assert_eq!(score_of(&evaluation, "results_match"), 1.0);
 }
 
 #[test]
-fn one_that_is_the_generated_query_needs_no_judge() {
+fn identical_accepted_query_needs_no_judge() {
     let case = case(payload("requests\n| summarize n=count() by op=name"));
     assert!(case.needs_judge(), "results have to be compared first");
     assert!(asked(&case).is_empty());
@@ -48,7 +46,7 @@ fn one_that_is_the_generated_query_needs_no_judge() {
 }
 
 #[test]
-fn the_expected_query_counts_among_equals() {
+fn prefers_expected_query_among_equals() {
     let case = case(json!({
         "generated_kql": "T | take 1",
         "expected_kql": "T | take 2",
@@ -61,7 +59,7 @@ fn the_expected_query_counts_among_equals() {
 }
 
 #[test]
-fn one_without_a_result_has_that_of_the_expected_query() {
+fn accepted_query_defaults_to_expected_result() {
     let case = case(json!({
         "generated_kql": "T | where a == 1 | project a",
         "expected_kql": "U | project a",
@@ -75,7 +73,7 @@ fn one_without_a_result_has_that_of_the_expected_query() {
 }
 
 #[test]
-fn its_own_order_counts_under_auto() {
+fn auto_order_follows_each_right_answer() {
     let rows = json!([{"a": 1}, {"a": 2}]);
     let case = case(json!({
         "generated_kql": "T | take 5",
@@ -86,7 +84,7 @@ fn its_own_order_counts_under_auto() {
         "ordered": "auto",
     }));
     let evaluation = evaluated(&case, &[grade(1.0)]);
-    // The accepted one has the right table and asks for an order that isn't met; the expected one asks for none.
+    // The accepted query has the right table but requires an order that isn't met; the expected one requires no order.
     assert_eq!(evaluation.result["accepted"], Value::Null);
     assert_eq!(score_of(&evaluation, "results_match"), 1.0);
 }

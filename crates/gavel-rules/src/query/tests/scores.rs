@@ -1,11 +1,8 @@
-//! The worked examples and scenarios of the rules, and what survives without a judge.
-
 use super::*;
 
 const RIGHT: &str = "AppTraces | where TimeGenerated > ago(1h) | where SeverityLevel >= 3 \
     | summarize count() by SeverityLevel";
 
-/// Queries with the columns and rows that both gave.
 fn with_the_same_result(generated: &str, expected: &str) -> Value {
     let rows = json!([{"SeverityLevel": 3, "count_": 17}, {"SeverityLevel": 4, "count_": 2}]);
     json!({
@@ -20,7 +17,7 @@ fn with_the_same_result(generated: &str, expected: &str) -> Value {
 }
 
 #[test]
-fn a_perfect_match_is_1_and_passes() {
+fn perfect_match_scores_1_and_passes() {
     let other_layout = RIGHT.replace(" | ", "\n| // next\n");
     for generated in [RIGHT, &other_layout] {
         let case = case(with_the_same_result(generated, RIGHT));
@@ -45,7 +42,7 @@ fn a_perfect_match_is_1_and_passes() {
 }
 
 #[test]
-fn minor_differences_are_0_9875_and_pass() {
+fn minor_differences_score_0_9875_and_pass() {
     let generated = RIGHT.replace("ago(1h)", "ago(60m)");
     let evaluation = scored(with_the_same_result(&generated, RIGHT), 0.95);
     assert_near(score_of(&evaluation, "schema_match"), 1.0);
@@ -54,7 +51,7 @@ fn minor_differences_are_0_9875_and_pass() {
     assert_near(score_of(&evaluation, "llm_grading"), 0.95);
     assert_near(evaluation.total.unwrap(), 0.9875);
     assert_eq!(evaluation.passed, Some(true));
-    // One hour is sixty minutes, also among the literals.
+    // One hour equals sixty minutes, also among the literals.
     let literals =
         &evaluation.result["components"]["semantic_similarity"]["details"]["filter_literals"];
     assert_eq!(literals["score"], 1.0);
@@ -90,7 +87,7 @@ fn another_table_without_the_grouping_fails() {
 }
 
 #[test]
-fn the_operator_count_is_two_thirds_of_a_count_by_a_column() {
+fn count_operator_scores_two_thirds_of_count_by_column() {
     let evaluation = scored(
         json!({
             "generated_kql": "SecurityEvent | where EventID == 4625 | count",
@@ -104,7 +101,7 @@ fn the_operator_count_is_two_thirds_of_a_count_by_a_column() {
 }
 
 #[test]
-fn a_total_of_the_threshold_passes_though_fractions_lose() {
+fn threshold_tolerates_rounding_errors() {
     let case = case(with_the_same_result("T", RIGHT));
     for (components, passes) in [
         ([0.65, 1.0, 0.95, 1.0], true),
@@ -122,7 +119,7 @@ fn a_total_of_the_threshold_passes_though_fractions_lose() {
 }
 
 #[test]
-fn a_threshold_of_its_own_counts() {
+fn payload_threshold_overrides_default() {
     let mut payload = with_the_same_result(&RIGHT.replace("ago(1h)", "ago(60m)"), RIGHT);
     payload["threshold"] = json!(0.99);
     let evaluation = scored(payload, 0.95);
@@ -132,7 +129,7 @@ fn a_threshold_of_its_own_counts() {
 }
 
 #[test]
-fn a_judge_that_fails_costs_its_part_and_the_total_and_is_no_number() {
+fn judge_failure_leaves_no_total() {
     let case = case(with_the_same_result("Heartbeat | count", RIGHT));
     let evaluation = evaluated(&case, &[failure()]);
     assert_eq!((evaluation.total, evaluation.passed), (None, None));
@@ -158,7 +155,7 @@ fn a_judge_that_fails_costs_its_part_and_the_total_and_is_no_number() {
 }
 
 #[test]
-fn without_a_judge_the_computed_parts_are_real_and_there_is_no_total() {
+fn without_judge_only_computed_components_score() {
     let case = case(with_the_same_result(
         &RIGHT.replace("ago(1h)", "ago(60m)"),
         RIGHT,
@@ -179,7 +176,7 @@ fn without_a_judge_the_computed_parts_are_real_and_there_is_no_total() {
 }
 
 #[test]
-fn a_query_that_did_not_execute_is_never_successful() {
+fn failed_execution_is_never_successful() {
     let mut payload = with_the_same_result(RIGHT, RIGHT);
     payload["generated_error"] = json!("SEM0100: 'AppTraces' could not be resolved");
     payload["threshold"] = json!(0.1);
@@ -194,7 +191,7 @@ fn a_query_that_did_not_execute_is_never_successful() {
 }
 
 #[test]
-fn only_the_first_hundred_expected_rows_count_for_the_score_and_all_for_precision() {
+fn score_uses_first_100_rows_and_precision_all() {
     let rows = |range: std::ops::Range<i64>| -> Value { range.map(|n| json!({"n": n})).collect() };
     let payload = |generated: Value| {
         json!({
@@ -202,11 +199,10 @@ fn only_the_first_hundred_expected_rows_count_for_the_score_and_all_for_precisio
             "generated_results": generated, "expected_results": rows(0..200),
         })
     };
-    // In another order: all are found.
     let reversed: Value = (0..200).rev().map(|n| json!({"n": n})).collect();
     let evaluation = scored(payload(reversed), 1.0);
     assert_eq!(score_of(&evaluation, "results_match"), 1.0);
-    // The second hundred is missing: the component is whole, F1 is not.
+    // With the second hundred missing, the component's score is full but F1 isn't.
     let evaluation = scored(payload(rows(0..100)), 1.0);
     assert_eq!(score_of(&evaluation, "results_match"), 1.0);
     let details = &evaluation.result["components"]["results_match"]["details"];
@@ -225,7 +221,7 @@ fn only_the_first_hundred_expected_rows_count_for_the_score_and_all_for_precisio
 }
 
 #[test]
-fn order_counts_where_it_is_asked_for_and_where_the_right_query_sorts() {
+fn order_counts_if_requested_or_expected_query_sorts() {
     let sorted = "T | summarize c = count() by u | top 3 by c";
     let inside = "T | join (U | sort by x) on u | summarize c = count() by u";
     for (ordered, expected, counts) in [
@@ -255,7 +251,7 @@ fn order_counts_where_it_is_asked_for_and_where_the_right_query_sorts() {
 }
 
 #[test]
-fn rows_that_the_right_query_ties_may_change_places() {
+fn tied_rows_may_be_swapped() {
     let first = json!([{"n": "ICML", "c": 3}, {"n": "AAAS", "c": 1}, {"n": "ISA", "c": 1}]);
     let swapped = json!([{"n": "ICML", "c": 3}, {"n": "ISA", "c": 1}, {"n": "AAAS", "c": 1}]);
     let wrong = json!([{"n": "ISA", "c": 1}, {"n": "AAAS", "c": 1}, {"n": "ICML", "c": 3}]);
@@ -289,7 +285,7 @@ fn rows_that_the_right_query_ties_may_change_places() {
             assert_near(score(query, language, ordered, &wrong), 2.0 / 3.0);
         }
     }
-    // Nothing is tied where the query says more, or sorts by what isn't in the result.
+    // No rows are tied if the query has further sort keys, or sorts by columns that aren't in the result.
     for query in [
         "SELECT n, c FROM t ORDER BY c DESC, n",
         "SELECT n, c FROM t ORDER BY d",
@@ -302,7 +298,7 @@ fn rows_that_the_right_query_ties_may_change_places() {
 }
 
 #[test]
-fn numbers_are_equal_after_rounding_where_decimals_are_given() {
+fn decimals_round_numbers() {
     let payload = |decimals: Value| {
         json!({
             "generated_kql": "T", "expected_kql": "U", "decimals": decimals,
@@ -346,7 +342,7 @@ fn sql_is_read_as_sql() {
 }
 
 #[test]
-fn sql_that_nobody_can_read_is_no_score() {
+fn unparsable_sql_has_no_score() {
     let payload = |expected: &str, generated: &str, error: Value| {
         json!({
             "language": "sql", "dialect": "postgres", "expected_kql": expected, "generated_kql": generated,
@@ -381,7 +377,7 @@ fn sql_that_nobody_can_read_is_no_score() {
     let hidden = scored(payload(good, "call p()", json!(null)), 1.0);
     let error = &hidden.result["components"]["semantic_similarity"]["error"];
     assert_eq!(error["class"], "hidden_tables");
-    // A right answer that can be read counts, though the rows of the other are nearer.
+    // A right answer that parses wins, though the rows of the other are closer.
     let rows = json!([{"n": 1}]);
     let mut accepts = payload(broken, good, json!(null));
     accepts["generated_results"] = rows.clone();
@@ -393,7 +389,7 @@ fn sql_that_nobody_can_read_is_no_score() {
 }
 
 #[test]
-fn a_long_row_is_shown_cut() {
+fn long_row_is_cut() {
     let evaluation = scored(
         json!({"generated_kql": "T", "expected_kql": "U", "expected_results": [{"a": "é".repeat(5_000)}]}),
         0.0,
@@ -408,7 +404,7 @@ fn a_long_row_is_shown_cut() {
 }
 
 #[test]
-fn the_judge_sees_the_question_and_both_queries_fenced_and_no_results() {
+fn prompt_fences_question_and_queries_without_results() {
     let payload = with_the_same_result("T | take 1 // {{EXPECTED_QUERY}}", RIGHT);
     let questions = asked(&case(payload));
     let [question] = questions.as_slice() else {
@@ -429,7 +425,7 @@ fn the_judge_sees_the_question_and_both_queries_fenced_and_no_results() {
     }
     assert!(!prompt.contains("count_\":"), "{prompt}");
     assert_eq!(question.kind, "query");
-    // The same question under another nonce is the same to the cache, another query is not.
+    // The cache key ignores the nonce, but not the query.
     let again = |generated: &str| {
         let case = case(with_the_same_result(generated, RIGHT));
         let asked = case.questions(&criteria(), &limits(128_000), &Nonce("0a".repeat(16)));
@@ -443,7 +439,7 @@ fn the_judge_sees_the_question_and_both_queries_fenced_and_no_results() {
 }
 
 #[test]
-fn a_question_beyond_the_judges_window_says_what_to_do() {
+fn oversized_question_error_contains_fix() {
     let case = case(with_the_same_result(
         &"T | where a == 1 ".repeat(1_000),
         RIGHT,
@@ -456,7 +452,7 @@ fn a_question_beyond_the_judges_window_says_what_to_do() {
 }
 
 #[test]
-fn the_built_in_criteria_are_of_this_kind() {
+fn built_in_criteria_have_this_kind() {
     let text = include_str!("../../../../../config/criteria/query.yaml");
     for fence in [
         "{{QUESTION}}",
@@ -470,7 +466,7 @@ fn the_built_in_criteria_are_of_this_kind() {
 }
 
 #[test]
-fn text_in_results_compares_in_any_case_unless_the_criteria_heed_it() {
+fn criteria_control_case_sensitivity() {
     let payload = json!({
         "generated_kql": "T", "expected_kql": "T",
         "generated_results": [{"Name": "ADA", "tags": ["X"]}], "expected_results": [{"name": "Ada", "tags": ["x"]}],
@@ -491,7 +487,7 @@ fn text_in_results_compares_in_any_case_unless_the_criteria_heed_it() {
 }
 
 #[test]
-fn a_column_that_is_found_by_its_values_is_told_and_costs_where_its_name_says_otherwise() {
+fn column_with_other_name_costs_a_tenth() {
     let cases = [
         (
             json!([{"n": 4}]),

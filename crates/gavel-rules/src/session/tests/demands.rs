@@ -1,8 +1,7 @@
-//! The demands that the built-in judge prompt makes, each in its section.
+//! Tests that each section of the built-in judge prompt has its requirements.
 
 use super::ABOUT;
 
-/// Where each section of the prompt starts, in order. A section ends where the next one starts.
 const SECTIONS: &[&str] = &[
     "# your task",
     "four principles",
@@ -32,8 +31,8 @@ const SECTIONS: &[&str] = &[
     "{{output_schema}}",
 ];
 
-/// A line that starts with `@` names a section. Each other line is a demand and, behind `=`, its text in that section;
-/// `..` stands for any text.
+/// A line that starts with `@` is a section. Each other line is a requirement and, after `=`, its text in that section;
+/// `..` matches any text.
 const DEMANDS: &str = "
 @ # your task
 security, DevOps and Kubernetes expert = expert in computer security .. devops and kubernetes
@@ -228,7 +227,6 @@ weakness = which weakness that you criticised each one addresses
 no approaches = largely sound, give fewer or none
 ";
 
-/// The prompt in lower case, each run of blanks one space.
 fn prompt() -> String {
     let (_, prompt) = ABOUT
         .built_in_criteria
@@ -264,7 +262,7 @@ fn has(section: &str, pattern: &str) -> bool {
 }
 
 #[test]
-fn each_demand_is_in_its_section_of_the_prompt() {
+fn prompt_sections_contain_their_requirements() {
     let prompt = prompt();
     let sections = sections(&prompt);
     let (mut name, mut section) = ("", "");
@@ -287,12 +285,12 @@ fn each_demand_is_in_its_section_of_the_prompt() {
 }
 
 #[test]
-fn heavy_deductions_are_demanded_five_times() {
+fn prompt_requires_five_heavy_deductions() {
     assert_eq!(prompt().matches("deduct heavily").count(), 5);
 }
 
 #[test]
-fn no_hidden_reasoning_is_demanded() {
+fn prompt_requests_no_hidden_reasoning() {
     let prompt = prompt();
     for words in [
         "step by step",

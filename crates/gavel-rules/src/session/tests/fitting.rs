@@ -1,12 +1,10 @@
-//! The tests of fitting a session to the context window.
-
 use proptest::prelude::*;
 
 use super::*;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
-fn drawn() -> Nonce {
+fn test_nonce() -> Nonce {
     Nonce(NONCE.to_owned())
 }
 const SMALL: Limits = Limits {
@@ -15,8 +13,8 @@ const SMALL: Limits = Limits {
 };
 const LINE: &str = "cart-7d9f 0/1 CrashLoopBackOff restarts 17, last state OOMKilled at 10:42\n";
 
-fn ask(session: &SessionRequest, limits: &Limits) -> Result<Question, Unscorable> {
-    let questions = session.questions(&criteria(), limits, &drawn());
+fn build_question(session: &SessionRequest, limits: &Limits) -> Result<Question, Unscorable> {
+    let questions = session.questions(&criteria(), limits, &test_nonce());
     questions.map(|mut questions| questions.remove(0))
 }
 
@@ -27,7 +25,7 @@ fn tool(content: &str) -> Message {
     }
 }
 
-/// About 2 MB: 25 calls whose results are 80 kB each.
+/// About 2 MB: 25 calls with results of 80 kB each.
 fn huge() -> SessionRequest {
     let mut session = session();
     session.alert_data = json!({ "alert": "ALERT ".repeat(300) });
@@ -58,10 +56,9 @@ fn assert_fits(question: &Question, limits: &Limits) {
     );
 }
 
-/// What may never be cut stands whole, and the fences are as they must be.
 #[track_caller]
-fn assert_whole(session: &SessionRequest, question: &Question) {
-    let full = ask(
+fn assert_complete(session: &SessionRequest, question: &Question) {
+    let full = build_question(
         session,
         &Limits {
             context_window: u32::MAX,
@@ -89,7 +86,6 @@ fn assert_whole(session: &SessionRequest, question: &Question) {
     assert_eq!(prompt.matches(NONCE).count(), 4);
 }
 
-/// What the marks of a prompt say went.
 fn marked(prompt: &str) -> u64 {
     let marks = prompt
         .lines()
@@ -103,21 +99,21 @@ fn marked(prompt: &str) -> u64 {
 }
 
 #[test]
-fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
+fn session_of_2_mb_fits_into_32k_window() {
     let session = huge();
-    let first = ask(&session, &SMALL).unwrap();
+    let first = build_question(&session, &SMALL).unwrap();
     assert_fits(&first, &SMALL);
-    assert_whole(&session, &first);
+    assert_complete(&session, &first);
     let whole = LIMITS
         .family
-        .tokens(&prompt::Evidence::from_session(&session, &drawn()).conversation);
+        .tokens(&prompt::Evidence::from_session(&session, &test_nonce()).conversation);
     assert!(whole > 480_000, "{whole}");
-    // What is left and what went are the whole, but for the marks and the words that cuts go through.
+    // Trimmed and remaining tokens add up to the total, except for the marks and for tokens cut in two.
     let kept = first.prompt.tokens(SMALL.family);
     let sum = first.trimmed_tokens + kept;
     assert!(sum.abs_diff(whole) < whole / 50, "{sum} of {whole}");
     assert_eq!(first.trimmed_tokens, marked(&first.prompt.to_string()));
-    // Every message is there, its head and its tail too; results alone were cut.
+    // All messages remain, with head and tail; only results were cut.
     for n in 0..25 {
         for text in [
             format!("Step {n}: I read the logs.\n"),
@@ -127,36 +123,35 @@ fn a_session_of_2_mb_fits_into_a_window_of_32k_with_what_must_stay_whole() {
             assert!(first.prompt.to_string().contains(&text), "{text}");
         }
     }
-    // The room is used.
     assert!(kept * 10 > SMALL.for_the_question() * 9, "{kept}");
 
-    let again = ask(&session, &SMALL).unwrap();
+    let again = build_question(&session, &SMALL).unwrap();
     assert_eq!(again.prompt.to_string(), first.prompt.to_string());
     assert_eq!(again.evidence_hash, first.evidence_hash);
-    let untrimmed = prompt::Evidence::from_session(&session, &drawn()).hash(&drawn());
+    let untrimmed = prompt::Evidence::from_session(&session, &test_nonce()).hash(&test_nonce());
     assert_ne!(untrimmed, first.evidence_hash, "another question");
 }
 
 #[test]
-fn a_session_that_fits_is_asked_as_it_is() {
-    let question = ask(&session(), &LIMITS).unwrap();
+fn fitting_session_is_not_trimmed() {
+    let question = build_question(&session(), &LIMITS).unwrap();
     assert_eq!(question.trimmed_tokens, 0);
     assert_eq!(
         question.evidence_hash,
-        prompt::Evidence::from_session(&session(), &drawn()).hash(&drawn())
+        prompt::Evidence::from_session(&session(), &test_nonce()).hash(&test_nonce())
     );
     assert!(!question.prompt.to_string().contains("=== trimmed"));
 }
 
 #[test]
-fn messages_go_from_the_middle_outwards_once_results_and_messages_are_cut() {
+fn drops_messages_from_the_middle_after_cutting() {
     let mut session = session();
     session.conversation = (1..=400)
         .map(|n| message("assistant", &format!("Message {n}: {}", LINE.repeat(20))))
         .collect();
-    let question = ask(&session, &SMALL).unwrap();
+    let question = build_question(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
-    assert_whole(&session, &question);
+    assert_complete(&session, &question);
     let prompt = question.prompt.to_string();
     let line = prompt
         .lines()
@@ -179,16 +174,16 @@ fn messages_go_from_the_middle_outwards_once_results_and_messages_are_cut() {
 }
 
 #[test]
-fn the_first_and_the_last_message_are_cut_last_of_all() {
+fn first_and_last_message_are_cut_last() {
     let mut session = session();
     session.conversation = vec![
         message("user", &LINE.repeat(3_000)),
         tool(&LINE.repeat(3_000)),
         message("assistant", &LINE.repeat(3_000)),
     ];
-    let question = ask(&session, &SMALL).unwrap();
+    let question = build_question(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
-    assert_whole(&session, &question);
+    assert_complete(&session, &question);
     let prompt = question.prompt.to_string();
     let marks: Vec<&str> = prompt
         .lines()
@@ -199,7 +194,7 @@ fn the_first_and_the_last_message_are_cut_last_of_all() {
 }
 
 #[test]
-fn what_can_not_be_trimmed_enough_is_too_large_and_says_the_sizes() {
+fn too_large_error_contains_sizes() {
     let mut stubborn = session();
     stubborn.alert_data = json!(LINE.repeat(3_000));
     let tiny = Limits {
@@ -207,7 +202,7 @@ fn what_can_not_be_trimmed_enough_is_too_large_and_says_the_sizes() {
         ..LIMITS
     };
     for (session, limits) in [(stubborn, &SMALL), (huge(), &tiny)] {
-        let Err(Unscorable::TooLarge(message)) = ask(&session, limits) else {
+        let Err(Unscorable::TooLarge(message)) = build_question(&session, limits) else {
             panic!("it doesn't fit");
         };
         let sizes = format!(
@@ -220,10 +215,10 @@ fn what_can_not_be_trimmed_enough_is_too_large_and_says_the_sizes() {
 }
 
 #[test]
-fn judge_trim_never_refuses_what_would_be_trimmed_and_nothing_else() {
+fn disabled_trimming_rejects_oversized_sessions() {
     let mut never = criteria();
     never.trim = crate::Trim::Never;
-    let nonce = drawn();
+    let nonce = test_nonce();
     let question = session()
         .questions(&never, &SMALL, &nonce)
         .unwrap()
@@ -237,7 +232,7 @@ fn judge_trim_never_refuses_what_would_be_trimmed_and_nothing_else() {
 }
 
 #[test]
-fn a_question_that_turned_out_too_large_is_halved_once() {
+fn rejected_question_is_halved_once() {
     for (session, limits) in [
         (huge(), SMALL),
         (
@@ -248,7 +243,7 @@ fn a_question_that_turned_out_too_large_is_halved_once() {
             },
         ),
     ] {
-        let asked = ask(&session, &limits).unwrap();
+        let asked = build_question(&session, &limits).unwrap();
         let smaller = asked.shrink().unwrap();
         let (before, after) = (
             asked.prompt.tokens(limits.family),
@@ -259,19 +254,19 @@ fn a_question_that_turned_out_too_large_is_halved_once() {
             after * 5 > before * 2,
             "{after} of {before}: no more than needed"
         );
-        assert_whole(&session, &smaller);
+        assert_complete(&session, &smaller);
         assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
         assert!(smaller.trimmed_tokens > asked.trimmed_tokens);
         assert_ne!(smaller.evidence_hash, asked.evidence_hash);
         assert_eq!(smaller.template_hash, asked.template_hash);
         assert!(smaller.shrink().is_none(), "once");
-        // An estimate of all that went agrees, however many cuts it took.
+        // Trimmed and remaining tokens add up to the total, even after several cuts.
         let whole = limits
             .family
-            .tokens(&prompt::Evidence::from_session(&session, &drawn()).conversation);
+            .tokens(&prompt::Evidence::from_session(&session, &test_nonce()).conversation);
         let sum = smaller.trimmed_tokens + after;
         assert!(sum.abs_diff(whole) < whole / 50, "{sum} of {whole}");
-        // Under another nonce it is the same question.
+        // The nonce doesn't change the question.
         let other = session.questions(&criteria(), &limits, &Nonce("a1".repeat(16)));
         let other = other.unwrap().remove(0).shrink().unwrap();
         assert_eq!(other.evidence_hash, smaller.evidence_hash);
@@ -279,14 +274,14 @@ fn a_question_that_turned_out_too_large_is_halved_once() {
 }
 
 #[test]
-fn what_left_messages_out_once_leaves_out_more_of_them() {
+fn shrinking_extends_the_dropped_range() {
     let mut session = session();
     session.conversation = (1..=400)
         .map(|n| message("assistant", &format!("Message {n}: {}", LINE.repeat(20))))
         .collect();
-    let asked = ask(&session, &SMALL).unwrap();
+    let asked = build_question(&session, &SMALL).unwrap();
     let smaller = asked.shrink().unwrap();
-    assert_whole(&session, &smaller);
+    assert_complete(&session, &smaller);
     let prompt = smaller.prompt.to_string();
     let marks: Vec<&str> = prompt
         .lines()
@@ -297,10 +292,10 @@ fn what_left_messages_out_once_leaves_out_more_of_them() {
 }
 
 #[test]
-fn a_final_analysis_that_is_larger_than_the_window_is_trimmed_like_the_rest() {
+fn oversized_final_analysis_is_trimmed() {
     let mut session = session();
     session.final_analysis = Some(format!("FIRST\n{}LAST", LINE.repeat(4_000)));
-    let question = ask(&session, &SMALL).unwrap();
+    let question = build_question(&session, &SMALL).unwrap();
     assert_fits(&question, &SMALL);
     assert!(question.trimmed_tokens > 0, "the score is flagged");
     assert_eq!(
@@ -311,19 +306,24 @@ fn a_final_analysis_that_is_larger_than_the_window_is_trimmed_like_the_rest() {
     let analysis = &prompt[prompt.find("\n=== final analysis\n").unwrap()..];
     assert!(analysis.contains("\nFIRST\n") && analysis.contains("LAST\nEVIDENCE conversation"));
     assert!(analysis.contains(LINE) && analysis.contains("=== trimmed"));
-    // And once more, where its judge says that it is too large all the same.
+    // And again if the judge rejects it as too large.
     let smaller = question.shrink().unwrap();
     assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
     assert!(smaller.trimmed_tokens > question.trimmed_tokens);
 }
 
 #[test]
-fn a_small_session_has_nothing_to_give() {
-    assert!(ask(&session(), &LIMITS).unwrap().shrink().is_none());
+fn small_session_cannot_shrink() {
+    assert!(
+        build_question(&session(), &LIMITS)
+            .unwrap()
+            .shrink()
+            .is_none()
+    );
 }
 
 #[test]
-fn a_trimmed_answer_flags_the_score() {
+fn trimmed_answer_flags_the_score() {
     let answer = |trimmed_tokens| Reply {
         value: json!({ "total_score": 50 }),
         provider: "p".to_owned(),
@@ -345,9 +345,9 @@ fn a_trimmed_answer_flags_the_score() {
 }
 
 #[test]
-fn a_question_made_for_a_large_window_fits_into_a_smaller_judges() {
+fn question_can_be_fitted_to_a_smaller_judge() {
     let session = huge();
-    let asked = ask(
+    let asked = build_question(
         &session,
         &Limits {
             context_window: 1_000_000,
@@ -362,7 +362,7 @@ fn a_question_made_for_a_large_window_fits_into_a_smaller_judges() {
     };
     let fitted = asked.fit_into(&small).unwrap();
     assert_fits(&fitted, &small);
-    assert_whole(&session, &fitted);
+    assert_complete(&session, &fitted);
     assert_eq!(fitted.trimmed_tokens, marked(&fitted.prompt.to_string()));
     assert_ne!(
         fitted.evidence_hash, asked.evidence_hash,
@@ -378,14 +378,14 @@ fn a_question_made_for_a_large_window_fits_into_a_smaller_judges() {
         "it may turn out too large there too"
     );
 
-    // Trimmed once more, for a third: what went adds up.
+    // Trimmed again, for a third judge: the trimmed tokens add up.
     let smaller = Limits {
         context_window: 24_000,
         ..small
     };
     let again = fitted.fit_into(&smaller).unwrap();
     assert_fits(&again, &smaller);
-    assert_whole(&session, &again);
+    assert_complete(&session, &again);
     assert_eq!(again.trimmed_tokens, marked(&again.prompt.to_string()));
     assert!(again.trimmed_tokens > fitted.trimmed_tokens);
 
@@ -404,7 +404,7 @@ const LIMITS_OF_THE_LARGE: Limits = Limits {
 };
 
 #[test]
-fn an_answer_of_the_fallback_flags_the_score_and_names_its_judge() {
+fn fallback_answer_flags_score_and_stores_its_judge() {
     let answer = Reply {
         value: json!({ "total_score": 50 }),
         provider: "second".to_owned(),
@@ -445,7 +445,7 @@ fn hostile() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_a_session_holds_it_fits_or_is_too_large_and_its_structure_stays(
+    fn any_session_fits_or_is_too_large(
         messages in prop::collection::vec((0..3_u8, hostile()), 1..40),
         window in 1_500_u32..12_000,
     ) {
@@ -459,13 +459,13 @@ proptest! {
             })
             .collect();
         let limits = Limits { context_window: window, max_output_tokens: 300, family: ModelFamily::Other };
-        match ask(&session, &limits) {
+        match build_question(&session, &limits) {
             Err(Unscorable::TooLarge(_)) => {}
             Err(other) => prop_assert!(false, "{other}"),
             Ok(question) => {
                 for question in std::iter::once(question.clone()).chain(question.shrink()) {
                     assert_fits(&question, &limits);
-                    assert_whole(&session, &question);
+                    assert_complete(&session, &question);
                     prop_assert_eq!(question.trimmed_tokens, marked(&question.prompt.to_string()));
                     prop_assert_eq!(question.prompt.to_string().lines().filter(|l| l.starts_with("=== final")).count(), 1);
                     let heads = question.prompt.to_string().lines().filter(|l| l.starts_with("=== message")).count();

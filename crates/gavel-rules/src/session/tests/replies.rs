@@ -1,5 +1,3 @@
-//! The tests of replies: checks, flags, arbitrary JSON.
-
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -53,7 +51,7 @@ fn check(value: &Value) -> Result<(), Vec<Fault>> {
 }
 
 #[test]
-fn a_full_reply_becomes_a_score() {
+fn full_reply_becomes_a_score() {
     let score = scored(full());
     assert_eq!(score.total_score, 62);
     assert_eq!(score.score_breakdown["consistency"], 17.5);
@@ -67,7 +65,7 @@ fn a_full_reply_becomes_a_score() {
 }
 
 #[test]
-fn a_total_alone_is_a_score_and_is_flagged() {
+fn total_without_breakdown_is_flagged() {
     let score = scored(json!({ "total_score": 72.0 }));
     assert_eq!(score.total_score, 72);
     assert_eq!(score.flags, [Flag::ReplyPartial]);
@@ -83,7 +81,7 @@ fn a_total_alone_is_a_score_and_is_flagged() {
 }
 
 #[test]
-fn reasons_that_are_none_of_the_judges_own_are_flagged() {
+fn flags_thin_and_copied_reasons() {
     let mut hostile = session();
     let praise =
         "A flawless investigation: each finding was verified twice, and nothing was left open.";
@@ -109,12 +107,12 @@ fn reasons_that_are_none_of_the_judges_own_are_flagged() {
         assert_eq!(score.flags, [flag], "{reasons}");
     }
     assert_eq!(weaknesses(&full()), []);
-    // Without any reasons it is a partial reply, as ever.
+    // Without reasons it is only a partial reply.
     assert_eq!(weaknesses(&json!({ "total_score": 72 })), []);
 }
 
 #[test]
-fn lists_left_out_are_empty_and_no_flag() {
+fn missing_lists_are_empty_without_flag() {
     let score = scored(with(|r| {
         let reply = r.as_object_mut().unwrap();
         reply.remove("missing_tools");
@@ -124,7 +122,7 @@ fn lists_left_out_are_empty_and_no_flag() {
     assert!(score.missing_tools.is_empty() && score.alternative_approaches.is_empty());
 }
 
-/// Replies whose total can't be the sum of their parts, with the place of the first doubt.
+/// Replies with a total that can't be the sum of the points, and the pointer of the first doubt.
 fn doubtful() -> Vec<(Value, &'static str, &'static str)> {
     vec![
         (
@@ -166,7 +164,7 @@ fn doubtful() -> Vec<(Value, &'static str, &'static str)> {
 }
 
 #[test]
-fn a_total_that_is_not_the_sum_is_doubted_and_stored_as_the_judge_gave_it() {
+fn total_that_is_not_the_sum_is_flagged_and_stored() {
     let question = question(&session(), "n");
     for (value, pointer, message) in doubtful() {
         assert_eq!(check(&value), Ok(()), "{value}");
@@ -198,7 +196,7 @@ fn a_total_that_is_not_the_sum_is_doubted_and_stored_as_the_judge_gave_it() {
 }
 
 #[test]
-fn a_second_reply_keeps_the_judgement_if_total_and_parts_stay() {
+fn second_reply_keeps_judgement_with_same_total_and_points() {
     let question = question(&session(), "n");
     let thin = with(|r| r["score_reasoning"] = json!("0"));
     let not_sum = with(|r| r["total_score"] = json!(67));
@@ -217,7 +215,7 @@ fn a_second_reply_keeps_the_judgement_if_total_and_parts_stay() {
             }),
             false,
         ),
-        // One of the two must change: the total, or the parts.
+        // Either the total or the points must change.
         (&not_sum, full(), true),
         (
             &not_sum,
@@ -251,7 +249,7 @@ fn a_second_reply_keeps_the_judgement_if_total_and_parts_stay() {
 }
 
 #[test]
-fn flags_tell_of_an_unfinished_session_and_a_repaired_reply() {
+fn flags_unfinished_session_and_repaired_reply() {
     let mut unfinished = session();
     unfinished.completed = false;
     let repaired = Reply {
@@ -295,14 +293,14 @@ fn unknown_keys_are_ignored() {
 }
 
 #[test]
-fn nul_characters_are_replaced_since_postgres_keeps_none() {
+fn replaces_nul_characters() {
     let score = scored(with(|r| r["score_reasoning"] = json!("a\0b")));
     assert_eq!(score.score_reasoning, "a\u{fffd}b");
 }
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table, one line a fault")]
-fn each_fault_names_its_place_and_what_is_expected() {
+fn errors_contain_pointer_and_expectation() {
     let long = "x".repeat(256);
     let cases: Vec<(Value, &str, &str)> = vec![
         (json!([]), "", "must be one JSON object, not an array"),
@@ -441,7 +439,7 @@ fn each_fault_names_its_place_and_what_is_expected() {
 }
 
 #[test]
-fn a_name_of_255_characters_is_counted_in_characters() {
+fn name_length_is_counted_in_characters() {
     assert_eq!(
         check(&with(
             |r| r["missing_tools"][0]["tool_name"] = json!("é".repeat(255))
@@ -451,7 +449,7 @@ fn a_name_of_255_characters_is_counted_in_characters() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_and_no_more_than_twenty() {
+fn reports_up_to_twenty_errors_at_once() {
     let two = with(|r| {
         r["total_score"] = json!("x");
         r["score_reasoning"] = json!(26);
@@ -462,7 +460,7 @@ fn all_faults_are_told_at_once_and_no_more_than_twenty() {
 }
 
 #[test]
-fn a_judges_error_is_never_a_score() {
+fn judge_error_leaves_session_unscored() {
     let error = JudgeError {
         class: ErrorClass::Refused,
         message: "judge openai-default declined".to_owned(),
@@ -481,7 +479,7 @@ fn a_judges_error_is_never_a_score() {
     ));
 }
 
-/// Any JSON, with the reply's own keys often enough to get past the first check.
+/// Any JSON, with the reply's own keys often enough to pass the first check.
 fn any_json() -> impl Strategy<Value = Value> {
     let key = prop_oneof![
         Just("total_score".to_owned()),
@@ -514,7 +512,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_reply_panics_and_a_score_is_made_of_exactly_those_that_pass_the_check(value in any_json()) {
+    fn any_reply_is_scored_only_if_valid(value in any_json()) {
         let passes = check(&value).is_ok();
         match session().score(&criteria(), &[Ok(reply(value))]) {
             Scorecard::Session(score) => {
@@ -527,7 +525,7 @@ proptest! {
     }
 
     #[test]
-    fn no_session_text_breaks_the_fence(content in "(EVIDENCE|<<<|>>>|conversation|alert|n0nce| |\n|\r|x){0,30}") {
+    fn session_text_cannot_break_the_fence(content in "(EVIDENCE|<<<|>>>|conversation|alert|n0nce| |\n|\r|x){0,30}") {
         let mut hostile = session();
         hostile.conversation[0].content = content.clone();
         hostile.alert_data = json!(content);
@@ -539,7 +537,7 @@ proptest! {
 }
 
 #[test]
-fn whatever_stands_in_a_list_instead_of_an_object_is_named() {
+fn list_entry_error_contains_its_type() {
     let items = json!([null, true, 1, "s", []]);
     let faults = reply::read(
         &with(|r| r["missing_tools"] = items),
@@ -555,7 +553,7 @@ fn whatever_stands_in_a_list_instead_of_an_object_is_named() {
 }
 
 #[test]
-fn a_step_that_is_too_long_is_told_its_length() {
+fn too_long_step_error_contains_its_length() {
     let step = "x".repeat(20_000);
     let approach = json!([{ "name": "n", "description": "d", "steps": ["ok", step] }]);
     let reply = with(|r| r["alternative_approaches"] = approach);

@@ -1,13 +1,12 @@
-//! The lines in a trimmed text that say what went: how they are written, and read again when a text is trimmed twice.
+//! Lines in a trimmed text that report the amount trimmed. Parsed when a text is trimmed again.
 
 use crate::ModelFamily;
 
-/// How a line begins that says what went.
 const MARK: &str = "=== trimmed to fit the judge's context window, the agent had it:";
-/// No session has more tokens or messages: bodies are bounded far below.
+/// Upper limit of tokens and messages, well above the limit of bodies.
 const LONGEST: u64 = 99_999_999;
 
-pub(super) fn begins(line: &str) -> bool {
+pub(super) fn is_mark(line: &str) -> bool {
     line.starts_with(MARK)
 }
 
@@ -16,12 +15,12 @@ pub(super) fn is_of_messages(line: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(" messages "))
 }
 
-/// The mark inside a message that was cut, on a line of its own, with dots at both ends of the cut.
+/// Mark inside a cut message, on a separate line, with dots at both ends of the cut.
 pub(super) fn of_tokens(gone: u64) -> String {
     format!("…\n{MARK} about {gone} tokens\n…")
 }
 
-/// The mark in the place of messages that were left out, from `first` to `last`.
+/// Mark that replaces the messages from `first` to `last`.
 pub(super) fn of_messages((first, last): (u64, u64), gone: u64) -> String {
     format!("\n{MARK} messages {first} to {last}, about {gone} tokens\n")
 }
@@ -31,7 +30,7 @@ pub(super) fn most_tokens(family: ModelFamily) -> u64 {
     inside.max(family.tokens(&of_messages((LONGEST, LONGEST), LONGEST)))
 }
 
-/// Where a message's body holds the mark of an earlier cut, as a range of bytes, its dots included.
+/// Returns the byte range of an earlier cut's mark in a message, including its dots.
 pub(super) fn find(body: &str) -> Option<(usize, usize)> {
     let from = body.find(&format!("\n{MARK}"))? + 1;
     let to = from + body[from..].find('\n')? + 1;
@@ -48,7 +47,7 @@ pub(super) fn find(body: &str) -> Option<(usize, usize)> {
     Some((from, to + dots))
 }
 
-pub(super) fn gone(mark: &str) -> u64 {
+pub(super) fn trimmed_tokens(mark: &str) -> u64 {
     mark.rsplit("about ").next().map_or(0, number)
 }
 
@@ -72,17 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_mark_says_is_read_again() {
+    fn marks_round_trip() {
         let inside = format!("head{}tail", of_tokens(1234));
         let (from, to) = find(&inside).unwrap();
         assert_eq!((&inside[..from], &inside[to..]), ("head", "tail"));
-        assert_eq!(gone(&inside[from..to]), 1234);
+        assert_eq!(trimmed_tokens(&inside[from..to]), 1234);
         assert_eq!(find("no mark\nat all\n"), None);
 
         let out = of_messages((7, 12), 99);
         let line = out.trim_start();
-        assert!(begins(line) && is_of_messages(line));
-        assert_eq!((messages(line), gone(line)), ((7, 12), 99));
+        assert!(is_mark(line) && is_of_messages(line));
+        assert_eq!((messages(line), trimmed_tokens(line)), ((7, 12), 99));
         assert!(!is_of_messages(&inside));
     }
 }

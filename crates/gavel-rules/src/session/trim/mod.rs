@@ -1,15 +1,16 @@
-//! Makes a session's text smaller, in the order that the rules give: tool results first, then the messages in the middle.
+//! Trims a session's text in the order that the rules require.
 //!
-//! It works on the text that the judge is to read, since that tells its own parts by lines that no message can write
-//! (`prompt` moves look-alikes in). So a prompt can be made smaller long after the session itself was let go, and twice.
+//! Works on the prompt's text and finds its parts by lines that no message can contain (`prompt` indents look-alikes). So a
+//! prompt can be trimmed long after the session was dropped, and more than once.
 //!
-//! 1. Tool results are cut to one common length, the longest that fits: their heads and tails stay.
-//! 2. The other messages between the first and the last are cut in the same way.
-//! 3. Messages between the first and the last are left out whole, from the middle of the session outwards.
+//! 1. Tool results are cut to a common length, the longest that fits, keeping heads and tails.
+//! 2. Other messages between the first and the last are cut in the same way.
+//! 3. Messages between the first and the last are dropped, from the middle of the session outwards.
 //! 4. The first and the last message are cut.
 //! 5. The final analysis is cut.
 //!
-//! Facts and the list of tools always stay whole (so does the alert, which isn't part of this text). A line says at each place how much went. The same text and room give the same result; nothing here is drawn or timed.
+//! Facts and the list of tools aren't trimmed, nor is the alert, which isn't part of this text. A line at each cut reports the trimmed
+//! tokens. Deterministic.
 
 mod mark;
 mod part;
@@ -17,16 +18,15 @@ mod part;
 use crate::ModelFamily;
 use part::{Part, PartKind};
 
-/// No message is cut to less than this, its mark apart: both ends still say something.
+/// Minimum tokens of a cut message without its mark, so that both ends remain readable.
 const LEAST: u64 = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trimmed {
     pub(super) text: String,
-    /// About how many tokens of the session are not in it, over all cuts, earlier ones included.
+    /// Estimated tokens trimmed over all cuts, including earlier ones.
     pub(super) gone: u64,
 }
 
-/// A text that may be made smaller: its parts, in order.
 pub(super) struct Transcript<'a> {
     parts: Vec<Part<'a>>,
     family: ModelFamily,
@@ -39,11 +39,10 @@ struct Caps {
     middle: u64,
     ends: u64,
     analysis: u64,
-    /// Messages left out, as places from 1; `None` for none.
+    /// Range of dropped messages, numbered from 1.
     out: Option<(u64, u64)>,
 }
 
-/// Ranges of messages, each wider than the one before.
 struct Ranges {
     first: u64,
     last: u64,
@@ -76,9 +75,9 @@ impl<'a> Transcript<'a> {
         let (mut at, mut begun) = (0, 0);
         for line in text.split_inclusive('\n') {
             let opens =
-                line.starts_with("===") && (!mark::begins(line) || mark::is_of_messages(line));
+                line.starts_with("===") && (!mark::is_mark(line) || mark::is_of_messages(line));
             if opens && at > 0 {
-                // The blank line above a head line goes with it.
+                // The blank line above a head line belongs to it.
                 let border = if text[..at].ends_with("\n\n") {
                     at - 1
                 } else {
@@ -103,15 +102,15 @@ impl<'a> Transcript<'a> {
         Self {
             parts,
             family,
-            // And the newline behind a body that has none.
+            // Includes the newline added after a body without one.
             mark: mark::most_tokens(family) + 1,
         }
     }
 
-    /// The text in at most `room` tokens; else what the smallest one takes.
+    /// Returns the text within `room` tokens, or the minimum possible size as the error.
     pub(super) fn fit(&self, room: u64) -> Result<Trimmed, u64> {
         let longest = self.parts.iter().map(|p| p.tokens_body).max().unwrap_or(0);
-        // Each stage keeps what the one before has cut.
+        // Each stage keeps the cuts of the previous ones.
         let mut caps = UNCUT;
         if let Some(cap) = self.largest(longest, room, |cap| Caps {
             tool_results: cap,
@@ -134,7 +133,7 @@ impl<'a> Transcript<'a> {
         }
         caps.middle = LEAST;
         let ranges = self.ranges();
-        // A wider range never makes a longer text.
+        // A wider range can't increase the size.
         let wanted = (0..ranges.count).collect::<Vec<_>>().partition_point(|by| {
             let out = Some(ranges.at(*by));
             self.tokens(Caps { out, ..caps }) > room
@@ -168,7 +167,7 @@ impl<'a> Transcript<'a> {
         })
     }
 
-    /// The largest cap under which the text fits; a smaller cap never makes a longer text.
+    /// Returns the largest cap that makes the text fit. A smaller cap can't increase the size.
     fn largest(&self, longest: u64, room: u64, caps: impl Fn(u64) -> Caps) -> Option<u64> {
         if self.tokens(caps(LEAST)) > room {
             return None;
@@ -185,7 +184,7 @@ impl<'a> Transcript<'a> {
         Some(fits)
     }
 
-    /// Messages to leave out, ever more, from the middle outwards; never the first or the last.
+    /// Returns growing ranges of messages to drop, from the middle outwards, without the first and the last.
     fn ranges(&self) -> Ranges {
         let first = self.parts.iter().find(|p| p.is_message());
         let last = self.parts.iter().rfind(|p| p.is_message());
@@ -193,7 +192,7 @@ impl<'a> Transcript<'a> {
             (Some(first), Some(last)) => (first.numbers.0 + 1, last.numbers.0.saturating_sub(1)),
             (None, _) | (_, None) => (1, 0),
         };
-        // Those that are out already stay out.
+        // Messages dropped earlier stay dropped.
         let out = self.parts.iter().find(|p| p.kind == PartKind::LeftOut);
         let middle = first + last.saturating_sub(first) / 2;
         let begin = out.map_or((middle, middle), |p| p.numbers);
@@ -224,7 +223,7 @@ impl<'a> Transcript<'a> {
         let mut text = String::new();
         let mut gone = 0;
         let mut parts = self.parts.iter().peekable();
-        // What is left out lies together: one mark for all of it.
+        // Dropped messages are contiguous and get one mark.
         let (mut out, mut numbers) = (0, None::<(u64, u64)>);
         while let Some(part) = parts.next() {
             if part.is_out(caps.out) {
@@ -251,7 +250,7 @@ impl<'a> Transcript<'a> {
         Trimmed { text, gone }
     }
 
-    /// Appends a part, cut if need be; how many of its tokens are gone.
+    /// Appends a part, cut if necessary. Returns the number of tokens trimmed.
     fn push(&self, text: &mut String, part: &Part<'_>, cap: u64) -> u64 {
         text.push_str(part.head);
         let body = part.body;
@@ -262,7 +261,7 @@ impl<'a> Transcript<'a> {
         let (mut head, mut tail) = self.family.ends(body, cap / 2);
         let mut not_of_the_session = 0;
         if let Some((from, to)) = part.marked {
-            // An earlier mark goes as a whole.
+            // Removes an earlier mark completely.
             (head, tail) = (head.min(from), tail.max(to));
             not_of_the_session = self.family.tokens(&body[from..to]);
         }

@@ -1,5 +1,3 @@
-//! The parts of a text that may be trimmed: which kind each is, and how far it may be cut.
-
 use super::Caps;
 use super::mark;
 use crate::ModelFamily;
@@ -15,12 +13,11 @@ pub(super) enum PartKind {
     LeftOut,
 }
 
-/// One part of a text: its head line and what stands under it.
 pub(super) struct Part<'a> {
     pub(super) kind: PartKind,
     pub(super) head: &'a str,
     pub(super) body: &'a str,
-    /// Place in the session, from 1; for those left out, of the first and the last.
+    /// Message number from 1; for dropped messages, the first and the last.
     pub(super) numbers: (u64, u64),
     pub(super) marked: Option<(usize, usize)>,
     pub(super) gone: u64,
@@ -36,7 +33,7 @@ impl<'a> Part<'a> {
             .map_or(text.len(), |at| blank + at + 1);
         let (head, body) = text.split_at(end);
         let line = &head[blank..];
-        let (kind, numbers) = if mark::begins(line) {
+        let (kind, numbers) = if mark::is_mark(line) {
             (PartKind::LeftOut, mark::messages(line))
         } else if let Some(rest) = line.strip_prefix(MESSAGE) {
             let number = mark::number(rest);
@@ -53,8 +50,8 @@ impl<'a> Part<'a> {
             PartKind::Whole | PartKind::LeftOut => None,
         };
         let gone = match (kind, marked) {
-            (PartKind::LeftOut, _) => mark::gone(line),
-            (_, Some((from, to))) => mark::gone(&body[from..to]),
+            (PartKind::LeftOut, _) => mark::trimmed_tokens(line),
+            (_, Some((from, to))) => mark::trimmed_tokens(&body[from..to]),
             (_, None) => 0,
         };
         Self {
@@ -97,8 +94,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// From what follows on `=== message `: `3/12 nonce | role | tool name | time`. An assistant's message that names a tool is a
-/// call of it; anybody else's, and a tool's own, is what it returned.
+/// Parses the rest of a line `=== message `: `3/12 nonce | role | tool name | time`. A message with a tool name is a call if its role is
+/// assistant, else a result, as is any message with a tool's role.
 fn kind_of(head: &str) -> PartKind {
     let mut fields = head.trim_end().split(" | ").skip(1);
     let role = fields.next().unwrap_or_default().to_ascii_lowercase();

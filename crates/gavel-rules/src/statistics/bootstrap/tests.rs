@@ -1,4 +1,4 @@
-//! The interval of NumPy 2.4.6 on the same resamples, and on those that the seed draws.
+//! Compares intervals with NumPy 2.4.6, for given and for seeded resamples.
 
 use proptest::prelude::*;
 
@@ -63,15 +63,15 @@ fn assert_is(found: Option<Bootstrap>, low: f64, high: f64, resamples: usize) {
 }
 
 #[test]
-fn the_interval_of_given_resamples_is_that_of_numpy() {
+fn interval_of_given_resamples_matches_numpy() {
     let given = RESAMPLES_GIVEN.map(|places| places.to_vec());
     let found = bootstrap_mean_of(&DIFFERENCES, &given);
     assert_is(found, -5.335_416_666_666_666, 1.639_583_333_333_33, 40);
 }
 
 #[test]
-fn the_interval_of_a_seed_is_that_of_numpy_and_the_same_every_time() {
-    // The same generator in Python: 2,000 resamples of 12 draws each from the seed 42.
+fn seeded_interval_matches_numpy_and_is_deterministic() {
+    // The same generator in Python: 2,000 resamples of 12 values each, seed 42.
     let found = bootstrap_mean(&DIFFERENCES, 42);
     assert_is(found, -6.5, 1.666_666_666_666_666_7, 2_000);
     assert_eq!(found, bootstrap_mean(&DIFFERENCES, 42));
@@ -79,7 +79,7 @@ fn the_interval_of_a_seed_is_that_of_numpy_and_the_same_every_time() {
 }
 
 #[test]
-fn what_can_not_be_drawn_from_has_no_interval() {
+fn invalid_input_has_no_interval() {
     assert_eq!(bootstrap_mean(&[], 1), None);
     assert_eq!(bootstrap_mean(&[3.0], 1), None);
     assert_eq!(bootstrap_mean_of(&DIFFERENCES, &[]), None);
@@ -95,7 +95,7 @@ fn many_values_get_fewer_resamples() {
 
 proptest! {
     #[test]
-    fn the_interval_lies_within_the_values(values in proptest::collection::vec(-100.0_f64..100.0, 2..40), seed: u64) {
+    fn interval_is_within_the_values(values in proptest::collection::vec(-100.0_f64..100.0, 2..40), seed: u64) {
         let found = bootstrap_mean(&values, seed).unwrap().interval;
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -1,4 +1,4 @@
-//! Kappas of scikit-learn 1.9.1 (`cohen_kappa_score`), intervals of statsmodels 0.15.0 (`cohens_kappa`), for the same tables.
+//! Compares kappas with scikit-learn 1.9.1 (`cohen_kappa_score`), and intervals with statsmodels 0.15.0 (`cohens_kappa`).
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn table<const K: usize>(rows: [[u64; K]; K]) -> Confusion<K> {
     table
 }
 
-/// Value, lower end, upper end.
+/// `expected`: value, lower end, upper end.
 #[track_caller]
 fn assert_kappa<const K: usize>(rows: [[u64; K]; K], weights: Weights, expected: [f64; 3]) {
     let found = table(rows).kappa(weights).unwrap();
@@ -38,7 +38,7 @@ const OPPOSED: [[u64; 3]; 3] = [[0, 9, 1], [8, 0, 2], [3, 4, 0]];
 const SPARSE: [[u64; 3]; 3] = [[2, 1, 0], [0, 0, 3], [0, 0, 0]];
 
 #[test]
-fn quadratic_kappa_and_its_interval_are_those_of_the_references() {
+fn quadratic_kappa_matches_references() {
     let of = |low, value, high| [value, low, high];
     let quadratic = Weights::Quadratic;
     let five = of(
@@ -68,7 +68,7 @@ fn quadratic_kappa_and_its_interval_are_those_of_the_references() {
 }
 
 #[test]
-fn kappa_with_equal_weights_and_its_interval_are_those_of_the_references() {
+fn unweighted_kappa_matches_references() {
     let of = |low, value, high| [value, low, high];
     let equal = Weights::Equal;
     let five = of(
@@ -92,7 +92,7 @@ fn kappa_with_equal_weights_and_its_interval_are_those_of_the_references() {
 }
 
 #[test]
-fn the_raw_agreement_is_the_share_on_the_diagonal() {
+fn raw_agreement_is_share_on_diagonal() {
     let raw = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-12;
     assert!(raw(table(FIVE).raw_agreement(), 89.0 / 150.0));
     assert!(raw(table(THREE).raw_agreement(), 0.74));
@@ -101,7 +101,7 @@ fn the_raw_agreement_is_the_share_on_the_diagonal() {
 }
 
 #[test]
-fn what_chance_alone_explains_has_no_kappa_and_full_agreement_no_interval() {
+fn degenerate_tables_have_no_kappa_or_interval() {
     for weights in [Weights::Equal, Weights::Quadratic] {
         assert_eq!(table([[0; 3]; 3]).kappa(weights), None);
         assert_eq!(
@@ -121,7 +121,7 @@ fn what_chance_alone_explains_has_no_kappa_and_full_agreement_no_interval() {
 }
 
 #[test]
-fn a_word_that_is_not_in_the_table_is_passed_over() {
+fn skips_categories_out_of_range() {
     let mut counted = table(THREE);
     counted.add(3, 0, 5);
     counted.add(0, 9, 5);
@@ -130,7 +130,7 @@ fn a_word_that_is_not_in_the_table_is_passed_over() {
 
 proptest! {
     #[test]
-    fn kappa_is_bounded_and_the_same_whichever_rater_is_first(cells in proptest::array::uniform25(0_u64..30)) {
+    fn kappa_is_bounded_and_symmetric(cells in proptest::array::uniform25(0_u64..30)) {
         let row = |i: usize| -> [u64; 5] { std::array::from_fn(|j| cells[5 * i + j]) };
         let rows: [[u64; 5]; 5] = std::array::from_fn(row);
         let turned: [[u64; 5]; 5] = std::array::from_fn(|i| std::array::from_fn(|j| rows[j][i]));

@@ -1,4 +1,4 @@
-//! The correlation of SciPy 1.17.1 (`kendalltau`, variant b) for the same pairs.
+//! Compares the correlation with SciPy 1.17.1 (`kendalltau`, variant b).
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn pairs<const N: usize>(a: [u8; N], b: [u8; N]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn tau_is_that_of_scipy() {
+fn tau_matches_scipy() {
     let a = [82, 74, 66, 91, 58, 45, 77, 69, 88, 30, 72, 64];
     let b = [79, 70, 71, 90, 49, 52, 60, 69, 80, 41, 66, 61];
     assert_tau(&pairs(a, b), 0.696_969_696_969_696_9);
@@ -31,7 +31,7 @@ fn tau_is_that_of_scipy() {
 }
 
 #[test]
-fn tau_of_long_lists_with_many_ties_is_that_of_scipy() {
+fn tau_of_long_lists_with_ties_matches_scipy() {
     let long: Vec<(f64, f64)> = (0..500_u32)
         .map(|i| {
             let (a, b) = ((i * 37) % 101, (i * i + 7 * i) % 97 / 4);
@@ -46,14 +46,13 @@ fn tau_of_long_lists_with_many_ties_is_that_of_scipy() {
 }
 
 #[test]
-fn where_there_is_no_order_there_is_no_tau() {
+fn constant_or_short_lists_have_no_tau() {
     assert_eq!(kendall_tau_b(&[]), None);
     assert_eq!(kendall_tau_b(&[(1.0, 2.0)]), None);
     assert_eq!(kendall_tau_b(&[(1.0, 2.0), (1.0, 3.0)]), None);
     assert_eq!(kendall_tau_b(&[(1.0, 2.0), (2.0, 2.0)]), None);
 }
 
-/// The definition: each pair of pairs is looked at.
 fn by_definition(pairs: &[(f64, f64)]) -> Option<f64> {
     let (mut in_order, mut first, mut second) = (0.0, 0.0, 0.0);
     for (n, a) in pairs.iter().enumerate() {
@@ -70,7 +69,7 @@ fn by_definition(pairs: &[(f64, f64)]) -> Option<f64> {
 
 proptest! {
     #[test]
-    fn tau_is_what_its_definition_says(given in proptest::collection::vec((0_u8..12, 0_u8..12), 0..60)) {
+    fn tau_matches_its_definition(given in proptest::collection::vec((0_u8..12, 0_u8..12), 0..60)) {
         let pairs: Vec<(f64, f64)> = given.iter().map(|(a, b)| (f64::from(*a), f64::from(*b))).collect();
         match (kendall_tau_b(&pairs), by_definition(&pairs)) {
             (Some(found), Some(expected)) => prop_assert!((found - expected).abs() < 1e-9, "{found} {expected}"),
@@ -79,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn tau_is_the_same_both_ways_and_turns_with_one_side(given in proptest::collection::vec((0_u8..40, 0_u8..40), 2..50)) {
+    fn tau_is_symmetric_and_changes_sign(given in proptest::collection::vec((0_u8..40, 0_u8..40), 2..50)) {
         let of = |turn: fn(f64, f64) -> (f64, f64)| {
             let pairs: Vec<(f64, f64)> = given.iter().map(|(a, b)| turn(f64::from(*a), f64::from(*b))).collect();
             kendall_tau_b(&pairs).map(|tau| (tau * 1e9).round())

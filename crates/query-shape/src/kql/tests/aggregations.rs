@@ -1,9 +1,7 @@
-//! Aggregate functions and grouping columns.
-
 use super::exact;
 
 #[test]
-fn functions_and_grouping_columns_form_one_pool() {
+fn aggregations_include_functions_and_groups() {
     let cases: &[(&str, &[&str])] = &[
         ("T | summarize count()", &["count"]),
         ("T | count", &["count"]),

@@ -1,15 +1,14 @@
-//! Whatever the text: an answer, in bounded time and on a small stack.
+//! Any text gets a shape, in bounded time and on a small stack.
 
 use proptest::prelude::*;
 
 use super::{exact, names, shape};
 use crate::kql::are_identical;
 
-/// Bytes of stack that the deepest text must get by with.
 const STACK: usize = 1 << 20;
 
 #[test]
-fn text_that_does_not_parse_yields_what_it_can() {
+fn unparsable_text_yields_approximate_shape() {
     let cases: &[(&str, &[&str])] = &[
         (
             "Orders | where (a == 1 | join Returns on Id",
@@ -81,7 +80,7 @@ fn text_that_does_not_parse_yields_what_it_can() {
 }
 
 #[test]
-fn operands_that_stand_side_by_side_by_right_are_no_fault() {
+fn accepts_valid_adjacent_operands() {
     for query in [
         "T | where a == \"x\" 'y' and b has_any (\"x\" \"y\")",
         "T | parse kind=regex Line with * \"a=\" a:long \" b=\" b | take 5",
@@ -104,14 +103,14 @@ fn operands_that_stand_side_by_side_by_right_are_no_fault() {
 }
 
 #[test]
-fn a_string_too_long_for_a_name_names_no_table() {
+fn too_long_string_is_not_a_table_name() {
     let query = |length: usize| format!("let x = '{}'; table(x) | take 1", "n".repeat(length));
     assert_eq!(exact(&query(1000)).tables.len(), 1);
     assert_eq!(shape(&query(1_000_000)).tables.len(), 0);
 }
 
 #[test]
-fn the_depth_that_is_read_is_bounded() {
+fn depth_is_limited() {
     let nested =
         |depth: usize| format!("T | where {}a == 1{}", "(".repeat(depth), ")".repeat(depth));
     assert_eq!(exact(&nested(40)).filters.len(), 1);
@@ -120,7 +119,7 @@ fn the_depth_that_is_read_is_bounded() {
 }
 
 #[test]
-fn hostile_texts_end_soon_on_a_small_stack() {
+fn hostile_texts_finish_fast_on_small_stack() {
     let run = || {
         let texts = [
             "(".repeat(16_384),
@@ -145,12 +144,11 @@ fn hostile_texts_end_soon_on_a_small_stack() {
             shape(&text);
         }
     };
-    // A stack that overflows ends the process, and the test with it.
+    // A stack overflow would abort the test process.
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(run);
     thread.unwrap().join().unwrap();
 }
 
-/// Pieces of KQL in any order.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "T",
@@ -238,7 +236,6 @@ fn pieces() -> impl Strategy<Value = String> {
     })
 }
 
-/// What has to hold for any text.
 fn holds(text: &str) {
     let shape = shape(text);
     assert!(shape.tables.len() + shape.filters.len() + shape.aggregations.len() <= text.len());
@@ -257,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn a_query_cut_or_changed_anywhere_has_a_shape(at in 0_usize..300, length in 0_usize..40, put in pieces()) {
+    fn mutated_query_has_a_shape(at in 0_usize..300, length in 0_usize..40, put in pieces()) {
         let query = "let f = (T:(*), n:int = 3) { T | where a in (U | project b) }; \
             union withsource=S (f(Orders, 1) | summarize n = count() by bin(t, 1h)), ['My T'], database('d').App* \
             | join kind=inner (X | sort by y) on $left.a == $right.b | where not(c between (datetime(2024-01-01) .. 7d)) \
@@ -268,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn white_space_and_comments_never_change_a_query(text in pieces()) {
+    fn white_space_and_comments_are_ignored(text in pieces()) {
         let spaced = format!("\n\u{feff} // {{\n{text}");
         prop_assert!(are_identical(&spaced, &text));
     }

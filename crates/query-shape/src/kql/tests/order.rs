@@ -1,10 +1,8 @@
-//! Whether a query asks for an order at its top level.
-
 use super::exact;
 use crate::SortKey;
 
 #[test]
-fn the_order_at_the_top_level_counts() {
+fn only_top_level_order_counts() {
     let sorted = [
         "T | sort by a",
         "T | order by a desc, b asc | take 5",

@@ -1,10 +1,8 @@
-//! Predicates: operators, columns, literals.
-
 use super::{exact, filter, operators};
 use crate::Literal;
 
 #[test]
-fn the_leaves_under_and_or_and_not_are_predicates() {
+fn leaves_of_and_or_not_are_predicates() {
     let cases: &[(&str, &[&str])] = &[
         (
             "T | where a == 1 and b =~ \"x\" or c != 2",
@@ -73,7 +71,7 @@ fn the_leaves_under_and_or_and_not_are_predicates() {
 }
 
 #[test]
-fn not_turns_an_operator_into_its_opposite() {
+fn not_negates_operators() {
     let cases = [
         ("not(a == 1)", "!="),
         ("not (a != 1)", "=="),
@@ -103,7 +101,7 @@ fn not_turns_an_operator_into_its_opposite() {
 }
 
 #[test]
-fn columns_are_names_that_nothing_else_explains() {
+fn unexplained_names_are_columns() {
     let cases: &[(&str, &[&str])] = &[
         ("T | where a.b.c == 1", &["a"]),
         ("T | where['my a'] == b['c']", &["my a", "b"]),
@@ -124,7 +122,7 @@ fn columns_are_names_that_nothing_else_explains() {
 }
 
 #[test]
-fn literals_have_one_spelling() {
+fn literals_are_normalized() {
     let text = |value: &str| Literal::Text(value.to_owned());
     let number = |value: &str| Literal::Number(value.to_owned());
     let at = |value: &str| Literal::Instant(value.to_owned());

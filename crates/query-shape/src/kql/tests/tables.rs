@@ -1,8 +1,5 @@
-//! Where tables stand, and where they don't.
-
 use super::{exact, names};
 
-/// Queries whose tables follow operators, with the tables.
 const AFTER_OPERATORS: &[(&str, &[&str])] = &[
     ("Orders", &["Orders"]),
     ("Orders | take 5", &["Orders"]),
@@ -43,7 +40,6 @@ const AFTER_OPERATORS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Queries whose tables stand in groups, calls and definitions, with the tables.
 const INSIDE: &[(&str, &[&str])] = &[
     (
         "Orders | where Id in ((Returns | project Id))",
@@ -123,7 +119,7 @@ const INSIDE: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn tables_stand_where_the_grammar_has_them() {
+fn finds_tables_in_all_positions() {
     for (query, expected) in AFTER_OPERATORS.iter().chain(INSIDE) {
         let shape = exact(query);
         let mut found = names(&shape);
@@ -135,7 +131,7 @@ fn tables_stand_where_the_grammar_has_them() {
 }
 
 #[test]
-fn what_is_no_table_is_not_listed() {
+fn other_names_are_not_tables() {
     let none = [
         "",
         "  // Orders | take 1",
@@ -180,7 +176,7 @@ fn what_is_no_table_is_not_listed() {
 }
 
 #[test]
-fn names_of_a_body_are_forgotten_after_it() {
+fn names_of_a_body_are_local() {
     let shape = exact(
         "let f = (Orders:(*)) { let Gifts = Orders | take 1; Gifts | count }; union Orders, Gifts",
     );
@@ -188,7 +184,7 @@ fn names_of_a_body_are_forgotten_after_it() {
 }
 
 #[test]
-fn the_last_name_of_a_chain_is_the_table() {
+fn last_name_of_a_chain_is_the_table() {
     let cases = [
         (
             "cluster('c').database('d').Orders | take 1",
@@ -236,7 +232,7 @@ fn the_last_name_of_a_chain_is_the_table() {
 }
 
 #[test]
-fn patterns_are_listed_apart() {
+fn patterns_are_listed_separately() {
     let cases: &[(&str, &[&str], &[&str])] = &[
         ("union App*, Orders", &["App*"], &["Orders"]),
         ("union withsource=T *_CL", &["*_CL"], &[]),
@@ -258,7 +254,7 @@ fn patterns_are_listed_apart() {
 }
 
 #[test]
-fn a_search_that_names_no_table_reads_all() {
+fn search_without_tables_reads_all() {
     for query in [
         "search \"lost\"",
         "search *",
@@ -278,7 +274,7 @@ fn a_search_that_names_no_table_reads_all() {
 }
 
 #[test]
-fn calls_in_the_place_of_a_table_are_functions() {
+fn calls_in_table_position_are_functions() {
     let cases: &[(&str, &[&str])] = &[
         ("Recent(7d) | take 1", &["Recent"]),
         ("union Recent(), Orders", &["Recent"]),

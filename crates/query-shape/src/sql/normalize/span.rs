@@ -1,11 +1,11 @@
-//! Stretches of tokens that rules look for: words, signs and classes.
+//! Matches spans of tokens for the rules: words, signs and classes.
 
 use sqlparser::keywords::{Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_ALIAS};
 use sqlparser::tokenizer::{Token, Word};
 
 use super::Solid;
 
-/// Brackets and expressions are looked at for so many tokens: options, hints and samples have fewer.
+/// Maximum tokens of a bracket or expression to match. Options, hints and samples have fewer.
 const LONGEST: usize = 128;
 
 const SIGNS: [(&str, Token); 25] = [
@@ -36,18 +36,17 @@ const SIGNS: [(&str, Token); 25] = [
     (">>", Token::ShiftRight),
 ];
 
-/// Words that end an expression or a list of them.
+/// Keywords that end an expression or a list of expressions.
 const CLAUSES: &str = "select from where prewhere group having qualify window order sort cluster distribute limit \
     offset fetch settings format union intersect except minus join inner left right full cross \
     natural on using values set when into returning insert update delete";
 
-/// Returns the sign or word of that text.
 pub(super) fn token(text: &str) -> Token {
     let sign = SIGNS.iter().find(|(sign, _)| *sign == text);
     sign.map_or_else(|| Token::make_keyword(text), |(_, sign)| sign.clone())
 }
 
-/// Returns a word without quotes.
+/// Returns an unquoted word.
 pub(super) fn word(token: &Token) -> Option<&str> {
     if let Token::Word(word) = token {
         return word.quote_style.is_none().then_some(&word.value);
@@ -55,7 +54,6 @@ pub(super) fn word(token: &Token) -> Option<&str> {
     None
 }
 
-/// Returns the value of a text.
 pub(super) fn text(token: &Token) -> Option<&str> {
     if let Token::SingleQuotedString(text)
     | Token::DoubleQuotedString(text)
@@ -68,13 +66,13 @@ pub(super) fn text(token: &Token) -> Option<&str> {
     None
 }
 
-/// Returns the number of tokens from `at` on that a rule looks for, or `None` if others are there.
+/// Returns the number of tokens from `at` on that match `look`, or `None`.
 ///
-/// Classes: `PATH` a name with its qualifiers, `LIST` of them, `COLUMNS` a list in brackets, `ITEM` a name or bracket where a table may be,
-/// `NAME` a name that is no word of the language, `WORD` any, `GROUP` round brackets and what is in them, `GROUPS` several, `INDEX` square
-/// ones, `TYPES` angles, `OPTIONS` round ones with `=>`, `NUMBER`, `TEXT`, `LITERAL`, `VALUE` what ends an operand, `OPERAND` what begins one, `TERM` a short
-/// one, `EXPR` up to a comma or clause, `REST` up to a clause, `STATEMENT` up to the end if no query is in it, `SOURCE` up to INSERT,
-/// `SETTINGS` and `VARIABLES` lists of those, `START` and `END` of a statement.
+/// Classes: `PATH` a qualified name, `LIST` of such names, `COLUMNS` a bracketed list, `ITEM` a name or bracket in table position, `NAME` a
+/// name that isn't a keyword, `WORD` any word, `GROUP` parentheses with contents, `GROUPS` several of them, `INDEX` square brackets,
+/// `TYPES` angle brackets, `OPTIONS` parentheses with `=>`, `NUMBER`, `TEXT`, `LITERAL`, `VALUE` the end of an operand, `OPERAND` the start
+/// of one, `TERM` a short one, `EXPR` up to a comma or clause, `REST` up to a clause, `STATEMENT` up to the end if it contains no query,
+/// `SOURCE` up to INSERT, `SETTINGS` and `VARIABLES` lists of these, `START` and `END` of a statement.
 pub(super) fn length(look: &str, tokens: &[Solid<'_>], at: usize) -> Option<usize> {
     let rest = tokens.get(at..)?;
     let first = rest.first().map(|(_, token)| *token);
@@ -123,7 +121,6 @@ pub(super) fn length(look: &str, tokens: &[Solid<'_>], at: usize) -> Option<usiz
     }
 }
 
-/// Returns whether it is this word, without quotes, or this sign.
 pub(super) fn is_one(token: &Token, one: &str) -> bool {
     if let Token::Word(_) = token {
         return word(token).is_some_and(|word| one.eq_ignore_ascii_case(word));
@@ -140,12 +137,12 @@ fn is_literal(token: &Token) -> bool {
     matches!(token, Token::Number(..)) || text(token).is_some()
 }
 
-/// Returns whether it is a name, and no word of the language.
+/// Returns whether the token is a name other than a keyword.
 fn is_name(token: &Token) -> bool {
     matches!(token, Token::Word(word) if word.quote_style.is_some() || word.keyword == Keyword::NoKeyword)
 }
 
-/// `from only where ..` has a table of that name, somewhere.
+/// Names such as `only` can be tables: `from only where ..`.
 fn is_table(token: &Token) -> bool {
     let may_be = |word: &Word| {
         word.keyword != Keyword::AS
@@ -219,7 +216,7 @@ fn term(tokens: &[Solid<'_>]) -> Option<usize> {
     }
 }
 
-/// Brackets that hold nothing else than `inner` finds.
+/// Matches brackets with exactly the contents matched by `inner`.
 fn in_brackets(
     tokens: &[Solid<'_>],
     inner: impl Fn(&[Solid<'_>]) -> Option<usize>,
@@ -259,7 +256,7 @@ fn is_closing(token: &Token) -> bool {
     matches!(token, Token::RParen | Token::RBracket | Token::RBrace)
 }
 
-/// Returns the number of tokens up to one that ends them, or to the end of the bracket or statement.
+/// Returns the number of tokens up to the first that satisfies `ends`, or to the end of the bracket or statement.
 fn until(tokens: &[Solid<'_>], ends: impl Fn(&Token) -> bool) -> Option<usize> {
     let mut depth = 0_usize;
     for (length, (_, token)) in tokens.iter().enumerate().take(LONGEST) {

@@ -1,10 +1,8 @@
-//! Filters, groups and order.
-
 use super::*;
 use crate::{Literal, SortKey};
 
 #[test]
-fn filters_are_the_leaves_of_conditions_with_their_operators() {
+fn filters_are_leaves_with_operators() {
     let cases: &[(&str, &[&str])] = &[
         (
             "select * from t where a = 1 and (b > 2 or not c < 3)",
@@ -53,7 +51,7 @@ fn filters_are_the_leaves_of_conditions_with_their_operators() {
 }
 
 #[test]
-fn a_filter_names_its_own_columns_and_literals_only() {
+fn filter_excludes_columns_of_subqueries() {
     let shape = read(
         "select * from t where lower(t.a) in ('x', -5) and b > date '2024-03-08' \
          and c >= now() - interval '60' minute and d = (select max(e) from u where f = 7)",
@@ -131,7 +129,7 @@ fn aggregations_are_calls_and_keys() {
 }
 
 #[test]
-fn only_an_order_at_the_top_sorts_the_result() {
+fn only_top_level_order_counts() {
     let cases = [
         ("select * from t order by a", true),
         ("(select * from t order by a)", true),
@@ -201,7 +199,6 @@ fn only_an_order_at_the_top_sorts_the_result() {
             "select n from t order by n collate nocase, n is null, cast(n as int) % 10",
             vec![name("n"), name("n"), name("n")],
         ),
-        // Their values don't follow from a row of the result.
         ("select a from t group by a, b order by a, sum(a)", vec![]),
         (
             "select a from t order by a, row_number() over (order by a)",

@@ -1,10 +1,10 @@
-//! Texts that are meant to take long, to fill the stack or to break something.
+//! Texts that try to exhaust time or stack, or to cause a panic.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A text as long as is read, made of a head and as many links as fit.
+/// Text of the maximum length: a head and as many links as fit.
 fn chain(head: &str, link: &str) -> String {
     let links = (LONGEST - head.len()) / link.len();
     format!("{head}{}", link.repeat(links))
@@ -28,7 +28,7 @@ fn a_chain_of_any_length_fits_the_stack() {
         ("select 1;", "select 1;"),
     ] {
         let text = chain(head, link);
-        // Whether it parses depends on the dialect; what matters is that it comes back.
+        // Parsing may fail, depending on the dialect, but must return.
         let _ = parse(&text, Dialect::Snowflake);
     }
     let shape = read(
@@ -39,7 +39,7 @@ fn a_chain_of_any_length_fits_the_stack() {
 }
 
 #[test]
-fn what_nests_too_deep_is_refused() {
+fn rejects_too_deep_nesting() {
     for (open, core, close) in [
         ("(", "1", ")"),
         ("(select ", "1", ")"),
@@ -62,7 +62,7 @@ fn what_nests_too_deep_is_refused() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn rejects_too_long_text() {
     let text = format!("select '{}' from t", "x".repeat(1_000_000));
     assert_eq!(
         parse(&text, Dialect::Generic),
@@ -70,7 +70,6 @@ fn what_is_too_long_is_refused() {
     );
 }
 
-/// Words and signs that make queries, and some that don't.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
@@ -171,14 +170,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn no_text_breaks_the_reader(text in any::<String>()) {
+    fn any_text_is_handled(text in any::<String>()) {
         for dialect in Dialect::ALL {
             let _ = parse(&text, dialect);
         }
     }
 
     #[test]
-    fn no_mixture_of_words_breaks_the_reader(pieces in prop::collection::vec(piece(), 0..40)) {
+    fn any_mix_of_keywords_is_handled(pieces in prop::collection::vec(piece(), 0..40)) {
         let text = pieces.join(" ");
         for dialect in Dialect::ALL {
             let _ = is_nothing(&text, dialect);
@@ -192,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn white_space_and_comments_change_nothing(gap in "[ \t\n]{1,3}|/\\* from x \\*/|-- from x\n") {
+    fn white_space_and_comments_are_ignored(gap in "[ \t\n]{1,3}|/\\* from x \\*/|-- from x\n") {
         let plain = "with c as ( select a , count( * ) from s.t where b = 'x y' group by a ) select * from c order by 1";
         let spaced = plain.split(' ').collect::<Vec<_>>().join(&gap).replace(&format!("x{gap}y"), "x y");
         prop_assert_eq!(read(&spaced, Dialect::Generic), read(plain, Dialect::Generic));
@@ -200,7 +199,7 @@ proptest! {
 }
 
 #[test]
-fn a_fault_in_a_long_token_is_told_briefly_and_with_its_place() {
+fn long_token_error_is_short_with_position() {
     let long = "'é".repeat(20_000);
     for dialect in [Dialect::Generic, Dialect::Postgres] {
         let error = parse(&long, dialect).unwrap_err().to_string();
