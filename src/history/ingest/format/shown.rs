@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::field::{first, is_one_of};
+use super::field::{fields_except, first, is_one_of};
 use super::kind::{Kind, type_of};
 
 /// Longer strings of base64 are replaced by their length, because a judge can't read them.
@@ -50,10 +50,9 @@ pub(super) fn part_text(part: &Value) -> String {
     }
 }
 
-/// Returns a part of an unknown type as JSON after its name; empty if its type is the only field.
+/// Returns a part of an unknown type as JSON after its name; empty if it has only a type and an id.
 pub(super) fn unknown(name: &str, part: &Value) -> String {
-    let has_more = |fields: &Map<String, Value>| fields.keys().any(|name| name != "type");
-    match part.as_object().is_none_or(has_more) {
+    match !part.is_object() || !fields_except(part, "type id").is_empty() {
         true => format!("{name}: {}", without_base64(part)),
         false => String::new(),
     }
