@@ -153,8 +153,8 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
         let read = read_list(values, is_answers(pointer), read);
         let read = read.map_err(|n| fault(format!("{pointer}/{n}"), NO_MESSAGE))?;
         // An answer may repeat the question.
-        let is_said = |item: &Item| item.role != "system";
-        let asked = items.iter().position(is_said).unwrap_or(items.len());
+        let asked = items.iter().position(|item| item.role != "system");
+        let asked = asked.unwrap_or(items.len());
         if begins_with(&read, &items[asked..]) {
             items.truncate(asked);
         }

@@ -50,9 +50,7 @@ pub(super) fn type_of(part: &Value) -> Option<String> {
         fields if part["name"].is_string() && fields.contains_key("arguments") => {
             Some("tool_call".to_owned())
         }
-        _ if part["role"].is_null() && first(part, CALL_IDS).is_some() => {
-            Some("tool_result".to_owned())
-        }
+        _ if first(part, CALL_IDS).is_some() => Some("tool_result".to_owned()),
         fields if part["text"].is_string() => {
             let is_text = fields.iter().all(|(name, value)| is_extra(name, value));
             is_text.then(|| "text".to_owned())

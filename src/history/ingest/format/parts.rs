@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::calls::{ERRORS, call, result};
-use super::field::{fields_except, first, is_one_of, list, moment, text};
+use super::field::{fields_except, first, is_one_of, list, moment};
 use super::kind::{
     Kind, inner, is_message, named_type, pair, role, snake, speaker, type_of, unwrapped,
 };
@@ -18,9 +18,8 @@ const THOUGHTS: &str = "reasoning_content reasoning thinking reasoning_text thin
 const THOUGHT_FIELDS: &str = "thinking reasoning reasoningText reasoning_text text summary content";
 /// Fields of a message that the reader reads.
 const READ: &str = "role content parts blocks contents items refusal tool_calls toolCalls invalid_tool_calls toolInvocations \
-    function_call function tool tool_name tool_args tool_call_error is_error tool_responses instructions additional_kwargs audio \
-    images attachments experimental_attachments source author info channel thinking_blocks errorMessage error_message errorCode \
-    error_code";
+    function_call function tool tool_name tool_args tool_call_error is_error tool_responses instructions additional_kwargs \
+    source author info channel thinking_blocks";
 /// Fields of a message that a judge doesn't need.
 const UNUSED: &str = "stop_reason stop_sequence finish_reason finishReason created weight version phase raw _type state node_info \
     nodeInfo canonical_system";
@@ -195,11 +194,6 @@ impl Reader {
     fn message(&mut self, role: &str, message: &Value) {
         let extra = &message["additional_kwargs"];
         self.text("system", &shown(&message["instructions"]));
-        if let Some(responses) = message["tool_responses"].as_array() {
-            let results = responses.iter();
-            let results = results.map(|response| result(response, "tool_result", None));
-            return self.items.extend(results);
-        }
         if let Some(thought) = first(message, THOUGHTS).or_else(|| first(extra, THOUGHTS)) {
             let text = joined(parts(thought).iter().map(part_text));
             let json = Some(shown(thought)).filter(|_| text.is_empty());
@@ -209,26 +203,18 @@ impl Reader {
         let is_thought = kind == Some(Kind::Thinking) || message["channel"] == "analysis";
         let part_role = if is_thought { THINKING } else { role };
         let before = self.items.len();
-        for name in ["parts", "content", "blocks", "contents", "items"] {
+        for name in "tool_responses parts content blocks contents items".split(' ') {
             // The first content that isn't empty is used.
             if self.items.len() == before {
                 self.content(part_role, &message[name]);
             }
         }
         self.text(role, &shown(&message["refusal"]));
-        for name in ["audio", "images", "attachments", "experimental_attachments"] {
-            for attachment in parts(&message[name]).iter().filter(|it| !it.is_null()) {
-                self.text(role, &unknown(name, attachment));
-            }
-        }
-        let error = text(message, "errorMessage error_message errorCode error_code");
-        if let Some(error) = error {
-            self.text(role, &format!("Error: {error}"));
-        }
         self.calls(message, extra);
         let unread = unread(message, self.items.is_empty());
-        // The agent's own text after them may be the conclusion.
-        let place = if role == "tool" { self.items.len() } else { 0 };
+        // The user's text stays the first, because it may be the task, and the agent's the last, because it may be the conclusion.
+        let is_first = role == "assistant";
+        let place = if is_first { 0 } else { self.items.len() };
         if !unread.is_empty() {
             self.items.insert(place, Item::text(role, unread));
         }
@@ -277,8 +263,7 @@ impl Reader {
         // OpenInference stores a call next to the part of its type, OpenCode what became of it.
         let part = match first(part, "message_content state").and_then(Value::as_object) {
             Some(content) => {
-                let mut fields = part.as_object().cloned().unwrap_or_default();
-                fields.shift_remove("message_content");
+                let mut fields = fields_except(part, "message_content");
                 fields.extend(content.clone());
                 merged = Value::Object(fields);
                 &merged
@@ -331,11 +316,8 @@ impl Reader {
 /// Returns the texts, lists and objects in unknown fields of a message, each as JSON under its name. The text of a message's only field
 /// needs no name.
 fn unread(message: &Value, is_only: bool) -> String {
-    let of_result = if message["role"] == "tool" {
-        ERRORS
-    } else {
-        ""
-    };
+    let of_result = Some(ERRORS).filter(|_| message["role"] == "tool");
+    let of_result = of_result.unwrap_or_default();
     let known = [BOOKKEEPING, READ, UNUSED, THOUGHTS, of_result].join(" ");
     let mut fields = fields_except(message, &known);
     fields.retain(|name, value| {

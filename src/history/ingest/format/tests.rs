@@ -708,8 +708,8 @@ fn unknown_fields_of_a_message_are_shown_except_metadata() {
     assert_eq!(
         lines(&session),
         [
-            ("user", "mood: \"calm\"", None, None),
             ("user", "Full?", None, None),
+            ("user", "mood: \"calm\"", None, None),
             ("assistant", "tool_plan: \"I look.\"", None, None),
             (
                 "tool",

@@ -6,7 +6,6 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::calls::tool_names;
@@ -130,32 +129,26 @@ impl<'a> Trace<'a> {
         let around = models.flat_map(|step| self.above(step));
         let around: HashSet<&str> = around.map(|step| step.id.as_str()).collect();
         let mut ended = steps.to_vec();
-        // A step without an end time ends with the last step in it.
-        let mut ends: HashMap<&str, Option<DateTime<Utc>>> = HashMap::new();
-        for step in steps {
-            for around in std::iter::once(*step).chain(self.above(step)) {
-                let last = ends.entry(&around.id).or_default();
-                *last = step.ended_at.or(step.started_at).max(*last);
-            }
-        }
-        let end = |step: &Step| {
-            step.ended_at
-                .or(ends.get(step.id.as_str()).copied().flatten())
-        };
+        let end = |step: &Step| step.ended_at.or(step.started_at);
+        let last = steps.iter().filter_map(|step| end(step)).max();
         ended.sort_by_key(|step| (end(step), Reverse(self.above(step).count())));
         let (mut errors, mut of_tools) = (HashSet::new(), Vec::new());
         // Without steps of models the outermost steps hold the conversation, with the input or in the output alone.
         let has_models = steps.iter().any(|step| step.kind == StepKind::Model);
         let is_whole = |step: &&Step| !has_models && self.is_root(step) && !self.is_tool(step);
+        let (mut items, mut answers): (Vec<Item>, Vec<Item>) = (Vec::new(), Vec::new());
         let mut own = Known::default();
-        let mut items: Vec<Item> = Vec::new();
         for step in steps.iter().copied().filter(is_whole) {
+            let (agent, output) = (self.agent(step), model_output(step));
+            let repeated: HashSet<String> = output.iter().map(Item::key).collect();
             own.start_history();
-            let output: Vec<String> = model_output(step).iter().map(Item::key).collect();
-            let is_new = |it: &Item| !output.contains(&it.key()) && own.is_new(it.key());
+            let is_new = |it: &Item| !repeated.contains(&it.key()) && own.is_new(it.key());
             let input = read(step.get(INPUTS), "user").filter(is_new);
-            let (agent, at) = (self.agent(step), step.started_at);
-            items.extend(input.map(|item| item.of(agent.clone(), at)));
+            items.extend(input.map(|item| item.of(agent.clone(), step.started_at)));
+            own.start_history();
+            let output = output.into_iter().filter(|item| own.is_new(item.key()));
+            let ended_at = step.ended_at.or(last);
+            answers.extend(output.map(|item| item.of(agent.clone(), ended_at)));
         }
         for step in ended {
             let (agent, is_tool) = (self.agent(step), self.is_tool(step));
@@ -175,11 +168,6 @@ impl<'a> Trace<'a> {
             } else if is_tool && !self.is_within_same_tool(step) {
                 of_tools.push(items.len());
                 new.push((tool_result(step), end(step)));
-            } else if is_whole(&step) {
-                own.start_history();
-                let output = model_output(step).into_iter();
-                let output = output.filter(|item| own.is_new(item.key()));
-                new.extend(output.map(|item| (item, end(step))));
             }
             // Steps above repeat the error of the step that failed.
             let error = step.error().filter(|_| !is_tool);
@@ -188,6 +176,7 @@ impl<'a> Trace<'a> {
             let new = new.into_iter();
             items.extend(new.map(|(item, at)| item.of(agent.clone(), at)));
         }
+        items.append(&mut answers);
         let mut items = without_repeated(items, &of_tools);
         items.sort_by_key(|item| item.at);
         self.with_outermost(steps, items)
