@@ -16,14 +16,13 @@ pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a 
 const THOUGHTS: &str = "reasoning_content reasoning thinking reasoning_text thinking_blocks reasoning_details thoughts";
 /// Fields of a thinking part, which are all used.
 const THOUGHT_FIELDS: &str = "thinking reasoning reasoningText reasoning_text text summary content";
-/// Fields of a message that the reader reads.
-const READ: &str = "role content parts blocks contents items refusal tool_calls toolCalls invalid_tool_calls toolInvocations \
+/// Fields of a message that the reader reads, then fields that a judge doesn't need.
+const KNOWN: &str = "role content parts blocks contents items refusal tool_calls toolCalls invalid_tool_calls toolInvocations \
     function_call function tool tool_name tool_args tool_call_error is_error tool_responses instructions additional_kwargs \
-    source author info channel thinking_blocks";
-/// Fields of a message that a judge doesn't need.
-const UNUSED: &str = "stop_reason stop_sequence finish_reason finishReason created weight version phase raw _type state node_info \
+    source author info channel thinking_blocks \
+    stop_reason stop_sequence finish_reason finishReason created weight version phase raw _type state node_info \
     nodeInfo canonical_system";
-/// Words in the names of such fields.
+/// Words in the names of fields that a judge doesn't need.
 const METADATA: &str =
     "id ids uuid name at date timestamp model provider usage tokens metrics metadata meta";
 /// Fields that add no meaning if they are the only field of an object.
@@ -64,11 +63,12 @@ pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Item>> {
     let mut reader = Reader::default();
     match role(class, message).or_else(|| is_parts.then(of_place)) {
         Some(role) => reader.message(&role, message),
-        None => match Kind::of(&named_type(message)?, message) {
-            // Its speaker is unknown, so it can't be the agent's conclusion.
-            Kind::Unknown if place == "assistant" => reader.part("system", message),
-            _ => reader.part(place, message),
-        },
+        None => {
+            // The speaker of an unknown item is unknown, so it can't be the agent's conclusion.
+            let is_unknown = Kind::of(&named_type(message)?, message) == Kind::Unknown;
+            let is_system = is_unknown && place == "assistant";
+            reader.part(if is_system { "system" } else { place }, message);
+        }
     }
     let agent = speaker(message).filter(|speaker| speaker != "user");
     for item in &mut reader.items {
@@ -153,7 +153,7 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     match only_value(value) {
         inner if !std::ptr::eq(inner, value) => read_any(inner, role),
         _ if *value == json!({}) => Vec::new(),
-        _ => text_item(role, &shown(value)),
+        same => text_item(role, &shown(same)),
     }
 }
 
@@ -318,7 +318,7 @@ impl Reader {
 fn unread(message: &Value, is_only: bool) -> String {
     let of_result = Some(ERRORS).filter(|_| message["role"] == "tool");
     let of_result = of_result.unwrap_or_default();
-    let known = [BOOKKEEPING, READ, UNUSED, THOUGHTS, of_result].join(" ");
+    let known = [BOOKKEEPING, KNOWN, THOUGHTS, of_result].join(" ");
     let mut fields = fields_except(message, &known);
     fields.retain(|name, value| {
         let has_text = is_only || !value.is_boolean() && !value.is_number();

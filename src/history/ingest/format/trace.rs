@@ -59,12 +59,8 @@ impl<'a> Trace<'a> {
         for (_, steps) in traces {
             let new = self.items(&steps, &mut before);
             // The state of a thread contains the thread from its start.
-            let known = if begins_with(&new, &items) {
-                items.len()
-            } else {
-                0
-            };
-            items.extend(new.into_iter().skip(known));
+            let known = Some(items.len()).filter(|_| begins_with(&new, &items));
+            items.extend(new.into_iter().skip(known.unwrap_or_default()));
         }
         let place = format!("trace {name}");
         if !items.iter().any(|item| item.kind == ItemKind::Text) {
