@@ -154,10 +154,9 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
         let read = read.map_err(|n| fault(format!("{pointer}/{n}"), NO_MESSAGE))?;
         // An answer may repeat the question.
         let asked = items.iter().position(|item| item.role != "system");
-        let asked = asked.unwrap_or(items.len());
-        if begins_with(&read, &items[asked..]) {
-            items.truncate(asked);
-        }
+        let mut starts = [0, asked.unwrap_or(items.len())].into_iter();
+        let repeated = starts.find(|start| begins_with(&read, &items[*start..]));
+        items.truncate(repeated.unwrap_or(items.len()));
         items.extend(read);
     }
     let error = text(document, "/error/message");

@@ -848,6 +848,14 @@ fn outermost_step_holds_the_conversation_if_no_model_step_does() {
     ] {
         assert_state(&only(&run), what);
     }
+    let rules = [json!({"role": "system", "content": "Be brief."})];
+    let listed = |messages: &[Value]| json!({"messages": ([&rules, messages].concat())});
+    let (asked, said) = (
+        listed(&[state()[0].clone()]),
+        listed(state().as_array().unwrap()),
+    );
+    let session = only(&json!({"id": "t", "input": asked, "output": said}));
+    assert_eq!(session.conversation.len(), 4);
     // The step of a tool repeats the message with its result.
     let tool = json!({"id": "t", "trace_id": "r", "parent_run_id": "r", "run_type": "tool", "name": "ls",
         "start_time": "2026-01-01T00:00:01Z", "inputs": {}, "outputs": {"output": "97 %"}});
