@@ -150,10 +150,13 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     } else if let Some(items) = read_message(value, role) {
         return items;
     }
-    match only_value(value) {
-        inner if !std::ptr::eq(inner, value) => read_any(inner, role),
-        _ if *value == json!({}) => Vec::new(),
-        same => text_item(role, &shown(same)),
+    let inner = only_value(value);
+    if !std::ptr::eq(inner, value) {
+        read_any(inner, role)
+    } else if *value == json!({}) {
+        Vec::new()
+    } else {
+        text_item(role, &shown(value))
     }
 }
 
