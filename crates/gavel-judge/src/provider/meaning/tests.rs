@@ -88,12 +88,9 @@ impl Case {
 }
 
 fn sent(format: &WireFormat) -> Shape {
-    let mut entry = json!({"j": {
-        "type": format.name, "base_url": "http://h/v1", "model": "m", "auth": "none",
+    let entry = json!({"j": {
+        "type": format.name, "base_url": "http://h/v1", "model": "m", "auth": "none", "extra_body": {"seed": 7},
     }});
-    if format.name == "openai" {
-        entry["j"]["extra_body"] = json!({"seed": 7});
-    }
     let providers = Providers::from_value(&entry, &|_| Err(String::new())).unwrap();
     Shape::start(providers.spec("j").unwrap().entry())
 }
@@ -188,6 +185,16 @@ fn ignores_unsent_fields_and_parts_of_longer_names() {
             Meaning::Class(ErrorClass::Rejected),
             "{body}"
         );
+    }
+}
+
+#[test]
+fn a_rejected_seed_is_named_in_every_format() {
+    let body = r#"{"error": {"message": "seed: Extra inputs are not permitted"}}"#;
+    let body = ErrorBody::read(body.as_bytes());
+    for format in FORMATS {
+        let read = meaning(format, 400, &body, sent(format));
+        assert_eq!(read, Meaning::Field(Field::Seed), "{}", format.name);
     }
 }
 
