@@ -106,28 +106,25 @@ fn sessions(text: &str, format: Option<SessionFormat>) -> Result<Vec<SessionInpu
         return Err(fault("", message));
     };
     let detected = || documents.iter().find_map(|it| format::detect(&it.value));
-    let mut places = HashMap::new();
-    let mut check = |place: &str, session: Result<SessionInput, Faults>| {
-        let checked = session.and_then(|session| checked(place, session, &mut places));
-        checked.map_err(|faults| placed(place, faults))
-    };
-    match format.map(Form::Other).or_else(detected) {
-        None => Err(placed(&first.place, fault("", format::unknown_form()))),
+    let sessions: Vec<_> = match format.map(Form::Other).or_else(detected) {
+        None => return Err(placed(&first.place, fault("", format::unknown_form()))),
         Some(Form::Own) => {
-            let check = |it: Document| check(&it.place, SessionInput::from_value(it.value));
-            all(documents.into_iter().map(check))
+            let read = |it: Document| (it.place, SessionInput::from_value(it.value));
+            documents.into_iter().map(read).collect()
         }
-        Some(Form::Other(format)) => match format::read(format, documents)? {
-            none if none.is_empty() => Err(fault(
-                "",
-                format!("holds no session of the format {format}"),
-            )),
-            sessions => {
-                let sessions = sessions.into_iter();
-                all(sessions.map(|(place, session)| check(&place, Ok(session))))
+        Some(Form::Other(format)) => match format::read(format, documents)?.into_iter() {
+            none if none.len() == 0 => {
+                let message = format!("holds no session of the format {format}");
+                return Err(fault("", message));
             }
+            sessions => sessions.map(|(place, it)| (place, Ok(it))).collect(),
         },
-    }
+    };
+    let mut places = HashMap::new();
+    all(sessions.into_iter().map(|(place, session)| {
+        let checked = session.and_then(|session| checked(&place, session, &mut places));
+        checked.map_err(|faults| placed(&place, faults))
+    }))
 }
 
 /// Checks a session as if it were stored, and that it has an id which no session of `places` has.

@@ -300,7 +300,7 @@ impl Checks {
         let problem = match alert.unwrap_or_default() {
             // The session that contains the alert is the first level.
             alert @ (Value::Object(_) | Value::String(_)) if depth(&alert) < MAX_DEPTH => {
-                return storable_json(alert);
+                return with_texts(&alert, &storable);
             }
             Value::Object(_) | Value::String(_) => {
                 format!("is nested too deep; at most {MAX_DEPTH} levels of JSON are allowed")
@@ -406,16 +406,14 @@ fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-fn storable_json(value: Value) -> Value {
+/// Returns a value with each key and text converted.
+pub(super) fn with_texts(value: &Value, convert: &impl Fn(&str) -> String) -> Value {
+    let within = |value| with_texts(value, convert);
     match value {
-        Value::String(text) => storable(&text).into(),
-        Value::Array(items) => items.into_iter().map(storable_json).collect(),
-        Value::Object(map) => {
-            let map = map.into_iter();
-            let map = map.map(|(key, value)| (storable(&key), storable_json(value)));
-            map.collect()
-        }
-        plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
+        Value::String(text) => convert(text).into(),
+        Value::Array(items) => items.iter().map(within).collect(),
+        Value::Object(map) => map.iter().map(|(k, v)| (convert(k), within(v))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
 

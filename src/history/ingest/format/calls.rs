@@ -1,8 +1,8 @@
 //! Tool calls and their results in every dialect.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::field::{first, is_blank, is_one_of, list, once, text};
+use super::field::{fields_except, first, is_one_of, list, once, text};
 use super::kind::{CALL_IDS, Kind, inner};
 use super::shown::{BOOKKEEPING, joined, shown, without_base64};
 use super::transcript::{Item, ItemKind};
@@ -10,6 +10,7 @@ use super::transcript::{Item, ItemKind};
 const NAMES: &str = "name toolName tool_name function tool";
 const ARGUMENTS: &str = "arguments args input tool_kwargs tool_input rawInput parameters";
 const RETURNED: &str = "output outputs content result results response value return_value";
+pub(super) const ERRORS: &str = "error errorText exception";
 /// Fields of a call that contains its result.
 const OWN_RESULT: &str = "output outputs result results errorText error";
 /// Statuses and outcomes of a failed call.
@@ -54,9 +55,7 @@ fn given<'a>(part: &'a Value, names: &str) -> Option<&'a Value> {
 /// Returns the fields of a part except metadata and results: the arguments of a call without a field for them.
 fn other_fields(part: &Value) -> Option<Value> {
     let known = [BOOKKEEPING, OWN_RESULT, CALL_IDS, NAMES, "state"];
-    let mut fields: Map<String, Value> = part.as_object()?.clone();
-    let is_known = |name: &str| known.iter().any(|names| is_one_of(name, names));
-    fields.retain(|name, value| !is_blank(value) && !is_known(name));
+    let fields = fields_except(part, &known.join(" "));
     match fields.len() {
         0 => None,
         1 => fields.into_iter().next().map(|(_, only)| only),
@@ -76,12 +75,13 @@ pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> Item {
     };
     // Gemini sends images next to the response.
     let media = first(part, "parts").map(shown).unwrap_or_default();
-    let error = first(part, "error errorText exception").filter(|error| **error != false);
+    let error = first(part, ERRORS).filter(|error| **error != false);
     let message = error.filter(|error| !error.is_boolean());
     let message = message.map(|error| shown(first(error, "message content").unwrap_or(error)));
     let is_true = |value: &Value| *value == true || *value == "true";
     let flagged = |value: &Value| {
-        first(value, "is_error isError").is_some_and(is_true) || value["success"] == false
+        first(value, "is_error isError tool_call_error").is_some_and(is_true)
+            || value["success"] == false
     };
     let typed = returned.and_then(|value| value["type"].as_str());
     let typed = typed.unwrap_or_default();

@@ -7,9 +7,10 @@ use super::calls::tool_names;
 use super::field::{first, grouped, is_one_of, moment, once, rfc3339, text};
 use super::parts::{NO_MESSAGE, is_answers, located, read_any, read_list, read_message};
 use super::shown::shown;
-use super::transcript::Item;
+use super::transcript::{Item, begins_with};
 use super::{Document, Found, all, failure};
 use crate::history::ingest::input::{Faults, SessionInput, fault, unknown_key};
+use crate::wire::SessionStatus;
 
 /// Fields of Gavel's own form that may be next to messages.
 const OURS: &str = "alert_type agent author alert_data final_analysis tags started_at completed_at";
@@ -46,6 +47,7 @@ pub(super) fn is_message(value: &Value) -> bool {
     (has_content || wraps_message || is_item)
         && read_message(value, "assistant").is_some()
         && !value["sessionId"].is_string()
+        && !value["messages"].is_array()
 }
 
 /// Returns a request and its response as proxies log them.
@@ -101,12 +103,15 @@ pub(super) fn read(document: &Value) -> Result<Vec<Found>, Faults> {
     let listed = listed.flat_map(|item| tool_names(&item["tools"]));
     session.tools = once(tool_names(&document["tools"]).into_iter().chain(listed));
     let status = Some(shown(&document["status"])).filter(|_| !document["status"].is_null());
-    session.status = status.map(|status| match status.as_str() {
+    let status = status.map(|status| match status.to_lowercase().as_str() {
         // Statuses of OpenAI's responses.
         "queued" => "pending".to_owned(),
-        "incomplete" => "failed".to_owned(),
-        _ => status,
+        "incomplete" | "error" | "failure" => "failed".to_owned(),
+        status => status.to_owned(),
     });
+    // Another tool's status may have another meaning.
+    let is_known = |status: &String| is_ours || status.parse::<SessionStatus>().is_ok();
+    session.status = status.filter(is_known);
     Ok(vec![Found {
         id: text(document, "external_id session_id id thread_id chat_id"),
         items,
@@ -125,7 +130,7 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
         false if is_adk(document) => vec![("/events", "assistant", &document["events"])],
         false => located(document),
     };
-    let mut items = Vec::new();
+    let mut items: Vec<Item> = Vec::new();
     for (pointer, role, value) in places {
         let named = by_name(value).filter(|_| matches!(pointer, "" | "/chat_history"));
         let one = named.as_ref().unwrap_or(value);
@@ -146,7 +151,13 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
             false => (!is_strict).then(Vec::new),
         };
         let read = read_list(values, is_answers(pointer), read);
-        items.extend(read.map_err(|n| fault(format!("{pointer}/{n}"), NO_MESSAGE))?);
+        let read = read.map_err(|n| fault(format!("{pointer}/{n}"), NO_MESSAGE))?;
+        // An answer may repeat the question.
+        let asked = items.iter().position(|item| item.role != "system");
+        let mut starts = [0, asked.unwrap_or(items.len())].into_iter();
+        let repeated = starts.find(|start| begins_with(&read, &items[*start..]));
+        items.truncate(repeated.unwrap_or(items.len()));
+        items.extend(read);
     }
     let error = text(document, "/error/message");
     let error = error.or_else(|| document["error"].as_str().map(str::to_owned));
@@ -155,7 +166,8 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
         true => Ok(items),
         false => {
             let message = "holds no message; a list of messages with role and content is expected";
-            Err(fault("/messages", message))
+            let pointer = document.get("messages").map_or("", |_| "/messages");
+            Err(fault(pointer, message))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Returns the first of these fields that isn't null or empty.
 pub(super) fn first<'a>(value: &'a Value, names: &str) -> Option<&'a Value> {
@@ -18,6 +18,13 @@ pub(super) fn first<'a>(value: &'a Value, names: &str) -> Option<&'a Value> {
 
 pub(super) fn is_blank(value: &Value) -> bool {
     [json!(null), json!(""), json!([]), json!({})].contains(value)
+}
+
+/// Returns the fields of an object that aren't blank, except these.
+pub(super) fn fields_except(value: &Value, names: &str) -> Map<String, Value> {
+    let mut fields = value.as_object().cloned().unwrap_or_default();
+    fields.retain(|name, value| !is_blank(value) && !is_one_of(name, names));
+    fields
 }
 
 pub(super) fn is_one_of(name: &str, names: &str) -> bool {

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::field::{first, is_blank, is_one_of, text};
 
-pub(super) const CALL_IDS: &str =
-    "tool_call_id toolCallId tool_use_id toolUseId call_id callId /additional_kwargs/tool_call_id";
+pub(super) const CALL_IDS: &str = "tool_call_id toolCallId tool_use_id toolUseId call_id callId callID /additional_kwargs/tool_call_id";
 
 /// Fields that may be next to the text of a part without a type.
 const EXTRAS: &str =
@@ -31,7 +30,7 @@ impl Kind {
     pub(super) fn of(name: &str, part: &Value) -> Self {
         let ends = |endings: &str| endings.split(' ').any(|ending| name.ends_with(ending));
         let refers = first(part, CALL_IDS).is_some();
-        let has_state = refers && name.starts_with("tool_") && part.get("state").is_some();
+        let has_state = refers && name.starts_with("tool") && part.get("state").is_some();
         match name {
             _ if is_one_of(name, TEXTS) => Self::Text,
             _ if is_one_of(name, THOUGHTS) => Self::Thinking,
@@ -46,11 +45,12 @@ impl Kind {
 
 /// Returns the type of a part in snake case. Without a type field it follows from the other fields, such as the only field with an object.
 pub(super) fn type_of(part: &Value) -> Option<String> {
-    let has = |name: &str| part.get(name).is_some();
     let is_extra = |name: &String, value: &Value| is_one_of(name, EXTRAS) || is_blank(value);
     named_type(part).or_else(|| match part.as_object()? {
-        _ if has("call_id") => Some("tool_result".to_owned()),
-        _ if part["name"].is_string() && has("arguments") => Some("tool_call".to_owned()),
+        fields if part["name"].is_string() && fields.contains_key("arguments") => {
+            Some("tool_call".to_owned())
+        }
+        _ if first(part, CALL_IDS).is_some() => Some("tool_result".to_owned()),
         fields if part["text"].is_string() => {
             let is_text = fields.iter().all(|(name, value)| is_extra(name, value));
             is_text.then(|| "text".to_owned())
@@ -81,7 +81,8 @@ fn wrapped(part: &Value) -> Option<(&str, &Value)> {
     }
 }
 
-fn snake(name: &str) -> String {
+/// Returns a name in snake case.
+pub(super) fn snake(name: &str) -> String {
     let mut snake = String::new();
     for c in name.chars() {
         if c.is_ascii_uppercase() && !snake.is_empty() && !snake.ends_with('_') {
@@ -117,7 +118,7 @@ pub(super) fn speaker(message: &Value) -> Option<String> {
 
 /// Returns the role of a message; `None` if the value is no message.
 pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
-    let own = text(message, "role").map(|role| role.to_lowercase());
+    let own = text(message, "role /info/role /author/role").map(|role| role.to_lowercase());
     // In Pydantic AI the kind is `request` or `response`.
     let kind = message["kind"].as_str();
     let kind = kind.filter(|_| message["parts"].is_array());
@@ -127,13 +128,23 @@ pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     });
     let role = match own.as_deref().or(kind).or(speaker).or(class)? {
         "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
-        "ai" | "bot" | "model" | "AIMessage" | "AIMessageChunk" | "response" => "assistant",
+        "ai" | "bot" | "model" | "gemini" | "AIMessage" | "AIMessageChunk" | "response" => {
+            "assistant"
+        }
         "SystemMessage" => "system",
         "function" | "ToolMessage" | "FunctionMessage" => "tool",
         other if own.is_some() || is_one_of(other, "user assistant system tool developer") => other,
         _ => return None,
     };
     Some(role.to_owned())
+}
+
+/// Returns role and text of a message that is a list of both, which LangChain accepts.
+pub(super) fn pair(value: &Value) -> Option<(String, &str)> {
+    let [class, said] = value.as_array()?.as_slice() else {
+        return None;
+    };
+    Some((role(class.as_str(), &Value::Null)?, said.as_str()?))
 }
 
 /// Whether a value is a message, or an item of a known type.

@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use self::field::{first, rfc3339};
-use self::transcript::{Item, conversation};
+use self::transcript::{Item, begins_with, conversation};
 pub(in crate::history) use self::transcript::{THINKING, tool_text};
 use super::input::{Faults, SessionInput, all, placed, within};
 use crate::score::session::Message;
@@ -87,7 +87,7 @@ pub(super) fn read(
             if documents.first().is_some_and(is_message) {
                 documents = chats::of_messages(documents);
             }
-            each(documents, chats::read)
+            each(documents, chats::read).map(last_state)
         }
         SessionFormat::Inspect => each(documents, chats::read_inspect),
         SessionFormat::ClaudeCode | SessionFormat::Codex => logs::read(format, documents),
@@ -112,6 +112,20 @@ fn each(
         read.map_err(|faults| placed(&place, faults))
     });
     Ok(all(read)?.concat())
+}
+
+/// Returns the last conversation if each repeats the one before it and goes on, as the states of a stream do, otherwise all.
+fn last_state(mut found: Vec<Found>) -> Vec<Found> {
+    let goes_on = |pair: &[Found]| {
+        let (one, next) = (&pair[0], &pair[1]);
+        one.id == next.id
+            && one.items.len() < next.items.len()
+            && begins_with(&next.items, &one.items)
+    };
+    if found.windows(2).all(goes_on) {
+        found.drain(..found.len().saturating_sub(1));
+    }
+    found
 }
 
 /// Builds the messages, the conclusion and the ids of a session. A UUID stays unchanged; a session id is derived from any other id. Without

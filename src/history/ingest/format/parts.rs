@@ -2,23 +2,29 @@
 
 use serde_json::{Value, json};
 
-use super::calls::{call, result};
-use super::field::{first, is_blank, is_one_of, list, moment, text};
-use super::kind::{Kind, inner, is_message, named_type, role, speaker, type_of, unwrapped};
-use super::shown::{BOOKKEEPING, joined, part_text, shown, unknown, without_base64};
+use super::calls::{ERRORS, call, result};
+use super::field::{fields_except, first, is_one_of, list, moment};
+use super::kind::{
+    Kind, inner, is_message, named_type, pair, role, snake, speaker, type_of, unwrapped,
+};
+use super::shown::{BOOKKEEPING, joined, part_text, shown, unknown};
 use super::transcript::{ALTERNATIVE, Item, ItemKind, Known, THINKING, tool_text};
 
 pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a content is expected, such as {\"role\": \"user\", \"content\": \"..\"}";
 
 /// Fields of a message with its thinking. The first with a value is used, because others repeat it.
-const THOUGHTS: &str =
-    "reasoning_content reasoning thinking reasoning_text thinking_blocks reasoning_details";
+const THOUGHTS: &str = "reasoning_content reasoning thinking reasoning_text thinking_blocks reasoning_details thoughts";
 /// Fields of a thinking part, which are all used.
 const THOUGHT_FIELDS: &str = "thinking reasoning reasoningText reasoning_text text summary content";
-/// Fields of a message that a judge doesn't need.
-const KNOWN: &str = "role content parts refusal tool_calls additional_kwargs response_metadata usage usage_metadata \
-    metadata stop_reason stop_sequence model finish_reason timestamp created_at createdAt source weight session_id thread_id \
-    conversation_id uuid meta";
+/// Fields of a message that the reader reads, then fields that a judge doesn't need.
+const KNOWN: &str = "role content parts blocks contents items refusal tool_calls toolCalls invalid_tool_calls toolInvocations \
+    function_call function tool tool_name tool_args tool_call_error is_error tool_responses instructions additional_kwargs \
+    source author info channel thinking_blocks \
+    stop_reason stop_sequence finish_reason finishReason created weight version phase raw _type state node_info \
+    nodeInfo canonical_system";
+/// Words in the names of fields that a judge doesn't need.
+const METADATA: &str =
+    "id ids uuid name at date timestamp model provider usage tokens metrics metadata meta";
 /// Fields that add no meaning if they are the only field of an object.
 const TEXTS: &str =
     "input inputs output outputs question query answer response text content prompt";
@@ -51,16 +57,18 @@ pub(super) fn located(document: &Value) -> Vec<(&'static str, &'static str, &Val
 /// Returns the items of a message, or of an item with the role of its place; `None` for other values.
 pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Item>> {
     let (class, message) = unwrapped(value);
-    // In Gemini's format the user's messages and the instructions may have no role.
+    // In Gemini's format the user's messages and the instructions may consist of parts alone.
+    let is_parts = message["parts"].is_array() && fields_except(message, "parts").is_empty();
     let of_place = || if place == "system" { "system" } else { "user" }.to_owned();
-    let role = role(class, message).or_else(|| message["parts"].is_array().then(of_place));
-    if role.is_none() && named_type(message).is_none() {
-        return None;
-    }
     let mut reader = Reader::default();
-    match &role {
-        Some(role) => reader.message(role, message),
-        None => reader.part(place, message),
+    match role(class, message).or_else(|| is_parts.then(of_place)) {
+        Some(role) => reader.message(&role, message),
+        None => {
+            // The speaker of an unknown item is unknown, so it can't be the agent's conclusion.
+            let is_unknown = Kind::of(&named_type(message)?, message) == Kind::Unknown;
+            let is_system = is_unknown && place == "assistant";
+            reader.part(if is_system { "system" } else { place }, message);
+        }
     }
     let agent = speaker(message).filter(|speaker| speaker != "user");
     for item in &mut reader.items {
@@ -125,6 +133,9 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
             Some(_) | None => text_item(role, text),
         };
     }
+    if let Some((role, said)) = pair(value) {
+        return text_item(&role, said);
+    }
     if let Some(values) = value.as_array() {
         if values.is_empty() || values.iter().any(is_conversation) {
             return each(values, false);
@@ -139,10 +150,13 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     } else if let Some(items) = read_message(value, role) {
         return items;
     }
-    match only_value(value) {
-        inner if !std::ptr::eq(inner, value) => read_any(inner, role),
-        _ if *value == json!({}) => Vec::new(),
-        _ => text_item(role, &shown(value)),
+    let inner = only_value(value);
+    if !std::ptr::eq(inner, value) {
+        read_any(inner, role)
+    } else if *value == json!({}) {
+        Vec::new()
+    } else {
+        text_item(role, &shown(value))
     }
 }
 
@@ -162,6 +176,7 @@ pub(super) fn is_answers(field: &str) -> bool {
 
 fn is_conversation(value: &Value) -> bool {
     match value.as_array() {
+        Some(_) if pair(value).is_some() => true,
         Some(values) => !values.is_empty() && values.iter().all(is_conversation),
         None => is_message(value) || located(value).iter().any(|(_, _, it)| !it.is_string()),
     }
@@ -182,37 +197,29 @@ impl Reader {
     fn message(&mut self, role: &str, message: &Value) {
         let extra = &message["additional_kwargs"];
         self.text("system", &shown(&message["instructions"]));
-        if let Some(responses) = message["tool_responses"].as_array() {
-            let results = responses.iter();
-            let results = results.map(|response| result(response, "tool_result", None));
-            return self.items.extend(results);
-        }
         if let Some(thought) = first(message, THOUGHTS).or_else(|| first(extra, THOUGHTS)) {
-            self.text(THINKING, &joined(parts(thought).iter().map(part_text)));
+            let text = joined(parts(thought).iter().map(part_text));
+            let json = Some(shown(thought)).filter(|_| text.is_empty());
+            self.text(THINKING, &json.unwrap_or(text));
         }
         let kind = type_of(message).map(|name| Kind::of(&name, message));
-        let is_thought = kind == Some(Kind::Thinking);
+        let is_thought = kind == Some(Kind::Thinking) || message["channel"] == "analysis";
         let part_role = if is_thought { THINKING } else { role };
         let before = self.items.len();
-        for name in ["parts", "content", "blocks", "contents", "items"] {
+        for name in "tool_responses parts content blocks contents items".split(' ') {
             // The first content that isn't empty is used.
             if self.items.len() == before {
                 self.content(part_role, &message[name]);
             }
         }
         self.text(role, &shown(&message["refusal"]));
-        for name in ["audio", "images", "attachments", "experimental_attachments"] {
-            for attachment in parts(&message[name]).iter().filter(|it| !it.is_null()) {
-                self.text(role, &unknown(name, attachment));
-            }
-        }
-        let error = text(message, "errorMessage error_message errorCode error_code");
-        if let Some(error) = error.filter(|_| speaker(message).is_some()) {
-            self.text(role, &format!("Error: {error}"));
-        }
         self.calls(message, extra);
-        if self.items.is_empty() && role != "tool" {
-            self.text(role, &unread(message));
+        let unread = unread(message, self.items.is_empty());
+        // The user's text stays the first, because it may be the task, and the agent's the last, because it may be the conclusion.
+        let is_first = role == "assistant";
+        let place = if is_first { 0 } else { self.items.len() };
+        if !unread.is_empty() {
+            self.items.insert(place, Item::text(role, unread));
         }
         let is_text = |item: &Item| item.kind == ItemKind::Text;
         if role == "tool" && self.items.iter().all(is_text) {
@@ -239,7 +246,8 @@ impl Reader {
         let mut known = Known::default();
         let calls = self.items.iter().filter(|item| is_call(item));
         calls.for_each(|call| known.add(call.call_key()));
-        for name in "tool_calls invalid_tool_calls toolInvocations function_call".split(' ') {
+        let names = "tool_calls toolCalls invalid_tool_calls toolInvocations function_call";
+        for name in names.split(' ') {
             // The legacy field repeats the only call of the list.
             if name == "function_call" && self.items.iter().any(is_call) {
                 continue;
@@ -255,11 +263,10 @@ impl Reader {
 
     fn part(&mut self, role: &str, part: &Value) {
         let merged;
-        let part = match part["message_content"].as_object() {
-            // OpenInference stores a call next to the part of its type.
+        // OpenInference stores a call next to the part of its type, OpenCode what became of it.
+        let part = match first(part, "message_content state").and_then(Value::as_object) {
             Some(content) => {
-                let mut fields = part.as_object().cloned().unwrap_or_default();
-                fields.shift_remove("message_content");
+                let mut fields = fields_except(part, "message_content");
                 fields.extend(content.clone());
                 merged = Value::Object(fields);
                 &merged
@@ -309,16 +316,21 @@ impl Reader {
     }
 }
 
-/// Returns the unknown fields of a message as JSON.
-fn unread(message: &Value) -> String {
-    let mut fields = message.as_object().cloned().unwrap_or_default();
-    let is_known = |name: &str| is_one_of(name, BOOKKEEPING) || is_one_of(name, KNOWN);
-    fields.retain(|name, value| !is_known(name) && !is_blank(value));
+/// Returns the texts, lists and objects in unknown fields of a message, each as JSON under its name. The text of a message's only field
+/// needs no name.
+fn unread(message: &Value, is_only: bool) -> String {
+    let of_result = Some(ERRORS).filter(|_| message["role"] == "tool");
+    let of_result = of_result.unwrap_or_default();
+    let known = [BOOKKEEPING, KNOWN, THOUGHTS, of_result].join(" ");
+    let mut fields = fields_except(message, &known);
+    fields.retain(|name, value| {
+        let has_text = is_only || !value.is_boolean() && !value.is_number();
+        has_text && !snake(name).split('_').any(|word| is_one_of(word, METADATA))
+    });
     let only = fields.values().next().and_then(Value::as_str);
     match (fields.len(), only) {
-        (0, _) => String::new(),
-        (1, Some(text)) => text.to_owned(),
-        _ => without_base64(&Value::Object(fields)).to_string(),
+        (1, Some(text)) if is_only => text.to_owned(),
+        _ => joined(fields.iter().map(|(name, value)| unknown(name, value))),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::field::{first, is_one_of};
+use super::field::{fields_except, first, is_one_of};
 use super::kind::{Kind, type_of};
+use crate::history::ingest::input::with_texts;
 
 /// Longer strings of base64 are replaced by their length, because a judge can't read them.
 const MAX_BASE64: usize = 256;
@@ -50,10 +51,9 @@ pub(super) fn part_text(part: &Value) -> String {
     }
 }
 
-/// Returns a part of an unknown type as JSON after its name; empty if its type is the only field.
+/// Returns a part of an unknown type as JSON after its name; empty if it has only a type and an id.
 pub(super) fn unknown(name: &str, part: &Value) -> String {
-    let has_more = |fields: &Map<String, Value>| fields.keys().any(|name| name != "type");
-    match part.as_object().is_none_or(has_more) {
+    match !part.is_object() || !fields_except(part, "type id").is_empty() {
         true => format!("{name}: {}", without_base64(part)),
         false => String::new(),
     }
@@ -61,21 +61,15 @@ pub(super) fn unknown(name: &str, part: &Value) -> String {
 
 /// Replaces each long string of base64 by its media type and length.
 pub(super) fn without_base64(value: &Value) -> Value {
-    match value {
-        Value::String(text) if text.len() > MAX_BASE64 && is_base64(text) => {
-            let url = text.strip_prefix("data:");
-            let media = url.and_then(|url| Some(url.split_once(";base64,")?.0));
-            let media = media.unwrap_or("base64");
-            format!("({media}, {} characters, left out)", text.len()).into()
+    with_texts(value, &|text| {
+        if text.len() <= MAX_BASE64 || !is_base64(text) {
+            return text.to_owned();
         }
-        Value::Array(items) => items.iter().map(without_base64).collect(),
-        Value::Object(fields) => {
-            let fields = fields.iter();
-            let fields = fields.map(|(name, value)| (name.clone(), without_base64(value)));
-            fields.collect()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
-    }
+        let url = text.strip_prefix("data:");
+        let media = url.and_then(|url| Some(url.split_once(";base64,")?.0));
+        let media = media.unwrap_or("base64");
+        format!("({media}, {} characters, left out)", text.len())
+    })
 }
 
 fn is_base64(text: &str) -> bool {

@@ -14,8 +14,10 @@ const OUTPUT_MESSAGES: &str = "/llm/output_messages /gen_ai/output/messages /gen
 pub(super) fn is_trace(value: &Value) -> bool {
     let is_span = |span: &Value| {
         let ids = "spanId span_id traceId trace_id /context/span_id /context/trace_id";
-        first(span, ids).is_some() && !span["attributes"].is_null()
-            || span.get("context.span_id").is_some()
+        // Spans have no input and output of their own.
+        let has_others = first(span, "inputs input outputs output").is_some();
+        let has_attributes = !span["attributes"].is_null() && !has_others;
+        first(span, ids).is_some() && has_attributes || span.get("context.span_id").is_some()
     };
     let listed = first(value, "/spans/0 /data/0 /data/spans/0");
     first(value, "resourceSpans resource_spans").is_some()

@@ -230,27 +230,28 @@ fn own_fields_are_read_next_to_messages() {
 }
 
 #[test]
-fn status_next_to_messages_is_gavels_or_openais() {
+fn status_next_to_messages_is_gavels_openais_or_another_tools() {
     let with = |status: Value| json!({"messages": openai_messages(), "status": status});
     for (status, read) in [
-        (json!("running"), None),
-        (json!(7), None),
-        (json!("timed_out"), Some("timed_out")),
-        (json!("incomplete"), Some("failed")),
-        (json!("queued"), Some("pending")),
-        (Value::Null, Some("completed")),
+        (json!("idle"), "completed"),
+        (json!("success"), "completed"),
+        (json!(7), "completed"),
+        (json!("error"), "failed"),
+        (json!("CANCELLED"), "cancelled"),
+        (json!("timed_out"), "timed_out"),
+        (json!("incomplete"), "failed"),
+        (json!("queued"), "pending"),
+        (Value::Null, "completed"),
     ] {
-        match read {
-            Some(read) => assert_eq!(only(&with(status)).status.as_deref(), Some(read)),
-            None => {
-                let said = error(&with(status), None);
-                assert!(
-                    said.contains("/status: is not a status; known: pending"),
-                    "{said}"
-                );
-            }
-        }
+        assert_eq!(only(&with(status)).status.as_deref(), Some(read));
     }
+    let mut own = with(json!("idle"));
+    own["alert_type"] = "disk".into();
+    let said = error(&own, None);
+    assert!(
+        said.contains("/status: is not a status; known: pending"),
+        "{said}"
+    );
 }
 
 /// A span as OTLP writes it.
@@ -685,12 +686,298 @@ fn part_of_unknown_type_is_shown_as_json() {
                 None,
                 None
             ),
+            (
+                "system",
+                "compaction: {\"type\":\"compaction\",\"summary_of\":[\"m1\",\"m2\"]}",
+                None,
+                None
+            ),
+        ]
+    );
+    assert_eq!(session.final_analysis, None);
+}
+
+#[test]
+fn unknown_fields_of_a_message_are_shown_except_metadata() {
+    let session = only(&json!({"messages": [
+        {"role": "user", "content": "Full?", "mood": "calm", "created": 7, "model_name": "m", "from_history": false},
+        {"role": "assistant", "tool_plan": "I look.", "tool_calls": [{"id": "c1", "function": {"name": "ls", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "97 %", "artifact": {"rows": 2}},
+        {"role": "assistant", "content": "Yes.", "annotations": [{"url": "u"}], "stop_reason": "end", "usage": {"output": 1}},
+    ]}));
+    assert_eq!(
+        lines(&session),
+        [
+            ("user", "Full?", None, None),
+            ("user", "mood: \"calm\"", None, None),
+            ("assistant", "tool_plan: \"I look.\"", None, None),
+            (
+                "tool",
+                "Arguments: {}\nResult:\n97 %\nartifact: {\"rows\":2}",
+                Some("ls"),
+                None
+            ),
+            ("assistant", "annotations: [{\"url\":\"u\"}]", None, None),
+        ]
+    );
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+}
+
+#[test]
+fn role_of_a_message_with_parts_is_read_or_required() {
+    let with = |message: Value| json!({"messages": [{"role": "user", "parts": [{"text": "Full?"}]}, message]});
+    let text = json!([{"type": "text", "text": "Yes."}]);
+    for role in ["info", "author"] {
+        let session = only(&with(
+            json!({role: {"role": "assistant", "id": "m2"}, "parts": text}),
+        ));
+        assert_eq!(lines(&session), [("user", "Full?", None, None)]);
+        assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+    }
+    let said = error(&with(json!({"speaker": "bot", "parts": text})), None);
+    assert!(said.contains("/messages/1: is no message"), "{said}");
+    // OpenCode writes a call and its result into one part.
+    let call =
+        |state: Value| json!({"type": "tool", "callID": "c", "tool": "bash", "state": state});
+    let session = only(&with(json!({"info": {"role": "assistant"}, "parts": [
+        {"id": "p1", "type": "step-start"},
+        call(json!({"status": "completed", "input": {"command": "df"}, "output": "97 %"})),
+        call(json!({"status": "error", "input": {"command": "du"}, "error": "denied"})),
+        {"type": "text", "text": "Yes."}]})));
+    let results = [
+        "Arguments: {\"command\":\"df\"}\nResult:\n97 %",
+        "Arguments: {\"command\":\"du\"}\nError:\ndenied",
+    ];
+    assert_eq!(
+        lines(&session)[1..],
+        results.map(|result| ("tool", result, Some("bash"), None))
+    );
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+}
+
+#[test]
+fn messages_of_gemini_cli_and_harmony_are_read() {
+    let session = only(&json!({"sessionId": "s", "messages": [
+        {"id": "1", "type": "user", "content": "Full?"},
+        {"id": "2", "type": "gemini", "content": "I look.", "thoughts": [{"subject": "Check", "description": "First df."}],
+            "toolCalls": [{"id": "c", "name": "shell", "args": {"command": "df"}, "result": "97 %", "status": "success"}]},
+        {"id": "3", "type": "gemini", "content": "Yes."},
+        {"id": "4", "type": "info", "content": "Saved."},
+    ]}));
+    let lines = lines(&session);
+    assert_eq!(
+        lines.iter().map(|line| line.0).collect::<Vec<_>>(),
+        [
+            "user",
+            "thinking",
+            "assistant",
+            "tool",
+            "assistant",
+            "system"
         ]
     );
     assert_eq!(
-        session.final_analysis.as_deref(),
-        Some("compaction: {\"type\":\"compaction\",\"summary_of\":[\"m1\",\"m2\"]}")
+        lines[1].1,
+        "[{\"subject\":\"Check\",\"description\":\"First df.\"}]"
     );
+    assert_eq!(session.final_analysis, None);
+    let session = only(&json!({"messages": [
+        {"role": "user", "content": "Full?"},
+        {"role": "assistant", "channel": "analysis", "content": "Perhaps."},
+        {"role": "assistant", "channel": "final", "content": "Yes."},
+    ]}));
+    assert_eq!(session.conversation[1].role, "thinking");
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+}
+
+/// A conversation with a call, as the state of an agent or its outermost step has it.
+fn state() -> Value {
+    json!([
+        {"role": "user", "content": "Full?"},
+        {"role": "assistant", "content": "I look.", "tool_calls": [{"id": "c1", "function": {"name": "ls", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "97 %"},
+        {"role": "assistant", "content": "Yes."},
+    ])
+}
+
+fn assert_state(session: &SessionInput, what: &str) {
+    assert_eq!(
+        lines(session),
+        [
+            ("user", "Full?", None, None),
+            ("assistant", "I look.", None, None),
+            ("tool", "Arguments: {}\nResult:\n97 %", Some("ls"), None),
+        ],
+        "{what}"
+    );
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."), "{what}");
+}
+
+#[test]
+fn outermost_step_holds_the_conversation_if_no_model_step_does() {
+    let root = |input: Value, output: Value| json!({"id": "r", "trace_id": "r", "run_type": "chain", "start_time": "2026-01-01T00:00:00Z", "inputs": input, "outputs": output});
+    let after = json!(state().as_array().unwrap()[1..]);
+    for (what, run) in [
+        (
+            "state",
+            root(
+                json!({"messages": [state()[0]]}),
+                json!({"messages": state()}),
+            ),
+        ),
+        (
+            "pair",
+            root(
+                json!({"messages": [["user", "Full?"]]}),
+                json!({"messages": state()}),
+            ),
+        ),
+        (
+            "answer",
+            root(json!({"question": "Full?"}), json!({"messages": after})),
+        ),
+        (
+            "braintrust",
+            json!({"id": "r", "span_id": "r", "root_span_id": "r", "span_attributes": {"type": "task"},
+                "input": [state()[0]], "output": after}),
+        ),
+        (
+            "input and output",
+            json!({"id": "t", "input": {"messages": [state()[0]]}, "output": {"messages": state()}}),
+        ),
+    ] {
+        assert_state(&only(&run), what);
+    }
+    let rules = [json!({"role": "system", "content": "Be brief."})];
+    let listed = |messages: &[Value]| json!({"messages": ([&rules, messages].concat())});
+    let (asked, said) = (
+        listed(&[state()[0].clone()]),
+        listed(state().as_array().unwrap()),
+    );
+    let session = only(&json!({"id": "t", "input": asked, "output": said}));
+    assert_eq!(session.conversation.len(), 4);
+    // The step of a tool repeats the message with its result.
+    let tool = json!({"id": "t", "trace_id": "r", "parent_run_id": "r", "run_type": "tool", "name": "ls",
+        "start_time": "2026-01-01T00:00:01Z", "inputs": {}, "outputs": {"output": "97 %"}});
+    let mut run = root(
+        json!({"messages": [state()[0]]}),
+        json!({"messages": state()}),
+    );
+    assert_state(&only(&json!([run.clone(), tool])), "with a tool");
+    // Each run of a thread repeats the thread, or holds its own turn alone.
+    let mut thread = |id: &str, input: &str, output: Value| {
+        run["id"] = id.into();
+        run["trace_id"] = id.into();
+        run["extra"] = json!({"metadata": {"thread_id": "t-1"}});
+        run["inputs"] = json!({"messages": [{"role": "user", "content": input}]});
+        run["outputs"] = json!({"messages": output});
+        run.clone()
+    };
+    let mut whole = state().as_array().unwrap().clone();
+    whole.extend([
+        json!({"role": "user", "content": "Go on."}),
+        json!({"role": "assistant", "content": "Done."}),
+    ]);
+    let runs = [
+        thread("r1", "Full?", state()),
+        thread("r2", "Go on.", whole.into()),
+    ];
+    let session = only(&json!(runs));
+    assert_eq!(session.conversation.len(), 5);
+    assert_eq!(session.final_analysis.as_deref(), Some("Done."));
+    let say = |text: &str| json!([{"role": "assistant", "content": text}]);
+    let runs = [
+        thread("r1", "Go on.", say("First.")),
+        thread("r2", "Go on.", say("Second.")),
+    ];
+    let session = only(&json!(runs));
+    let asked = session
+        .conversation
+        .iter()
+        .filter(|it| it.content == "Go on.");
+    assert_eq!(asked.count(), 2);
+}
+
+#[test]
+fn steps_without_an_end_time_stand_at_their_start() {
+    let step = |id: &str, parent: Value, kind: &str, second: u8, input: Value, output: Value| {
+        json!({"id": id, "traceId": "t", "parentObservationId": parent, "type": kind, "name": "ls",
+            "startTime": format!("2026-01-01T00:00:0{second}Z"), "input": input, "output": output})
+    };
+    for seconds in [[0, 0, 0, 0], [0, 1, 2, 3]] {
+        let [root, first, tool, last] = seconds;
+        let session = only(&json!([
+            step(
+                "a",
+                Value::Null,
+                "AGENT",
+                root,
+                json!("Full?"),
+                json!("Yes.")
+            ),
+            step(
+                "b",
+                json!("a"),
+                "GENERATION",
+                first,
+                json!([state()[0]]),
+                state()[1].clone()
+            ),
+            step("c", json!("a"), "TOOL", tool, json!({}), json!("97 %")),
+            step(
+                "d",
+                json!("a"),
+                "GENERATION",
+                last,
+                json!([state()[0], state()[1], state()[2]]),
+                state()[3].clone()
+            ),
+        ]));
+        assert_state(&session, &format!("{seconds:?}"));
+    }
+}
+
+#[test]
+fn states_of_one_conversation_are_one_session() {
+    let until = |n: usize| json!({"messages": state().as_array().unwrap()[..n]});
+    let states = json!([until(1), until(2), until(3), until(4)]);
+    assert_state(&only(&states), "each repeats the one before it");
+    let mut other = states;
+    other[1]["messages"][0]["content"] = "Slow?".into();
+    assert_eq!(read(&other, None).len(), 4);
+}
+
+#[test]
+fn parts_with_a_call_id_each_are_results() {
+    let call = |id: &str| json!({"id": id, "function": {"name": "ls", "arguments": {"id": id}}});
+    let session = only(&json!([
+        {"role": "user", "content": "Full?"},
+        {"role": "assistant", "tool_calls": [call("a"), call("b")]},
+        {"role": "tool", "tool_call_id": "a", "content": [
+            {"tool_call_id": "a", "content": "one"}, {"tool_call_id": "b", "content": "two"}]},
+    ]));
+    let results = [
+        "Arguments: {\"id\":\"a\"}\nResult:\none",
+        "Arguments: {\"id\":\"b\"}\nResult:\ntwo",
+    ];
+    assert_eq!(
+        lines(&session)[1..],
+        results.map(|result| ("tool", result, Some("ls"), None))
+    );
+}
+
+#[test]
+fn objects_with_messages_are_conversations_and_no_messages_or_spans() {
+    let run = json!({"content": "Yes.", "content_type": "str", "status": "COMPLETED", "messages": state()});
+    assert_state(&only(&run), "beside a content");
+    let call = json!({"id": "c", "trace_id": "t", "op_name": "op", "attributes": {"weave": {}}, "inputs": {"messages": state()}, "output": "Yes."});
+    let said = error(&call, None);
+    assert!(said.contains("is in no known form"), "{said}");
+    let said = error(
+        &json!([{"working_dir": "/x"}, state()[0], state()[3]]),
+        None,
+    );
+    assert!(said.contains("item 0: holds no message"), "{said}");
 }
 
 #[test]
@@ -918,7 +1205,7 @@ fn reads_or_rejects_odd_messages() {
         (
             "several other fields",
             json!({"role": "assistant", "a": "M1", "b": 2}),
-            ("assistant", "{\"a\":\"M1\",\"b\":2}"),
+            ("assistant", "a: \"M1\"\nb: 2"),
         ),
         (
             "more beside a text",

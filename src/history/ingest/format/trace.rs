@@ -13,7 +13,7 @@ use super::field::{grouped, once};
 use super::parts::{only_value, read_any, read_message};
 use super::shown::shown;
 use super::steps::{AGENTS, AUTHORS, CALL_IDS, INPUTS, OUTPUTS, RAW_OUTPUT, Step, StepKind, TOOLS};
-use super::transcript::{Item, ItemKind, Known, THINKING};
+use super::transcript::{Item, ItemKind, Known, THINKING, begins_with};
 use super::{Found, all, failure};
 use crate::history::ingest::input::{Faults, SessionInput, fault, placed};
 
@@ -55,13 +55,17 @@ impl<'a> Trace<'a> {
     fn session(&self, name: String) -> Result<Found, Faults> {
         let mut before = HashMap::new();
         let traces = grouped(self.steps.iter().map(|step| (step.trace.as_str(), step)));
-        let traces = traces.into_iter();
-        let items = traces.flat_map(|(_, steps)| self.items(&steps, &mut before));
-        let items: Vec<Item> = items.collect();
+        let mut items = Vec::new();
+        for (_, steps) in traces {
+            let new = self.items(&steps, &mut before);
+            // The state of a thread contains the thread from its start.
+            let known = Some(items.len()).filter(|_| begins_with(&new, &items));
+            items.extend(new.into_iter().skip(known.unwrap_or_default()));
+        }
         let place = format!("trace {name}");
         if !items.iter().any(|item| item.kind == ItemKind::Text) {
             let message = format!(
-                "{place} holds no message; record what models and tools say (for OpenTelemetry: turn on the capture of message content)"
+                "{place} holds no message; record what models and tools say (for OpenTelemetry: capture message content as attributes of spans, because messages in events aren't read)"
             );
             return Err(placed(&self.steps[0].place, fault("", message)));
         }
@@ -122,9 +126,26 @@ impl<'a> Trace<'a> {
         let around: HashSet<&str> = around.map(|step| step.id.as_str()).collect();
         let mut ended = steps.to_vec();
         let end = |step: &Step| step.ended_at.or(step.started_at);
+        let last = steps.iter().filter_map(|step| end(step)).max();
         ended.sort_by_key(|step| (end(step), Reverse(self.above(step).count())));
         let (mut errors, mut of_tools) = (HashSet::new(), Vec::new());
-        let mut items: Vec<Item> = Vec::new();
+        // Without steps of models the outermost steps hold the conversation, with the input or in the output alone.
+        let has_models = steps.iter().any(|step| step.kind == StepKind::Model);
+        let is_whole = |step: &&Step| !has_models && self.is_root(step) && !self.is_tool(step);
+        let (mut items, mut answers): (Vec<Item>, Vec<Item>) = (Vec::new(), Vec::new());
+        let mut own = Known::default();
+        for step in steps.iter().copied().filter(is_whole) {
+            let (agent, output) = (self.agent(step), model_output(step));
+            let repeated: HashSet<String> = output.iter().map(Item::key).collect();
+            own.start_history();
+            let is_new = |it: &Item| !repeated.contains(&it.key()) && own.is_new(it.key());
+            let input = read(step.get(INPUTS), "user").filter(is_new);
+            items.extend(input.map(|item| item.of(agent.clone(), step.started_at)));
+            own.start_history();
+            let output = output.into_iter().filter(|item| own.is_new(item.key()));
+            let ended_at = step.ended_at.or(last);
+            answers.extend(output.map(|item| item.of(agent.clone(), ended_at)));
+        }
         for step in ended {
             let (agent, is_tool) = (self.agent(step), self.is_tool(step));
             let mut new = Vec::new();
@@ -137,23 +158,21 @@ impl<'a> Trace<'a> {
                 for item in model_output(step) {
                     if !is_around || known.is_new(item.key()) {
                         known.add(item.key());
-                        new.push((item, step.ended_at));
+                        new.push((item, end(step)));
                     }
                 }
             } else if is_tool && !self.is_within_same_tool(step) {
                 of_tools.push(items.len());
-                new.push((tool_result(step), step.ended_at));
+                new.push((tool_result(step), end(step)));
             }
             // Steps above repeat the error of the step that failed.
             let error = step.error().filter(|_| !is_tool);
             let error = error.filter(|error| errors.insert(error.clone()));
-            new.extend(error.map(|error| (failure(&error), step.ended_at)));
-            items.extend(new.into_iter().map(|(item, at)| Item {
-                agent: agent.clone(),
-                at,
-                ..item
-            }));
+            new.extend(error.map(|error| (failure(&error), end(step))));
+            let new = new.into_iter();
+            items.extend(new.map(|(item, at)| item.of(agent.clone(), at)));
         }
+        items.append(&mut answers);
         let mut items = without_repeated(items, &of_tools);
         items.sort_by_key(|item| item.at);
         self.with_outermost(steps, items)
@@ -216,10 +235,19 @@ fn core(text: &str) -> String {
 fn model_output(step: &Step) -> Vec<Item> {
     let mut output: Vec<Item> = read(step.get(OUTPUTS), "assistant").collect();
     let is_thinking = |item: &Item| item.role == THINKING;
-    // Some instrumentations write thinking only in the library's own form.
+    // Some instrumentations write thinking only in the library's own form, or as a second text after the one of that form.
     if !output.iter().any(is_thinking) {
-        let raw = read(step.get(RAW_OUTPUT), "assistant").filter(is_thinking);
-        output.splice(0..0, raw);
+        let raw: Vec<Item> = read(step.get(RAW_OUTPUT), "assistant").collect();
+        let said = raw.iter().find(|item| item.role == "assistant");
+        let said = said.map(|item| format!("{}\n", item.text));
+        let second = |item: &mut Item| {
+            let thought = item.text.strip_prefix(said.as_deref()?)?.to_owned();
+            item.text.truncate(item.text.len() - thought.len() - 1);
+            Some(Item::text(THINKING, thought))
+        };
+        let second: Vec<Item> = output.iter_mut().filter_map(second).collect();
+        let raw = raw.into_iter().filter(is_thinking);
+        output.splice(0..0, raw.chain(second));
     }
     output
 }

@@ -50,6 +50,10 @@ impl Item {
         }
     }
 
+    pub(super) fn of(self, agent: Option<String>, at: Option<DateTime<Utc>>) -> Self {
+        Self { agent, at, ..self }
+    }
+
     /// Returns a key that is equal for an item and its repetitions in later histories.
     pub(super) fn key(&self) -> String {
         match (self.kind, &self.id) {
@@ -73,6 +77,12 @@ impl Item {
         let arguments = json.as_ref().or(self.arguments.as_ref());
         format!("call\n{:?}\n{arguments:?}", self.name)
     }
+}
+
+/// Whether items repeat others from the first on.
+pub(super) fn begins_with(items: &[Item], others: &[Item]) -> bool {
+    let start = items.get(..others.len());
+    start.is_some_and(|start| start.iter().map(Item::key).eq(others.iter().map(Item::key)))
 }
 
 /// Counts of keys. An item of a history is new if its key occurs there more often than before.
