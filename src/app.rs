@@ -398,7 +398,6 @@ impl App {
             few_descriptors: self.few_descriptors.clone(),
             draining,
             clock: self.clock.clone(),
-            stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
         })
     }
 
@@ -430,7 +429,6 @@ impl App {
                 Arc::new(move |name| providers.fallback(name))
             },
             caps: spending_caps(&self.caps),
-            worker_stale_after: Duration::from_secs_f64(self.settings.worker.lease_s),
             max_wait: Duration::from_secs(self.settings.worker.max_wait_s),
             bind,
         }

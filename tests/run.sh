@@ -105,6 +105,7 @@ if [[ $quick == no ]]; then
     step lints cargo clippy --workspace --all-targets --locked -- -D warnings
     step docs env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
     step dependencies tests/deps.sh
+    step prose python3 tests/prose.py --budget 60
     step build "${build[@]}"
     step deployment tests/deployment.sh
     step client client

@@ -26,6 +26,10 @@ select session_id, 'bench', status, 'AlertType' || n % 41, 'agent-' || n % 7, 'p
     at - interval '5 minutes', case when status = 'in_progress' then null else at end, at, at, at, md5(n::text), 1
 from numbered;
 
+insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
+select repeat('0a', 32), kind, criteria_content, created_at - interval '3 years' from scoring_criteria_definitions
+where criteria_hash = '$CRITERIA';
+
 insert into session_scores (score_id, session_id, job_id, criteria_hash, purpose, total_score, score_breakdown, score_reasoning,
     flags, judge_provider, judge_model, simulated, scored_triggered_by, scored_at)
 select score_id, session_id, job_id, case when old then repeat('0a', 32) else '$CRITERIA' end, 'score', total,
@@ -34,12 +38,12 @@ select score_id, session_id, job_id, case when old then repeat('0a', 32) else '$
     repeat('The agent looked at the logs and not at the probe. ', 10), '[]', 'openai', 'a-model', false, 'operator', at
 from numbered where scored and status = 'completed';
 
-insert into score_missing_tools (score_id, position, tool_name, tool_rationale, tool_key)
-select score_id, place, 'tool-' || (n * 31 + place * 17) % 60, 'it would have shown the probe', 'tool' || (n * 31 + place * 17) % 60
+insert into score_missing_tools (id, score_id, position, tool_name, rationale, tool_key)
+select gen_random_uuid(), score_id, place, 'tool-' || (n * 31 + place * 17) % 60, 'it would have shown the probe', 'tool' || (n * 31 + place * 17) % 60
 from numbered cross join lateral generate_series(0, n % 3 - 1) place where scored and status = 'completed';
 
-insert into score_alternative_approaches (score_id, position, name, description, name_key)
-select score_id, 0, 'Approach ' || n % 35, 'look at the probe first', 'approach' || n % 35
+insert into score_alternative_approaches (id, score_id, position, name, description, name_key)
+select gen_random_uuid(), score_id, 0, 'Approach ' || n % 35, 'look at the probe first', 'approach' || n % 35
 from numbered where scored and status = 'completed' and n % 2 = 0;
 
 insert into scoring_batches (batch_id, name, kind, origin, state, total, created_by, created_at, touched_at, halted, finished_at,
@@ -56,10 +60,6 @@ select job_id, 'session', session_id, 'score', jsonb_build_object('session_id', 
     case when old then repeat('0a', 32) else '$CRITERIA' end, true, 'operator', 900, 200, 0.001, at, at, at,
     md5('batch')::uuid, n
 from numbered where status = 'completed';
-
-insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
-select repeat('0a', 32), kind, criteria_content, created_at - interval '3 years' from scoring_criteria_definitions
-where criteria_hash = '$CRITERIA';
 
 insert into judge_usage_daily (day, judge, model, worker_id, calls, failed_calls, tokens_in, tokens_in_cached, tokens_out, cost_usd,
     unpriced_calls)

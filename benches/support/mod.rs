@@ -266,7 +266,7 @@ impl SetUp {
     /// Waits until all days are folded.
     pub(crate) async fn until_folded(&self) {
         let none_is_left =
-            "select count(*) from (select 1) as one where not exists (select from day_marks)";
+            "select count(*) from (select 1) as one where not exists (select from dirty_days)";
         let patience = Duration::from_secs(1_800);
         self.until("days are folded", none_is_left, 1, patience)
             .await;

@@ -145,8 +145,6 @@ pub struct ApiParts {
     pub fallback_of: FallbackOf,
     /// What judges may cost, by configuration.
     pub caps: SpendingCaps,
-    /// A worker is alive if it was heard within this time.
-    pub worker_stale_after: std::time::Duration,
     /// `max_wait`: after this long in state waiting a job fails.
     pub max_wait: std::time::Duration,
     /// Who is told what handlers did.

@@ -117,7 +117,7 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
         repeats,
         judges,
         economy: body.economy,
-        triggered_by: api.caller.name(FaultStatus::Unprocessable)?,
+        triggered_by: api.caller.requester(FaultStatus::Unprocessable)?,
         new_id: api.keyed_id.new_id(),
     })
 }

@@ -33,14 +33,12 @@ pub(super) struct ProcessHealth {
     pub(super) few_descriptors: Option<String>,
     pub(super) draining: CancellationToken,
     pub(super) clock: Arc<dyn Clock>,
-    /// The lease of workers that don't say theirs.
-    pub(super) stale_after: Duration,
 }
 
 impl ProcessHealth {
     /// What the judge's calls fail with, where no live worker may ask it now: each has its breaker open.
     async fn broken(&self, judge: &str) -> Option<String> {
-        let gates = self.store.judges().list(self.stale_after).await.ok()?;
+        let gates = self.store.judges().list().await.ok()?;
         let mut of_judge = gates
             .into_iter()
             .filter(|gate| gate.name == judge)
@@ -78,7 +76,7 @@ impl ProcessHealth {
 
     /// Why no job runs, where no worker is alive.
     async fn no_worker(&self) -> Option<&'static str> {
-        let workers = self.store.workers().list(self.stale_after).await.ok()?;
+        let workers = self.store.workers().list().await.ok()?;
         let alive = workers.iter().any(|worker| worker.alive);
         (!alive).then_some(
             "no worker is alive, and jobs wait: start one with the settings of this process (`gavel worker`)",

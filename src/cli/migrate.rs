@@ -17,7 +17,7 @@ use crate::store::Store;
 #[command(
     long_about = "Apply pending migrations to the database that DATABASE_URL names, else to the one in the data folder. \
                   `gavel up` and `gavel demo` apply theirs by themselves; `serve` and `worker` refuse to start before this \
-                  has run. Processes of the previous release work with a migrated database, unless a version says otherwise. A table that is \
+                  has run. Processes of the previous release work with a migrated database. A table that is \
                   in use is waited for without holding up others, for a minute or two. --revert drops tables and columns, and what is in them.",
     after_help = "Examples:\n  DATABASE_URL=postgres://gavel@db/gavel gavel migrate\n  gavel migrate --revert 1"
 )]

@@ -14,7 +14,7 @@ pub use self::plan::FAULTS;
 use self::plan::{Plan, Ready};
 use super::{Enqueue, EnqueueError, NewId};
 use crate::events::{Event, EventType};
-use crate::job::{Force, Kind, Priority};
+use crate::job::{Force, Kind, Priority, Requester};
 use crate::queue::Push;
 use crate::store::{BatchRow, DueJob, Moved, NewBatch, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
@@ -37,8 +37,7 @@ pub struct ScoreBatch {
     pub priority: Priority,
     /// Whether cached replies are skipped.
     pub force: Force,
-    /// Who asks.
-    pub triggered_by: String,
+    pub triggered_by: Requester,
     /// What the batch is called, and whether an earlier try of the same request may have made it.
     pub new_id: NewId,
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 pub use self::judge_facts::{JudgeDirectory, JudgeFacts};
 use self::sample::Sampler;
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScorableStatus};
-use crate::job::{Force, Kind, Priority, Purpose};
+use crate::job::{Force, Kind, Priority, Purpose, Requester};
 use crate::store::{
     BacklogPlan, BatchRow, ClassifyRules, Disposition, Found, NewBacklog, NewBatch, SessionFilter,
     StepOutcome, StoreError,
@@ -57,8 +57,7 @@ pub struct Rescore {
     pub judges: Vec<String>,
     /// Whether replies are collected by the judge's batch endpoint, for a part of the price.
     pub economy: bool,
-    /// Who asks.
-    pub triggered_by: String,
+    pub triggered_by: Requester,
     /// What the batch is called, and whether an earlier try of the same request may have made it.
     pub new_id: NewId,
 }

@@ -87,26 +87,43 @@ impl Force {
     }
 }
 
+/// Who requested a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requester {
+    /// The user that a trusted proxy names, else the token's name, else `api-client`.
+    pub user: String,
+    /// Name of the token that authenticated the request.
+    pub authenticated_as: Option<String>,
+}
+
+impl From<String> for Requester {
+    fn from(user: String) -> Self {
+        Self {
+            user,
+            authenticated_as: None,
+        }
+    }
+}
+
 /// How a score is asked for, whatever is scored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOptions {
     pub force: Force,
-    /// Who asks: the authenticated user, else the token's name, else `api-client`.
-    pub triggered_by: String,
+    pub triggered_by: Requester,
     pub priority: Priority,
 }
 
 impl JobOptions {
-    pub fn new(triggered_by: String, priority: Priority) -> Self {
+    pub fn new(triggered_by: impl Into<Requester>, priority: Priority) -> Self {
         Self {
             force: Force::AsIs,
-            triggered_by,
+            triggered_by: triggered_by.into(),
             priority,
         }
     }
 
     /// As a request has them.
-    pub fn of_request(request: &JobRequest, triggered_by: String) -> Self {
+    pub fn of_request(request: &JobRequest, triggered_by: Requester) -> Self {
         let priority = request.priority.unwrap_or(Priority::Interactive);
         Self {
             force: Force::from_flag(request.force_rescore),
@@ -133,8 +150,7 @@ pub struct NewJob {
     pub criteria_hash: String,
     /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
-    /// Who asked: the authenticated user, else the token's name, else `api-client`.
-    pub triggered_by: String,
+    pub triggered_by: Requester,
     /// The batch that it is an item of.
     pub batch: Option<BatchPlace>,
     /// When it was asked.
@@ -247,7 +263,7 @@ pub struct Job {
     pub criteria_hash: String,
     /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
-    pub triggered_by: String,
+    pub triggered_by: Requester,
     /// The batch that it is an item of.
     pub batch: Option<BatchPlace>,
     /// Whether somebody asked for it by itself: then it runs though its batch is paused, and outlives a cancelled one.

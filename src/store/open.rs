@@ -183,10 +183,10 @@ impl Store {
         }
     }
 
-    /// The versions that are not applied yet; an error if the database knows newer ones than this binary.
+    /// Returns the versions that are not applied yet.
     ///
     /// # Errors
-    /// `Schema` if the database has a version that this binary doesn't know, or one with another text.
+    /// `Schema` if a version was applied with another text.
     pub async fn pending_migrations(&self) -> Result<Vec<i64>, StoreError> {
         let failed = |error| StoreError::of("asking which migrations are pending", &error);
         // Probes ask this again and again: a connection of its own is too much.

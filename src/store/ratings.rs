@@ -47,14 +47,16 @@ pub struct RatingsMet {
 }
 
 /// A session with a score that somebody hasn't rated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Unrated {
     pub session_id: Uuid,
     pub alert_type: Option<String>,
     pub agent: Option<String>,
     /// Its current total.
+    #[sqlx(rename = "total_score", try_from = "i32")]
     pub total: u8,
     /// How far the totals lie apart that it ever got.
+    #[sqlx(rename = "apart", try_from = "i32")]
     pub range: u8,
 }
 
@@ -242,15 +244,7 @@ impl Ratings<'_> {
             most
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok(Unrated {
-                session_id: row.get("session_id")?,
-                alert_type: row.get("alert_type")?,
-                agent: row.get("agent")?,
-                total: row.int("total_score")?,
-                range: row.int("apart")?,
-            })
-        })
+        all(ATTEMPTED, &rows, DbRow::decode)
     }
 
     /// The newest `most` ratings of sessions that several people rated, newest first.

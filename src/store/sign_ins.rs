@@ -4,10 +4,10 @@ use chrono::{DateTime, Utc};
 
 use super::StoreError;
 use super::database::db::Db;
-use super::database::sql::{first, sql};
+use super::database::sql::{DbRow, first, sql};
 
 /// A browser that is signed in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct SignIn {
     /// Hash of the id in its cookie, 64 hex digits.
     pub id_hash: String,
@@ -52,15 +52,7 @@ impl SignIns<'_> {
             now
         );
         let rows = self.db.read(ATTEMPTED, &statement).await?;
-        first(ATTEMPTED, &rows, |row| {
-            Ok(SignIn {
-                id_hash: row.get("id_hash")?,
-                token_name: row.get("token_name")?,
-                token_hash: row.get("token_hash")?,
-                created_at: row.get("created_at")?,
-                expires_at: row.get("expires_at")?,
-            })
-        })
+        first(ATTEMPTED, &rows, DbRow::decode)
     }
 
     /// Ends one, if it is there.

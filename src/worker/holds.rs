@@ -121,13 +121,13 @@ impl Holds {
         {
             return Ok(());
         }
-        let workers = self.store.workers().list(self.shown_for).await?;
+        let workers = self.store.workers().list().await?;
         let alive = workers.iter().filter(|worker| worker.alive).count();
         let mut known = WorkerCounts {
             alive: u32::try_from(alive).unwrap_or(u32::MAX),
             ..WorkerCounts::default()
         };
-        for row in self.store.judges().list(self.shown_for).await? {
+        for row in self.store.judges().list().await? {
             let is_apart = row.pace.is_some_and(|pace| pace.part_of.is_some());
             if is_apart && row.worker_id != self.worker_id {
                 *known.apart.entry(row.name).or_default() += 1;

@@ -248,7 +248,7 @@ impl FailureDetector {
         }
     }
 
-    /// Looks at the workers that weren't declared dead. `lease`: the watcher's, and of those that don't say theirs.
+    /// Looks at the workers that weren't declared dead. `lease`: the watcher's.
     fn observe(&mut self, pulses: &[&WorkerPulse], lease: Duration, now: Instant) -> Observation {
         // Where its own heartbeat isn't written, nobody's is: each has a third of a lease when they are again.
         let is_mute = |(_, since): (_, Instant)| now - since >= lease * 2 / 3;
@@ -260,7 +260,7 @@ impl FailureDetector {
         let mut observation = Observation::default();
         let mut seen = HashMap::with_capacity(pulses.len());
         for pulse in pulses {
-            let lease = pulse.lease.unwrap_or(lease);
+            let lease = pulse.lease;
             let silent_for = match self.seen.remove(&pulse.worker_id) {
                 // One look counts for a third of a lease at most: while nobody could read, nobody could write.
                 Some(before) if before.heartbeat_at == pulse.heartbeat_at => {
@@ -296,7 +296,7 @@ mod tests {
         WorkerPulse {
             worker_id: Uuid::from_u128(id),
             heartbeat_at: DateTime::from_timestamp(beat, 0).unwrap(),
-            lease: Some(LEASE),
+            lease: LEASE,
             state: WorkerState::Running,
             queue_away: false,
         }
@@ -387,16 +387,13 @@ mod tests {
     #[test]
     fn each_worker_has_its_own_lease_and_a_stopped_one_is_dead_at_once() {
         let long = WorkerPulse {
-            lease: Some(10 * SECOND),
+            lease: 10 * SECOND,
             ..pulse(1, 1)
         };
-        let unsaid = WorkerPulse {
-            lease: None,
-            ..pulse(2, 1)
-        };
+        let short = pulse(2, 1);
         let (mut detector, mut now) = (FailureDetector::default(), Instant::now());
         for dead in [0, 0, 0, 1] {
-            let observation = detector.observe(&[&long, &unsaid], LEASE, now);
+            let observation = detector.observe(&[&long, &short], LEASE, now);
             assert_eq!(observation.dead.len(), dead);
             assert_eq!(observation.died, dead > 0);
             now += SECOND;

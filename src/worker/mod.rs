@@ -322,11 +322,7 @@ fn keep_house(
     };
     background.spawn(chores.clone().roll_up_days());
     background.spawn(chores.clone().end_cancelled());
-    let webhooks = Webhooks::new(
-        chores.clone(),
-        options.webhooks.clone(),
-        parts.queue.lease(),
-    );
+    let webhooks = Webhooks::new(chores.clone(), options.webhooks.clone());
     background.spawn(webhooks.run());
     background.spawn(chores.prune(options.kept));
 }

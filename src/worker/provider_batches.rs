@@ -247,9 +247,9 @@ impl ChunkLoop {
             }
             Err(error) => Seen::Trouble(error.message.clone()),
         };
-        // Sent anew, it has another tag: its batch knows how often that was.
+        // Sent anew, it has another chunk_id: its batch knows how often that was.
         let tried = self.tries.get(match chunk.provider_id {
-            Some(_) => chunk.tag,
+            Some(_) => chunk.chunk_id,
             None => chunk.batch_id,
         });
         let since = match (chunk.submitted_at, tried) {
@@ -276,9 +276,9 @@ impl ChunkLoop {
             (_, Err(_)) => Ok(()),
         };
         if nowhere || (collects && taken.is_err()) {
-            self.tries.failed(chunk.tag, now);
+            self.tries.failed(chunk.chunk_id, now);
         } else {
-            self.tries.succeeded(chunk.tag);
+            self.tries.succeeded(chunk.chunk_id);
         }
         taken?;
         match looked {
@@ -295,26 +295,26 @@ impl ChunkLoop {
         chunk: &ChunkRow,
         over: bool,
     ) -> Result<(), Trouble> {
-        let tag = chunk.tag;
+        let chunk_id = chunk.chunk_id;
         match step {
             Step::Note(name) => {
                 let now = self.clock.now();
                 self.store
                     .provider_batches()
-                    .chunk_submitted(tag, &name, now)
+                    .chunk_submitted(chunk_id, &name, now)
                     .await?;
             }
             Step::PlanAgain => {
-                tracing::warn!(%tag, "a chunk isn't known to have arrived; its items are planned anew");
+                tracing::warn!(%chunk_id, "a chunk isn't known to have arrived; its items are planned anew");
                 self.store
                     .provider_batches()
-                    .forget_chunk(tag, self.worker_id)
+                    .forget_chunk(chunk_id, self.worker_id)
                     .await?;
             }
             Step::Split(why) => {
                 self.store
                     .provider_batches()
-                    .turn_chunk_away(tag, &why)
+                    .turn_chunk_away(chunk_id, &why)
                     .await?;
                 return Err(trouble(ErrorClass::Throttled, why).into());
             }
@@ -349,7 +349,7 @@ impl ChunkLoop {
         chunk: &ChunkRow,
     ) -> Result<Result<Seen, JudgeError>, StoreError> {
         if chunk.state == ChunkState::Making {
-            let found = endpoint.find(chunk.tag).await;
+            let found = endpoint.find(chunk.chunk_id).await;
             return Ok(found.map(|found| match found {
                 ChunkLookup::As(name) => Seen::Arrived(name),
                 ChunkLookup::Nowhere => Seen::Absent,
@@ -360,7 +360,7 @@ impl ChunkLoop {
             Ok(Progress::Running { done }) => {
                 self.store
                     .provider_batches()
-                    .chunk_progress(chunk.tag, done)
+                    .chunk_progress(chunk.chunk_id, done)
                     .await?;
                 Ok(Seen::Running)
             }
@@ -372,11 +372,11 @@ impl ChunkLoop {
     }
 
     async fn fail(&self, chunk: &ChunkRow, why: &str) -> Result<(), StoreError> {
-        tracing::warn!(tag = %chunk.tag, judge = chunk.judge, why, "nothing came of a chunk; its items are asked one by one, at the full price");
+        tracing::warn!(chunk_id = %chunk.chunk_id, judge = chunk.judge, why, "nothing came of a chunk; its items are asked one by one, at the full price");
         let failed =
             self.store
                 .provider_batches()
-                .end_chunk(chunk.tag, ChunkState::Failed, Some(why));
+                .end_chunk(chunk.chunk_id, ChunkState::Failed, Some(why));
         failed.await
     }
 

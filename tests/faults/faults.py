@@ -499,7 +499,7 @@ async def refused(c, run, refuse, accept, *named):
 
 @fault("password rotated for 15 s", lasts=18, bound=3, once=True)
 async def password_rotated(c, run):
-    await c.postgres.admit("127.0.0.1/32 md5")
+    await c.postgres.admit("127.0.0.1/32 scram-sha-256")
 
     async def write():
         c.password("second")

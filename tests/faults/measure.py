@@ -269,7 +269,7 @@ async def with_connections(args, c, say):
     # The first ones open connections.
     p50, p99 = quantile(times[20:], 0.5), quantile(times[20:], 0.99)
     alive = await c.postgres.control.rows(
-        "select count(*) from workers where state = 'running' and not swept and heartbeat_at > now() - interval '5 s'"
+        "select count(*) from workers where state = 'running' and not declared_dead and heartbeat_at > now() - interval '5 s'"
     )
     _, _, ready = await c.http.request("GET", "/readyz")
     say(f"    {c.postgres.slots} connections, {workers} workers: p50 {p50:.1f} ms, p99 {p99:.1f} ms, at most {most} connections, "

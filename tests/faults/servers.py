@@ -269,8 +269,8 @@ class PostgresServer:
         await self.control.rows("select pg_reload_conf()")
 
     async def password(self, text):
-        """Sets the password of the role gavel. As MD5, because a debug binary takes half a second of processor time for SCRAM."""
-        await self.control.rows(f"set password_encryption = 'md5'; alter role gavel password '{text}'")
+        """Sets the password of the role gavel."""
+        await self.control.rows(f"alter role gavel password '{text}'")
 
     async def cut_role(self):
         """Ends the sessions of gavel's role."""

@@ -116,6 +116,8 @@ pub struct Batch {
     /// What its items are held against where they name nothing themselves.
     pub threshold: Option<f64>,
     pub created_by: String,
+    /// Name of the token that authenticated the request.
+    pub authenticated_as: Option<String>,
     /// Where to go from here.
     pub links: BatchLinks,
     pub times: BatchTimes,

@@ -89,7 +89,10 @@ pub struct Job {
     pub judge: Option<String>,
     /// The criteria pinned when it was asked for.
     pub criteria_hash: String,
+    /// The user that a trusted proxy names, else the token's name, else `api-client`.
     pub triggered_by: String,
+    /// Name of the token that authenticated the request.
+    pub authenticated_as: Option<String>,
     /// Whether an existing score and cached replies are skipped.
     pub force_rescore: bool,
     /// Where to go from here.

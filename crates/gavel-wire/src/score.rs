@@ -26,8 +26,10 @@ pub struct Score {
     pub missing_tools: Vec<MissingTool>,
     /// Other ways the investigation could have gone.
     pub alternative_approaches: Vec<AlternativeApproach>,
-    /// Who asked for it.
+    /// The user that a trusted proxy names, else the token's name, else `api-client`.
     pub scored_triggered_by: String,
+    /// Name of the token that authenticated the request.
+    pub authenticated_as: Option<String>,
     pub scored_at: DateTime<Utc>,
     /// Whether its criteria are the ones that new requests get.
     pub is_current_criteria: bool,

@@ -48,6 +48,14 @@ macro_rules! text_enum {
             }
         }
 
+        impl TryFrom<String> for $name {
+            type Error = $crate::UnknownText;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = $crate::UnknownText;
 

@@ -128,7 +128,7 @@ pub(crate) async fn begin(
         criteria_hash: wanted(&api, head.criteria_hash, FaultStatus::Unprocessable).await?,
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: Force::from_flag(head.force_rescore),
-        triggered_by: api.caller.name(FaultStatus::Unprocessable)?,
+        triggered_by: api.caller.requester(FaultStatus::Unprocessable)?,
         new_id: api.keyed_id.new_id(),
     };
     let reading = ReadOptions {

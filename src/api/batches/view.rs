@@ -105,7 +105,8 @@ fn batch_of(
         },
         cost_usd: figures.cost_usd,
         threshold: batch.threshold,
-        created_by: batch.created_by,
+        created_by: batch.created_by.user,
+        authenticated_as: batch.created_by.authenticated_as,
         times: BatchTimes {
             created_at: batch.created_at,
             finished_at: batch.finished_at,

@@ -15,6 +15,7 @@ use super::token_throttle::TokenThrottle;
 use super::tokens::{Token, Tokens};
 use super::transport::Transport;
 use crate::config::{AuthSettings, ProxySettings, parse_network};
+use crate::job::Requester;
 
 /// Who a request without a name is attributed to.
 const NAMELESS: &str = "api-client";
@@ -389,8 +390,15 @@ impl Caller {
         }
     }
 
-    /// The name that is stored with what they ask for: the token's, and behind it the user that a trusted proxy names; else that user,
-    /// else `api-client`.
+    /// Returns the name to store with a job, and the token's.
+    pub(crate) fn requester(&self, fault_status: FaultStatus) -> Result<Requester, ApiError> {
+        Ok(Requester {
+            user: self.name(fault_status)?,
+            authenticated_as: self.token.clone(),
+        })
+    }
+
+    /// Returns the user that a trusted proxy names, else the token's name, else `api-client`.
     pub(crate) fn name(&self, fault_status: FaultStatus) -> Result<String, ApiError> {
         let Some(forwarded) = &self.forwarded else {
             return Ok(self.token.clone().unwrap_or_else(|| NAMELESS.to_owned()));
@@ -411,10 +419,7 @@ impl Caller {
         if name.chars().count() > MAX_NAME {
             return Err(fault("is longer than 255 characters"));
         }
-        Ok(match &self.token {
-            Some(token) => format!("{token} on behalf of {name}"),
-            None => name.to_owned(),
-        })
+        Ok(name.to_owned())
     }
 }
 

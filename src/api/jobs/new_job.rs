@@ -61,7 +61,7 @@ async fn post_job(
 ) -> Result<Response, ApiError> {
     let ApiJson(mut body) = body;
     body.criteria_hash = wanted(&api, body.criteria_hash, FaultStatus::Unprocessable).await?;
-    let by = api.caller.name(FaultStatus::Unprocessable)?;
+    let by = api.caller.requester(FaultStatus::Unprocessable)?;
     let options = JobOptions::of_request(&body, by);
     let job = match body.kind.is_case() {
         false => session_job(&api, body, options).await?,

@@ -144,7 +144,7 @@ async fn score_query(
         kind: Kind::Query,
         payload,
         options: JobOptions::new(
-            api.caller.name(FaultStatus::Unprocessable)?,
+            api.caller.requester(FaultStatus::Unprocessable)?,
             Priority::Interactive,
         ),
         new_id: api.keyed_id.new_id(),

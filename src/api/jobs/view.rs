@@ -50,7 +50,8 @@ fn body(job: &Job, blockers: &Blockers, position: Option<i64>, score: Option<Sco
         priority: job.priority,
         judge: job.judge.clone(),
         criteria_hash: job.criteria_hash.clone(),
-        triggered_by: job.triggered_by.clone(),
+        triggered_by: job.triggered_by.user.clone(),
+        authenticated_as: job.triggered_by.authenticated_as.clone(),
         force_rescore: job.force_rescore,
         links: links(job),
         times: JobTimes {

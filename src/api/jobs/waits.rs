@@ -90,7 +90,7 @@ impl Blockers {
         Ok(Self {
             now,
             holds: state.store.holds().list(now).await?,
-            judges: state.store.judges().list(state.worker_stale_after).await?,
+            judges: state.store.judges().list().await?,
             workers: LiveWorkers::load(state).await?,
             ..Self::default()
         })
@@ -119,7 +119,7 @@ impl Blockers {
             paused: state.store.batches().paused(&batches).await?,
             collecting: state.store.batches().collecting(&batches).await?,
             holds: state.store.holds().list(now).await?,
-            judges: state.store.judges().list(state.worker_stale_after).await?,
+            judges: state.store.judges().list().await?,
             workers: LiveWorkers::load(state).await?,
         })
     }

@@ -14,7 +14,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::spending::Spending;
-use self::workers::with_judges;
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::MAY_BE_LEFT_OUT;
@@ -95,9 +94,9 @@ impl From<PaceRow> for wire::JudgePace {
     }
 }
 
-fn worker((row, judges): (WorkerRow, Option<Vec<String>>)) -> wire::Worker {
+fn worker(row: WorkerRow) -> wire::Worker {
     wire::Worker {
-        judges,
+        judges: row.judges,
         worker_id: row.worker_id,
         name: row.name,
         version: row.version,
@@ -161,7 +160,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
 }
 
 async fn rows_of_live_workers(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
-    Ok(state.store.judges().list(state.worker_stale_after).await?)
+    Ok(state.store.judges().list().await?)
 }
 
 fn names<'a>(
@@ -355,10 +354,9 @@ async fn list_workers(
 
 /// Workers heard in the last 24 h.
 pub(crate) async fn workers(state: &ApiState) -> Result<Workers, ApiError> {
-    let workers = state.store.workers().list(state.worker_stale_after).await?;
-    let listed = with_judges(state, workers).await?;
+    let workers = state.store.workers().list().await?;
     Ok(Workers {
-        items: listed.into_iter().map(worker).collect(),
+        items: workers.into_iter().map(worker).collect(),
         next_cursor: None,
     })
 }

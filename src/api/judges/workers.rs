@@ -1,23 +1,18 @@
-//! Which workers are alive, and which judges they can ask, as they published it.
-
-use std::collections::HashMap;
-
-use uuid::Uuid;
+//! Live workers, and the judges that they can call, as reported.
 
 use crate::api::ApiState;
-use crate::store::{StoreError, WorkerRow};
+use crate::store::StoreError;
 
-/// What each live worker can ask; `None`: it published nothing, as older versions don't, and may be able to ask every judge.
+/// Judges that each live worker can call; `None`: not reported, so it may call every judge.
 #[derive(Debug, Default)]
 pub(crate) struct LiveWorkers(Vec<Option<Vec<String>>>);
 
 impl LiveWorkers {
     /// Reads them.
     pub(crate) async fn load(state: &ApiState) -> Result<Self, StoreError> {
-        let workers = state.store.workers().list(state.worker_stale_after).await?;
-        let alive = workers.into_iter().filter(|worker| worker.alive).collect();
-        let listed = with_judges(state, alive).await?;
-        Ok(Self(listed.into_iter().map(|(_, judges)| judges).collect()))
+        let workers = state.store.workers().list().await?;
+        let alive = workers.into_iter().filter(|worker| worker.alive);
+        Ok(Self(alive.map(|worker| worker.judges).collect()))
     }
 
     /// Whether none is alive.
@@ -38,22 +33,6 @@ impl LiveWorkers {
                 .is_none_or(|judges| judges.iter().any(is_it))
         })
     }
-}
-
-/// Workers, each with the judges that it published.
-pub(crate) async fn with_judges(
-    state: &ApiState,
-    workers: Vec<WorkerRow>,
-) -> Result<Vec<(WorkerRow, Option<Vec<String>>)>, StoreError> {
-    let ids: Vec<Uuid> = workers.iter().map(|worker| worker.worker_id).collect();
-    let mut judges: HashMap<Uuid, Vec<String>> = state.store.workers().judges_of(&ids).await?;
-    Ok(workers
-        .into_iter()
-        .map(|worker| {
-            let published = judges.remove(&worker.worker_id);
-            (worker, published)
-        })
-        .collect())
 }
 
 #[cfg(test)]
@@ -82,7 +61,7 @@ mod tests {
         assert!(!workers(&[Some(&[])]).can_ask(Some("a")));
         assert!(
             workers(&[Some(&["c"]), None]).can_ask(Some("a")),
-            "an older worker says nothing"
+            "it reported nothing"
         );
         assert!(!workers(&[]).can_ask(None));
     }

@@ -98,11 +98,11 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     let mut text = String::new();
     let now = state.clock.now();
     jobs(&mut text, state, now).await?;
-    let workers = state.store.workers().list(state.worker_stale_after).await?;
+    let workers = state.store.workers().list().await?;
     tell_workers(&mut text, &workers, now);
     holds(&mut text, state, now).await?;
     refused_limits(&mut text, &state.store.retention().refused().await?);
-    let judges = state.store.judges().list(state.worker_stale_after).await?;
+    let judges = state.store.judges().list().await?;
     tell_judges(&mut text, &judges);
     tell_totals(&mut text, &state.store.judges().totals().await?);
     Ok(text)

@@ -80,7 +80,7 @@ async fn heartbeat(parts: &WorkerHealthParts) -> Check {
     let Some(id) = (parts.worker)() else {
         return failed("heartbeat", "the worker has not started yet");
     };
-    match parts.store.workers().list(parts.stale_after).await {
+    match parts.store.workers().list().await {
         Ok(workers) if workers.iter().any(|it| it.worker_id == id && it.alive) => {
             passed("heartbeat")
         }

@@ -90,7 +90,7 @@ pub(crate) async fn ask(
         Ok(read) => read,
         Err(fault) => return Err(subject_first(&api, session_id, fault).await),
     };
-    let by = api.caller.name(FaultStatus::BadRequest)?;
+    let by = api.caller.requester(FaultStatus::BadRequest)?;
     let request = ScoreSession {
         session_id,
         criteria_hash,

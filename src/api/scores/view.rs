@@ -17,7 +17,8 @@ pub(crate) fn score(row: SessionScoreRow, current_criteria: &str) -> Score {
         score_reasoning: score.score_reasoning,
         missing_tools: score.missing_tools,
         alternative_approaches: score.alternative_approaches,
-        scored_triggered_by: row.triggered_by,
+        scored_triggered_by: row.triggered_by.user,
+        authenticated_as: row.triggered_by.authenticated_as,
         scored_at: row.scored_at,
         rating: Rating::from_total(score.total_score),
         judge: JudgeRef {

@@ -1,7 +1,5 @@
 //! Database, migrations, clock and Redis.
 
-use std::time::Duration;
-
 use super::Check;
 use crate::app::{App, AppError, Migrations, Mode, clocks_apart, open_store};
 use crate::clock::ClockSkew;
@@ -32,8 +30,7 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
             checks.push(Check::new("privileges", privileges(&store).await));
             checks.push(Check::new("clock", clock(&store).await));
             if migrated {
-                let lease = Duration::from_secs_f64(settings.worker.lease_s);
-                checks.push(Check::new("workers", workers(&store, lease).await));
+                checks.push(Check::new("workers", workers(&store).await));
             }
             store.close().await;
         }
@@ -67,8 +64,8 @@ async fn clock(store: &Store) -> Result<String, String> {
 }
 
 /// No fault without any, because doctor also runs before the first start.
-async fn workers(store: &Store, lease: Duration) -> Result<String, String> {
-    let listed = store.workers().list(lease).await;
+async fn workers(store: &Store) -> Result<String, String> {
+    let listed = store.workers().list().await;
     let workers = listed.map_err(|error| error.to_string())?;
     Ok(match workers.iter().filter(|worker| worker.alive).count() {
         0 => "none is alive: jobs wait until one is started (`gavel worker`)".to_owned(),

@@ -3,7 +3,6 @@
 //! Replies are as long as the judge's last ones. Cached replies and retries are not counted.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -18,8 +17,6 @@ use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
 const OFF: f64 = 0.25;
 /// Fewer ends than this are no pace.
 const ENDS: i64 = 5;
-/// How long what a worker said of its judges holds.
-const HEARD: Duration = Duration::from_secs(60);
 
 /// An estimate: expected figures, and what to know of them.
 pub(super) struct Estimated {
@@ -73,7 +70,7 @@ impl Enqueue {
         let criteria = self.stored_criteria(&plan.rules.criteria_hash).await?;
         let jobs = float(to_score) * f64::from(plan.repeats);
         let holds = self.store.holds().list(now).await?;
-        let gates = self.store.judges().list(HEARD).await?;
+        let gates = self.store.judges().list().await?;
         let mut all = Estimated::nothing(sample.len() as u64);
         all.warnings.extend(stopped(&holds, &HoldTarget::Queue));
         for judge in &plan.judges {

@@ -53,7 +53,7 @@ impl Analytics<'_> {
         limit: u32,
     ) -> Result<Vec<NaiveDate>, StoreError> {
         const ATTEMPTED: &str = "looking for days to be rolled up";
-        let mut statement = sql!("select distinct d.day from day_marks d where 1 = 1");
+        let mut statement = sql!("select distinct d.day from dirty_days d where 1 = 1");
         Whole::of(filter).push_to(&mut statement);
         statement
             .push(" order by d.day desc limit ")
@@ -87,7 +87,7 @@ pub(in crate::store) fn push_dirty(
     sessions: impl Iterator<Item = Uuid>,
 ) {
     statement
-        .push("insert into day_marks (day) select distinct ")
+        .push("insert into dirty_days (day) select distinct ")
         .push(day(dialect))
         .push(" from alert_sessions a where a.session_id in ")
         .push_list(sessions);

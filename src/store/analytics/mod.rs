@@ -77,11 +77,13 @@ pub struct NameCount {
 }
 
 /// A tool that a score names as missing, and how many other sessions' current scores name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct ToolElsewhere {
     /// As the score's judge wrote it first.
+    #[sqlx(rename = "tool_name")]
     pub name: String,
     /// What its spellings have in common.
+    #[sqlx(rename = "tool_key")]
     pub key: String,
     /// Other sessions; never more than was asked to be counted.
     pub sessions: i64,
@@ -320,14 +322,7 @@ impl Analytics<'_> {
             score_id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &DbRow| {
-            Ok(ToolElsewhere {
-                name: row.get("tool_name")?,
-                key: row.get("tool_key")?,
-                sessions: row.get("sessions")?,
-            })
-        };
-        all(ATTEMPTED, &rows, read)
+        all(ATTEMPTED, &rows, DbRow::decode)
     }
 }
 

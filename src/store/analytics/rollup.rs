@@ -38,11 +38,11 @@ impl Analytics<'_> {
         retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
-            // Two that roll up the same day at once could each miss what the other sees.
-            tx.execute(&sql!(
-                "update day_folds set folds = folds + 1 where one = 1"
-            ))
-            .await?;
+            // Two that roll up the same day at once could each miss what the other sees. SQLite has one writer.
+            if tx.dialect() == Dialect::Postgres {
+                let lock = "select pg_advisory_xact_lock(hashtext('gavel rollup'))";
+                tx.execute(&sql!(lock)).await?;
+            }
             roll_up(&mut tx, &dirty).await?;
             tx.commit().await
         })?;
@@ -56,7 +56,7 @@ impl Analytics<'_> {
 /// Takes the dirty days first: what is committed later marks its days again.
 async fn roll_up(tx: &mut Tx<'_>, days: &[NaiveDate]) -> sqlx::Result<()> {
     for table in [
-        "day_marks",
+        "dirty_days",
         "session_days",
         "score_days",
         "name_days",

@@ -123,15 +123,16 @@ fn begin_statement(new: &NewBacklog) -> Sql {
         ..Skipped::default()
     };
     sql!(
-        "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at, criteria_hash,
-            budget_usd, purpose, filter, plan, skipped, economy, expanded, halted, touched_at)
-         values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, false, false, ",
+        "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, authenticated_as, created_at,
+            criteria_hash, budget_usd, purpose, filter, plan, skipped, economy, expanded, halted, touched_at)
+         values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, false, false, ",
         batch.batch_id,
         batch.name.as_deref(),
         batch.kind.as_str(),
         batch.origin.as_str(),
         batch.threshold,
-        &batch.created_by,
+        &batch.created_by.user,
+        batch.created_by.authenticated_as.as_deref(),
         batch.created_at,
         &batch.criteria_hash,
         batch.budget_usd,

@@ -21,7 +21,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::job::{JobId, Kind, Purpose};
+use crate::job::{JobId, Kind, Purpose, Requester};
 use crate::store::calls::CallSender;
 use crate::store::database::db::{Conn, Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
@@ -60,7 +60,7 @@ pub struct NewBatch {
     pub criteria_hash: String,
     /// It is paused once its calls cost this, USD.
     pub budget_usd: Option<f64>,
-    pub created_by: String,
+    pub created_by: Requester,
     pub created_at: DateTime<Utc>,
 }
 
@@ -78,7 +78,7 @@ pub struct BatchRow {
     pub threshold: Option<f64>,
     /// How many items it has; still rising while `expanding`.
     pub total: i64,
-    pub created_by: String,
+    pub created_by: Requester,
     /// When it was asked for.
     pub created_at: DateTime<Utc>,
     /// When it was completed or cancelled.
@@ -114,7 +114,7 @@ pub struct BatchFilter {
 
 macro_rules! columns {
     () => {
-        "batch_id, name, kind, origin, state, threshold, total, created_by, created_at, finished_at, reopened, figures, \
+        "batch_id, name, kind, origin, state, threshold, total, created_by, authenticated_as, created_at, finished_at, reopened, figures, \
          purpose, criteria_hash, budget_usd, paused_by, expanded, filter, plan, skipped"
     };
 }
@@ -136,15 +136,16 @@ impl Batches<'_> {
     /// Begins a batch, `expanding` and empty. Idempotent.
     pub async fn begin(self, new: &NewBatch) -> Result<(), StoreError> {
         let mut statement = sql!(
-            "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, created_at,
-                criteria_hash, budget_usd, expanded, halted, touched_at)
-             values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, false, true, ",
+            "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, authenticated_as,
+                created_at, criteria_hash, budget_usd, expanded, halted, touched_at)
+             values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, false, true, ",
             new.batch_id,
             new.name.as_deref(),
             new.kind.as_str(),
             new.origin.as_str(),
             new.threshold,
-            &new.created_by,
+            &new.created_by.user,
+            new.created_by.authenticated_as.as_deref(),
             new.created_at,
             &new.criteria_hash,
             new.budget_usd
@@ -345,7 +346,10 @@ pub(super) fn batch(row: &DbRow) -> sqlx::Result<BatchRow> {
         state: row.text_enum("state")?,
         threshold: row.get("threshold")?,
         total: row.get("total")?,
-        created_by: row.get("created_by")?,
+        created_by: Requester {
+            user: row.get("created_by")?,
+            authenticated_as: row.get("authenticated_as")?,
+        },
         created_at: row.get("created_at")?,
         finished_at: row.get("finished_at")?,
         reopened: row.get("reopened")?,

@@ -50,7 +50,7 @@ impl Batches<'_> {
 }
 
 fn asked(row: &DbRow) -> sqlx::Result<AskedOfPanel> {
-    let scored: Option<i64> = row.get("total_score")?;
+    let scored: Option<i32> = row.get("total_score")?;
     Ok(AskedOfPanel {
         session_id: row.get("subject_id")?,
         job_id: row.get("job_id")?,

@@ -39,7 +39,7 @@ const JOBS: usize = 1_000;
 const SKIPS: i64 = 100;
 
 /// What the calls for a batch's items used, whatever became of their runs.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, sqlx::FromRow)]
 pub struct BatchUsage {
     /// USD of the calls with a price.
     pub spent_usd: f64,
@@ -181,7 +181,7 @@ impl Budgets<'_> {
             id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let usage = rows.first().map(usage).transpose();
+        let usage = rows.first().map(DbRow::decode).transpose();
         Ok(usage
             .map_err(|e| StoreError::of(ATTEMPTED, &e))?
             .unwrap_or_default())
@@ -364,15 +364,6 @@ fn paused(rows: &[DbRow]) -> sqlx::Result<Vec<(Uuid, Kind)>> {
     rows.iter()
         .map(|row| Ok((row.get("batch_id")?, row.text_enum("kind")?)))
         .collect()
-}
-
-fn usage(row: &DbRow) -> sqlx::Result<BatchUsage> {
-    Ok(BatchUsage {
-        spent_usd: row.get("spent_usd")?,
-        unpriced: row.get("unpriced")?,
-        tokens_in: row.get("tokens_in")?,
-        tokens_out: row.get("tokens_out")?,
-    })
 }
 
 /// Ends a second: over the whole time, or as far back as was looked.

@@ -48,7 +48,7 @@ pub struct UsageSum {
 }
 
 /// What a judge cost.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct JudgeSpent {
     pub judge: String,
     /// USD of today's calls, as far as their price is known.
@@ -143,15 +143,7 @@ impl Budgets<'_> {
             today.with_day(1).unwrap_or(today).to_string()
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok(JudgeSpent {
-                judge: row.get("judge")?,
-                today_usd: row.get("today_usd")?,
-                month_usd: row.get("month_usd")?,
-                today_unpriced_calls: row.get("today_unpriced_calls")?,
-                unpriced_calls: row.get("unpriced_calls")?,
-            })
-        })
+        all(ATTEMPTED, &rows, DbRow::decode)
     }
 }
 

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::job::Kind;
-use crate::store::database::sql::{DbRow, all, sql};
+use crate::store::database::sql::{DbRow, sql};
 use crate::store::{CriteriaVersions, StoreError};
 
 /// A name and a note of a version.
@@ -19,13 +19,16 @@ pub struct CriteriaName {
 }
 
 /// The version of a kind that somebody made current.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct CriteriaChoice {
+    #[sqlx(try_from = "String")]
     pub kind: Kind,
     /// `None`: that of the servers' files.
     pub criteria_hash: Option<String>,
     /// Who chose it.
+    #[sqlx(rename = "chosen_by")]
     pub by: String,
+    #[sqlx(rename = "chosen_at")]
     pub at: DateTime<Utc>,
 }
 
@@ -64,21 +67,18 @@ impl CriteriaVersions<'_> {
 
     /// The last choice of each kind of which there was one.
     pub async fn chosen(self) -> Result<Vec<CriteriaChoice>, StoreError> {
-        const ATTEMPTED: &str = "reading which criteria were made current";
         let statement = sql!(
             "select c.kind, c.criteria_hash, c.chosen_by, c.chosen_at from criteria_choices c
              where not exists (select 1 from criteria_choices n
                 where n.kind = c.kind and (n.chosen_at, n.choice_id) > (c.chosen_at, c.choice_id))"
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok(CriteriaChoice {
-                kind: row.text_enum("kind")?,
-                criteria_hash: row.get("criteria_hash")?,
-                by: row.get("chosen_by")?,
-                at: row.get("chosen_at")?,
-            })
-        })
+        self.db
+            .read_all(
+                "reading which criteria were made current",
+                &statement,
+                DbRow::decode,
+            )
+            .await
     }
 }
 

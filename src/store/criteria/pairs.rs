@@ -138,7 +138,7 @@ impl CriteriaVersions<'_> {
 
 fn add(found: &mut CriteriaPairs, row: &DbRow) -> sqlx::Result<()> {
     let n: u64 = row.int("n")?;
-    let (a, b): (Option<i64>, Option<i64>) = (row.get("a")?, row.get("b")?);
+    let (a, b): (Option<i32>, Option<i32>) = (row.get("a")?, row.get("b")?);
     match (a, b) {
         (Some(_), Some(_)) => found.pairs.push(PairCount {
             a: row.int("a")?,

@@ -36,20 +36,10 @@ impl Dialect {
         statement.push(begin).push_arg(ago.as_secs_f64()).push(end);
     }
 
-    /// The same by the seconds in a column; `unsaid`: those of rows that have none.
-    pub(in crate::store) fn push_column_ago(
-        self,
-        statement: &mut Sql,
-        column: &str,
-        unsaid: Duration,
-    ) {
+    /// The same by the seconds in a column.
+    pub(in crate::store) fn push_column_ago(self, statement: &mut Sql, column: &str) {
         let (begin, end) = self.seconds_ago();
-        statement
-            .push(begin)
-            .push("coalesce(")
-            .push(column)
-            .push(", ");
-        statement.push_arg(unsaid.as_secs_f64()).push(")").push(end);
+        statement.push(begin).push(column).push(end);
     }
 
     /// What stands around the seconds.

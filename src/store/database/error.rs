@@ -340,7 +340,7 @@ fn is_passing_sqlstate(code: &str) -> bool {
         || matches!(code, "55P03" | "25006" | "25P03")
 }
 
-fn is_missing_table(error: &sqlx::Error) -> bool {
+pub(in crate::store) fn is_missing_table(error: &sqlx::Error) -> bool {
     let said = error.as_database_error();
     has_state(error, &["42P01"]) || said.is_some_and(|e| e.message().contains("no such table"))
 }

@@ -21,7 +21,7 @@ pub(in crate::store) fn statement() -> Sql {
          from place join pg_class c on c.relnamespace = place.oid and c.relkind in ('r', 'p')
          cross join unnest(array['select', 'insert', 'update', 'delete']) as p
          where has_schema_privilege(place.oid, 'usage') and not has_table_privilege(c.oid, p)
-           and (c.relname in ('schema_versions', '_sqlx_migrations') and p = 'select' or c.relname in "
+           and (c.relname = 'schema_versions' and p = 'select' or c.relname in "
     );
     statement.push_list(tables());
     statement.push(") group by nspname, relname order by 1");

@@ -15,7 +15,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::types::Json;
-use sqlx::{Arguments as _, AssertSqlSafe, Decode, Postgres, Row as _, Sqlite, Type};
+use sqlx::{Arguments as _, AssertSqlSafe, Decode, FromRow, Postgres, Row as _, Sqlite, Type};
 use uuid::Uuid;
 
 use super::error::StoreError;
@@ -306,7 +306,21 @@ pub(in crate::store) enum DbRow {
     Sqlite(SqliteRow),
 }
 
+/// A type that is read from a row of either database.
+pub(in crate::store) trait Decoded:
+    for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow>
+{
+}
+impl<T> Decoded for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> {}
+
 impl DbRow {
+    pub(in crate::store) fn decode<T: Decoded>(&self) -> sqlx::Result<T> {
+        match self {
+            Self::Postgres(row) => T::from_row(row),
+            Self::Sqlite(row) => T::from_row(row),
+        }
+    }
+
     pub(in crate::store) fn get<T: Field>(&self, column: &str) -> sqlx::Result<T> {
         match self {
             Self::Postgres(row) => row.try_get(column),
@@ -314,9 +328,11 @@ impl DbRow {
         }
     }
 
-    /// A whole number that the code holds in fewer bits.
+    /// An `integer` or `bigint`, as the type that the code uses.
     pub(in crate::store) fn int<T: TryFrom<i64>>(&self, column: &str) -> sqlx::Result<T> {
-        let value: i64 = self.get(column)?;
+        let value = self
+            .get::<i64>(column)
+            .or_else(|_| self.get::<i32>(column).map(i64::from))?;
         T::try_from(value).map_err(|_| decode(column, &format!("{value} is out of range")))
     }
 

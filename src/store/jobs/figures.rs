@@ -17,13 +17,15 @@ const WAITING: i64 = 100_000;
 const LANES: usize = 100;
 
 /// Jobs of one lane, priority and state that have not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct JobsFigure {
     /// The lane: a judge's name, `none` or `suspect`.
     pub lane: String,
     /// Who waits for them.
+    #[sqlx(try_from = "String")]
     pub priority: Priority,
     /// `Queued`, `Running` or `Waiting`.
+    #[sqlx(try_from = "String")]
     pub state: JobState,
     /// How many.
     pub jobs: i64,
@@ -97,7 +99,7 @@ impl Jobs<'_> {
             WAITING
         );
         self.db
-            .read_all("counting waiting jobs", &statement, figure)
+            .read_all("counting waiting jobs", &statement, DbRow::decode)
             .await
     }
 
@@ -115,17 +117,11 @@ impl Jobs<'_> {
             FRONT
         );
         self.db
-            .read_all("looking at the first jobs of a lane", &statement, figure)
+            .read_all(
+                "looking at the first jobs of a lane",
+                &statement,
+                DbRow::decode,
+            )
             .await
     }
-}
-
-fn figure(row: &DbRow) -> sqlx::Result<JobsFigure> {
-    Ok(JobsFigure {
-        lane: row.get("lane")?,
-        priority: row.text_enum("priority")?,
-        state: row.text_enum("state")?,
-        jobs: row.get("jobs")?,
-        oldest: row.get("oldest")?,
-    })
 }

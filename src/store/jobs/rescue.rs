@@ -153,7 +153,7 @@ fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
                 select 1 from scoring_jobs s where s.finished_at is null and s.lane = 'suspect' and s.state = 'running'
                   and s.worker_id = j.worker_id) then 1 else 0 end
             from scoring_jobs j left join workers w on w.worker_id = j.worker_id
-            where j.finished_at is null and j.state = 'running' and (w.worker_id is null or w.swept)
+            where j.finished_at is null and j.state = 'running' and (w.worker_id is null or w.declared_dead)
             order by case when j.lane = 'suspect' then 1 else 0 end limit $1)
          update scoring_jobs set state = case when ",
         SLICE as i64

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::job::{BatchPlace, Failure, Job, JobId, JobState, Lane, NewJob, Usage, Wait};
+use crate::job::{BatchPlace, Failure, Job, JobId, JobState, Lane, NewJob, Requester, Usage, Wait};
 use crate::store::database::sql::{Arg, DbRow, Sql, decode};
 
 /// Every column that a [`Job`] is read from.
@@ -10,7 +10,7 @@ macro_rules! job_columns {
     () => {
         "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, claim_no, attempts, losses, retries, \
          wait_reason, wait_until, waiting_since, due_at, worker_id, error_class, error, criteria_hash, force_rescore, \
-         triggered_by, batch_id, item_no, on_demand, result, simulated, tokens_in, tokens_out, cost_usd, created_at, started_at, finished_at"
+         triggered_by, authenticated_as, batch_id, item_no, on_demand, result, simulated, tokens_in, tokens_out, cost_usd, created_at, started_at, finished_at"
     };
 }
 pub(in crate::store) use job_columns;
@@ -59,7 +59,10 @@ pub(in crate::store) fn job(row: &DbRow) -> sqlx::Result<Job> {
         failure,
         criteria_hash: row.get("criteria_hash")?,
         force_rescore: row.get("force_rescore")?,
-        triggered_by: row.get("triggered_by")?,
+        triggered_by: Requester {
+            user: row.get("triggered_by")?,
+            authenticated_as: row.get("authenticated_as")?,
+        },
         batch: row
             .get::<Option<Uuid>>("batch_id")?
             .map(|batch_id| {
@@ -99,7 +102,8 @@ pub(in crate::store) fn insert_statement(jobs: &[&NewJob]) -> Sql {
 /// Appends the same; `only` narrows the rows, whose columns are those of the table.
 pub(super) fn push_insert(statement: &mut Sql, jobs: &[&NewJob], only: &str) {
     const COLUMNS: &str = "job_id, kind, subject_id, purpose, payload, judge, lane, priority, state, due_at, \
-                           criteria_hash, force_rescore, triggered_by, batch_id, item_no, created_at";
+                           criteria_hash, force_rescore, triggered_by, authenticated_as, batch_id, item_no, \
+                           created_at";
     let rows = jobs
         .iter()
         .map(|job| {
@@ -116,7 +120,8 @@ pub(super) fn push_insert(statement: &mut Sql, jobs: &[&NewJob], only: &str) {
                 job.created_at.into(),
                 (&job.criteria_hash).into(),
                 job.force_rescore.into(),
-                (&job.triggered_by).into(),
+                (&job.triggered_by.user).into(),
+                job.triggered_by.authenticated_as.as_deref().into(),
                 job.batch.map(|place| place.batch_id).into(),
                 job.batch.map(|place| place.item_no).into(),
                 job.created_at.into(),

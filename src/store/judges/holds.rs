@@ -1,10 +1,10 @@
-//! The holds (table `brakes`): what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
+//! The holds (table `holds`): what is closed until somebody opens it. They outlive every process; a gate is told of them by its worker.
 
 use chrono::{DateTime, Utc};
 
 use crate::job::WaitReason;
 use crate::store::database::db::{Conn, Db, Tx, retry_once};
-use crate::store::database::sql::{DbRow, Sql, all, decode, sql};
+use crate::store::database::sql::{DbRow, Sql, decode, sql};
 use crate::store::{Dialect, StoreError};
 
 /// What a hold stops.
@@ -23,22 +23,28 @@ impl HoldTarget {
             Self::Judge(name) => format!("judge:{name}"),
         }
     }
+}
 
-    fn of_text(text: &str) -> sqlx::Result<Self> {
+impl TryFrom<String> for HoldTarget {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
         match text.strip_prefix("judge:") {
             Some(name) => Ok(Self::Judge(name.to_owned())),
             None if text == "queue" => Ok(Self::Queue),
-            None => Err(decode("target", "neither `queue` nor `judge:NAME`")),
+            None => Err("neither `queue` nor `judge:NAME`"),
         }
     }
 }
 
 /// A lane, or all of them, closed until somebody opens it or `until` passes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct Hold {
     /// What it stops.
+    #[sqlx(try_from = "String")]
     pub target: HoldTarget,
     /// `paused` (an operator), `exhausted` or `misconfigured` (a worker that met it), `budget` (a worker that saw a cap reached).
+    #[sqlx(try_from = "String")]
     pub reason: WaitReason,
     /// The operator's or the provider's words.
     pub message: String,
@@ -77,13 +83,13 @@ impl Holds<'_> {
     /// the same; answers whether this one is set now.
     pub async fn set(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
-            "insert into brakes (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
+            "insert into holds (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
              on conflict (target) do update set reason = excluded.reason, message = excluded.message,
                 set_by = excluded.set_by, since = excluded.since, until = excluded.until
              where excluded.reason = 'paused'
-                or (brakes.reason <> 'paused'
-                    and (brakes.reason <> excluded.reason or brakes.until is distinct from excluded.until))
-                or (brakes.until is not null and brakes.until <= excluded.since)
+                or (holds.reason <> 'paused'
+                    and (holds.reason <> excluded.reason or holds.until is distinct from excluded.until))
+                or (holds.until is not null and holds.until <= excluded.since)
              returning target",
             hold.target.to_text(),
             hold.reason.as_str(),
@@ -102,12 +108,12 @@ impl Holds<'_> {
     /// Sets a hold of a cap, where no other stops the judge already; answers whether this one is set now.
     pub async fn set_budget(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
-            "insert into brakes (target, reason, message, set_by, since, until) values ($1, 'budget', $2, $3, $4, $5)
+            "insert into holds (target, reason, message, set_by, since, until) values ($1, 'budget', $2, $3, $4, $5)
              on conflict (target) do update set reason = excluded.reason, message = excluded.message,
                 set_by = excluded.set_by, since = excluded.since, until = excluded.until
-             where (brakes.reason = 'budget'
-                    and (brakes.until is distinct from excluded.until or brakes.message <> excluded.message))
-                or (brakes.until is not null and brakes.until <= excluded.since)
+             where (holds.reason = 'budget'
+                    and (holds.until is distinct from excluded.until or holds.message <> excluded.message))
+                or (holds.until is not null and holds.until <= excluded.since)
              returning target",
             hold.target.to_text(),
             &hold.message,
@@ -139,7 +145,7 @@ impl Holds<'_> {
         retry_once!("releasing a hold", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
-            let delete = sql!("delete from brakes where target = $1", target.to_text());
+            let delete = sql!("delete from holds where target = $1", target.to_text());
             let released = tx.execute(&delete).await? > 0;
             if released {
                 wake(&mut tx, target, now).await?;
@@ -167,10 +173,7 @@ impl Holds<'_> {
         if judges.is_empty() {
             return Ok(Vec::new());
         }
-        let mut delete = sql!(
-            "delete from brakes where reason = $1 and target in ",
-            reason
-        );
+        let mut delete = sql!("delete from holds where reason = $1 and target in ", reason);
         delete.push_list(
             judges
                 .iter()
@@ -190,7 +193,7 @@ impl Holds<'_> {
     /// Answers which; of many workers that ask, one gets each.
     pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<HoldTarget>, StoreError> {
         let delete = sql!(
-            "delete from brakes where until is not null and until <= $1 returning target",
+            "delete from holds where until is not null and until <= $1 returning target",
             now
         );
         retry_once!("ending holds whose time has passed", async {
@@ -204,14 +207,14 @@ impl Holds<'_> {
 
     /// Every hold that is set and hasn't passed its `until`; at most 1,000.
     pub async fn list(self, now: DateTime<Utc>) -> Result<Vec<Hold>, StoreError> {
-        const ATTEMPTED: &str = "listing holds";
         let statement = sql!(
-            "select target, reason, message, set_by, since, until from brakes
+            "select target, reason, message, set_by, since, until from holds
              where until is null or until > $1 order by target limit 1000",
             now
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, hold)
+        self.db
+            .read_all("listing holds", &statement, DbRow::decode)
+            .await
     }
 }
 
@@ -223,7 +226,8 @@ async fn take_away(
 ) -> sqlx::Result<Vec<HoldTarget>> {
     let mut gone = Vec::new();
     for row in tx.fetch(delete).await? {
-        let target = HoldTarget::of_text(&row.get::<String>("target")?)?;
+        let target =
+            HoldTarget::try_from(row.get::<String>("target")?).map_err(|e| decode("target", e))?;
         wake(tx, &target, now).await?;
         gone.push(target);
     }
@@ -251,15 +255,4 @@ async fn wake(tx: &mut Tx<'_>, target: &HoldTarget, now: DateTime<Utc>) -> sqlx:
         Dialect::Sqlite => ")",
     });
     tx.execute(&statement).await.map(drop)
-}
-
-fn hold(row: &DbRow) -> sqlx::Result<Hold> {
-    Ok(Hold {
-        target: HoldTarget::of_text(&row.get::<String>("target")?)?,
-        reason: row.text_enum("reason")?,
-        message: row.get("message")?,
-        set_by: row.get("set_by")?,
-        since: row.get("since")?,
-        until: row.get("until")?,
-    })
 }

@@ -155,19 +155,16 @@ impl Judges<'_> {
         })
     }
 
-    /// What workers that wrote within their lease, and haven't stopped, know of judges, by name; at most 1,000. `stale_after`:
-    /// the lease of those that don't say theirs.
-    pub async fn list(self, stale_after: Duration) -> Result<Vec<JudgeRow>, StoreError> {
+    /// Lists what running workers that wrote within their lease know of judges, by name; at most 1,000.
+    pub async fn list(self) -> Result<Vec<JudgeRow>, StoreError> {
         const ATTEMPTED: &str = "listing judges";
         let mut statement = sql!(
             "select j.name, j.worker_id, j.breaker, j.closed, j.closed_until, j.failures_in_row, j.in_flight, j.last_error,
                 j.last_error_at, j.pace, j.updated_at
-             from judges j left join workers w on w.worker_id = j.worker_id
-             where coalesce(w.state, 'running') <> 'stopped' and not (j.updated_at < "
+             from judges j join workers w on w.worker_id = j.worker_id
+             where w.state <> 'stopped' and not (j.updated_at < "
         );
-        self.db
-            .dialect()
-            .push_column_ago(&mut statement, "lease_s", stale_after);
+        self.db.dialect().push_column_ago(&mut statement, "lease_s");
         statement.push(") order by j.name, j.worker_id limit 1000");
         let rows = self.db.read(ATTEMPTED, &statement).await?;
         all(ATTEMPTED, &rows, judge)

@@ -1,10 +1,10 @@
 //! What the calls of each judge came to since the installation began, for `/metrics`.
 
-use crate::store::database::sql::sql;
+use crate::store::database::sql::{DbRow, sql};
 use crate::store::{Judges, StoreError};
 
 /// What all calls of a judge came to since the installation began.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct JudgeTotal {
     pub judge: String,
     pub calls: i64,
@@ -30,17 +30,7 @@ impl Judges<'_> {
              from judge_usage_daily group by judge order by judge limit 10000"
         );
         self.db
-            .read_all("summing up the calls of judges", &statement, |row| {
-                Ok(JudgeTotal {
-                    judge: row.get("judge")?,
-                    calls: row.get("calls")?,
-                    failed_calls: row.get("failed_calls")?,
-                    tokens_in: row.get("tokens_in")?,
-                    tokens_out: row.get("tokens_out")?,
-                    cost_usd: row.get("cost_usd")?,
-                    unpriced_calls: row.get("unpriced_calls")?,
-                })
-            })
+            .read_all("summing up the calls of judges", &statement, DbRow::decode)
             .await
     }
 }

@@ -25,11 +25,11 @@ pub struct ItemAnswer {
 }
 
 impl ProviderBatches<'_> {
-    /// Those of these jobs that are in the chunk and have no outcome yet, and the keys of their questions as they were handed
-    /// over; `None`: nobody noted it.
+    /// Returns those of these jobs that are in the chunk and have no outcome yet, and the keys of their questions as sent;
+    /// `None`: not sent.
     pub async fn unanswered_of_chunk(
         self,
-        tag: Uuid,
+        chunk_id: Uuid,
         ids: &[Uuid],
     ) -> Result<Vec<(Job, Option<CacheKey>)>, StoreError> {
         const ATTEMPTED: &str = "reading items of a chunk";
@@ -40,17 +40,17 @@ impl ProviderBatches<'_> {
             concat!(
                 "select ",
                 job_columns!(),
-                ", (select i.cache_key from provider_batch_items i where i.job_id = scoring_jobs.job_id) as asked_key
-                 from scoring_jobs where exists (select 1 from provider_batch_items i
-                    where i.job_id = scoring_jobs.job_id and i.tag = $1 and i.outcome is null) and job_id in "
+                ", (select i.cache_key from provider_chunk_items i where i.job_id = scoring_jobs.job_id) as asked_key
+                 from scoring_jobs where exists (select 1 from provider_chunk_items i
+                    where i.job_id = scoring_jobs.job_id and i.chunk_id = $1 and i.outcome is null) and job_id in "
             ),
-            tag
+            chunk_id
         );
         statement.push_list(ids.iter().copied());
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let read = |row: &DbRow| {
-            let key: Option<String> = row.get("asked_key")?;
-            Ok((job(row)?, key.as_deref().and_then(key_of)))
+            let key: Option<Uuid> = row.get("asked_key")?;
+            Ok((job(row)?, key.map(CacheKey)))
         };
         all(ATTEMPTED, &rows, read)
     }
@@ -67,7 +67,7 @@ impl ProviderBatches<'_> {
             return Ok(());
         }
         self.calls.counted().await;
-        let outcomes = outcomes_statement(chunk.tag, answers);
+        let outcomes = outcomes_statement(chunk.chunk_id, answers);
         // Of a batch that was cancelled meanwhile they were counted already.
         let forget = sql!(
             "update scoring_batches set figures = null where batch_id = $1 and figures is not null",
@@ -92,13 +92,7 @@ impl ProviderBatches<'_> {
     }
 }
 
-/// What an older release noted is twice as long.
-fn key_of(noted: &str) -> Option<CacheKey> {
-    let half = noted.get(..32)?;
-    Uuid::try_parse(half).ok().map(CacheKey)
-}
-
-fn outcomes_statement(tag: Uuid, answers: &[ItemAnswer]) -> Sql {
+fn outcomes_statement(chunk_id: Uuid, answers: &[ItemAnswer]) -> Sql {
     let rows = answers
         .iter()
         .map(|one| {
@@ -108,16 +102,16 @@ fn outcomes_statement(tag: Uuid, answers: &[ItemAnswer]) -> Sql {
             };
             vec![
                 Arg::from(one.job_id.0),
-                tag.into(),
+                chunk_id.into(),
                 outcome.into(),
                 one.error.as_deref().into(),
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows("v_job_id, v_tag, v_outcome, v_error", rows);
+    let mut statement = Sql::of_rows("v_job_id, v_chunk_id, v_outcome, v_error", rows);
     statement.push(
-        "update provider_batch_items set outcome = v_outcome, error = v_error from v
-         where job_id = v_job_id and tag = v_tag and outcome is null returning job_id",
+        "update provider_chunk_items set outcome = v_outcome, error = v_error from v
+         where job_id = v_job_id and chunk_id = v_chunk_id and outcome is null returning job_id",
     );
     statement
 }

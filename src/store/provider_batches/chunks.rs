@@ -14,16 +14,17 @@ use crate::store::{ProviderBatches, StoreError};
 use crate::wire::ChunkState;
 
 /// A chunk of a batch, as it is handed over to a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct ChunkRow {
     /// Our name for it.
-    pub tag: Uuid,
+    pub chunk_id: Uuid,
     pub batch_id: Uuid,
     /// Whose provider.
     pub judge: String,
     /// The provider's name for it, once it is known.
     pub provider_id: Option<String>,
     /// Where it stands.
+    #[sqlx(try_from = "String")]
     pub state: ChunkState,
     /// How many items it holds.
     pub requests: i64,
@@ -41,7 +42,7 @@ pub struct ChunkRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewChunk {
     /// Our name for it.
-    pub tag: Uuid,
+    pub chunk_id: Uuid,
     pub batch_id: Uuid,
     /// Whose provider.
     pub judge: String,
@@ -56,7 +57,7 @@ pub struct NewChunk {
 
 macro_rules! chunk_columns {
     () => {
-        "tag, batch_id, judge, provider_id, state, requests, done, made_at, submitted_at, error"
+        "chunk_id, batch_id, judge, provider_id, state, requests, done, made_at, submitted_at, error"
     };
 }
 
@@ -93,12 +94,12 @@ impl ProviderBatches<'_> {
             concat!(
                 "select ",
                 chunk_columns!(),
-                " from provider_batches where batch_id = $1 order by tag"
+                " from provider_chunks where batch_id = $1 order by chunk_id"
             ),
             id
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, chunk)
+        all(ATTEMPTED, &rows, DbRow::decode)
     }
 
     /// Items of a batch that haven't ended, are in no chunk and wait for one, behind the place `after`, in their order. `limit` 1-500.
@@ -114,7 +115,7 @@ impl ProviderBatches<'_> {
                 "select ",
                 job_columns!(),
                 " from scoring_jobs where batch_id = $1 and item_no > $2 and finished_at is null
-                   and priority = 'bulk' and not exists (select 1 from provider_batch_items i where i.job_id = scoring_jobs.job_id)
+                   and priority = 'bulk' and not exists (select 1 from provider_chunk_items i where i.job_id = scoring_jobs.job_id)
                  order by item_no limit $3"
             ),
             id,
@@ -137,9 +138,9 @@ impl ProviderBatches<'_> {
         };
         let requests = i64::try_from(new.items.len()).unwrap_or(i64::MAX);
         let chunk = sql!(
-            "insert into provider_batches (tag, batch_id, judge, state, requests, made_at, error)
+            "insert into provider_chunks (chunk_id, batch_id, judge, state, requests, made_at, error)
              values ($1, $2, $3, $4, $5, $6, $7)",
-            new.tag,
+            new.chunk_id,
             new.batch_id,
             &new.judge,
             state.as_str(),
@@ -176,7 +177,7 @@ impl ProviderBatches<'_> {
             }
             tx.execute(&chunk).await?;
             for items in items.chunks(1_000) {
-                tx.execute(&items_statement(new.tag, items)).await?;
+                tx.execute(&items_statement(new.chunk_id, items)).await?;
             }
             tx.commit().await?;
             Ok(true)
@@ -184,16 +185,16 @@ impl ProviderBatches<'_> {
     }
 
     /// Whether a chunk that is being handed over may go to its provider now: its batch runs, and `owner` looks after it.
-    pub async fn may_hand_over(self, tag: Uuid, owner: Uuid) -> Result<bool, StoreError> {
+    pub async fn may_hand_over(self, chunk_id: Uuid, owner: Uuid) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "looking whether a chunk may go";
         let statement = sql!(
             concat!(
-                "select p.tag from provider_batches p where p.tag = $1 and p.state = 'making' and p.batch_id in (
+                "select p.chunk_id from provider_chunks p where p.chunk_id = $1 and p.state = 'making' and p.batch_id in (
                     select batch_id from scoring_batches where ",
                 handing_over!("$2"),
                 ")"
             ),
-            tag,
+            chunk_id,
             owner
         );
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
@@ -201,15 +202,18 @@ impl ProviderBatches<'_> {
     }
 
     /// A chunk that `owner` was about to hand over never went out: there is none, and its items are in no chunk.
-    pub async fn forget_chunk(self, tag: Uuid, owner: Uuid) -> Result<(), StoreError> {
+    pub async fn forget_chunk(self, chunk_id: Uuid, owner: Uuid) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "forgetting a chunk that never went out";
         let chunk = sql!(
-            "delete from provider_batches where tag = $1 and state = 'making'
+            "delete from provider_chunks where chunk_id = $1 and state = 'making'
                and batch_id in (select batch_id from scoring_batches where economy_owner = $2)",
-            tag,
+            chunk_id,
             owner
         );
-        let items = sql!("delete from provider_batch_items where tag = $1", tag);
+        let items = sql!(
+            "delete from provider_chunk_items where chunk_id = $1",
+            chunk_id
+        );
         retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
@@ -223,15 +227,15 @@ impl ProviderBatches<'_> {
     /// A chunk has arrived under this name; false: it isn't being handed over any more, and has no such name.
     pub async fn chunk_submitted(
         self,
-        tag: Uuid,
+        chunk_id: Uuid,
         provider_id: &str,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "noting that a chunk has arrived";
         let statement = sql!(
-            "update provider_batches set state = 'submitted', provider_id = $2, submitted_at = $3
-             where tag = $1 and state = 'making'",
-            tag,
+            "update provider_chunks set state = 'submitted', provider_id = $2, submitted_at = $3
+             where chunk_id = $1 and state = 'making'",
+            chunk_id,
             provider_id,
             now
         );
@@ -240,24 +244,24 @@ impl ProviderBatches<'_> {
         }
         // Somebody has found it meanwhile, or an earlier try was committed.
         let known = sql!(
-            "select tag from provider_batches where tag = $1 and provider_id = $2",
-            tag,
+            "select chunk_id from provider_chunks where chunk_id = $1 and provider_id = $2",
+            chunk_id,
             provider_id
         );
         Ok(!self.db.read_long(ATTEMPTED, &known).await?.is_empty())
     }
 
     /// A chunk never arrived, as far as can be known, or was turned away: its items go into another one.
-    pub async fn turn_chunk_away(self, tag: Uuid, why: &str) -> Result<(), StoreError> {
+    pub async fn turn_chunk_away(self, chunk_id: Uuid, why: &str) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "taking a chunk back that never arrived";
         let items = sql!(
-            "delete from provider_batch_items where tag = $1 and outcome is null",
-            tag
+            "delete from provider_chunk_items where chunk_id = $1 and outcome is null",
+            chunk_id
         );
         let chunk = sql!(
-            "update provider_batches set state = 'failed', requests = 0, error = $2
-             where tag = $1 and state in ('making', 'submitted')",
-            tag,
+            "update provider_chunks set state = 'failed', requests = 0, error = $2
+             where chunk_id = $1 and state in ('making', 'submitted')",
+            chunk_id,
             why
         );
         retry_once!(ATTEMPTED, async {
@@ -271,10 +275,10 @@ impl ProviderBatches<'_> {
     }
 
     /// How many calls of a chunk have ended, as the provider says.
-    pub async fn chunk_progress(self, tag: Uuid, done: u64) -> Result<(), StoreError> {
+    pub async fn chunk_progress(self, chunk_id: Uuid, done: u64) -> Result<(), StoreError> {
         let statement = sql!(
-            "update provider_batches set done = $2 where tag = $1 and state = 'submitted'",
-            tag,
+            "update provider_chunks set done = $2 where chunk_id = $1 and state = 'submitted'",
+            chunk_id,
             i64::try_from(done).unwrap_or(i64::MAX)
         );
         self.db
@@ -286,22 +290,22 @@ impl ProviderBatches<'_> {
     /// Nothing more comes of a chunk. Items that have no outcome by then are asked as ever.
     pub async fn end_chunk(
         self,
-        tag: Uuid,
+        chunk_id: Uuid,
         state: ChunkState,
         error: Option<&str>,
     ) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "ending a chunk";
         let items = sql!(
-            "update provider_batch_items set outcome = 'failed', error = coalesce(cast($2 as text), 'left unanswered')
-             where tag = $1 and outcome is null",
-            tag,
+            "update provider_chunk_items set outcome = 'failed', error = coalesce(cast($2 as text), 'left unanswered')
+             where chunk_id = $1 and outcome is null",
+            chunk_id,
             error
         );
         let chunk = sql!(
-            "update provider_batches set state = $2, error = $3,
+            "update provider_chunks set state = $2, error = $3,
                 done = case when $2 = 'collected' then requests else done end
-             where tag = $1 and state in ('making', 'submitted')",
-            tag,
+             where chunk_id = $1 and state in ('making', 'submitted')",
+            chunk_id,
             state.as_str(),
             error
         );
@@ -323,42 +327,30 @@ struct Placed<'a> {
     error: Option<&'a str>,
 }
 
-fn items_statement(tag: Uuid, items: &[Placed<'_>]) -> Sql {
+fn items_statement(chunk_id: Uuid, items: &[Placed<'_>]) -> Sql {
     let rows = items
         .iter()
         .map(|item| {
             vec![
                 Arg::from(item.id.0),
-                tag.into(),
+                chunk_id.into(),
                 item.error.map(|_| "failed").into(),
                 item.error.into(),
-                item.key.map(|key| key.0.simple().to_string()).into(),
+                item.key.map(|key| key.0).into(),
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows("v_job_id, v_tag, v_outcome, v_error, v_cache_key", rows);
+    let mut statement = Sql::of_rows(
+        "v_job_id, v_chunk_id, v_outcome, v_error, v_cache_key",
+        rows,
+    );
     statement.push(
-        "insert into provider_batch_items (job_id, tag, outcome, error, cache_key)
-         select v_job_id, v_tag, v_outcome, v_error, v_cache_key from v where v_job_id is not null",
+        "insert into provider_chunk_items (job_id, chunk_id, outcome, error, cache_key)
+         select v_job_id, v_chunk_id, v_outcome, v_error, v_cache_key from v where v_job_id is not null",
     );
     statement
 }
 
 fn jobs(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Job>, StoreError> {
     all(attempted, rows, job)
-}
-
-fn chunk(row: &DbRow) -> sqlx::Result<ChunkRow> {
-    Ok(ChunkRow {
-        tag: row.get("tag")?,
-        batch_id: row.get("batch_id")?,
-        judge: row.get("judge")?,
-        provider_id: row.get("provider_id")?,
-        state: row.text_enum("state")?,
-        requests: row.get("requests")?,
-        done: row.get("done")?,
-        made_at: row.get("made_at")?,
-        submitted_at: row.get("submitted_at")?,
-        error: row.get("error")?,
-    })
 }

@@ -107,9 +107,9 @@ impl ProviderBatches<'_> {
         const ATTEMPTED: &str = "reading how a batch's replies are fetched";
         let statement = sql!(
             "select b.economy, b.economy_note,
-                (select count(*) from provider_batch_items i join provider_batches p on p.tag = i.tag
+                (select count(*) from provider_chunk_items i join provider_chunks p on p.chunk_id = i.chunk_id
                  where p.batch_id = b.batch_id and i.outcome = 'replied') as replied,
-                (select count(*) from provider_batch_items i join provider_batches p on p.tag = i.tag
+                (select count(*) from provider_chunk_items i join provider_chunks p on p.chunk_id = i.chunk_id
                  where p.batch_id = b.batch_id and i.outcome = 'failed') as failed
              from scoring_batches b where b.batch_id = $1",
             id

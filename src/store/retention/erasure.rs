@@ -62,17 +62,6 @@ impl Retention<'_> {
                 now
             ))
             .await?;
-            tx.execute(&sql!(
-                "delete from judge_replies where job_id in (select job_id from scoring_jobs where subject_id = $1)",
-                session_id
-            ))
-            .await?;
-            // Answers that an older release keeps don't say of which session they tell.
-            tx.execute(&sql!(
-                "delete from idempotency_keys where effect_id in (select job_id from scoring_jobs where subject_id = $1)",
-                session_id
-            ))
-            .await?;
             let erased = delete_sessions(&mut tx, &[session_id]).await?;
             tx.commit().await?;
             Ok(Erasure::Done(erased))
@@ -110,7 +99,6 @@ impl Retention<'_> {
         let mut gone = 0;
         for written in [
             "delete from judge_calls where job_id in (select job_id from erased_jobs)",
-            "delete from judge_replies where job_id in (select job_id from erased_jobs)",
             "delete from idempotency_keys where subject_id is not null
                and not exists (select 1 from alert_sessions a where a.session_id = idempotency_keys.subject_id)",
         ] {
@@ -203,7 +191,7 @@ fn job_statements(jobs: &[Uuid]) -> [Sql; 3] {
     [
         of("delete from judge_calls where job_id in ", jobs),
         of("delete from evaluation_scores where job_id in ", jobs),
-        of("delete from provider_batch_items where job_id in ", jobs),
+        of("delete from provider_chunk_items where job_id in ", jobs),
     ]
 }
 

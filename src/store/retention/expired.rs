@@ -11,19 +11,12 @@ const WORKERS_KEPT: TimeDelta = TimeDelta::days(7);
 const PRUNING: &str = "pruning what has expired";
 
 impl Retention<'_> {
-    /// Deletes expired replies, sign-ins and idempotency keys, workers that weren't heard for a week with what they knew of judges, deliveries
+    /// Deletes expired sign-ins and idempotency keys, workers that weren't heard for a week with what they knew of judges, deliveries
     /// of webhooks that are gone, and what was written of erased sessions; in slices. Answers how many rows went.
     ///
     /// # Errors
     /// `Unavailable` when the database is away; what was deleted before stays deleted.
     pub async fn prune(self, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        // What a release before this one cached, which may still run beside it.
-        let replies = sql!(
-            "delete from judge_replies where cache_key in (
-                select cache_key from judge_replies where expires_at <= $1 order by expires_at limit $2)",
-            now,
-            SLICE
-        );
         let gone = now - WORKERS_KEPT;
         let judges = sql!(
             "delete from judges where (name, worker_id) in (
@@ -56,7 +49,7 @@ impl Retention<'_> {
             SLICE
         );
         let mut rows = 0;
-        for slice in [&replies, &judges, &workers, &keys, &sign_ins, &orphaned] {
+        for slice in [&judges, &workers, &keys, &sign_ins, &orphaned] {
             rows += self.delete_all(slice).await?;
         }
         rows += self.forget_erased(now).await?;

@@ -257,7 +257,7 @@ impl Retention<'_> {
                 for made in [
                     "delete from scoring_batch_usage where batch_id = $1",
                     "delete from scoring_batch_picks where batch_id = $1",
-                    "delete from provider_batches where batch_id = $1",
+                    "delete from provider_chunks where batch_id = $1",
                 ] {
                     tx.execute(&sql!(made, id)).await?;
                 }
@@ -371,7 +371,7 @@ fn chosen_statement(
     let mut statement = sql!("select a.session_id from alert_sessions a where ", before);
     statement
         .push(SESSION_MAY_GO)
-        .push(" and not exists (select 1 from day_marks m where m.day = ")
+        .push(" and not exists (select 1 from dirty_days m where m.day = ")
         .push(day(dialect))
         .push(") and a.session_id in ")
         .push_list(ids);

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::job::{BatchPlace, JobId, Kind, Purpose, Usage};
+use crate::job::{BatchPlace, JobId, Kind, Purpose, Requester, Usage};
 use crate::score::criteria::Dimension;
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore, in_order};
 use crate::store::database::db::Db;
@@ -26,7 +26,7 @@ pub struct NewSessionScore {
     /// Why it was judged: only `score` becomes the session's current one.
     pub purpose: Purpose,
     pub score: SessionScore,
-    pub triggered_by: String,
+    pub triggered_by: Requester,
 }
 
 /// What a case came to, to be recorded.
@@ -63,7 +63,7 @@ pub struct SessionScoreRow {
     /// Why it was judged; only `score` is ever current.
     pub purpose: Purpose,
     pub score: SessionScore,
-    pub triggered_by: String,
+    pub triggered_by: Requester,
     /// When it was made.
     pub scored_at: DateTime<Utc>,
     /// When a newer one took its place; `None` for the current one.
@@ -108,7 +108,8 @@ impl GoodScores {
 macro_rules! select_scores {
     () => {
         "select s.score_id, s.session_id, s.job_id, s.criteria_hash, s.purpose, s.total_score, s.score_breakdown, s.score_reasoning,
-            s.flags, s.judge_provider, s.judge_model, s.simulated, s.scored_triggered_by, s.scored_at, s.superseded_at,
+            s.flags, s.judge_provider, s.judge_model, s.simulated, s.scored_triggered_by,
+            s.authenticated_as, s.scored_at, s.superseded_at,
             coalesce(j.tokens_in, 0) as tokens_in, coalesce(j.tokens_out, 0) as tokens_out, j.cost_usd,
             c.criteria_content -> 'dimensions' as dimensions
          from session_scores s left join scoring_jobs j on j.job_id = s.job_id
@@ -219,15 +220,15 @@ impl Scores<'_> {
         ids: &[Uuid],
     ) -> Result<HashMap<Uuid, Vec<MissingTool>>, StoreError> {
         let mut statement = sql!(
-            "select score_id, tool_name, tool_rationale from score_missing_tools where score_id in "
+            "select score_id, tool_name, rationale from score_missing_tools where score_id in "
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by score_id, position");
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        grouped(&rows, |row| {
+        grouped(&rows, "score_id", |row| {
             Ok(MissingTool {
                 tool_name: row.get("tool_name")?,
-                rationale: row.get("tool_rationale")?,
+                rationale: row.get("rationale")?,
             })
         })
     }
@@ -236,60 +237,60 @@ impl Scores<'_> {
         self,
         ids: &[Uuid],
     ) -> Result<HashMap<Uuid, Vec<AlternativeApproach>>, StoreError> {
+        let mut steps = self.steps(ids).await?;
         let mut statement = sql!(
-            "select score_id, name, description from score_alternative_approaches where score_id in "
+            "select score_id, id, name, description from score_alternative_approaches where score_id in "
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by score_id, position");
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let mut approaches = grouped(&rows, |row| {
-            Ok(AlternativeApproach {
+        let approaches = grouped(&rows, "score_id", |row| {
+            let approach = AlternativeApproach {
                 name: row.get("name")?,
                 description: row.get("description")?,
                 steps: Vec::new(),
-            })
+            };
+            Ok((row.get::<Uuid>("id")?, approach))
         })?;
-        for (score_id, (position, step)) in self.steps(ids).await? {
-            let approach = usize::try_from(position)
-                .ok()
-                .and_then(|n| approaches.get_mut(&score_id)?.get_mut(n));
-            if let Some(approach) = approach {
-                approach.steps.push(step);
-            }
+        let mut with_steps = |(id, mut approach): (Uuid, AlternativeApproach)| {
+            approach.steps = steps.remove(&id).unwrap_or_default();
+            approach
+        };
+        let mut of_scores = HashMap::new();
+        for (score_id, approaches) in approaches {
+            let approaches = approaches.into_iter().map(&mut with_steps).collect();
+            of_scores.insert(score_id, approaches);
         }
-        Ok(approaches)
+        Ok(of_scores)
     }
 
-    /// Steps with the position of their approach, in order.
-    async fn steps(self, ids: &[Uuid]) -> Result<Vec<(Uuid, (i64, String))>, StoreError> {
+    /// Steps by their approach, in order.
+    async fn steps(self, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<String>>, StoreError> {
         let mut statement = sql!(
-            "select score_id, approach_position, step_description from score_alternative_approach_steps
-             where score_id in "
+            "select s.approach_id, s.step_description from score_alternative_approach_steps s
+                join score_alternative_approaches a on a.id = s.approach_id
+             where a.score_id in "
         );
         statement.push_list(ids.iter().copied());
-        statement.push(" order by score_id, approach_position, step_order");
+        statement.push(" order by s.approach_id, s.step_order");
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok((
-                row.get("score_id")?,
-                (row.get("approach_position")?, row.get("step_description")?),
-            ))
-        })
+        grouped(&rows, "approach_id", |row| row.get("step_description"))
     }
 }
 
-/// Child rows by their score, in the order read.
+/// Child rows by the row that they belong to, in the order read.
 fn grouped<T>(
     rows: &[DbRow],
+    of: &str,
     read: impl Fn(&DbRow) -> sqlx::Result<T>,
 ) -> Result<HashMap<Uuid, Vec<T>>, StoreError> {
-    let mut by_score: HashMap<Uuid, Vec<T>> = HashMap::new();
+    let mut children: HashMap<Uuid, Vec<T>> = HashMap::new();
     for row in rows {
-        let one = row.get("score_id").and_then(|id| Ok((id, read(row)?)));
-        let (score_id, child) = one.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        by_score.entry(score_id).or_default().push(child);
+        let one = row.get(of).and_then(|id| Ok((id, read(row)?)));
+        let (id, child) = one.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        children.entry(id).or_default().push(child);
     }
-    Ok(by_score)
+    Ok(children)
 }
 
 fn score_row(row: &DbRow) -> sqlx::Result<SessionScoreRow> {
@@ -311,7 +312,10 @@ fn score_row(row: &DbRow) -> sqlx::Result<SessionScoreRow> {
             judge_model: row.get("judge_model")?,
             simulated: row.get("simulated")?,
         },
-        triggered_by: row.get("scored_triggered_by")?,
+        triggered_by: Requester {
+            user: row.get("scored_triggered_by")?,
+            authenticated_as: row.get("authenticated_as")?,
+        },
         scored_at: row.get("scored_at")?,
         superseded_at: row.get("superseded_at")?,
         usage: Usage {

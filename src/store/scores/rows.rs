@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::job::Purpose;
 use crate::score::analysis::key_of;
@@ -50,44 +51,46 @@ pub(in crate::store) fn add(
             .push(after)
             .push(" returning score_id");
     });
+    let of_scores = "score_id in (select score_id from scored)";
     let tools = scored.iter().flat_map(|(_, new)| tool_rows(new)).collect();
-    add_rows(writes, "score_missing_tools", &TOOL_COLUMNS, tools);
-    let approaches = scored
-        .iter()
-        .flat_map(|(_, new)| approach_rows(new))
-        .collect();
     add_rows(
         writes,
-        "score_alternative_approaches",
-        &APPROACH_COLUMNS,
-        approaches,
+        "score_missing_tools",
+        &TOOL_COLUMNS,
+        of_scores,
+        tools,
     );
-    let of_approaches = scored.iter().flat_map(|(_, new)| step_rows(new)).collect();
-    add_rows(
-        writes,
-        "score_alternative_approach_steps",
-        &STEP_COLUMNS,
-        of_approaches,
-    );
+    let (mut approaches, mut steps) = (Vec::new(), Vec::new());
+    for (_, new) in scored {
+        add_approaches(new, &mut approaches, &mut steps);
+    }
+    let table = "score_alternative_approaches";
+    add_rows(writes, table, &APPROACH_COLUMNS, of_scores, approaches);
+    let of_approaches = "approach_id in (select id from score_alternative_approaches)";
+    let table = "score_alternative_approach_steps";
+    add_rows(writes, table, &STEP_COLUMNS, of_approaches, steps);
     Ok(())
 }
 
 const SCORE_COLUMNS: &str = "score_id, session_id, job_id, criteria_hash, purpose, total_score, score_breakdown, \
-    score_reasoning, flags, judge_provider, judge_model, simulated, scored_triggered_by, scored_at";
-const TOOL_COLUMNS: [&str; 5] = [
+    score_reasoning, flags, judge_provider, judge_model, simulated, scored_triggered_by, authenticated_as, scored_at";
+const TOOL_COLUMNS: [&str; 6] = [
+    "id",
     "score_id",
     "position",
     "tool_name",
-    "tool_rationale",
+    "rationale",
     "tool_key",
 ];
-const APPROACH_COLUMNS: [&str; 5] = ["score_id", "position", "name", "description", "name_key"];
-const STEP_COLUMNS: [&str; 4] = [
+const APPROACH_COLUMNS: [&str; 6] = [
+    "id",
     "score_id",
-    "approach_position",
-    "step_order",
-    "step_description",
+    "position",
+    "name",
+    "description",
+    "name_key",
 ];
+const STEP_COLUMNS: [&str; 4] = ["id", "approach_id", "step_order", "step_description"];
 
 /// The most rows of one statement; SQLite takes 32,766 arguments.
 const ROWS: usize = 1024;
@@ -123,9 +126,16 @@ fn add_supersession(writes: &mut Writes, current: &[(&Record, &NewSessionScore)]
     });
 }
 
-fn add_rows(writes: &mut Writes, table: &str, columns: &[&str], mut rows: Vec<Vec<Arg>>) {
+/// On Postgres `of_applied` is the condition of rows whose record was applied.
+fn add_rows(
+    writes: &mut Writes,
+    table: &str,
+    columns: &[&str],
+    of_applied: &str,
+    mut rows: Vec<Vec<Arg>>,
+) {
     let names = columns.join(", ");
-    let insert = |statement: &mut Sql, which: &str| {
+    let insert = |statement: &mut Sql, condition: &str| {
         statement
             .push("insert into ")
             .push(table)
@@ -134,20 +144,21 @@ fn add_rows(writes: &mut Writes, table: &str, columns: &[&str], mut rows: Vec<Ve
             .push(") select ")
             .push(&names)
             .push(" from v where ")
-            .push(which);
+            .push(condition)
+            .push(" returning id");
     };
     match writes.dialect {
         Dialect::Postgres if rows.is_empty() => {}
         Dialect::Postgres => writes.add(table, |statement| {
             statement.push_json_rows(columns, &rows);
-            insert(statement, "score_id in (select score_id from scored)");
+            insert(statement, of_applied);
         }),
         Dialect::Sqlite => {
             while !rows.is_empty() {
                 let rest = rows.split_off(rows.len().min(ROWS));
                 writes.add(table, |statement| {
                     statement.push_rows(&names, rows);
-                    insert(statement, "score_id is not null");
+                    insert(statement, "id is not null");
                 });
                 rows = rest;
             }
@@ -172,7 +183,8 @@ fn score_row(record: &Record, new: &NewSessionScore) -> sqlx::Result<Vec<Arg>> {
         (&score.judge_provider).into(),
         (&score.judge_model).into(),
         score.simulated.into(),
-        (&new.triggered_by).into(),
+        (&new.triggered_by.user).into(),
+        new.triggered_by.authenticated_as.as_deref().into(),
         record.at.into(),
     ])
 }
@@ -193,6 +205,7 @@ fn tool_rows(new: &NewSessionScore) -> impl Iterator<Item = Vec<Arg>> {
         .zip(keys)
         .map(|((position, tool), key)| {
             vec![
+                Uuid::now_v7().into(),
                 new.score_id.into(),
                 position.into(),
                 (&tool.tool_name).into(),
@@ -202,36 +215,27 @@ fn tool_rows(new: &NewSessionScore) -> impl Iterator<Item = Vec<Arg>> {
         })
 }
 
-fn approach_rows(new: &NewSessionScore) -> impl Iterator<Item = Vec<Arg>> {
-    let approaches = &new.score.alternative_approaches;
-    let keys = first_mentions(approaches.iter().map(|approach| &approach.name));
-    (0_i64..)
-        .zip(approaches)
-        .zip(keys)
-        .map(|((position, approach), key)| {
-            vec![
-                new.score_id.into(),
-                position.into(),
-                (&approach.name).into(),
-                (&approach.description).into(),
-                key.into(),
-            ]
-        })
-}
-
-fn step_rows(new: &NewSessionScore) -> impl Iterator<Item = Vec<Arg>> {
-    (0_i64..)
-        .zip(&new.score.alternative_approaches)
-        .flat_map(move |(position, approach)| {
-            (0_i64..).zip(&approach.steps).map(move |(order, step)| {
-                vec![
-                    new.score_id.into(),
-                    position.into(),
-                    order.into(),
-                    step.into(),
-                ]
-            })
-        })
+fn add_approaches(
+    new: &NewSessionScore,
+    approaches: &mut Vec<Vec<Arg>>,
+    steps: &mut Vec<Vec<Arg>>,
+) {
+    let all = &new.score.alternative_approaches;
+    let keys = first_mentions(all.iter().map(|approach| &approach.name));
+    for ((position, approach), key) in (0_i64..).zip(all).zip(keys) {
+        let id = Uuid::now_v7();
+        approaches.push(vec![
+            id.into(),
+            new.score_id.into(),
+            position.into(),
+            (&approach.name).into(),
+            (&approach.description).into(),
+            key.into(),
+        ]);
+        steps.extend((0_i64..).zip(&approach.steps).map(|(order, step)| {
+            vec![Uuid::now_v7().into(), id.into(), order.into(), step.into()]
+        }));
+    }
 }
 
 fn to_json(column: &str, value: &impl serde::Serialize) -> sqlx::Result<Value> {

@@ -72,7 +72,7 @@ impl Sessions<'_> {
             .push_arg(SCORES_LOOKED - 1);
         let rows = self.db.read_long(ATTEMPTED, &statement).await?;
         let behind: Option<(i64, Uuid)> = first(ATTEMPTED, &rows, |row| {
-            Ok((row.get("total_score")?, row.get("session_id")?))
+            Ok((row.int("total_score")?, row.get("session_id")?))
         })?;
         let list = filling.order.list();
         Ok(filling.page(behind.map(|(total, id)| Cursor::of_number(list, total, id))))

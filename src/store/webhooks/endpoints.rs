@@ -5,19 +5,21 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::sql::{DbRow, Sql, all, first, sql};
+use crate::store::database::sql::{DbRow, Sql, first, sql};
 use crate::store::{StoreError, Webhooks};
 use crate::wire::{NewWebhook, WebhookEvent, WebhookFormat};
 
 /// Where events are sent.
-#[derive(Clone)]
+#[derive(Clone, sqlx::FromRow)]
 pub struct WebhookEndpoint {
     pub endpoint_id: Uuid,
     pub name: String,
     pub url: String,
     /// What it is signed with; `None`: nothing is.
     pub secret: Option<String>,
+    #[sqlx(json)]
     pub events: Vec<WebhookEvent>,
+    #[sqlx(try_from = "String")]
     pub format: WebhookFormat,
     /// Whether it is one of the workers' settings.
     pub from_settings: bool,
@@ -33,14 +35,11 @@ const ADDING: &str = "adding a webhook";
 impl Webhooks<'_> {
     /// The endpoints, by name; at most 1,000.
     pub async fn endpoints(self) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        const ATTEMPTED: &str = "listing webhooks";
         let mut statement = sql!("");
         statement.push(ENDPOINT).push(" order by e.name limit 1000");
-        all(
-            ATTEMPTED,
-            &self.db.read(ATTEMPTED, &statement).await?,
-            endpoint,
-        )
+        self.db
+            .read_all("listing webhooks", &statement, DbRow::decode)
+            .await
     }
 
     /// Those of them that something is due for.
@@ -48,7 +47,6 @@ impl Webhooks<'_> {
         self,
         now: DateTime<Utc>,
     ) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        const ATTEMPTED: &str = "looking for webhooks that are due";
         let mut statement = sql!("");
         statement
             .push(ENDPOINT)
@@ -58,11 +56,13 @@ impl Webhooks<'_> {
             )
             .push_arg(now)
             .push(") limit 1000");
-        all(
-            ATTEMPTED,
-            &self.db.read(ATTEMPTED, &statement).await?,
-            endpoint,
-        )
+        self.db
+            .read_all(
+                "looking for webhooks that are due",
+                &statement,
+                DbRow::decode,
+            )
+            .await
     }
 
     /// Adds an endpoint. `None`: another one has its name.
@@ -74,7 +74,11 @@ impl Webhooks<'_> {
     ) -> Result<Option<WebhookEndpoint>, StoreError> {
         let mut statement = insert_endpoint(new, Some(created_by), now);
         statement.push(" on conflict (name) do nothing returning endpoint_id, name, url, secret, events, format, from_settings, created_by, created_at");
-        first(ADDING, &self.db.write(ADDING, &statement).await?, endpoint)
+        first(
+            ADDING,
+            &self.db.write(ADDING, &statement).await?,
+            DbRow::decode,
+        )
     }
 
     /// Stores those of the settings, in the place of others of their names. None is deleted: a worker with other settings has others.
@@ -126,18 +130,4 @@ fn insert_endpoint(new: &NewWebhook, created_by: Option<&str>, now: DateTime<Utc
         created_by.unwrap_or("settings"),
         now
     )
-}
-
-fn endpoint(row: &DbRow) -> sqlx::Result<WebhookEndpoint> {
-    Ok(WebhookEndpoint {
-        endpoint_id: row.get("endpoint_id")?,
-        name: row.get("name")?,
-        url: row.get("url")?,
-        secret: row.get("secret")?,
-        events: row.json_as("events")?,
-        format: row.text_enum("format")?,
-        from_settings: row.get("from_settings")?,
-        created_by: row.get("created_by")?,
-        created_at: row.get("created_at")?,
-    })
 }

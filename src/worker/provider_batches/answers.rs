@@ -31,10 +31,10 @@ impl ChunkLoop {
             }
         }
         self.keep(endpoint, chunk, theirs, waiting).await?;
-        let ended = self
-            .store
-            .provider_batches()
-            .end_chunk(chunk.tag, ChunkState::Collected, None);
+        let ended =
+            self.store
+                .provider_batches()
+                .end_chunk(chunk.chunk_id, ChunkState::Collected, None);
         Ok(ended.await?)
     }
 
@@ -53,7 +53,7 @@ impl ChunkLoop {
         let jobs = self
             .store
             .provider_batches()
-            .unanswered_of_chunk(chunk.tag, &ids)
+            .unanswered_of_chunk(chunk.chunk_id, &ids)
             .await?;
         let mut kept: Vec<ItemAnswer> = Vec::with_capacity(jobs.len());
         for answer in answers {

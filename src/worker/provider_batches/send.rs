@@ -49,64 +49,64 @@ impl ChunkLoop {
 
     /// Hands a chunk over that was noted; false: its batch was stopped, or is somebody else's, meanwhile.
     async fn send(&self, endpoint: &BatchEndpoint, filled: Filled) -> Result<bool, Trouble> {
-        let (tag, calls) = (filled.new.tag, filled.chunk.calls());
+        let (chunk_id, calls) = (filled.new.chunk_id, filled.chunk.calls());
         let uploaded = match endpoint.upload(filled.chunk).await {
             Ok(uploaded) => uploaded,
-            Err(error) => return self.not_sent(tag, error, Arrived::No).await,
+            Err(error) => return self.not_sent(chunk_id, error, Arrived::No).await,
         };
         if !self
             .store
             .provider_batches()
-            .may_hand_over(tag, self.worker_id)
+            .may_hand_over(chunk_id, self.worker_id)
             .await?
         {
             self.store
                 .provider_batches()
-                .forget_chunk(tag, self.worker_id)
+                .forget_chunk(chunk_id, self.worker_id)
                 .await?;
             return Ok(false);
         }
         let theirs = match endpoint.submit(uploaded).await {
             Ok(theirs) => theirs,
-            Err(error) => return self.not_sent(tag, error, Arrived::Perhaps).await,
+            Err(error) => return self.not_sent(chunk_id, error, Arrived::Perhaps).await,
         };
         let now = self.clock.now();
         if !self
             .store
             .provider_batches()
-            .chunk_submitted(tag, &theirs, now)
+            .chunk_submitted(chunk_id, &theirs, now)
             .await?
         {
-            tracing::warn!(%tag, "a chunk arrived after it was given up; it is cancelled");
+            tracing::warn!(%chunk_id, "a chunk arrived after it was given up; it is cancelled");
             endpoint.cancel(&theirs).await?;
             return Ok(false);
         }
-        tracing::info!(batch_id = %filled.new.batch_id, %tag, calls, "handed a chunk over");
+        tracing::info!(batch_id = %filled.new.batch_id, %chunk_id, calls, "handed a chunk over");
         Ok(true)
     }
 
     /// A chunk that met an error: its end, or another try later.
     async fn not_sent(
         &self,
-        tag: Uuid,
+        chunk_id: Uuid,
         error: JudgeError,
         arrived: Arrived,
     ) -> Result<bool, Trouble> {
         if is_final(&error) {
             let ended = self.store.provider_batches().end_chunk(
-                tag,
+                chunk_id,
                 ChunkState::Failed,
                 Some(&error.message),
             );
             ended.await?;
-            tracing::warn!(%tag, %error, "a provider refused a chunk; its items are asked one by one, at the full price");
+            tracing::warn!(%chunk_id, %error, "a provider refused a chunk; its items are asked one by one, at the full price");
             return Ok(true);
         }
         // Else it may have arrived: the next look finds out.
         if arrived == Arrived::No || says_no(&error) {
             self.store
                 .provider_batches()
-                .forget_chunk(tag, self.worker_id)
+                .forget_chunk(chunk_id, self.worker_id)
                 .await?;
         }
         Err(error.into())
@@ -150,7 +150,7 @@ impl ChunkLoop {
 
     fn new_chunk(&self, batch_id: Uuid, judge: String) -> NewChunk {
         NewChunk {
-            tag: Uuid::now_v7(),
+            chunk_id: Uuid::now_v7(),
             batch_id,
             judge,
             owner: self.worker_id,
@@ -182,7 +182,7 @@ impl ChunkLoop {
             calls: size,
             bytes: CHUNK_BYTES,
         };
-        let mut chunk = endpoint.chunk(new.tag, most);
+        let mut chunk = endpoint.chunk(new.chunk_id, most);
         while !page.is_empty() {
             let mut after = -1;
             for job in &page {

@@ -41,17 +41,11 @@ pub struct WebhookOptions {
 pub(super) struct Webhooks {
     chores: Chores,
     options: WebhookOptions,
-    /// Of workers that don't say theirs.
-    lease: Duration,
 }
 
 impl Webhooks {
-    pub(super) fn new(chores: Chores, options: WebhookOptions, lease: Duration) -> Self {
-        Self {
-            chores,
-            options,
-            lease,
-        }
+    pub(super) fn new(chores: Chores, options: WebhookOptions) -> Self {
+        Self { chores, options }
     }
 
     /// Sends until told to stop. What is on its way then is sent again by the next leader, under the same id.
@@ -127,7 +121,7 @@ impl Webhooks {
             receivers(WebhookEvent::JudgeOpened),
         );
         if !(closed.is_empty() && opened.is_empty()) {
-            let rows = store.judges().list(self.lease).await?;
+            let rows = store.judges().list().await?;
             for (judge, reason) in closed_judges(&rows) {
                 if judges.get(&judge) == Some(&reason) {
                     continue;

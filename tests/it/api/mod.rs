@@ -227,7 +227,6 @@ impl Server {
             judges: setup.judges,
             fallback_of: Arc::new(|judge| (judge == "judge-a").then(|| "judge-b".to_owned())),
             caps: setup.caps,
-            worker_stale_after: Duration::from_secs(600),
             max_wait: Duration::from_secs(86_400),
             events: events.clone(),
             streams: streams.clone(),
@@ -381,6 +380,14 @@ impl Server {
             },
             at: SystemClock.now(),
         };
+        let define = format!(
+            "insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
+             values ('{}', 'session', '{{}}', '2026-01-01T00:00:00.000000+00:00') on conflict do nothing",
+            job.criteria_hash
+        );
+        crate::support::execute(&self.db.url, define.leak())
+            .await
+            .unwrap();
         let ticket = self.store().jobs().record(record).await.unwrap();
         assert_eq!(ticket.committed().await.unwrap(), Recorded::Applied);
     }

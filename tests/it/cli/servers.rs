@@ -19,7 +19,7 @@ async fn migrate_applies_reverts_and_applies_again_on_postgres() {
     drop(
         migrate(&[])
             .prints("from version 0 to ")
-            .prints("; applied 1, "),
+            .prints("; applied 1"),
     );
     let now = migrate(&[]).prints("nothing to do, at version ").out;
     let now = now.trim().rsplit(' ').next().unwrap();

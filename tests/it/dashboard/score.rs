@@ -134,7 +134,7 @@ async fn pages_of_a_score_stay_light_whatever_a_judge_wrote() {
         let server = Server::over(db).await;
         let browser = Browser::of(&server);
         let names: Vec<String> = (0..300)
-            .map(|n| format!("tool {n} {}", "<&>".repeat(200)))
+            .map(|n| format!("tool {n} {}", "<&>".repeat(80)))
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let session = server.scored_at(DAY, 70, false, &names).await;

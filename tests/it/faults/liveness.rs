@@ -127,7 +127,7 @@ async fn one_worker_keeps_house_and_another_takes_over_when_it_is_killed() {
         workers.push((name, fleet.worker(name, &judge.url(name), 2)));
     }
     let leader = "select count(*) from leaders l join workers w on w.worker_id = l.worker_id
-                  where w.state = 'running' and not w.swept and w.heartbeat_at > now() - interval '1.5 s'";
+                  where w.state = 'running' and not w.declared_dead and w.heartbeat_at > now() - interval '1.5 s'";
     eventually(DEADLINE, "one leads", || async {
         (number(&fleet.home, leader).await == 1).then_some(())
     })

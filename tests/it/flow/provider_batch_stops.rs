@@ -199,7 +199,7 @@ async fn a_part_that_takes_too_long_is_cancelled_and_then_given_up(home: Home) {
     let handed_over_before = async |hours: i64| {
         let at = Utc::now() - TimeDelta::hours(hours);
         let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
-        let older = format!("update provider_batches set submitted_at = '{at}'");
+        let older = format!("update provider_chunks set submitted_at = '{at}'");
         execute(&url, older.leak()).await.unwrap();
     };
     handed_over_before(24).await;

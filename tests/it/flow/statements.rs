@@ -123,7 +123,7 @@ async fn a_job_costs_so_many_statements() {
     let looks = |executed: &BTreeMap<String, u64>| -> u64 {
         let looks = executed
             .iter()
-            .filter(|(text, _)| text.contains("from brakes"));
+            .filter(|(text, _)| text.contains("from holds"));
         looks.map(|(_, times)| times).sum()
     };
     // What goes by the clock: all of it has come by when the holds, which are looked at twice a second, have come so often.

@@ -1,7 +1,7 @@
 //! Accepting: one active job per subject, grouped commits.
 
 use futures::future::join_all;
-use gavel::job::{JobState, Usage};
+use gavel::job::{JobState, Requester, Usage};
 use gavel::store::{Accepted, Dialect, FirstOutcome, JobFilter, SessionRecord, Store, StoreError};
 use gavel::wire::SessionStatus;
 use serde_json::json;
@@ -18,7 +18,10 @@ async fn an_accepted_job_reads_back_as_it_was_given() {
         let mut new = new_job(Some(Uuid::now_v7()));
         new.payload =
             json!({"ключ": ["日本語", [], {}, null, 1.5, true, "🦀"], "empty": ""}).into();
-        new.triggered_by = "Zoë".to_owned();
+        new.triggered_by = Requester {
+            user: "Zoë".to_owned(),
+            authenticated_as: Some("ci".to_owned()),
+        };
         let id = accept(&test.store, new.clone()).await;
         let read = job(&test.store, id).await;
         assert_eq!(read.payload, new.payload);
@@ -49,10 +52,10 @@ async fn nul_characters_are_kept_as_replacement_characters() {
     for test in support::stores().await {
         let mut new = new_job(None);
         new.payload = json!({"a\u{0}b": ["x\u{0}y"]}).into();
-        new.triggered_by = "t\u{0}".to_owned();
+        new.triggered_by = "t\u{0}".to_owned().into();
         let read = job(&test.store, accept(&test.store, new).await).await;
         assert_eq!(read.payload.value(), json!({"a\u{fffd}b": ["x\u{fffd}y"]}));
-        assert_eq!(read.triggered_by, "t\u{fffd}");
+        assert_eq!(read.triggered_by.user, "t\u{fffd}");
     }
 }
 

@@ -235,20 +235,3 @@ async fn sessions_are_found_by_a_tool_that_their_current_score_misses() {
         assert_eq!(ids, [found]);
     }
 }
-
-#[tokio::test]
-async fn scores_that_were_there_before_their_keys_get_them() {
-    for test in support::stores().await {
-        let store = &test.store;
-        let score = missing(70, &["kubectl-logs", " Kubectl Logs", "events", " "]);
-        scored_at(store, DAY, score, 'a').await;
-        let expected = counts(&[("events", 1), ("kubectllogs", 1)]);
-        let all = ScoreFilter::default();
-        assert_eq!(tools(store, &all, 10).await, expected);
-        assert_eq!(store.revert(1).await.unwrap().len(), 1);
-        store.migrate().await.unwrap();
-        let again = support::reopen(&test).await;
-        assert_eq!(tools(&again, &all, 10).await, expected);
-        again.close().await;
-    }
-}

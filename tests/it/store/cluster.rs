@@ -48,7 +48,7 @@ async fn jobs_are_counted_by_lane_priority_and_state() {
 }
 
 #[tokio::test]
-async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
+async fn judges_of_a_worker_are_read_back_and_null_when_not_reported() {
     for test in support::stores().await {
         let store = &test.store;
         let workers = store.workers();
@@ -61,13 +61,13 @@ async fn what_a_worker_published_is_read_back_and_nothing_is_unknown() {
             judges: Some(judges.clone()),
             ..support::beat(one, "host")
         };
-        // One that says nothing leaves them alone.
+        // A heartbeat without judges leaves them unchanged.
         for beat in [says, support::beat(one, "host")] {
             support::heartbeat(store, &beat).await;
         }
-        let published = workers.judges_of(&[one, other]).await.unwrap();
-        assert_eq!(published.len(), 1);
-        assert_eq!(published[&one], judges);
-        assert!(workers.judges_of(&[]).await.unwrap().is_empty());
+        for worker in workers.list().await.unwrap() {
+            let expected = (worker.worker_id == one).then(|| judges.clone());
+            assert_eq!(worker.judges, expected);
+        }
     }
 }

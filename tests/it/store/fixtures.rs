@@ -13,6 +13,8 @@ use gavel::wire::SessionStatus;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::scores::criteria;
+
 pub(super) fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
@@ -104,7 +106,7 @@ pub(super) fn new_score(session_id: Uuid, total_score: u8) -> NewSessionScore {
         criteria_hash: hash('a'),
         purpose: Purpose::Score,
         score: score_of(total_score),
-        triggered_by: "tester".to_owned(),
+        triggered_by: "tester".to_owned().into(),
     }
 }
 
@@ -201,7 +203,17 @@ pub(super) async fn record(store: &Store, job: &Job, ending: Ending) {
     );
 }
 
+/// Stores the criteria that a score refers to.
+pub(super) async fn define(store: &Store, ending: &Ending) {
+    if let Ending::Scored { score, .. } = ending {
+        let name = score.criteria_hash.chars().next().unwrap();
+        let put = store.criteria().put(&criteria(name), now()).await;
+        put.unwrap();
+    }
+}
+
 pub(super) async fn recorded(store: &Store, record: Record) -> Recorded {
+    define(store, &record.ending).await;
     let ticket = store.jobs().record(record).await.unwrap();
     ticket.committed().await.unwrap()
 }

@@ -202,7 +202,7 @@ async fn a_hold_that_ends_by_itself_starts_the_waits_behind_it_anew() {
 #[tokio::test]
 async fn a_hold_on_something_unknown_is_an_error_that_names_its_column() {
     for test in support::stores().await {
-        let odd = "insert into brakes (target, reason, message, set_by, since)
+        let odd = "insert into holds (target, reason, message, set_by, since)
                    values ('moon', 'paused', 'm', 'ann', '2026-01-01T00:00:00.000000+00:00')";
         support::execute(&test.url, odd).await.unwrap();
         let error = test.store.holds().list(now()).await.unwrap_err();

@@ -34,7 +34,7 @@ async fn asked(store: &Store, items: usize) -> (Uuid, Vec<JobId>) {
 fn new_chunk(batch_id: Uuid, items: &[JobId]) -> NewChunk {
     let keyed = |id: &JobId| (*id, CacheKey(id.0));
     NewChunk {
-        tag: Uuid::now_v7(),
+        chunk_id: Uuid::now_v7(),
         batch_id,
         judge: "main".to_owned(),
         owner: OWNER,
@@ -58,7 +58,7 @@ async fn chunk_of(store: &Store, batch_id: Uuid, items: &[JobId]) -> ChunkRow {
     let chunks = store.provider_batches().chunks(batch_id).await.unwrap();
     chunks
         .into_iter()
-        .find(|chunk| chunk.tag == new.tag)
+        .find(|chunk| chunk.chunk_id == new.chunk_id)
         .unwrap()
 }
 
@@ -160,7 +160,7 @@ async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
         assert_eq!(provider_batches.chunks(id).await.unwrap().len(), 1);
 
         provider_batches
-            .turn_chunk_away(chunk.tag, "it never arrived")
+            .turn_chunk_away(chunk.chunk_id, "it never arrived")
             .await
             .unwrap();
         let left = provider_batches
@@ -170,7 +170,7 @@ async fn an_item_is_in_one_chunk_until_that_is_known_not_to_have_arrived() {
         assert_eq!(left.len(), 3);
         provider_batches.make_chunk(&again).await.unwrap();
         let left_out = NewChunk {
-            tag: Uuid::now_v7(),
+            chunk_id: Uuid::now_v7(),
             items: Vec::new(),
             left_out: vec![(items[0], "no question".to_owned())],
             ..again
@@ -195,12 +195,12 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         let (id, items) = asked(store, 3).await;
         let chunk = chunk_of(store, id, &items).await;
         provider_batches
-            .chunk_submitted(chunk.tag, "batch_1", now())
+            .chunk_submitted(chunk.chunk_id, "batch_1", now())
             .await
             .unwrap();
         let ids: Vec<Uuid> = items.iter().map(|item| item.0).collect();
         let waiting = provider_batches
-            .unanswered_of_chunk(chunk.tag, &ids)
+            .unanswered_of_chunk(chunk.chunk_id, &ids)
             .await
             .unwrap();
         assert_eq!(waiting.len(), 3);
@@ -233,13 +233,13 @@ async fn an_answer_counts_once_however_often_it_is_kept() {
         // What it cost isn't known, and so it stays.
         assert_eq!(job(store, items[1]).await.usage.cost_usd, None);
         let waiting = provider_batches
-            .unanswered_of_chunk(chunk.tag, &ids)
+            .unanswered_of_chunk(chunk.chunk_id, &ids)
             .await
             .unwrap();
         assert_eq!(waiting.len(), 1);
 
         provider_batches
-            .end_chunk(chunk.tag, ChunkState::Collected, None)
+            .end_chunk(chunk.chunk_id, ChunkState::Collected, None)
             .await
             .unwrap();
         let economy = provider_batches.get(id).await.unwrap().unwrap();
@@ -272,27 +272,33 @@ async fn a_chunk_goes_out_only_while_its_batch_runs_and_by_who_looks_after_it() 
         assert!(provider_batches.make_chunk(&new).await.unwrap());
         assert!(
             provider_batches
-                .may_hand_over(new.tag, OWNER)
+                .may_hand_over(new.chunk_id, OWNER)
                 .await
                 .unwrap()
         );
         let other = Uuid::now_v7();
         assert!(
             !provider_batches
-                .may_hand_over(new.tag, other)
+                .may_hand_over(new.chunk_id, other)
                 .await
                 .unwrap()
         );
         store.batches().pause(id).await.unwrap();
         assert!(
             !provider_batches
-                .may_hand_over(new.tag, OWNER)
+                .may_hand_over(new.chunk_id, OWNER)
                 .await
                 .unwrap()
         );
-        provider_batches.forget_chunk(new.tag, other).await.unwrap();
+        provider_batches
+            .forget_chunk(new.chunk_id, other)
+            .await
+            .unwrap();
         assert_eq!(provider_batches.chunks(id).await.unwrap().len(), 1);
-        provider_batches.forget_chunk(new.tag, OWNER).await.unwrap();
+        provider_batches
+            .forget_chunk(new.chunk_id, OWNER)
+            .await
+            .unwrap();
         assert!(provider_batches.chunks(id).await.unwrap().is_empty());
         let left = provider_batches
             .items_in_no_chunk(id, -1, 10)
@@ -310,7 +316,7 @@ async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
         let (id, items) = asked(store, 2).await;
         let chunk = chunk_of(store, id, &items[..1]).await;
         for _ in 0..2 {
-            let arrived = provider_batches.chunk_submitted(chunk.tag, "batch_1", now());
+            let arrived = provider_batches.chunk_submitted(chunk.chunk_id, "batch_1", now());
             assert!(
                 arrived.await.unwrap(),
                 "by the same name as often as you like"
@@ -318,18 +324,18 @@ async fn a_chunk_that_was_given_up_has_not_arrived_whoever_says_so() {
         }
         assert!(
             !provider_batches
-                .chunk_submitted(chunk.tag, "batch_2", now())
+                .chunk_submitted(chunk.chunk_id, "batch_2", now())
                 .await
                 .unwrap()
         );
         let lost = chunk_of(store, id, &items[1..]).await;
         provider_batches
-            .turn_chunk_away(lost.tag, "it never arrived")
+            .turn_chunk_away(lost.chunk_id, "it never arrived")
             .await
             .unwrap();
         assert!(
             !provider_batches
-                .chunk_submitted(lost.tag, "batch_3", now())
+                .chunk_submitted(lost.chunk_id, "batch_3", now())
                 .await
                 .unwrap()
         );

@@ -219,3 +219,20 @@ async fn simulated_scores_meet_ratings_only_where_no_other_was_rated() {
         assert_eq!(met.judged, [judged(Given::Total(10), 30, 1)]);
     }
 }
+
+#[tokio::test]
+async fn unrated_sessions_are_listed_with_total_and_range() {
+    for test in support::stores().await {
+        let store = &test.store;
+        let session = stored(store).await;
+        for total in [40, 70] {
+            score(store, real(session, 'a', total)).await;
+        }
+        let listed = store.ratings().unrated("ann", 10).await.unwrap();
+        let listed: Vec<_> = listed
+            .iter()
+            .map(|one| (one.session_id, one.total, one.range))
+            .collect();
+        assert_eq!(listed, [(session, 70, 30)]);
+    }
+}

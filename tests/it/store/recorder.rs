@@ -9,7 +9,7 @@ use sqlx::Connection as _;
 use sqlx::Executor as _;
 use uuid::Uuid;
 
-use super::fixtures::{claim, failed, job, record_of, recorded, scored, session_with_job};
+use super::fixtures::{claim, define, failed, job, record_of, recorded, scored, session_with_job};
 use crate::support::{self};
 
 /// How long what must happen may take.
@@ -30,6 +30,7 @@ async fn runs(store: &Store, count: usize) -> Vec<(Job, Ending)> {
 
 /// Hands the ends of all over at once.
 async fn hand_over(store: &Store, runs: &[(Job, Ending)]) -> Vec<RecordTicket> {
+    define(store, &runs[0].1).await;
     let handed = runs
         .iter()
         .map(|(job, ending)| store.jobs().record(record_of(job, ending.clone())));

@@ -5,8 +5,8 @@ use gavel::job::{JobId, JobState, Kind, NewJob};
 use gavel::judge::{CacheKey, CallLog as _, CallRecord};
 use gavel::score::trust::Given;
 use gavel::store::{
-    Aged, CancelStep, Cancelling, Erased, Erasure, KeptAnswer, KeyUse, Moved, NewRating, Pruning,
-    RatingOf, Reserved, ScoreFilter, Store,
+    Aged, CancelStep, Cancelling, Erased, Erasure, Moved, NewRating, Pruning, RatingOf,
+    ScoreFilter, Store,
 };
 use uuid::Uuid;
 
@@ -346,38 +346,6 @@ async fn an_erased_session_leaves_nothing_behind() {
         );
         store.retention().prune(now()).await.unwrap();
         assert_eq!(calls(store, run.job_id).await, 0);
-    }
-}
-
-/// An older release keeps answers without their session.
-#[tokio::test]
-async fn an_answer_kept_by_an_older_release_goes_with_its_session() {
-    for test in support::stores().await {
-        let store = &test.store;
-        let (id, job_id) = session_with_score(store, 70).await;
-        let wish = KeyUse {
-            key_hash: "k".to_owned(),
-            request_hash: "r".to_owned(),
-            holder: Uuid::now_v7(),
-            effect_id: job_id.0,
-            now: now(),
-            locked_until: now() + minutes(1),
-            expires_at: now() + minutes(9),
-        };
-        let keys = store.idempotency_keys();
-        let reserve = || keys.reserve(&wish);
-        assert!(matches!(reserve().await.unwrap(), Reserved::Mine(_)));
-        let answer = KeptAnswer {
-            status: 200,
-            headers: Vec::new(),
-            body: "a score".to_owned(),
-        };
-        keys.keep_answer("k", wish.holder, &answer, None)
-            .await
-            .unwrap();
-        assert_eq!(reserve().await.unwrap(), Reserved::Kept(answer));
-        store.retention().erase(id, now()).await.unwrap();
-        assert!(matches!(reserve().await.unwrap(), Reserved::Mine(_)));
     }
 }
 

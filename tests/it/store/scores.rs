@@ -54,7 +54,7 @@ async fn a_definition_is_stored_once_and_never_changed() {
 }
 
 #[tokio::test]
-async fn who_looks_by_hand_finds_the_one_score_that_counts() {
+async fn views_return_current_scores_and_their_details() {
     for test in support::stores().await {
         let session_id = scored_session(&test.store, 40).await;
         let again = accept(&test.store, new_job(Some(session_id))).await;
@@ -65,6 +65,15 @@ async fn who_looks_by_hand_finds_the_one_score_that_counts() {
         let left = test.store.scores().of_session(session_id).await.unwrap();
         let totals: Vec<u8> = left.iter().map(|row| row.score.total_score).collect();
         assert_eq!(totals, [71]);
+        let details = |view: &str| {
+            format!("delete from score_missing_tools where id not in (select id from {view})")
+        };
+        let kept = left[0].score.missing_tools.len();
+        support::execute(&test.url, details("current_missing_tools").leak())
+            .await
+            .unwrap();
+        let left = test.store.scores().get(left[0].score_id).await.unwrap();
+        assert_eq!(left.unwrap().score.missing_tools.len(), kept);
     }
 }
 

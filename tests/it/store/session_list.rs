@@ -94,10 +94,23 @@ async fn store_them(url: &str, known: &[Known]) {
                 ));
             }
             if k.misses {
-                tools.push(format!("({id}, 0, 'Traces', 'why', 'traces')"));
+                tools.push(format!("({id}, {id}, 0, 'Traces', 'why', 'traces')"));
             }
         }
+        let definition = |name| {
+            format!(
+                "('{}', 'session', '{{}}', '{}')",
+                hash(name),
+                "2026-01-01T00:00:00.000000+00:00"
+            )
+        };
         let mut statements = vec![
+            format!(
+                "insert into scoring_criteria_definitions (criteria_hash, kind, criteria_content, created_at)
+                 values {}, {} on conflict do nothing",
+                definition('a'),
+                definition('b')
+            ),
             format!(
                 "insert into alert_sessions (session_id, source, status, alert_type, agent, author, alert_type_lower, agent_lower,
                  author_lower, alert_data, conversation, message_count, tools, tags, completed_at, created_at, updated_at,
@@ -112,7 +125,7 @@ async fn store_them(url: &str, known: &[Known]) {
         ];
         if !tools.is_empty() {
             statements.push(format!(
-                "insert into score_missing_tools (score_id, position, tool_name, tool_rationale, tool_key) values {}",
+                "insert into score_missing_tools (id, score_id, position, tool_name, rationale, tool_key) values {}",
                 tools.join(", ")
             ));
         }

@@ -11,7 +11,7 @@ use super::sse::Stream;
 use super::wait::eventually;
 
 /// The fields of a score's body.
-pub(crate) const SCORE_FIELDS: [&str; 17] = [
+pub(crate) const SCORE_FIELDS: [&str; 18] = [
     "score_id",
     "session_id",
     "criteria_hash",
@@ -21,6 +21,7 @@ pub(crate) const SCORE_FIELDS: [&str; 17] = [
     "missing_tools",
     "alternative_approaches",
     "scored_triggered_by",
+    "authenticated_as",
     "scored_at",
     "is_current_criteria",
     "rating",

@@ -287,7 +287,7 @@ pub(crate) fn new_batch(kind: Kind, created_at: DateTime<Utc>) -> NewBatch {
         threshold: None,
         criteria_hash: "a".repeat(64),
         budget_usd: None,
-        created_by: "ann".to_owned(),
+        created_by: "ann".to_owned().into(),
         created_at,
     }
 }

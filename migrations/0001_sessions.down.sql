@@ -1,2 +1,0 @@
-drop table scoring_criteria_definitions;
-drop table alert_sessions;

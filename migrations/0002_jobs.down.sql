@@ -1,2 +1,0 @@
-drop table workers;
-drop table scoring_jobs;

@@ -1,1 +1,0 @@
-alter table judges add column pace jsonb;

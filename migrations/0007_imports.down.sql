@@ -1,2 +1,0 @@
-drop table session_import_items;
-drop table session_imports;

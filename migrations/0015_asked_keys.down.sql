@@ -1,1 +1,0 @@
-alter table provider_batch_items drop column cache_key;

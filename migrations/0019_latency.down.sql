@@ -1,1 +1,0 @@
-drop table judge_latency_daily;

@@ -1,1 +1,0 @@
-alter table scoring_jobs drop column on_demand;

@@ -1,1 +1,0 @@
-alter table judges drop column last_error_at;

@@ -1,2 +1,0 @@
-drop table leaders;
-alter table workers drop column lease_s;

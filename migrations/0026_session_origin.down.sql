@@ -1,2 +1,0 @@
-alter table alert_sessions drop column external_id;
-alter table alert_sessions drop column reader;

@@ -1,2 +1,0 @@
-drop table criteria_choices;
-drop table criteria_names;

@@ -1,1 +1,0 @@
-alter table workers drop column queue_away;

@@ -1,2 +1,0 @@
-drop table erased_jobs;
-alter table judge_replies drop column job_id;

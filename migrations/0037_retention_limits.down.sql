@@ -1,1 +1,0 @@
-drop table retention_limits;

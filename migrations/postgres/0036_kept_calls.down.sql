@@ -1,4 +1,0 @@
-drop index webhook_deliveries_happened_at;
-create index webhook_deliveries_ended_at on webhook_deliveries (ended_at) where ended_at is not null;
-drop index judge_calls_cache_key;
-alter table judge_calls drop column cache_key, drop column repaired, drop column simulated, drop column retries_spent;

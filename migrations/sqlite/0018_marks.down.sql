@@ -1,2 +1,0 @@
-drop trigger alert_sessions_changed;
-drop trigger alert_sessions_came;

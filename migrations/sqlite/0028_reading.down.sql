@@ -1,3 +1,0 @@
-drop index scoring_criteria_definitions_created_at;
-drop index session_scores_scored_at;
-drop view current_session_scores;

@@ -1,1 +1,0 @@
-drop index alert_sessions_external_id;

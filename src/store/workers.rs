@@ -1,0 +1,240 @@
+//! `workers`: who says that it works, who was declared dead, and who leads.
+//!
+//! Never decides who is dead: whoever watches does, by its own steady clock. Heartbeats are written by the database's.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::store::StoreError;
+use crate::store::database::db::Db;
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{DbRow, decode, sql};
+use crate::wire::WorkerState;
+
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct WorkerRow {
+    /// Unique per start.
+    pub worker_id: Uuid,
+    /// Host and process, for people.
+    pub name: String,
+    /// The binary's version.
+    pub version: String,
+    pub started_at: DateTime<Utc>,
+    /// When it was last heard.
+    pub heartbeat_at: DateTime<Utc>,
+    #[sqlx(try_from = "i64")]
+    pub in_hand: i32,
+    #[sqlx(try_from = "String")]
+    pub state: WorkerState,
+    /// Judges that it can call: their names, and `entry:*` for an entry that takes any model; `None`: not reported yet.
+    #[sqlx(json(nullable))]
+    pub judges: Option<Vec<String>>,
+    /// Whether it was heard within its lease, and hasn't stopped.
+    pub alive: bool,
+}
+
+/// What a worker says of itself.
+#[derive(Debug, Clone)]
+pub struct Heartbeat {
+    /// Unique per start.
+    pub worker_id: Uuid,
+    /// Host and process, for people.
+    pub name: String,
+    /// The binary's version.
+    pub version: String,
+    pub in_hand: i32,
+    pub state: WorkerState,
+    /// After how long a silence it may be called dead.
+    pub lease: Duration,
+    /// Which judges it can ask: their names, and `entry:*` for an entry that takes any model; `None`: what it said before holds.
+    pub judges: Option<Vec<String>>,
+    /// Whether it can't reach the queue.
+    pub queue_away: bool,
+}
+
+/// What watchers need to know of one worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkerPulse {
+    pub worker_id: Uuid,
+    /// Its last heartbeat: a mark that changes, not a time to compare.
+    pub heartbeat_at: DateTime<Utc>,
+    /// After this time without a heartbeat it is dead.
+    pub lease: Duration,
+    /// What it does; one that is stopped left in good order.
+    pub state: WorkerState,
+    /// Whether it can't reach the queue.
+    pub queue_away: bool,
+}
+
+/// Those who say that they work, and who leads them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RollCall {
+    /// Workers that were not declared dead.
+    pub workers: Vec<WorkerPulse>,
+    /// Who does the work that only one may do; may be a worker that is gone.
+    pub leader: Option<Uuid>,
+}
+
+/// The role of whoever looks after lost jobs, batches and old rows.
+const HOUSEKEEPING: &str = "housekeeping";
+
+/// Who works, and who leads.
+#[derive(Clone, Copy)]
+pub struct Workers<'a> {
+    pub(super) db: &'a Db,
+}
+
+impl Workers<'_> {
+    /// Says that a worker lives, before other statements; registers it where it isn't known. Ends after `within`.
+    ///
+    /// # Errors
+    /// `Unavailable` when the database is away or slower than `within`.
+    pub async fn heartbeat(self, beat: &Heartbeat, within: Duration) -> Result<(), StoreError> {
+        const ATTEMPTED: &str = "writing a worker's heartbeat";
+        let mut statement = sql!(
+            "insert into workers (worker_id, name, version, in_hand, state, lease_s, judges, queue_away, started_at,
+                heartbeat_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, ",
+            beat.worker_id,
+            &beat.name,
+            &beat.version,
+            beat.in_hand,
+            beat.state.as_str(),
+            beat.lease.as_secs_f64(),
+            beat.judges.as_ref().map(|judges| json!(judges)),
+            beat.queue_away
+        );
+        let now = self.db.dialect().now();
+        statement.push(now).push(", ").push(now).push(
+            ") on conflict (worker_id) do update set heartbeat_at = excluded.heartbeat_at, in_hand = excluded.in_hand,
+                state = excluded.state, name = excluded.name, version = excluded.version, lease_s = excluded.lease_s,
+                judges = coalesce(excluded.judges, workers.judges), queue_away = excluded.queue_away, declared_dead = false",
+        );
+        let beating = async {
+            let mut conn = self.db.writer_for(Purpose::Heartbeat).await?;
+            conn.execute(&statement).await
+        };
+        match tokio::time::timeout(within, beating).await {
+            Ok(beaten) => beaten
+                .map(drop)
+                .map_err(|error| StoreError::of(ATTEMPTED, &error)),
+            Err(_) => Err(StoreError::no_answer(
+                ATTEMPTED,
+                format!("no answer within {} ms", within.as_millis()),
+            )),
+        }
+    }
+
+    /// Workers that were not declared dead, at most 10,000, and who leads them.
+    pub async fn roll_call(self) -> Result<RollCall, StoreError> {
+        const ATTEMPTED: &str = "asking who works";
+        let statement = sql!(
+            "select worker_id, heartbeat_at, lease_s, state, queue_away,
+                (select l.worker_id from leaders l where l.role = $1) as leader
+             from workers where not declared_dead limit 10000",
+            HOUSEKEEPING
+        );
+        let rows = self.db.read(ATTEMPTED, &statement).await?;
+        let mut roll = RollCall::default();
+        for row in &rows {
+            roll.leader = row
+                .get("leader")
+                .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            let pulse = pulse(row).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            roll.workers.push(pulse);
+        }
+        Ok(roll)
+    }
+
+    /// Declares workers dead that were not heard since the given heartbeat: their jobs may be taken back. The next heartbeat
+    /// takes it back. Answers how many weren't declared dead before.
+    pub async fn declare_dead(self, dead: &[(Uuid, DateTime<Utc>)]) -> Result<u64, StoreError> {
+        let mut declared = 0;
+        for (worker_id, heard_at) in dead {
+            let statement = sql!(
+                "update workers set declared_dead = true where worker_id = $1 and heartbeat_at = $2 and not declared_dead",
+                *worker_id,
+                *heard_at
+            );
+            declared += self
+                .db
+                .execute("declaring a worker dead", &statement)
+                .await?;
+        }
+        Ok(declared)
+    }
+
+    /// Makes a worker the leader, if nobody leads, or whoever did has stopped or was declared dead; answers whether it leads.
+    pub async fn lead(self, worker_id: Uuid, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let statement = sql!(
+            "insert into leaders (role, worker_id, since) values ($1, $2, $3)
+             on conflict (role) do update set worker_id = excluded.worker_id, since = excluded.since
+             where leaders.worker_id = excluded.worker_id or not exists (
+                select 1 from workers w
+                where w.worker_id = leaders.worker_id and w.state = 'running' and not w.declared_dead)
+             returning role",
+            HOUSEKEEPING,
+            worker_id,
+            now
+        );
+        let led = self.db.write("becoming the leader", &statement).await?;
+        Ok(!led.is_empty())
+    }
+
+    /// Lets another worker lead, where this one does.
+    pub async fn resign(self, worker_id: Uuid) -> Result<(), StoreError> {
+        let statement = sql!(
+            "delete from leaders where role = $1 and worker_id = $2",
+            HOUSEKEEPING,
+            worker_id
+        );
+        self.db
+            .execute("leaving the lead to another worker", &statement)
+            .await
+            .map(drop)
+    }
+
+    /// Lists workers heard in the last 24 h, newest first; at most 1,000.
+    pub async fn list(self) -> Result<Vec<WorkerRow>, StoreError> {
+        const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+        let mut statement = sql!(
+            "select worker_id, name, version, started_at, heartbeat_at, in_hand, state, judges,
+                state <> 'stopped' and not (heartbeat_at < "
+        );
+        self.db.dialect().push_column_ago(&mut statement, "lease_s");
+        // A heartbeat from the future was written before the clock was set back, and would count for as long as it was ahead.
+        statement
+            .push(") and not (heartbeat_at > ")
+            .push(self.db.dialect().now())
+            .push(") and not declared_dead as alive from workers where not (heartbeat_at < ");
+        self.db.dialect().push_ago(&mut statement, DAY);
+        statement.push(") order by started_at desc, worker_id desc limit 1000");
+        self.db
+            .read_all("listing workers", &statement, DbRow::decode)
+            .await
+    }
+
+    /// Embedded set-ups only, where a lock on the data folder proves that no other process lives: marks all as stopped.
+    pub async fn forget(self) -> Result<(), StoreError> {
+        let statement =
+            sql!("update workers set state = 'stopped', in_hand = 0 where state <> 'stopped'");
+        self.db
+            .execute("marking workers as stopped", &statement)
+            .await
+            .map(drop)
+    }
+}
+
+fn pulse(row: &DbRow) -> sqlx::Result<WorkerPulse> {
+    Ok(WorkerPulse {
+        worker_id: row.get("worker_id")?,
+        heartbeat_at: row.get("heartbeat_at")?,
+        lease: Duration::try_from_secs_f64(row.get("lease_s")?)
+            .map_err(|error| decode("lease_s", &error.to_string()))?,
+        state: row.text_enum("state")?,
+        queue_away: row.get("queue_away")?,
+    })
+}

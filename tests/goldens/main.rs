@@ -1,0 +1,27 @@
+//! Golden files: what users and programs see of Gavel, compared with the files in this folder.
+//!
+//! `UPDATE_GOLDENS=1 cargo nextest run --test goldens` rewrites them. The service under test runs with a wall clock that stands still
+//! (libfaketime), so that times and ages are the same on each run. Without libfaketime those tests are skipped with a line that says so.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "tests fail loudly, report what they skip, and may read the clock"
+)]
+
+mod commands;
+mod corpus;
+mod golden;
+mod interfaces;
+mod mask;
+mod pages;
+mod prompts;
+mod reports;
+mod service;
+#[path = "../it/support/mod.rs"]
+#[expect(
+    dead_code,
+    reason = "shared with the integration tests, which use all of it"
+)]
+mod support;
