@@ -32,7 +32,7 @@ pub struct Probed {
 /// What a job would meet: the class, and a message that names the judge and shows no secret.
 pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, JudgeError> {
     let provider = ProviderMaker::default().make(spec, clock);
-    let request = CallRequest::harmless();
+    let request = CallRequest::harmless(1);
     let mut calls = 0;
     loop {
         calls += 1;
