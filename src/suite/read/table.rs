@@ -10,6 +10,8 @@ use crate::suite::SuiteError;
 
 /// How many columns beside the first are told that are no fields.
 const MOST_LISTED: usize = 9;
+/// Where Excel cuts a cell, in UTF-16 units.
+const EXCEL_CUT: usize = 32_767;
 /// How much of a column's name is shown, characters.
 const SHOWN: usize = 80;
 
@@ -187,7 +189,18 @@ impl Header {
                         return Err(SuiteError::cell(line, place, fault.message));
                     }
                     // pandas writes lists and dicts as Python prints them.
-                    Err(_) => parse_python(&text).unwrap_or(Value::String(text)),
+                    Err(_) => match parse_python(&text) {
+                        Some(value) => value,
+                        None if text.starts_with(['[', '{'])
+                            && text.encode_utf16().count() == EXCEL_CUT =>
+                        {
+                            return fault(
+                                "breaks off in the middle of its JSON, at the 32,767 characters where Excel cuts a cell: save the rows as \
+                                 JSON, or as CSV without a spreadsheet",
+                            );
+                        }
+                        None => Value::String(text),
+                    },
                 },
             },
         };
