@@ -25,7 +25,7 @@ pub struct Probed {
 /// Requests one token at the cost of about a dozen input tokens. Errors name the judge and contain no secret.
 pub async fn probe(spec: &JudgeSpec, clock: &Arc<dyn Clock>) -> Result<Probed, JudgeError> {
     let provider = ProviderMaker::default().make(spec, clock);
-    let request = CallRequest::harmless();
+    let request = CallRequest::harmless(1);
     let mut calls = 0;
     loop {
         calls += 1;

@@ -185,6 +185,12 @@ impl<R: Read> Records<R> {
             .cells()
             .map(|name| Some(String::from_utf8_lossy(name).into_owned()));
         let names: Vec<Option<String>> = names.collect();
+        if let [Some(name)] = names.as_slice()
+            && name.contains('|')
+        {
+            let fault = "has its cells separated by |: separate them by commas, semicolons or tabs, or put a line `sep=|` before the header";
+            return Err(SuiteError::row(input.begin, fault));
+        }
         let header = Header::read(&names, input.begin, reading)?;
         Ok(Self { input, header })
     }

@@ -10,6 +10,8 @@ use crate::suite::SuiteError;
 
 /// Maximum unknown columns listed after the first.
 const MAX_LISTED: usize = 9;
+/// Length at which Excel cuts a cell, in UTF-16 units.
+const EXCEL_CUT: usize = 32_767;
 /// Maximum characters shown of a column's name.
 const SHOWN: usize = 80;
 
@@ -184,7 +186,18 @@ impl Header {
                         return Err(SuiteError::cell(line, place, fault.message));
                     }
                     // pandas writes lists and dicts in Python syntax.
-                    Err(_) => parse_python(&text).unwrap_or(Value::String(text)),
+                    Err(_) => match parse_python(&text) {
+                        Some(value) => value,
+                        None if text.starts_with(['[', '{'])
+                            && text.encode_utf16().count() == EXCEL_CUT =>
+                        {
+                            return fault(
+                                "breaks off in the middle of its JSON, at the 32,767 characters where Excel cuts a cell: save the rows as \
+                                 JSON, or as CSV without a spreadsheet",
+                            );
+                        }
+                        None => Value::String(text),
+                    },
                 },
             },
         };

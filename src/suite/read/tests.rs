@@ -48,6 +48,37 @@ fn faults(bytes: &[u8], format: Format) -> Vec<String> {
 }
 
 #[test]
+fn pipes_between_cells_are_named_with_the_remedy() {
+    let file = "expected_kql|generated_kql\nT|T\n";
+    let reading = ReadOptions::of_kind(Format::Csv, Kind::Query);
+    let error = rows_of(file.as_bytes(), &reading).remove(0).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("separated by |") && error.contains("`sep=|`"),
+        "{error}"
+    );
+    let rows = rows_of(format!("sep=|\n{file}").as_bytes(), &reading);
+    assert_eq!(rows[0].as_ref().unwrap().fields["generated_kql"], "T");
+}
+
+#[test]
+fn json_that_excel_cut_is_named() {
+    let reading = ReadOptions::of_kind(Format::Csv, Kind::Query);
+    let row = |length: usize| {
+        let json = format!("[{{\"a\": \"{}", "é".repeat(length - 8));
+        let cell = json.replace('"', "\"\"");
+        let file = format!("expected_kql,generated_kql,generated_results\nT,T,\"{cell}\"\n");
+        rows_of(file.as_bytes(), &reading).remove(0)
+    };
+    let error = row(32_767).unwrap_err().to_string();
+    assert!(
+        error.contains("generated_results") && error.contains("Excel cuts"),
+        "{error}"
+    );
+    assert!(row(32_766).is_ok(), "text is refused where rows are read");
+}
+
+#[test]
 fn unclosed_quote_is_reported_without_losing_rows() {
     let head = "id,expected_kql,generated_kql\na,T,T\n";
     let reading = ReadOptions::of_kind(Format::Csv, Kind::Query);

@@ -255,6 +255,34 @@ async fn larger_cap_rejected_by_the_server_trims_no_evidence() {
 }
 
 #[tokio::test]
+async fn configured_cap_that_is_too_high_closes_the_judge_with_the_remedy() {
+    let message =
+        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens";
+    let refused = || {
+        fails(
+            400,
+            json!({ "error": { "message": message, "param": "max_tokens" } }),
+        )
+    };
+    for (harmless, class) in [
+        (refused(), ErrorClass::Misconfigured),
+        (good(), ErrorClass::Rejected),
+    ] {
+        let stage = Stage::new(vec![refused(), harmless]).await;
+        let (error, ..) = error_of(stage.ask().await);
+        assert_eq!(error.class, class, "{error}");
+        for words in [message, "set max_output_tokens in llm_providers.yaml"] {
+            assert!(error.message.contains(words), "{error}");
+        }
+        let requests = stage.requests().await;
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests[1]["max_completion_tokens"], 8192);
+        let is_closed = stage.gate.closed("test").is_some();
+        assert_eq!(is_closed, class == ErrorClass::Misconfigured);
+    }
+}
+
+#[tokio::test]
 async fn declined_question_is_not_retried() {
     let mut declined = completion("", "stop");
     declined["choices"][0]["message"] = json!({ "content": null, "refusal": "I can't help." });

@@ -27,7 +27,7 @@ pub(crate) struct CallRequest {
 
 impl CallRequest {
     /// Returns a request of a dozen tokens that passes every filter.
-    pub(crate) fn harmless() -> Self {
+    pub(crate) fn harmless(max_output_tokens: u32) -> Self {
         Self {
             messages: vec![Message {
                 role: Role::User,
@@ -38,7 +38,7 @@ impl CallRequest {
                 "type": "object", "required": ["ok"], "additionalProperties": false,
                 "properties": { "ok": { "type": "boolean" } },
             }))),
-            max_output_tokens: 1,
+            max_output_tokens,
             timeout: Duration::from_secs(20),
         }
     }

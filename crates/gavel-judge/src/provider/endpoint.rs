@@ -50,18 +50,23 @@ impl Endpoint {
             Ok(exchange) => matches!(exchange.status, 408 | 504),
             Err(broken) => broken.late,
         };
-        let mut is_unclear = false;
+        let (mut probe_cap, configured) = (None, self.spec.limits().max_output_tokens);
         let mut ended = self.ended(exchange, shape, |meaning| match meaning {
             Meaning::Class(class) => class,
             Meaning::Field(field) => self.narrow(shape, field),
             Meaning::Unclear => {
-                is_unclear = true;
+                probe_cap = Some(1);
+                ErrorClass::Rejected
+            }
+            Meaning::Cap => {
+                // A cap raised for this request says nothing about others.
+                probe_cap = Some(configured).filter(|cap| request.max_output_tokens <= *cap);
                 ErrorClass::Rejected
             }
         });
-        if let (true, Err(error)) = (is_unclear, &mut ended) {
+        if let (Some(cap), Err(error)) = (probe_cap, &mut ended) {
             // Boxed, because few calls need the memory.
-            Box::pin(self.check_scope(error)).await;
+            Box::pin(self.check_scope(error, cap)).await;
         }
         let rates = rates.unwrap_or_default();
         Called { ended, rates, late }
@@ -91,9 +96,9 @@ impl Endpoint {
 
     /// Changes the class of an error to misconfigured if the server rejects a harmless request as well. Otherwise the error concerns this
     /// request: a firewall in front of the server may reject a prompt.
-    async fn check_scope(&self, error: &mut JudgeError) {
+    async fn check_scope(&self, error: &mut JudgeError, cap: u32) {
         let shape = self.shape();
-        let exchange = self.send(&CallRequest::harmless(), shape).await;
+        let exchange = self.send(&CallRequest::harmless(cap), shape).await;
         let ended = self.ended(exchange, shape, unlearned(ErrorClass::Misconfigured));
         let scope = match ended.map_err(|error| error.class) {
             Err(ErrorClass::Misconfigured) => {
@@ -182,12 +187,17 @@ impl Endpoint {
         sent: Shape,
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> JudgeError {
-        let class = decide(meaning(self.format, exchange.status, &body, sent));
+        let meaning = meaning(self.format, exchange.status, &body, sent);
+        let class = decide(meaning);
         let now = self.clock.now();
         let retry_after = self.format.wait(class, &exchange.headers, &body, now);
         // The entry's hint names the source of the key.
         let remedy = match (exchange.status, &self.spec.entry().hint) {
             (401, Some(hint)) => format!("; its key is refused: {hint}"),
+            _ if meaning == Meaning::Cap => {
+                "; set max_output_tokens in llm_providers.yaml to at most what the model allows"
+                    .to_owned()
+            }
             (_, _) => String::new(),
         };
         let words = match exchange.status {
@@ -277,7 +287,7 @@ fn unlearned(unclear: ErrorClass) -> impl FnOnce(Meaning) -> ErrorClass {
     move |meaning| match meaning {
         Meaning::Class(class) => class,
         Meaning::Field(_) => ErrorClass::Rejected,
-        Meaning::Unclear => unclear,
+        Meaning::Unclear | Meaning::Cap => unclear,
     }
 }
 

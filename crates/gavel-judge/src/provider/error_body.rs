@@ -23,10 +23,11 @@ const BEFORE_DELAYS: &str =
 pub(super) struct ErrorBody {
     /// Messages, the outermost first.
     messages: Vec<String>,
+    /// The paths of `fields` and the messages, in lower case.
     text: String,
     /// Codes, types, statuses and reasons in lower case, and facts without a code: `#quota` (Google names one), `#quota-spent` (per day, or of
     /// 0), `#beyond-limit` (the request exceeds a limit, so that waiting doesn't help), `#model` (named as the field), `#flagged-input`
-    /// (OpenRouter quotes the part of the prompt that a filter rejects).
+    /// (OpenRouter and Zhipu name the part of the prompt that a filter rejects).
     codes: Vec<String>,
     /// Paths of request fields named by the server.
     pub(super) fields: Vec<Vec<String>>,
@@ -47,7 +48,8 @@ impl ErrorBody {
     pub(super) fn of(value: &Value) -> Self {
         let mut read = Self::default();
         read.walk(value, 0);
-        read.text = read.messages.join("\n").to_ascii_lowercase();
+        let fields = read.fields.concat().join(" ");
+        read.text = format!("{fields} {}", read.messages.join("\n")).to_ascii_lowercase();
         if numbers_after(&read.text, "limit: ").any(|limit| limit == 0.0) {
             read.mark("#quota-spent");
         }
@@ -149,7 +151,7 @@ impl ErrorBody {
                 "quotaValue" if text == Some("0") || value.as_f64() == Some(0.0) => {
                     self.mark("#quota-spent");
                 }
-                "flagged_input" => self.mark("#flagged-input"),
+                "flagged_input" | "contentFilter" => self.mark("#flagged-input"),
                 "retryDelay" => self.delay = text.and_then(duration),
                 "retry_after" => self.delay = value.as_f64().map(seconds),
                 "headers" => self.headers = headers_of(value),

@@ -11,6 +11,8 @@ pub(super) enum Meaning {
     Field(Field),
     /// The server rejects this request or all requests.
     Unclear,
+    /// The output cap is too high: as configured, or as raised for this request.
+    Cap,
 }
 
 /// A meaning (`None`: the field named by the error), its statuses (empty: all) and its patterns, separated by `|` (empty: none needed). A pattern is `=` and a code, a `#` fact of [`ErrorBody`], or text for [`ErrorBody::mentions`]. Text counts up to status
@@ -31,20 +33,20 @@ const TOO_LONG: &str = "=context_length_exceeded|=exceed_context_size_error|=mod
     expected maxlength|input is too long|input token count|input tokens exceed|inputs` must have less than|\
     inputs` tokens + `max_new_tokens` must be|longer than the maximum model length|maximum context of|maximum input length|\
     maximum prompt length|payload size exceeds|prompt is too long|prompt*is too long to fit|prompt token count|range of input length|\
-    reduce the length of the|request body too large|too many input tokens";
-const FILTERED: &str = "=content_filter|=content_policy_violation|=data_inspection_failed|=invalid_prompt|=responsibleaipolicyviolation|\
+    reduce the length of the|request body too large|tokens must be at least 1, got|too many input tokens";
+const FILTERED: &str = "=1301|=content_filter|=content_policy_violation|=data_inspection_failed|=invalid_prompt|=responsibleaipolicyviolation|\
     #flagged-input|content exists risk|content filter|content management policy|content policy|contentpolicyviolation|considered high risk|\
     flagged as potentially violating|input was flagged|safety system|usage guidelines|usage policies|usage policy|guardrail";
 const QUOTAS_SPENT: &str = "=1113|=arrearage|=billing_error|=billing_hard_limit_reached|=billing_not_active|=budget_exceeded|\
     =exceeded_current_quota_error|=insufficient_quota|=insufficient_user_quota|=pre_consume_token_quota_failed|=token_quota_reached";
-const ACCOUNTS_EMPTY: &str = "credit balance is too low|insufficient balance|insufficient credits|reached your specified api usage limits";
+const ACCOUNTS_EMPTY: &str = "credit balance is too low|insufficient balance|insufficient credits|reached your specified api usage limits|too many tokens per day";
 const BUDGETS_SPENT: &str = "#quota-spent|any credits|available credits|budget has been exceeded|check your billing|credit balance|\
     credits are depleted|credits left|insufficient balance|insufficient credits|key limit exceeded|out of call volume quota|out of credits|\
     requires more credits|spend limit|spending limit|余额不足";
 const PERIODS: &str =
     "(rpd)|(tpd)|daily limit|monthly|/ month|per day|per-day|perday|per month|usage limits";
 const RATE_LIMITS: &str = "=engine_overloaded_error|=rate_limit_error|=rate_limit_exceeded|=rate_limit_reached_error|=ratelimitexceeded|\
-    =resource_exhausted|=throttlingexception|#quota";
+    =resource_exhausted|=throttlingexception|#quota|too many requests, please wait|too many tokens, please wait";
 const RATE_WORDS: &str = "rate limit exceeded|rate limit reached|too many requests";
 const WRONG_SETUP: &str = "=account_deactivated|=api_key_invalid|=auth_error|=authentication_error|=invalid_api_key|=invalid_model|\
     =key_model_access_denied|=model_decommissioned|=model_deprecated|=model_not_available|=model_not_found|=model_not_supported|\
@@ -57,6 +59,9 @@ const SERVER_ERRORS: &str = "=internal_server_error|=modelnotreadyexception|=ove
     =timeout_error|=unavailable_error";
 const OVERLOADED: &str = "model has crashed|model is unloaded|model unloaded|overloaded|temporarily unavailable|upstream connect error|\
     upstream error";
+/// After the cap's name. A server that knows the name accepts a lower cap, so it isn't renamed.
+const CAP_TOO_HIGH: &str = "_tokens*above maximum|_tokens*at most|_tokens*less than or equal|_tokens*maximum allowed|_tokens*must have stream|\
+    _tokens*should be [1,|_tokens*too high|_tokens*too large|_tokens*valid range|maxoutputtokens*supported range";
 
 const MEANINGS: &[Row] = {
     use ErrorClass::{
@@ -73,7 +78,7 @@ const MEANINGS: &[Row] = {
         on(Exhausted, &[], QUOTAS_SPENT),
         // Only messages that can't quote a prompt, because prompts are rejected with 400 as well.
         on(Exhausted, &[400], ACCOUNTS_EMPTY),
-        on(Exhausted, &[402, 403, 429], BUDGETS_SPENT),
+        on(Exhausted, &[402, 403, 412, 429], BUDGETS_SPENT),
         // Not 403, because a firewall may quote a period from the prompt.
         on(Exhausted, &[402, 429], PERIODS),
         on(Throttled, &[], RATE_LIMITS),
@@ -88,6 +93,7 @@ const MEANINGS: &[Row] = {
         on(Transient, &[200, 400, 404], OVERLOADED),
         // In Anthropic's API a server error, in Ollama's any error.
         on(Transient, &[200], "=api_error"),
+        Row(Some(Meaning::Cap), BAD_REQUEST, CAP_TOO_HIGH),
         Row(None, BAD_REQUEST, ""),
         on(Misconfigured, &[401], ""),
         on(Exhausted, &[402], ""),
@@ -131,13 +137,7 @@ pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: 
 
 /// Returns the field named by the server if it was sent: from a JSON field, otherwise the first in its message.
 fn named_field(format: &WireFormat, body: &ErrorBody, sent: Shape) -> Option<Field> {
-    const TOO_HIGH: &str = "too large|too high|at most|less than or equal|above maximum";
-    // A cap that is too high isn't renamed, because the server accepts its name.
-    let too_high = TOO_HIGH.split('|').any(|words| body.mentions(words));
-    let mut ours = Field::ALL.into_iter().filter(|field| match field {
-        Field::MaxCompletionTokens => sent.has(*field) && !too_high,
-        Field::Temperature | Field::Format | Field::Seed => sent.has(*field),
-    });
+    let mut ours = Field::ALL.into_iter().filter(|field| sent.has(*field));
     let names = |field: Field| field.names(format.ladder, sent.rung).split('|');
     if body.fields.is_empty() {
         let places = ours.filter_map(|field| {

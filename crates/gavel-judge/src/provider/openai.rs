@@ -77,7 +77,10 @@ fn read(completion: &Value) -> Read {
         Some(Value::Null) if error_at(completion).is_none() => None,
         Some(_) | None => return Err(without_answer(completion, NO_CHOICES)),
     };
-    let message = choice.and_then(|choice| given(choice, "/message").or(given(choice, "/delta")));
+    let message = choice.map(|choice| {
+        let message = given(choice, "/message").or(given(choice, "/delta"));
+        message.unwrap_or(choice)
+    });
     let answer = message.and_then(answer);
     let stop = match (choice, message.and_then(refusal)) {
         (None, _) => Stop::Failed(NO_CHOICES.to_owned()),
@@ -100,8 +103,10 @@ fn read(completion: &Value) -> Read {
     })
 }
 
-/// Returns the content's text, otherwise the arguments of the only tool call.
+/// Returns the content's text, otherwise the arguments of the only tool call, the SDK's parsed content or a text completion.
 fn answer(message: &Value) -> Option<String> {
+    const ELSEWHERE: &str =
+        "/tool_calls/0/function/arguments /function_call/arguments /parsed /text";
     let text = match message.get("content") {
         Some(Value::String(text)) => text.clone(),
         // Some servers answer with parts or with parsed JSON.
@@ -114,13 +119,12 @@ fn answer(message: &Value) -> Option<String> {
     if !text.trim().is_empty() {
         return Some(text);
     }
-    let arguments = match message.get("tool_calls").and_then(Value::as_array) {
-        Some(calls) if calls.len() != 1 => return None,
-        Some(_) => given(message, "/tool_calls/0/function/arguments")?,
-        None => given(message, "/function_call/arguments")?,
-    };
-    let text = arguments.as_str().map(str::to_owned);
-    Some(text.unwrap_or_else(|| arguments.to_string()))
+    if given(message, "/tool_calls/1").is_some() {
+        return None;
+    }
+    let answer = ELSEWHERE.split(' ').find_map(|at| given(message, at))?;
+    let text = answer.as_str().map(str::to_owned);
+    Some(text.unwrap_or_else(|| answer.to_string()))
 }
 
 /// Returns the text of a part, unless it is thinking.

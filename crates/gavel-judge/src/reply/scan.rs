@@ -74,6 +74,9 @@ impl Scanned {
 }
 
 pub(super) fn scan(text: &str) -> Scanned {
+    // Some gateways encode the reply twice.
+    let decoded = serde_json::from_str::<String>(text);
+    let text = decoded.as_deref().unwrap_or(text);
     let mut scanned = Scanned::default();
     // The text before a closing tag without an opening one: the answer if the rest is empty.
     let mut before_stray = None;

@@ -77,6 +77,9 @@ fn single_object_is_the_answer_in_any_wrapper() {
         for object in [GOOD, r#"{"total": 7}"#] {
             let text = wrapped.replace("{}", object);
             assert_eq!(total(&text), Some(7), "{text}");
+            // A gateway encoded it twice.
+            let encoded = json!(text).to_string();
+            assert_eq!(total(&format!(" {encoded}\n")), Some(7), "{encoded}");
         }
     }
 }

@@ -69,12 +69,20 @@ pub(super) enum Loss {
     Some,
 }
 
-/// What a text holds, with or without a code fence around it: a list or an object as JSON or as Python prints it, or a table in Markdown;
+/// What a text, or the one text in a tool's result of MCP, holds, with or without a code fence around it: a list or an object as JSON or as Python prints it, or a table in Markdown;
 /// anything else as it is.
 ///
 /// # Errors
 /// JSON with a field twice in one object.
 pub(super) fn opened(value: &Value) -> Result<Cow<'_, Value>, JsonError> {
+    let read = opened_text(value)?;
+    match text_of_mcp(&read) {
+        Some(text) => Ok(Cow::Owned(opened(text)?.into_owned())),
+        None => Ok(read),
+    }
+}
+
+fn opened_text(value: &Value) -> Result<Cow<'_, Value>, JsonError> {
     let Value::String(text) = value else {
         return Ok(Cow::Borrowed(value));
     };
@@ -90,6 +98,14 @@ pub(super) fn opened(value: &Value) -> Result<Cow<'_, Value>, JsonError> {
     let read = parse_python(text).or_else(|| table::of_markdown(text));
     let read = read.or_else(|| fenced.map(Value::from));
     Ok(read.map_or(Cow::Borrowed(value), Cow::Owned))
+}
+
+/// The text of `{content: [{type: "text", text}]}`, unless it is an error.
+fn text_of_mcp(result: &Value) -> Option<&Value> {
+    let parts = result.get("content")?.as_array()?;
+    let text = parts.first()?.get("text").filter(|text| text.is_string())?;
+    let is_answer = parts.len() == 1 && parts[0]["type"] == "text" && result["isError"] != true;
+    is_answer.then_some(text)
 }
 
 /// The text within a code fence, which models put around what they answer. `None` unless the fence is all there is.

@@ -85,8 +85,8 @@ pub struct QasCase {
 }
 
 impl QasCase {
-    /// Whether the answer is an error: the case's own `error` once more, or an object that says `error` and nothing else. What a
-    /// text means is not guessed.
+    /// Whether the answer is an error: the case's own `error` once more, or an object that says `error` and nothing else, or a
+    /// tool's result of MCP with `isError`. What a text means is not guessed.
     pub(super) fn answers_with_an_error(&self) -> bool {
         let Some(actual) = &self.actual else {
             return false;
@@ -102,6 +102,7 @@ impl QasCase {
         members
             .and_then(|members| members.get("error"))
             .is_some_and(is_error)
+            || actual.get("content").is_some() && actual.get("isError") == Some(&true.into())
             || self.error.as_ref().is_some_and(is_own)
     }
 

@@ -14,7 +14,7 @@ const TOLERANCE: f64 = 0.01;
 const WORTHLESS: f64 = 0.10;
 /// What numbers beyond the tolerance are worth at most.
 const MOST_BEYOND: f64 = 0.9;
-/// What a comparison of shares may be off by; and so is what should be 0.
+/// What a comparison of shares may be off by; and so may what should be 0, because sums of floating-point numbers are.
 const SLACK: f64 = 1e-9;
 /// The shares of a table's score.
 const ROW_COUNTS: f64 = 0.3;
@@ -106,6 +106,7 @@ fn booleans(expected: &Value, actual: &Value) -> Preliminary {
 
 fn tables(expected: &Value, actual: &Value) -> Preliminary {
     let table = |value| AnswerTable::of(value).map(|table| table.table());
+    let is_unknown = |value| AnswerTable::of(value).is_some_and(|it| it.is_of_unknown_form());
     let expected = match table(expected) {
         Some(Ok(table)) => table,
         Some(Err(error)) => {
@@ -117,7 +118,7 @@ fn tables(expected: &Value, actual: &Value) -> Preliminary {
         None => return Preliminary::Known(0.0, "the expected results hold no rows".to_owned()),
     };
     match table(actual) {
-        Some(Ok(actual)) => likeness(&expected, &actual),
+        Some(Ok(found)) => likeness(&expected, &found, is_unknown(actual)),
         Some(Err(error)) => {
             Preliminary::Known(0.0, format!("the answer can't be compared: {error}"))
         }
@@ -125,7 +126,7 @@ fn tables(expected: &Value, actual: &Value) -> Preliminary {
     }
 }
 
-fn likeness(expected: &Table, actual: &Table) -> Preliminary {
+fn likeness(expected: &Table, actual: &Table, is_of_unknown_form: bool) -> Preliminary {
     let (wanted, found) = (expected.rows(), actual.rows());
     match (wanted, found) {
         (0, 0) => return Preliminary::Known(1.0, "no rows, as expected".to_owned()),
@@ -152,6 +153,9 @@ fn likeness(expected: &Table, actual: &Table) -> Preliminary {
     );
     if comparison.cut_short {
         why.push_str("; the search for matching rows was cut short");
+    }
+    if is_of_unknown_form {
+        why.push_str("; the answer is an object of no known table form, compared as one row");
     }
     Preliminary::Known(score.min(1.0), why)
 }
@@ -199,7 +203,9 @@ mod tests {
             (100.0, 500.0, 0.0),
             (-100.0, -105.0, 0.5),
             (0.0, 0.0, 1.0),
-            (0.0, 1e-12, 1.0),
+            (0.0, 1e-9, 1.0),
+            (0.0, -1e-10, 1.0),
+            (0.0, 2e-9, 0.0),
             (0.0, 0.002, 0.0),
             (0.5, 0.505, 1.0),
             (0.5, 0.525, 0.5),
@@ -253,6 +259,28 @@ mod tests {
         }
         assert_near(score(tables(&json!([]), &json!([]))), 1.0);
         assert_near(score(tables(&json!([]), &expected)), 0.0);
+    }
+
+    #[test]
+    fn object_of_no_known_table_form_is_named() {
+        let expected = json!([{ "a": 1 }, { "a": 2 }]);
+        for (actual, is_named) in [
+            (
+                json!({ "page": [{ "a": 1 }, { "a": 2 }], "more": [{ "b": 1 }] }),
+                true,
+            ),
+            (json!({ "a": 1 }), false),
+            (json!([{ "a": [1] }]), false),
+            (
+                json!({ "tables": [{ "columns": ["a"], "rows": [[1], [2]] }] }),
+                false,
+            ),
+        ] {
+            let Preliminary::Known(_, why) = tables(&expected, &actual) else {
+                panic!("no score: {actual}");
+            };
+            assert_eq!(why.contains("no known table form"), is_named, "{why}");
+        }
     }
 
     #[test]

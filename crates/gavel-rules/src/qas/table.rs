@@ -5,19 +5,31 @@ use serde_json::{Map, Value, json};
 
 use row_match::{Table, TableError};
 
-/// What rows may be called beside the names of their columns, or beside values that describe them.
-const ROWS: [&str; 5] = ["rows", "data", "records", "results", "result"];
-/// What the names of columns may be called, or an object that holds them.
-const COLUMNS: [&str; 8] = [
+/// What rows may be called beside the names of their columns, or beside values that describe them. Case doesn't count.
+const ROWS: [&str; 7] = [
+    "rows",
+    "data",
+    "records",
+    "results",
+    "result",
+    "data_array",
+    "resultset",
+];
+/// What the names of columns may be called, or an object that holds them. Case doesn't count.
+const COLUMNS: [&str; 10] = [
     "columns",
     "column_names",
     "fields",
     "schema",
+    "manifest",
     "meta",
     "metadata",
-    "resultSetMetaData",
-    "rowType",
+    "resultsetmetadata",
+    "columninfo",
+    "rowtype",
 ];
+/// How many objects and lists of objects around a table are opened.
+const WRAPPERS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowsForm {
@@ -92,9 +104,22 @@ impl AnswerTable {
 
     /// The table that an object holds. `None` if the object is a row itself, as far as one can tell.
     pub(super) fn of_object(members: &Map<String, Value>) -> Option<Self> {
-        enveloped(members)
+        let nested = || {
+            let mut tables = Vec::new();
+            nested(members, WRAPPERS, &mut tables);
+            <[Self; 1]>::try_from(tables).ok().map(|[table]| table)
+        };
+        enveloped(members, None)
             .or_else(|| of_columns(members))
             .or_else(|| of_labelled_rows(members))
+            .or_else(nested)
+    }
+
+    /// Whether it is an object of no known form that holds lists or objects.
+    pub(super) fn is_of_unknown_form(&self) -> bool {
+        let members = self.rows.iter().filter_map(Value::as_object);
+        let mut values = members.flat_map(Map::values);
+        self.form == RowsForm::One && values.any(|value| !is_plain(value))
     }
 
     /// Puts the labels of pandas' rows before their cells, unless they only count the rows.
@@ -117,20 +142,27 @@ impl AnswerTable {
 }
 
 /// Rows beside the names of their columns (`{columns, rows, row_count}`, pandas' `split`, `tight` and `table`, ClickHouse's JSON), or the one
-/// list of rows in the object (`{data, metadata}`); also within another object (`{status, data: {columns, rows}}`).
-fn enveloped(members: &Map<String, Value>) -> Option<AnswerTable> {
-    let named = || {
-        ROWS.iter()
-            .filter_map(|name| Some((*name, members.get(*name)?)))
-    };
-    let columns = COLUMNS.iter().find_map(|name| names(members.get(*name)?));
+/// list of rows in the object (`{data, metadata}`); also within another object (`{status, data: {columns, rows}}`), which the names of columns
+/// may stand beside (Databricks).
+fn enveloped(
+    members: &Map<String, Value>,
+    outer_columns: Option<Vec<String>>,
+) -> Option<AnswerTable> {
+    let named = || ROWS.iter().filter_map(|name| member(members, name));
+    let columns = names_in(members).or(outer_columns);
+    let has_columns = columns.is_some();
     let is_only_list = |own: &str| {
         let mut others = members.iter().filter(|(name, _)| *name != own);
-        columns.is_some() || !others.any(|(_, value)| is_rows(value))
+        has_columns || !others.any(|(_, value)| is_rows(value))
     };
     let Some((name, rows)) = named().find_map(|(name, rows)| Some((name, rows.as_array()?))) else {
         let mut inner = named().filter(|(name, _)| is_only_list(name));
-        return inner.find_map(|(_, inner)| enveloped(inner.as_object()?));
+        return inner.find_map(|(_, inner)| enveloped(inner.as_object()?, columns.clone()));
+    };
+    let unwrapped = unwrapped(rows, columns.as_deref());
+    let (rows, columns) = match &unwrapped {
+        Some((header, rows)) => (rows, header.clone().or(columns)),
+        None => (rows, columns),
     };
     let holds_values = rows.iter().any(is_plain);
     let is_table = match &columns {
@@ -161,14 +193,78 @@ fn enveloped(members: &Map<String, Value>) -> Option<AnswerTable> {
     })
 }
 
+/// The member of a name, whatever its case.
+fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<(&'v str, &'v Value)> {
+    let mut members = members.iter();
+    let (name, value) = members.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some((name, value))
+}
+
+/// The rows of BigQuery (`{f: [{v}]}`) and Athena (`{Data: [{VarCharValue}]}`, `{}` for NULL) as lists of cells. The first row of Athena is a
+/// header: returned as the names of the columns, unless they are known and differ.
+fn unwrapped(
+    rows: &[Value],
+    columns: Option<&[String]>,
+) -> Option<(Option<Vec<String>>, Vec<Value>)> {
+    let is_athena = rows.first()?.get("Data").is_some();
+    let (list, key) = if is_athena {
+        ("Data", "VarCharValue")
+    } else {
+        ("f", "v")
+    };
+    let cell = |cell: &Value| match (cell.get(key), cell.as_object()?.len()) {
+        (Some(value), 1) => Some(value.clone()),
+        (None, 0) => Some(Value::Null),
+        (Some(_) | None, _) => None,
+    };
+    let row = |row: &Value| {
+        let members = row.as_object().filter(|members| members.len() == 1)?;
+        let cells = members.get(list)?.as_array()?.iter().map(cell);
+        cells.collect::<Option<Vec<Value>>>().map(Value::Array)
+    };
+    let mut rows: Vec<Value> = rows.iter().map(row).collect::<Option<_>>()?;
+    let header = names(rows.first()?).filter(|_| is_athena);
+    let header = header.filter(|header| columns.is_none_or(|columns| columns == header));
+    if header.is_some() {
+        rows.remove(0);
+    }
+    Some((header, rows))
+}
+
+/// Tables within objects and lists of objects (`{tables: [{columns, rows}]}` of Kusto): with the names of their columns, or as all there is.
+fn nested(members: &Map<String, Value>, depth: usize, tables: &mut Vec<AnswerTable>) {
+    let is_all = members.len() == 1;
+    for value in members.values().filter(|_| depth > 0) {
+        let list = value
+            .as_array()
+            .map_or(std::slice::from_ref(value), Vec::as_slice);
+        for inner in list.iter().filter_map(Value::as_object) {
+            match enveloped(inner, None) {
+                Some(table) if is_all || !table.columns.is_empty() => tables.push(table),
+                Some(_) | None => nested(inner, depth - 1, tables),
+            }
+        }
+    }
+}
+
+/// The names of columns in a member of an object.
+fn names_in(members: &Map<String, Value>) -> Option<Vec<String>> {
+    let mut known = COLUMNS.iter();
+    known.find_map(|name| names(member(members, name)?.1))
+}
+
 /// The names in a list of names, of objects with a `name`, or of such a list in an object.
 fn names(columns: &Value) -> Option<Vec<String>> {
     if let Value::Object(members) = columns {
-        return COLUMNS.iter().find_map(|name| names(members.get(*name)?));
+        return names_in(members);
     }
     let list = columns.as_array()?.iter();
     let name = |column: &Value| match column {
-        Value::Object(column) => column.get("name")?.as_str().map(str::to_owned),
+        Value::Object(column) => {
+            let mut keys = ["name", "columnname"].into_iter();
+            let (_, name) = keys.find_map(|key| member(column, key))?;
+            name.as_str().map(str::to_owned)
+        }
         Value::String(name) => Some(name.clone()),
         // Columns of pandas without names.
         Value::Number(number) => Some(number.to_string()),
@@ -350,6 +446,20 @@ mod tests {
             r#"{"data":{"records":[{"name":"Ada","n":3}]},"metadata":{}}"#,
             // Snowflake's SQL API
             r#"{"resultSetMetaData":{"numRows":1,"rowType":[{"name":"name","type":"text"},{"name":"n","type":"fixed"}]},"data":[["Ada",3]],"code":"090001"}"#,
+            // Kusto and Log Analytics (v1 and v2), with statistics
+            r#"{"Tables":[{"TableName":"Table_0","Columns":[{"ColumnName":"name","DataType":"String"},{"ColumnName":"n","DataType":"Int32"}],"Rows":[["Ada",3]]}]}"#,
+            r#"{"tables":[{"name":"PrimaryResult","columns":[{"name":"name","type":"string"},{"name":"n","type":"long"}],"rows":[["Ada",3]]}],"statistics":{"query":{"executionTime":0.1}}}"#,
+            // Databricks' statement execution API
+            r#"{"statement_id":"1","status":{"state":"SUCCEEDED"},"manifest":{"format":"JSON_ARRAY","schema":{"column_count":2,"columns":[{"name":"name","position":0},{"name":"n","position":1}]},"total_row_count":1,"chunks":[{"chunk_index":0}]},"result":{"chunk_index":0,"row_count":1,"data_array":[["Ada",3]]}}"#,
+            // Athena's GetQueryResults and BigQuery's jobs.query
+            r#"{"UpdateCount":0,"ResultSet":{"Rows":[{"Data":[{"VarCharValue":"name"},{"VarCharValue":"n"}]},{"Data":[{"VarCharValue":"Ada"},{"VarCharValue":3}]}],"ResultSetMetadata":{"ColumnInfo":[{"Name":"name","Type":"varchar"},{"Name":"n","Type":"bigint"}]}}}"#,
+            r#"{"ResultSet":{"Rows":[{"Data":[{"VarCharValue":"name"},{"VarCharValue":"n"}]},{"Data":[{"VarCharValue":"Ada"},{"VarCharValue":3}]}]}}"#,
+            r#"{"kind":"bigquery#queryResponse","schema":{"fields":[{"name":"name","type":"STRING"},{"name":"n","type":"INTEGER"}]},"rows":[{"f":[{"v":"Ada"},{"v":3}]}],"totalRows":"1","jobComplete":true}"#,
+            // Redash
+            r#"{"query_result":{"id":1,"data":{"columns":[{"name":"name","friendly_name":"name"},{"name":"n"}],"rows":[{"name":"Ada","n":3}]},"runtime":0.1}}"#,
+            r#"{"response":{"rows":[{"name":"Ada","n":3}]}}"#,
+            // A tool's result of MCP
+            r#"{"content":[{"type":"text","text":"[{\"name\": \"Ada\", \"n\": 3}]"}],"isError":false}"#,
             // In a fence
             "```json\n[{\"name\": \"Ada\", \"n\": 3}]\n```",
             "```\n{\"columns\": [\"name\", \"n\"], \"rows\": [[\"Ada\", 3]]}\n```",
@@ -438,6 +548,26 @@ mod tests {
                 Some(RowsForm::One),
             ),
             (json!({ "data": { "a": 1 } }), Some(RowsForm::One)),
+            (
+                json!({ "tables": [{ "columns": ["a"], "rows": [[1]] }, { "columns": ["b"], "rows": [[1]] }] }),
+                Some(RowsForm::One),
+            ),
+            (
+                json!({ "name": "Ada", "orders": { "rows": [[1]] } }),
+                Some(RowsForm::One),
+            ),
+            (
+                json!({ "rows": [{ "f": [{ "v": null }] }, { "f": [{ "v": 1 }] }] }),
+                Some(RowsForm::Lists),
+            ),
+            (
+                json!({ "ResultSet": { "Rows": [{ "Data": [{ "VarCharValue": "a" }] }, { "Data": [{}] }] } }),
+                Some(RowsForm::Named),
+            ),
+            (
+                json!({ "content": [{ "type": "text", "text": "[]" }], "isError": true }),
+                Some(RowsForm::One),
+            ),
             (json!({}), Some(RowsForm::One)),
             (json!("x"), None),
             (json!(null), None),

@@ -39,7 +39,7 @@ const COLUMNS: [(&str, &[&str]); 10] = [
     ("field", &["temperature", "max_completion_tokens", "seed"]),
     ("schema", &["schema"]),
     ("another turn", &["another turn", "cut off"]),
-    ("key or model", &["key or model"]),
+    ("key, model, cap", &["key or model", "cap"]),
     ("probed", &["unclear"]),
     ("transient", &["transient"]),
 ];
@@ -78,6 +78,7 @@ impl Case {
             "transient" => Transient,
             "rejected" => Rejected,
             "unclear" => return Meaning::Unclear,
+            "cap" => return Meaning::Cap,
             "temperature" => return Meaning::Field(Field::Temperature),
             "max_completion_tokens" => return Meaning::Field(Field::MaxCompletionTokens),
             "seed" => return Meaning::Field(Field::Seed),
@@ -112,7 +113,7 @@ fn each_server_s_errors_have_their_meaning_and_their_delay() {
         let read = meaning(format, case.status, &body, sent(format));
         let wait = match read {
             Meaning::Class(class) => format.wait(class, &headers, &body, now),
-            Meaning::Field(_) | Meaning::Unclear => None,
+            Meaning::Field(_) | Meaning::Unclear | Meaning::Cap => None,
         };
         if read != case.expected() || wait != case.wait_s.map(Duration::from_secs_f64) {
             wrong.push(format!(
@@ -212,11 +213,20 @@ fn an_output_cap_that_is_too_high_is_not_renamed() {
         ),
     ] {
         let body = json!({"error": { "message": message, "param": param }}).to_string();
-        assert_eq!(
-            of(400, &body),
-            Meaning::Class(ErrorClass::Rejected),
-            "{body}"
-        );
+        assert_eq!(of(400, &body), Meaning::Cap, "{body}");
+    }
+}
+
+#[test]
+fn an_output_cap_named_for_another_reason_is_not_too_high() {
+    for message in [
+        "max_tokens must be a positive integer",
+        "The list has at most 5 entries. max_tokens is ignored.",
+        "messages: at most 100 are accepted",
+    ] {
+        let body = json!({"error": { "message": message }}).to_string();
+        let rejected = Meaning::Class(ErrorClass::Rejected);
+        assert_eq!(of(400, &body), rejected, "{body}");
     }
 }
 

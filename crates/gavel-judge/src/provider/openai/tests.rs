@@ -70,7 +70,17 @@ fn the_answer_is_read_in_each_form_that_servers_give_it() {
             json!({ "content": "a", "tool_calls": call(json!("{}")) }),
             "a",
         ),
+        // The parsed content that OpenAI's SDK adds, and that gateways pass on alone.
+        (
+            json!({ "content": null, "tool_calls": [], "parsed": { "total": 7 } }),
+            r#"{"total":7}"#,
+        ),
+        (json!({ "content": "a", "parsed": { "total": 7 } }), "a"),
         (json!({ "content": null, "tool_calls": [] }), ""),
+        (
+            json!({ "content": null, "tool_calls": [call(json!("{}"))[0], call(json!("{}"))[0]] }),
+            "",
+        ),
     ];
     for (message, text) in table {
         let reply = says(&message);
@@ -79,6 +89,22 @@ fn the_answer_is_read_in_each_form_that_servers_give_it() {
             (text, None, Stop::Complete),
             "{message}"
         );
+    }
+}
+
+#[test]
+fn text_of_a_completion_is_the_answer() {
+    for (choice, text) in [
+        (
+            json!({ "text": "{\"total\": 7}", "index": 0 }),
+            r#"{"total": 7}"#,
+        ),
+        (json!({ "text": "b", "message": { "content": "a" } }), "a"),
+        (json!({ "text": "b", "message": { "content": null } }), ""),
+        (json!({ "index": 0 }), ""),
+    ] {
+        let reply = read_value(&json!({ "choices": [choice] })).unwrap();
+        assert_eq!(reply.text, text, "{choice}");
     }
 }
 
