@@ -140,15 +140,14 @@ impl std::error::Error for InvalidSession {}
 pub(super) fn all<T>(
     results: impl IntoIterator<Item = Result<T, Faults>>,
 ) -> Result<Vec<T>, Faults> {
-    let (mut values, mut faults) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(value) => values.push(value),
-            Err(found) => faults.extend(found),
-        }
-    }
+    let (values, faults): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    let faults: Faults = faults
+        .into_iter()
+        .filter_map(Result::err)
+        .flatten()
+        .collect();
     match faults.is_empty() {
-        true => Ok(values),
+        true => values.into_iter().collect(),
         false => Err(faults),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::{Either, select};
+use futures::future::BoxFuture;
 use reqwest::header::HeaderMap;
 
 use crate::error::ErrorClass;
@@ -85,7 +85,7 @@ impl Client {
         loop {
             let again = request.try_clone();
             let response = async { read_body(self.execute(request).await?).await };
-            match (within(limit, response).await, again) {
+            match (within(limit, response.boxed()).await, again) {
                 (Err(failure), Some(again)) if failure.unsent => {
                     let error = failure.message;
                     tracing::warn!(error, "a judge call waits for a descriptor");
@@ -108,21 +108,19 @@ impl Client {
 }
 
 /// Adds a timeout, without the time in which this process was suspended. Boxed so that the caller's future stays small.
-pub(super) fn within<'a, T: 'a>(
+pub(super) async fn within<T>(
     limit: Duration,
-    answer: impl Future<Output = Result<T, HttpFailure>> + Send + 'a,
-) -> impl Future<Output = Result<T, HttpFailure>> + 'a {
-    let both = select(answer.boxed(), sleep_awake(limit).boxed());
-    both.map(move |first| match first {
-        Either::Left((result, _)) => result,
-        Either::Right(((), _)) => {
+    answer: BoxFuture<'_, Result<T, HttpFailure>>,
+) -> Result<T, HttpFailure> {
+    tokio::select! {
+        biased;
+        result = answer => result,
+        () = sleep_awake(limit) => {
             let message = format!("did not answer within {} s", limit.as_secs_f64());
-            Err(HttpFailure {
-                late: true,
-                ..HttpFailure::new(ErrorClass::Transient, None, message)
-            })
+            let failure = HttpFailure::new(ErrorClass::Transient, None, message);
+            Err(HttpFailure { late: true, ..failure })
         }
-    })
+    }
 }
 
 pub(super) async fn read_body(response: reqwest::Response) -> Result<Exchange, HttpFailure> {
@@ -182,7 +180,7 @@ mod tests {
             std::thread::sleep(Duration::from_secs(1));
         });
         let read = async { Ok(answer.await.unwrap()) };
-        let result = within(Duration::from_millis(200), read).await;
+        let result = within(Duration::from_millis(200), read.boxed()).await;
         assert_eq!(result.map_err(|failure| failure.message), Ok(b'a'));
     }
 }

@@ -148,6 +148,7 @@ impl<'a> Trace<'a> {
         }
         for step in ended {
             let (agent, is_tool) = (self.agent(step), self.is_tool(step));
+            let is_same_tool = |above: &Step| self.is_tool(above) && above.name == step.name;
             let mut new = Vec::new();
             if step.kind == StepKind::Model {
                 let known = known.entry(agent.clone()).or_default();
@@ -161,7 +162,7 @@ impl<'a> Trace<'a> {
                         new.push((item, end(step)));
                     }
                 }
-            } else if is_tool && !self.is_within_same_tool(step) {
+            } else if is_tool && !self.above(step).any(is_same_tool) {
                 of_tools.push(items.len());
                 new.push((tool_result(step), end(step)));
             }
@@ -176,11 +177,6 @@ impl<'a> Trace<'a> {
         let mut items = without_repeated(items, &of_tools);
         items.sort_by_key(|item| item.at);
         self.with_outermost(steps, items)
-    }
-
-    fn is_within_same_tool(&self, step: &'a Step) -> bool {
-        let is_same = |above: &Step| self.is_tool(above) && above.name == step.name;
-        self.above(step).any(is_same)
     }
 
     /// Adds the question and the answer of the outermost steps, unless a message contains them.
@@ -216,13 +212,12 @@ fn read(value: Option<&Value>, role: &str) -> impl Iterator<Item = Item> {
 /// Returns the longest text of a text's JSON, otherwise the trimmed text, so that texts can be compared.
 fn core(text: &str) -> String {
     fn longest(value: &Value) -> &str {
-        let texts: Vec<&str> = match value {
-            Value::String(text) => vec![text.trim()],
-            Value::Array(items) => items.iter().map(longest).collect(),
-            Value::Object(fields) => fields.values().map(longest).collect(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+        let longest = match value {
+            Value::String(text) => Some(text.trim()),
+            Value::Array(items) => items.iter().map(longest).max_by_key(|text| text.len()),
+            Value::Object(fields) => fields.values().map(longest).max_by_key(|text| text.len()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
         };
-        let longest = texts.into_iter().max_by_key(|text| text.len());
         longest.unwrap_or_default()
     }
     let value: Value = serde_json::from_str(text).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The batch endpoint of one entry and model, in the forms of all providers. Sends each request once, without retries. An error is about
 //! a chunk, not about one of its calls.
 
+use futures::FutureExt as _;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -257,7 +258,7 @@ impl Batches<'_> {
         let Self { endpoint, .. } = self;
         let request = endpoint.named(endpoint.request(address, None))?;
         let response = endpoint.client.execute(request);
-        let response = endpoint.named(within(LOOK_TIMEOUT, response).await)?;
+        let response = endpoint.named(within(LOOK_TIMEOUT, response.boxed()).await)?;
         if response.status().is_success() {
             return Ok(response);
         }
