@@ -42,7 +42,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     request_body(content = RescoreRequest, example = json!({
         "name": "spring", "filter": {"criteria": "not_current", "alert_type": "PodCrashLooping"}, "dry_run": true})),
     responses(
-        (status = 200, description = "`dry_run`: what it would come to", body = RescorePlan),
+        (status = 200, description = "`dry_run`: the estimate of the batch", body = RescorePlan),
         (status = 202, description = "The batch", body = Batch, headers(
             ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
         (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable"),
@@ -88,7 +88,7 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
     faults.check(
         body.max != Some(0),
         "/max",
-        "must be at least 1, or left out",
+        "must be at least 1, or omitted",
     );
     if let Some(sample) = body.sample {
         let size = (1..=MAX_SAMPLE).contains(&sample.size);
@@ -127,11 +127,11 @@ fn check_batch_endpoint(
     faults: &mut BodyFaults,
 ) {
     let waits = priority != Some(Priority::Interactive);
-    let message = "may take a day: leave it out, or the priority interactive";
+    let message = "may need a day: omit it, or the priority interactive";
     faults.check(waits, "/economy", message);
-    let message = "hands thousands of questions over at once, which no budget can stop: leave one of them out, and look at the cost of a dry run";
+    let message = "submits thousands of questions at once, which no budget can stop: omit one of them, and check the cost with a dry run";
     faults.check(budget_usd.is_none(), "/economy", message);
-    let message = "is not for purpose jury: ask each of the judges by a batch of its own";
+    let message = "is not for purpose jury: create a separate batch per judge";
     faults.check(purpose != Purpose::Jury, "/economy", message);
 }
 
@@ -145,14 +145,14 @@ fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u
         (None, Purpose::Repeat) => {
             faults.add(
                 "/repeats",
-                "is missing: say how often each session is judged, 2-20",
+                "is missing: set the number of runs per session, 2-20",
             );
             1
         }
         (Some(_), Purpose::Score | Purpose::Preview | Purpose::Jury) => {
             faults.add(
                 "/repeats",
-                "is for purpose repeat: leave it out, or ask for that",
+                "is for purpose repeat: omit it, or set that purpose",
             );
             1
         }
@@ -184,7 +184,7 @@ fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) 
         (Some(_), Purpose::Score | Purpose::Preview | Purpose::Repeat) => {
             faults.add(
                 "/judges",
-                "is for purpose jury: leave it out, or ask for that",
+                "is for purpose jury: omit it, or set that purpose",
             );
             Vec::new()
         }
@@ -252,7 +252,8 @@ fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
         return Vec::new();
     };
     if ids.is_empty() {
-        let message = "names no session: name at least one, or leave it out for all that the other words find";
+        let message =
+            "names no session: name at least one, or omit it to select by the other filters";
         faults.add("/filter/ids", message);
     }
     if ids.len() > MAX_IDS {

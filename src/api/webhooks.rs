@@ -135,7 +135,7 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
         ApiError::fault(
             FAULT_STATUS,
             "/name",
-            "is another webhook's: give a name of its own",
+            "is used by another webhook: choose a different name",
         )
     })?;
     tracing::info!(webhook = added.name, "a webhook was made");

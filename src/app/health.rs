@@ -49,7 +49,7 @@ impl ProcessHealth {
             .then(|| {
                 let error = last.unwrap_or_else(|| "calls failed".to_owned());
                 format!(
-                    "its breaker is open, and jobs wait until a probe is answered: {judge}: {error}"
+                    "its breaker is open, and jobs wait until a probe succeeds: {judge}: {error}"
                 )
             })
     }
@@ -101,7 +101,7 @@ impl ProcessHealth {
 
 pub(crate) fn clocks_apart(skew: ClockSkew) -> String {
     format!(
-        "{skew}: synchronize both (NTP); nothing is deleted by its age until they are within {} s",
+        "{skew}: synchronize both (NTP); retention deletes no rows until they are within {} s",
         MAX_SKEW.num_seconds()
     )
 }
@@ -156,8 +156,7 @@ impl Health for ProcessHealth {
                 Err(_) => Some(format!("it didn't answer within {} ms", PING.as_millis())),
             };
             found.extend(fault.map(|fault| {
-                let why =
-                    "the queue (Redis) is away: what is due is taken from the database meanwhile";
+                let why = "the queue (Redis) is unavailable: due jobs are read from the database";
                 ("queue", format!("{why}. {fault}"))
             }));
         }

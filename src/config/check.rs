@@ -46,13 +46,14 @@ pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
         .as_deref()
         .is_some_and(|secret| outbound::key_of(secret).is_none())
     {
-        let fault = "must be whsec_ and the Base64 of 24 to 64 bytes; the API makes one where it is left out";
+        let fault =
+            "must be whsec_ and the Base64 of 24 to 64 bytes; omit it to let the API generate one";
         faults.push(("secret", fault.to_owned()));
     }
     if new.events.is_empty() {
         faults.push((
             "events",
-            "is empty: name events, or leave it out for all".to_owned(),
+            "is empty: name events, or omit it for all".to_owned(),
         ));
     }
     faults
@@ -78,7 +79,7 @@ fn webhooks(settings: &Settings, faults: &mut SettingFaults<'_>) {
             .iter()
             .any(|other| other.name == new.name)
         {
-            add(&new.name, "name is there twice; give each its own");
+            add(&new.name, "duplicate name; choose different names");
         }
     }
 }
@@ -132,7 +133,7 @@ impl SettingFaults<'_> {
 
     fn whole(&mut self, key: &str, value: u64, min: u64, max: u64) {
         if !(min..=max).contains(&value) {
-            let remedy = format!("give a whole number from {min} to {max}");
+            let remedy = format!("give an integer from {min} to {max}");
             self.add(key, &value.to_string(), "is out of range", &remedy);
         }
     }

@@ -65,7 +65,7 @@ pub type OpenItems = Arc<dyn Fn() -> Result<ItemStream, ItemFault> + Send + Sync
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// Invalid items; the first 20 errors.
-    #[error("{} of the items can't be taken", .0.len())]
+    #[error("{} of the items are invalid", .0.len())]
     Items(Vec<ItemFault>),
     #[error(transparent)]
     Enqueue(#[from] EnqueueError),

@@ -151,8 +151,9 @@ impl Enqueue {
             match overruled.find(|(_, current)| current.judge == problem.judge) {
                 Some((file, current)) => JudgeProblem {
                     remedy: format!(
-                        "{}; criteria made current name it (/criteria/{}), whatever DEFAULT_LLM_PROVIDER says: make those of the \
-                         file current again on /criteria/{}, or edit a copy that names another judge",
+                        "{}; criteria made current name it (/criteria/{}), and override DEFAULT_LLM_PROVIDER: make \
+                         the file's criteria current again on /criteria/{}, or edit a copy that names another \
+                         judge",
                         problem.named, current.hash, file.hash
                     ),
                     ..problem

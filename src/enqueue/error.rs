@@ -19,7 +19,7 @@ pub struct JudgeProblem {
 
 #[derive(Debug, thiserror::Error)]
 pub enum EnqueueError {
-    #[error("session {0} is not known: put it first")]
+    #[error("session {0} is unknown: upload it first")]
     SessionNotFound(Uuid),
     /// The session hasn't ended, or its status isn't scored.
     #[error(
@@ -53,7 +53,7 @@ pub enum EnqueueError {
         asked: Kind,
     },
     /// Validation errors, each with its JSON pointer.
-    #[error("the payload can't be scored: {} faults", .0.len())]
+    #[error("the payload can't be scored: {} errors", .0.len())]
     BadPayload(Vec<Fault>),
     #[error("model {model:?}: {remedy}")]
     UnknownModel {
@@ -85,7 +85,7 @@ pub enum EnqueueError {
         full_name: String,
     },
     #[error(
-        "judge {0:?} has no price, so that nothing can be held against a budget: give its model a price under `prices` in llm_providers.yaml, or leave budget_usd out"
+        "judge {0:?} has no price, so that the budget can't be enforced: give its model a price under `prices` in llm_providers.yaml, or omit budget_usd"
     )]
     Unpriced(String),
     #[error(

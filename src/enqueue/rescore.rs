@@ -122,14 +122,14 @@ impl Enqueue {
                 Ok(StepOutcome::Part(0)) => {}
                 Ok(StepOutcome::Part(_) | StepOutcome::Whole(_) | StepOutcome::Stopped) => break,
                 Err(error) => {
-                    tracing::debug!(%batch_id, %error, "a rescore's first step failed; a worker takes it");
+                    tracing::debug!(%batch_id, %error, "failed to run the first step of a rescore; a worker will run it");
                     break;
                 }
             }
         }
         let gone = || StoreError::Unexpected {
-            attempted: "reading a batch that was just begun",
-            reason: "it isn't there".to_owned(),
+            attempted: "reading a new batch",
+            reason: "not found".to_owned(),
         };
         let batch = self.store.batches().get(batch_id).await?.ok_or_else(gone)?;
         self.begun(&batch).await;

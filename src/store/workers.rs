@@ -123,7 +123,7 @@ impl Workers<'_> {
 
     /// Returns the workers that were not declared dead, at most 10,000, and the leader.
     pub async fn roll_call(self) -> Result<RollCall, StoreError> {
-        const ATTEMPTED: &str = "asking who works";
+        const ATTEMPTED: &str = "listing live workers";
         let statement = sql!(
             "select worker_id, heartbeat_at, lease_s, state, queue_away,
                 (select l.worker_id from leaders l where l.role = $1) as leader

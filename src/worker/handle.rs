@@ -140,7 +140,7 @@ async fn committed(
     let ticket = store.jobs().record(record).await?;
     let (recorded, event) = match ticket.committed().await {
         Err(StoreError::Unexpected { attempted, reason }) => {
-            tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "the database refused a run's end; the job fails");
+            tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "database rejected a run's result; the job fails");
             let recorded = store.jobs().record(refused).await?.committed().await?;
             (recorded, events.refused)
         }
@@ -196,7 +196,7 @@ fn log_end(job: &Job, record: &Record, took: Duration) {
             %job_id, claim_no, took_ms, reason = %wait.reason, "waits"
         ),
         Ending::Requeued | Ending::NotStarted => {
-            tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue")
+            tracing::info!(%job_id, claim_no, took_ms, "returned to the queue")
         }
     }
 }

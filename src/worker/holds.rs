@@ -88,7 +88,7 @@ impl HoldSync {
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             if let Err(error) = self.sync().await {
-                tracing::warn!(%error, "could not read the holds; what is closed stays closed");
+                tracing::warn!(%error, "failed to read the holds; closed lanes stay closed");
             }
             tokio::select! {
                 () = tokio::time::sleep(PERIOD) => {}

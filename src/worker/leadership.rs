@@ -162,7 +162,7 @@ impl LeaderElection {
             match others.iter().any(has_stopped) {
                 true => tracing::info!(%worker_id, "a worker has stopped"),
                 false => {
-                    tracing::warn!(%worker_id, "a worker is silent for its lease: its jobs are taken back");
+                    tracing::warn!(%worker_id, "worker silent past its lease: requeuing its jobs");
                 }
             }
         }

@@ -108,7 +108,7 @@ pub enum WorkerError {
     #[error("a worker could not register: {0}")]
     Register(#[source] StoreError),
     /// The task that runs the handlers ended unexpectedly.
-    #[error("the worker's runner ended by itself: {0}")]
+    #[error("the worker's runner exited unexpectedly: {0}")]
     Runner(String),
 }
 
@@ -381,7 +381,7 @@ async fn stop_hard_after_drain(
     }
     tokio::select! {
         () = tokio::time::sleep(drain_timeout) => {
-            tracing::warn!(?drain_timeout, "the drain took too long; what still runs goes back to the queue");
+            tracing::warn!(?drain_timeout, "drain timed out; running jobs return to the queue");
             hard.cancel();
         }
         () = hard.cancelled() => {}

@@ -94,7 +94,7 @@ impl Pipeline {
     pub fn panicked(&self, job: &Job) -> Record {
         let failure = Failure {
             class: FailureClass::Internal,
-            message: "the run panicked; the log holds the place".to_owned(),
+            message: "the run panicked; the log has the location".to_owned(),
         };
         self.record(job, RunUsage::before(job), Ending::Failed(failure))
     }

@@ -154,7 +154,9 @@ impl ChunkLoop {
             }
             Err(ChunkError::DependencyDown) => {
                 self.tries.succeeded(id);
-                return Ok(Some("something that its items need is away".to_owned()));
+                return Ok(Some(
+                    "a service that its items need is unavailable".to_owned(),
+                ));
             }
             Err(ChunkError::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
             Err(ChunkError::Store(error)) => {
@@ -301,7 +303,7 @@ impl ChunkLoop {
                     .await?;
             }
             ChunkAction::PlanAgain => {
-                tracing::warn!(%chunk_id, "a chunk isn't known to have arrived; its items are planned anew");
+                tracing::warn!(%chunk_id, "arrival of a chunk is unconfirmed; replanning its items");
                 self.store
                     .provider_batches()
                     .forget_chunk(chunk_id, self.worker_id)
@@ -319,7 +321,7 @@ impl ChunkLoop {
                 endpoint.cancel(theirs(chunk)).await?;
                 if over {
                     let why =
-                        "its provider was asked to end a chunk that takes too long".to_owned();
+                        "chunk timed out; requested its cancellation from the provider".to_owned();
                     return Err(trouble(ErrorClass::Transient, why).into());
                 }
             }
@@ -368,7 +370,7 @@ impl ChunkLoop {
     }
 
     async fn fail(&self, chunk: &ChunkRow, why: &str) -> Result<(), StoreError> {
-        tracing::warn!(chunk_id = %chunk.chunk_id, judge = chunk.judge, why, "nothing came of a chunk; its items are asked one by one, at the full price");
+        tracing::warn!(chunk_id = %chunk.chunk_id, judge = chunk.judge, why, "chunk produced no results; its items are sent as single calls, at the full price");
         let failed =
             self.store
                 .provider_batches()
@@ -397,7 +399,7 @@ impl ChunkLoop {
             trouble(
                 ErrorClass::Misconfigured,
                 format!(
-                    "judge {judge:?} can't be asked by its batch endpoint any more: give its entry in llm_providers.yaml its key and its batch_price_factor back, or cancel the batch"
+                    "judge {judge:?} can't be called through its batch endpoint any more: restore the key and the batch_price_factor of its entry in llm_providers.yaml, or cancel the batch"
                 ),
             )
         })

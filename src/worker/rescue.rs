@@ -97,7 +97,7 @@ impl Rescue {
             if followed.is_ok() {
                 self.followed_at = Some((Instant::now(), now));
             }
-            failed("making due what is in the future", followed);
+            failed("resetting due times in the future", followed);
             failed("taking jobs back", self.requeue_lost(now).await);
             failed("ending long waits", self.expire_waits(now).await);
             let batches = batches::settle(&self.store, &self.events, now);

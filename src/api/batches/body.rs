@@ -75,7 +75,7 @@ const HEAD: [&str; 7] = [
 pub(crate) fn reject_body_fields(mut params: Params) -> Result<(), ApiError> {
     for name in HEAD {
         if params.is_given(name) {
-            let message = "stands in the body of a batch in JSON, beside `items`: write it there";
+            let message = "belongs in the JSON body of a batch, next to `items`: move it there";
             params.fault(name, message.to_owned());
         }
     }
@@ -99,8 +99,7 @@ pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError
     if kind.is_none() && !params.is_invalid("kind") {
         params.fault(
             "kind",
-            "is missing: say in the query string what is scored, for example ?kind=query"
-                .to_owned(),
+            "is missing: set the kind in the query string, for example ?kind=query".to_owned(),
         );
     }
     params.finish()?;
@@ -152,7 +151,7 @@ pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
         Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
             FaultStatus::Unprocessable,
             "/budget_usd",
-            "must be more than 0, USD; left out or null: no budget",
+            "must be more than 0, USD; omitted or null: no budget",
         )),
         Some(_) | None => Ok(()),
     }

@@ -146,7 +146,7 @@ impl ConnectionLimits {
         match listener.accept().await {
             Ok((stream, peer)) => Some((stream, peer, self.connection_permit().await.ok()?)),
             Err(error) => {
-                tracing::warn!(%error, "a connection was not taken");
+                tracing::warn!(%error, "connection rejected");
                 let _need = EvictionRequest::new(self);
                 sleep(ACCEPT_RETRY_DELAY).await;
                 None

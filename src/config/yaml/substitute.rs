@@ -58,7 +58,7 @@ impl Substitution<'_> {
         if depth >= MAX_DEPTH {
             return Err(fault(
                 whole,
-                format!("defaults stand in each other more than {MAX_DEPTH} deep"),
+                format!("defaults are nested more than {MAX_DEPTH} levels deep"),
             ));
         }
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {

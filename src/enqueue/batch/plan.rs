@@ -82,7 +82,7 @@ impl Plan {
             faults.push(ItemFault {
                 line: None,
                 field: None,
-                message: "there are no items: send at least one".to_owned(),
+                message: "no items: send at least one".to_owned(),
             });
         }
         if faults.is_empty() {
@@ -256,7 +256,7 @@ impl Plan {
 }
 
 const TOO_SLOW: &str =
-    "storing the items took so long that the batch was given up; send it again, in smaller parts";
+    "storing the items took too long, so the batch was dropped; send it again, in smaller parts";
 
 fn troubles_of(
     error: EnqueueError,

@@ -87,7 +87,7 @@ impl Enqueue {
             all.warnings.extend(slowed(&gates, judge, now));
             if let Some(fallback) = self.unpriced_fallback(judge) {
                 all.warnings.push(format!(
-                    "judge {judge:?} falls back to {fallback:?}, which has no price: what that costs isn't known, and no budget holds it"
+                    "judge {judge:?} falls back to {fallback:?}, which has no price: its cost is unknown, and no budget limits it"
                 ));
             }
         }
@@ -223,19 +223,19 @@ impl Estimated {
         let warnings = [
             (
                 !facts.priced,
-                "has no price: what it costs isn't known, and no budget holds it (prices in llm_providers.yaml)",
+                "has no price: its cost is unknown, and no budget limits it (prices in llm_providers.yaml)",
             ),
             (
                 facts.priced && each.cost_usd.is_none(),
-                "takes none of the prompts that were counted (no session of the sample fits): what the others cost isn't known",
+                "accepts no counted prompt (no session of the sample fits): the cost of the others is unknown",
             ),
             (
                 facts.simulated,
-                "is simulated: its scores say nothing of the work",
+                "is simulated: its scores don't reflect the work",
             ),
             (
                 each.history == 0 && jobs > 0.0,
-                "scored no session before: how long its replies are is assumed",
+                "has scored no session yet: the length of its replies is assumed",
             ),
         ];
         let holding = warnings.into_iter().filter(|(holds, _)| *holds);
@@ -248,7 +248,7 @@ impl Estimated {
 fn stopped(holds: &[Hold], target: &HoldTarget) -> Option<String> {
     let hold = holds.iter().find(|hold| hold.target == *target)?;
     Some(format!(
-        "{}; nothing starts before that ends, and the time begins then",
+        "{}; no job starts before that ends, and the time counts from then",
         hold.in_words()
     ))
 }
@@ -262,7 +262,7 @@ fn slowed(gates: &[JudgeRow], judge: &str, now: DateTime<Utc>) -> Option<String>
     };
     let mut own = gates.iter().filter(|gate| gate.name == judge);
     own.any(is_slowed).then(|| {
-        format!("judge {judge:?} fails or asks to wait (429), and is asked less often for now: it may take longer than this plan says")
+        format!("judge {judge:?} fails or rate-limits (429), so it is called less often for now: it may take longer than estimated")
     })
 }
 
@@ -277,7 +277,7 @@ fn float(count: u64) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "never negative, and far below 2^53"
+    reason = "at least 0, and far below 2^53"
 )]
 fn whole(figure: f64) -> u64 {
     figure.max(0.0).round() as u64

@@ -167,7 +167,7 @@ impl<A: Admit> Fetcher<A> {
         let asked = tokio::time::timeout(PROBE, self.queue.ping()).await;
         asked.unwrap_or_else(|_| {
             Err(QueueError::Unreachable {
-                attempted: "asking whether it is back",
+                attempted: "checking whether it has recovered",
                 reason: "no answer in time".to_owned(),
             })
         })
@@ -255,7 +255,7 @@ impl<A: Admit> Fetcher<A> {
             next_look: now,
         });
         if now >= outage.next_reminder {
-            tracing::error!(%error, "the queue is away, due work is taken from the store");
+            tracing::error!(%error, "queue unavailable, claiming due jobs from the store");
             outage.next_reminder = now + REMINDER_INTERVAL;
         }
         outage.next_claim = now + outage.pause.next();
@@ -328,7 +328,7 @@ impl<A: Admit> Fetcher<A> {
 
 fn leave_outage(memory: &mut FetchState) {
     if memory.outage.take().is_some() {
-        tracing::info!("the queue answers again");
+        tracing::info!("queue available again");
     }
 }
 

@@ -259,7 +259,7 @@ impl Leases {
                     // The job continues; the fence in the store decides whose result counts.
                     if book.held.remove(&id) {
                         metrics::counter!("gavel_leases_lost_total").increment(1);
-                        tracing::warn!(job_id = %id, "lease lost, the job goes on");
+                        tracing::warn!(job_id = %id, "lease lost, the job continues");
                     }
                 }
             }

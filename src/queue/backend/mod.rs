@@ -127,7 +127,7 @@ pub struct WorkerOptions {
 
 /// A worker ended without a shutdown request.
 #[derive(Debug, thiserror::Error)]
-#[error("worker {name} ended by itself: {reason}")]
+#[error("worker {name} exited unexpectedly: {reason}")]
 pub struct WorkerDied {
     pub name: String,
     pub reason: String,

@@ -317,7 +317,7 @@ pub(super) fn reopen_statement(job: JobId) -> Sql {
     )
 }
 
-const REMOVING: &str = "removing a batch that was never whole";
+const REMOVING: &str = "removing an incomplete batch";
 
 pub(super) fn ids_of(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Uuid>, StoreError> {
     all(attempted, rows, |row| row.get("batch_id"))

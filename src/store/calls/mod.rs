@@ -118,7 +118,7 @@ impl CallSender {
 
     /// Counts a call that found the buffer full.
     fn sum_up(&self, call: &CallRecord) {
-        tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
+        tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "call log full: a judge call is counted without a row");
         self.summed.add(call);
     }
 

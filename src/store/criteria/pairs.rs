@@ -106,7 +106,7 @@ impl CriteriaVersions<'_> {
         basis: Basis,
         limit: u32,
     ) -> Result<Vec<Mover>, StoreError> {
-        const ATTEMPTED: &str = "looking for what moved between criteria";
+        const ATTEMPTED: &str = "reading score changes between criteria";
         let statement = sql!(
             concat!(
                 sided!(" and simulated = $3"),

@@ -388,7 +388,7 @@ pub(in crate::store) async fn retries_after(attempted: &'static str, error: &sql
     let worth =
         is_transient(error) && !has_waited(error) && !matches!(error, sqlx::Error::PoolClosed);
     if worth {
-        tracing::debug!(attempted, %error, "a database statement failed, trying once more");
+        tracing::debug!(attempted, %error, "database statement failed, retrying once");
         tokio::time::sleep(RETRY_DELAY).await;
     }
     worth

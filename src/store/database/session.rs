@@ -171,7 +171,7 @@ impl State {
             Ordering::Relaxed,
         );
         if raised.is_ok() {
-            tracing::warn!("a connection to the database was lost; all are opened anew");
+            tracing::warn!("lost a database connection; reopening all");
         }
     }
 

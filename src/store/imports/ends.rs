@@ -96,7 +96,7 @@ impl Imports<'_> {
             i64::try_from(SLICE).unwrap_or(i64::MAX)
         );
         if let Err(error) = self.delete_in_slices(&seen).await {
-            tracing::warn!(import_id = %id, %error, "could not forget what an import has seen; it is pruned later");
+            tracing::warn!(import_id = %id, %error, "failed to delete the seen items of an import; they are pruned later");
         }
     }
 

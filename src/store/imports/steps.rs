@@ -47,7 +47,7 @@ pub enum Walked {
 impl Imports<'_> {
     /// Returns which of these ids the import has seen already.
     pub async fn seen(self, id: Uuid, items: &[String]) -> Result<HashSet<String>, StoreError> {
-        const ATTEMPTED: &str = "reading what an import has seen";
+        const ATTEMPTED: &str = "reading the seen items of an import";
         let mut statement = sql!(
             "select item from session_import_items where import_id = $1 and item in ",
             id
@@ -84,7 +84,7 @@ impl Imports<'_> {
     pub async fn record(self, step: &ImportStep) -> Result<Walked, StoreError> {
         let puts = puts(step)?;
         let ratings = note_statement(TARSY, &step.ratings, step.now);
-        retry_once!("storing what an import saw", async {
+        retry_once!("storing the seen items of an import", async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(failed_before) = self.lock(&mut tx, step).await? else {

@@ -149,7 +149,8 @@ async fn insert(db: &Db, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
             outcome.ok_or_else(|| {
                 StoreError::no_answer(
                     "accepting a job",
-                    "other jobs for the same subject came and went meanwhile".to_owned(),
+                    "other jobs for the same subject were created and ended concurrently"
+                        .to_owned(),
                 )
             })
         })

@@ -114,7 +114,7 @@ impl Jobs<'_> {
         worker_id: Uuid,
         before: DateTime<Utc>,
     ) -> Result<Vec<(JobId, i64)>, StoreError> {
-        const ATTEMPTED: &str = "asking which rows bear a worker's name";
+        const ATTEMPTED: &str = "reading the rows claimed by a worker";
         let statement = sql!(
             "select job_id, claim_no from scoring_jobs
              where finished_at is null and state = 'running' and worker_id = $1 and started_at < $2 limit 20000",
@@ -134,7 +134,7 @@ impl Jobs<'_> {
         claims: &[(JobId, i64)],
         now: DateTime<Utc>,
     ) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "giving back claims that nobody works on";
+        const ATTEMPTED: &str = "releasing orphaned claims";
         let mut returned = Vec::new();
         for slice in claims.chunks(RETURNED_AT_ONCE) {
             let rows = slice
@@ -245,7 +245,7 @@ fn sorted(rows: &[DbRow]) -> (Vec<Job>, Vec<JobId>) {
         match claimed_job(row) {
             Ok(job) => claimed.push(job),
             Err(error) => {
-                tracing::error!(job_id = ?id, %error, "a claimed row can't be read; it goes back for a while");
+                tracing::error!(job_id = ?id, %error, "failed to read a claimed row; it is released and delayed");
                 unreadable.extend(id);
             }
         }

@@ -111,7 +111,7 @@ impl Jobs<'_> {
             now
         );
         self.db
-            .execute_long("making due what a clock that was ahead put off", &statement)
+            .execute_long("resetting due times that a fast clock set", &statement)
             .await
     }
 

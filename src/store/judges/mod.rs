@@ -137,7 +137,7 @@ impl Judges<'_> {
     ) -> Result<(), StoreError> {
         let delete = sql!("delete from judges where worker_id = $1", worker_id);
         let insert = insert_statement(worker_id, snapshot, now);
-        retry_once!("writing what a gate knows of its judges", async {
+        retry_once!("storing the gate state of judges", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             tx.execute(&delete).await?;

@@ -193,7 +193,7 @@ impl ProviderBatches<'_> {
 
     /// Deletes a chunk that `owner` hasn't submitted, so that its items have no chunk.
     pub async fn forget_chunk(self, chunk_id: Uuid, owner: Uuid) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "forgetting a chunk that never went out";
+        const ATTEMPTED: &str = "deleting an unsent chunk";
         let chunk = sql!(
             "delete from provider_chunks where chunk_id = $1 and state = 'making'
                and batch_id in (select batch_id from scoring_batches where economy_owner = $2)",
@@ -243,7 +243,7 @@ impl ProviderBatches<'_> {
 
     /// Marks a chunk that didn't arrive or was rejected; its items go into another one.
     pub async fn turn_chunk_away(self, chunk_id: Uuid, why: &str) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "taking a chunk back that never arrived";
+        const ATTEMPTED: &str = "requeuing a chunk that never arrived";
         let items = sql!(
             "delete from provider_chunk_items where chunk_id = $1 and outcome is null",
             chunk_id
@@ -272,7 +272,7 @@ impl ProviderBatches<'_> {
             i64::try_from(done).unwrap_or(i64::MAX)
         );
         self.db
-            .execute_long("noting how far a chunk is", &statement)
+            .execute_long("updating the progress of a chunk", &statement)
             .await
             .map(drop)
     }

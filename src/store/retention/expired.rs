@@ -8,7 +8,7 @@ use crate::store::{Retention, StoreError};
 
 /// Lifetime of workers without a heartbeat.
 const WORKERS_KEPT: TimeDelta = TimeDelta::days(7);
-const PRUNING: &str = "pruning what has expired";
+const PRUNING: &str = "pruning expired rows";
 
 impl Retention<'_> {
     /// Deletes, in slices: expired sign-ins and idempotency keys, workers without a heartbeat for a week with their snapshots,

@@ -146,7 +146,7 @@ impl Retention<'_> {
 
     /// Returns the limits that are refused now.
     pub async fn refused(self) -> Result<Vec<Expired>, StoreError> {
-        const ATTEMPTED: &str = "reading which limits of retention are refused";
+        const ATTEMPTED: &str = "reading the rejected retention limits";
         let statement = sql!(
             "select kind, refused_before, refused_rows, stored_rows from retention_limits
              where refused_before is not null order by kind"

@@ -90,10 +90,10 @@ impl ChunkLoop {
         asked: Option<&CacheKey>,
     ) -> Result<Result<Question, &'static str>, ChunkError> {
         if matches!(job.state, JobState::Succeeded | JobState::Failed) {
-            return Ok(Err("it had ended by the time that its reply came"));
+            return Ok(Err("it ended before its reply arrived"));
         }
         let Some(question) = self.question(job).await? else {
-            return Ok(Err("no question can be made of it any more"));
+            return Ok(Err("its question can't be built any more"));
         };
         let same = asked.is_none_or(|key| *key == endpoint.key(job.job_id.0, &question));
         Ok(match same {

@@ -99,7 +99,7 @@ impl ChunkLoop {
                 Some(&error.message),
             );
             ended.await?;
-            tracing::warn!(%chunk_id, %error, "a provider refused a chunk; its items are asked one by one, at the full price");
+            tracing::warn!(%chunk_id, %error, "provider rejected a chunk; its items are sent as single calls, at the full price");
             return Ok(true);
         }
         // Otherwise it may have arrived; the next check finds out.
@@ -224,7 +224,7 @@ impl ChunkLoop {
                 Ok(Added::Full) => return Ok(Added::Full),
                 Err(error) => error.message,
             },
-            None => "no question can be made of it".to_owned(),
+            None => "its question can't be built".to_owned(),
         };
         new.left_out.push((job.job_id, left_out));
         Ok(Added::In)

@@ -155,7 +155,7 @@ impl Webhooks {
             Ok::<(), StoreError>(())
         };
         if let Err(error) = sent.await {
-            tracing::warn!(%error, "could not write down what webhooks came to; it tries again");
+            tracing::warn!(%error, "failed to store webhook results; retrying");
         }
     }
 
@@ -206,14 +206,14 @@ impl Webhooks {
                         attempt,
                         error,
                         ?pause,
-                        "a webhook was not taken; it is sent again"
+                        "webhook delivery failed; it will be retried"
                     ),
                     None => tracing::warn!(
                         webhook,
                         delivery_id = id,
                         attempt,
                         error,
-                        "a webhook was not taken, and is given up"
+                        "webhook delivery failed; giving up"
                     ),
                 }
                 DeliveryTry {

@@ -508,13 +508,13 @@ async fn a_word_that_is_none_of_the_known_and_a_number_out_of_range_say_what_is_
         ("sessions?max_score=1e2", "must be 0-100"),
         (
             "analytics/costs?by=x",
-            "\"x\" is not known; known: day, judge, model",
+            "\"x\" is unknown; known: day, judge, model",
         ),
         (
             "analytics/trend?every=x",
-            "\"x\" is not known; known: day, week, month",
+            "\"x\" is unknown; known: day, week, month",
         ),
-        ("jobs?state=x", "\"x\" is not known; known: queued"),
+        ("jobs?state=x", "\"x\" is unknown; known: queued"),
     ] {
         let asked = server.get(&format!("/api/v1/{query}"));
         let problem = problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;

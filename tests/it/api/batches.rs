@@ -185,10 +185,7 @@ async fn only_the_first_twenty_faults_are_told() {
     let problem = problem_of(refused, 422, "invalid-request").await;
     assert_eq!(pointers(&problem).len(), 20);
     assert_eq!(pointers(&problem)[0], "/items/0/n");
-    assert_eq!(
-        problem["detail"],
-        "the first 20 faults are told; see errors"
-    );
+    assert_eq!(problem["detail"], "showing the first 20 errors; see errors");
 }
 
 #[tokio::test]
@@ -281,7 +278,7 @@ async fn what_a_batch_in_json_says_of_itself_stands_in_its_body() {
         .collect();
     assert_eq!(told, ["/kind", "/priority", "/colour"]);
     let said = faults[0]["message"].as_str().unwrap();
-    assert!(said.contains("stands in the body"), "{said}");
+    assert!(said.contains("belongs in the JSON body"), "{said}");
 }
 
 #[tokio::test]

@@ -242,7 +242,7 @@ async fn what_a_simulated_judge_graded_is_left_out_beside_real_grades_and_counte
         assert_eq!(found["groups"][2]["n"], 0, "{found:#}");
         let warning = found["warnings"][0].as_str().unwrap();
         assert!(
-            warning.starts_with("left out: 1 case that a simulated judge graded"),
+            warning.starts_with("excluded: 1 case that a simulated judge graded"),
             "{warning}"
         );
     }

@@ -253,7 +253,7 @@ async fn a_judge_that_is_stopped_by_its_cap_is_not_resumed_and_says_why() {
     let detail = problem["detail"].as_str().unwrap();
     for part in [
         "the daily cap of judge-a, 10 USD",
-        "by itself at 20",
+        "automatically at 20",
         "raise the cap",
     ] {
         assert!(detail.contains(part), "{detail}");

@@ -238,7 +238,7 @@ async fn a_batch_that_asks_nothing_twice_has_no_panels_and_says_so() {
         found["warnings"][0]
             .as_str()
             .unwrap()
-            .contains("nothing twice")
+            .contains("isn't a batch of repeats")
     );
     let unknown = format!("/api/v1/batches/{}/spread", Uuid::now_v7());
     problem_of(

@@ -458,7 +458,7 @@ fn a_reader_learns_that_it_may_not_score_before_agents_are_asked() {
     drop(
         run("reading-is-allowed", "reader")
             .ends(2)
-            .says("lacks the scope"),
+            .says("doesn't have the scope"),
     );
     assert!(!place.path().join("asked").exists(), "no agent was asked");
     assert!(!place.path().join("reader").exists(), "no run was begun");

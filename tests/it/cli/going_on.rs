@@ -189,7 +189,7 @@ async fn who_waits_for_a_judge_is_told_why_before_the_wait_is_over() {
         // The first call is told at once; whoever comes later waits.
         let first = ["score", "session.json", "--server", &url];
         drop(place.run(&first).ends(3).prints("no such key"));
-        let refuses = "its judge refuses the key, the model or the address";
+        let refuses = "its judge rejects the key, the model or the address";
         for (command, said) in [
             (
                 &["score", "session.json", "--wait", "10"][..],

@@ -83,7 +83,7 @@ async fn judges_are_said_to_answer_only_once_they_did() {
     assert!(!strip.contains("all judges answer"), "{strip}");
     let queue = browser.page("/queue").await;
     assert!(
-        queue.contains("not asked lately") && !queue.contains(">answers<"),
+        queue.contains("not called lately") && !queue.contains(">answers<"),
         "{queue}"
     );
 

@@ -95,7 +95,7 @@ async fn a_job_whose_judge_no_live_worker_has_says_so_until_one_has_it() {
     let page = fleet.api.get("/queue").await.expect(200);
     let page = page.as_str().unwrap();
     assert!(
-        page.contains(&format!("no live worker can ask {JUDGE}")),
+        page.contains(&format!("no live worker can call {JUDGE}")),
         "{page}"
     );
     assert!(page.contains(&format!("has entry {JUDGE}")), "{page}");

@@ -177,7 +177,7 @@ async fn a_worker_that_starts_while_no_heartbeat_can_be_written_works_once_one_i
     eventually(DEADLINE, "its first heartbeat came to nothing", || async {
         worker
             .output()
-            .contains("could not register yet")
+            .contains("failed to register the worker")
             .then_some(())
     })
     .await;

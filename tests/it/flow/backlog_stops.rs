@@ -81,7 +81,7 @@ async fn a_plan_says_what_is_stopped(home: Home) {
         let stopped = plan(&world).await;
         assert!(warned(&stopped, says), "{stopped:#}");
         assert!(
-            warned(&stopped, "nothing starts before that ends"),
+            warned(&stopped, "no job starts before that ends"),
             "{stopped:#}"
         );
         world.api.post(&format!("{what}/resume")).await.expect(200);

@@ -145,7 +145,7 @@ async fn a_second_reply_has_every_field_that_an_unusable_first_one_had() {
             AskEnd::Answered(Err(error)) => {
                 assert!(!is_taken, "{first}, then {second}: {error}");
                 assert_eq!(error.class, ErrorClass::Unparsable);
-                assert!(error.message.contains("lacks fields"), "{error}");
+                assert!(error.message.contains("is missing fields"), "{error}");
             }
             AskEnd::Wait { .. } => panic!("nothing to wait for"),
         }
@@ -245,7 +245,7 @@ async fn a_larger_cap_that_the_server_refuses_costs_the_question_none_of_its_evi
         let (error, ..) = error_of(stage.judge.ask(&question, context()).await);
         assert_eq!(error.class, ErrorClass::Truncated, "{error}");
         assert!(
-            error.message.contains("cap of 16384 was refused"),
+            error.message.contains("cap of 16384 was rejected"),
             "{error}"
         );
         assert_eq!(error.raw_reply.as_deref(), Some("{\"to"));

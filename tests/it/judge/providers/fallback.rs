@@ -203,7 +203,7 @@ async fn a_fallback_without_its_key_is_not_asked_and_the_reason_is_told() {
     assert_eq!(error.class, ErrorClass::Refused);
     for words in [
         "\"first\" declined",
-        "\"second\" was not asked",
+        "\"second\" was not called",
         "set SECOND_KEY",
     ] {
         assert!(error.message.contains(words), "{error}");
@@ -359,7 +359,7 @@ async fn a_prompt_made_for_a_larger_window_is_trimmed_for_the_fallback_or_not_as
     };
     let (error, ..) = error_of(pair.judge.ask(&whole, by(1)).await);
     assert_eq!(error.class, ErrorClass::Refused);
-    for words in ["was not asked", "context_window of 2048"] {
+    for words in ["was not called", "context_window of 2048"] {
         assert!(error.message.contains(words), "{error}");
     }
     assert_eq!(pair.asked().await, (1, 0));
