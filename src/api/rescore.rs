@@ -74,7 +74,7 @@ pub(crate) async fn begin(api: Authorized, body: RescoreRequest) -> Result<Batch
     Ok(view::load(&api, batch).await?)
 }
 
-/// Checks a body. Returns all errors at once, except those of the criteria, the name and the budget.
+/// Checks a body. Returns all errors at once, except for criteria, name and budget.
 async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, ApiError> {
     body.criteria_hash = wanted(api, body.criteria_hash, FaultStatus::Unprocessable).await?;
     if let Some(text) = body.filter.criteria.take() {
@@ -83,7 +83,7 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
     let current = api.enqueue.current_criteria();
     check_name(body.name.as_deref())?;
     check_budget(body.budget_usd)?;
-    let mut faults = BodyFaults(Vec::new());
+    let mut faults = BodyErrors(Vec::new());
     let purpose = body.purpose.unwrap_or(Purpose::Score);
     faults.check(
         body.max != Some(0),
@@ -124,7 +124,7 @@ fn check_batch_endpoint(
     priority: Option<Priority>,
     budget_usd: Option<f64>,
     purpose: Purpose,
-    faults: &mut BodyFaults,
+    faults: &mut BodyErrors,
 ) {
     let waits = priority != Some(Priority::Interactive);
     let message = "may need a day: omit it, or the priority interactive";
@@ -135,7 +135,7 @@ fn check_batch_endpoint(
     faults.check(purpose != Purpose::Jury, "/economy", message);
 }
 
-fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u32 {
+fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyErrors) -> u32 {
     match (repeats, purpose) {
         (Some(repeats), Purpose::Repeat) => {
             let fits = ALLOWED_REPEATS.contains(&repeats);
@@ -160,7 +160,7 @@ fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u
     }
 }
 
-fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) -> Vec<String> {
+fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyErrors) -> Vec<String> {
     match (judges, purpose) {
         (Some(judges), Purpose::Jury) => {
             let fits = ALLOWED_JURY_SIZES.contains(&judges.len());
@@ -192,7 +192,7 @@ fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) 
     }
 }
 
-fn filter(words: RescoreFilter, current: &str, faults: &mut BodyFaults) -> SessionFilter {
+fn filter(words: RescoreFilter, current: &str, faults: &mut BodyErrors) -> SessionFilter {
     for (name, score) in [
         ("min_score", words.min_score),
         ("max_score", words.max_score),
@@ -240,14 +240,14 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut BodyFaults) -> Sessi
 }
 
 /// Returns a text of the filter. Empty counts as absent, as in a query.
-fn text(word: Option<String>, name: &str, faults: &mut BodyFaults) -> Option<String> {
+fn text(word: Option<String>, name: &str, faults: &mut BodyErrors) -> Option<String> {
     let word = word.filter(|word| !word.is_empty())?;
     let fits = !word.chars().any(char::is_control);
     faults.check(fits, &format!("/filter/{name}"), "holds control characters");
     Some(word)
 }
 
-fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
+fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyErrors) -> Vec<Uuid> {
     let Some(mut ids) = ids else {
         return Vec::new();
     };
@@ -265,9 +265,9 @@ fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
     ids
 }
 
-struct BodyFaults(Vec<RequestFault>);
+struct BodyErrors(Vec<RequestFault>);
 
-impl BodyFaults {
+impl BodyErrors {
     fn add(&mut self, pointer: &str, message: &str) {
         self.0.push(RequestFault {
             pointer: pointer.to_owned(),

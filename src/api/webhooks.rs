@@ -14,7 +14,7 @@ use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::{NoQuery, Params, PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
-use crate::config::webhook_faults;
+use crate::config::webhook_errors;
 use crate::outbound::secret_of;
 use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
 use crate::wire::{
@@ -111,7 +111,7 @@ async fn add_webhook(
 }
 
 pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookCreated, ApiError> {
-    let faults: Vec<RequestFault> = webhook_faults(&new)
+    let faults: Vec<RequestFault> = webhook_errors(&new)
         .into_iter()
         .map(|(field, message)| RequestFault {
             pointer: format!("/{field}"),

@@ -55,7 +55,7 @@ impl ProcessHealth {
     }
 
     /// Returns the kinds of rows whose retention is stopped, each with the command that continues it.
-    async fn refused_limits(&self) -> Vec<String> {
+    async fn rejected_limits(&self) -> Vec<String> {
         let refused = self.store.retention().refused().await.unwrap_or_default();
         let remedy = |expired: &Expired| {
             let flag = match expired.aged {
@@ -129,7 +129,7 @@ impl Health for ProcessHealth {
         if skew.is_too_large() {
             found.push(("clock", clocks_apart(skew)));
         }
-        let refused = timeout_at(by, self.refused_limits()).await;
+        let refused = timeout_at(by, self.rejected_limits()).await;
         let refused = refused.unwrap_or_default().into_iter();
         found.extend(refused.map(|why| ("retention", why)));
         if let Ok(Some(why)) = timeout_at(by, self.no_worker()).await {

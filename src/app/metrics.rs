@@ -1,5 +1,5 @@
-//! Metrics of the process in Prometheus' text format: names, help and buckets of all metrics, and the counts of judge calls, taken where
-//! calls enter the call log.
+//! Metrics of the process in Prometheus' text format: names, help and buckets of all metrics, and the counts of judge calls, collected
+//! where calls enter the call log.
 //!
 //! `docs/operate.md` lists the same names, and a test compares them.
 
@@ -20,7 +20,7 @@ static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 /// Maximum judges with separate labels, because `entry:model` can be any of a provider's models. Further judges are labelled `other`.
 const JUDGES: usize = 100;
 
-/// Counters with help texts. Those without labels start at 0.
+/// Counters with help texts. Counters without labels start at 0.
 const COUNTERS: &[(&str, &str)] = &[
     (
         "gavel_judge_calls_total",

@@ -16,11 +16,11 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
     if let Some(port) = settings.bind.strip_prefix("localhost:") {
         settings.bind = format!("127.0.0.1:{port}");
     }
-    let mut faults = SettingFaults {
+    let mut faults = SettingErrors {
         origin,
         found: Vec::new(),
     };
-    whole_numbers(settings, &mut faults);
+    check_integers(settings, &mut faults);
     numbers(settings, &mut faults);
     texts(settings, &mut faults);
     addresses(settings, &mut faults);
@@ -29,7 +29,7 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
 }
 
 /// Returns the errors of a webhook: field and remedy. Never contains the secret.
-pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
+pub fn webhook_errors(new: &NewWebhook) -> Vec<(&'static str, String)> {
     let mut faults = Vec::new();
     let characters = new.name.chars().count();
     if !(1..=80).contains(&characters) || new.name.chars().any(char::is_control) {
@@ -59,14 +59,14 @@ pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
     faults
 }
 
-fn webhooks(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn webhooks(settings: &Settings, faults: &mut SettingErrors<'_>) {
     const KEY: &str = "webhooks.endpoints";
     let endpoints = &settings.webhooks.endpoints;
     let place = (faults.origin)(KEY).name(KEY);
     let mut add =
         |name: &str, fault: &str| faults.found.push(format!("{place}: {name:?}: {fault}"));
     for (index, new) in endpoints.iter().enumerate() {
-        for (field, fault) in webhook_faults(new) {
+        for (field, fault) in webhook_errors(new) {
             add(&new.name, &format!("{field} {fault}"));
         }
         if new.secret.is_none() && new.format == WebhookFormat::Standard {
@@ -118,12 +118,12 @@ pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
     }
 }
 
-struct SettingFaults<'a> {
+struct SettingErrors<'a> {
     origin: &'a dyn Fn(&str) -> Origin,
     found: Vec<String>,
 }
 
-impl SettingFaults<'_> {
+impl SettingErrors<'_> {
     fn add(&mut self, key: &str, value: &str, fault: &str, remedy: &str) {
         let name = (self.origin)(key).name(key);
         let value = shown(key, value);
@@ -146,7 +146,7 @@ impl SettingFaults<'_> {
     }
 }
 
-fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn check_integers(settings: &Settings, faults: &mut SettingErrors<'_>) {
     const YEAR_S: u64 = 31_536_000;
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
@@ -245,7 +245,7 @@ fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn numbers(settings: &Settings, faults: &mut SettingErrors<'_>) {
     let (worker, judge) = (&settings.worker, &settings.judge);
     let numbers = [
         ("worker.lease_s", worker.lease_s, 0.5, 3_600.0),
@@ -289,7 +289,7 @@ fn numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn texts(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn texts(settings: &Settings, faults: &mut SettingErrors<'_>) {
     let judge = &settings.default_llm_provider;
     if judge.is_empty() || judge.contains(char::is_whitespace) {
         faults.add(
@@ -336,7 +336,7 @@ fn texts(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn addresses(settings: &Settings, faults: &mut SettingErrors<'_>) {
     if settings.bind.parse::<SocketAddr>().is_err() {
         faults.add(
             "bind",
@@ -346,7 +346,7 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
         );
     }
     let url =
-        |faults: &mut SettingFaults<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
+        |faults: &mut SettingErrors<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
             let known = schemes.iter().any(|scheme| {
                 value
                     .strip_prefix(scheme)

@@ -17,7 +17,7 @@ pub(super) const ALIASES: [(&str, &str); 4] = [
     ("RUST_LOG", "log.filter"),
 ];
 
-/// `GAVEL_` variables that aren't settings: those of the client, the path of the settings file, and one allowed in criteria and judges'
+/// `GAVEL_` variables that aren't settings: client variables, the path of the settings file, and one allowed in criteria and judges'
 /// files.
 pub(super) const OTHER_VARIABLES: [&str; 4] = [
     "GAVEL_CONFIG",

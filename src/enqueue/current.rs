@@ -74,7 +74,7 @@ impl Enqueue {
 
     pub fn current_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
         let files = self.file_criteria_of(kind);
-        // Scoring disabled in the files stays disabled, whatever version is chosen.
+        // Scoring disabled in the files stays disabled, even if another version is chosen.
         let chosen = self.definitions.chosen.read().get(&kind).cloned();
         chosen.filter(|_| files.enabled).unwrap_or(files)
     }

@@ -27,7 +27,7 @@ use crate::wire::{BatchOrigin, Sample, Scored};
 const FIRST_STEP: u32 = 250;
 /// Maximum number of steps that it waits for while they find no sessions.
 const FIRST_STEPS: usize = 8;
-/// Sessions classified at once if nothing is stored.
+/// Sessions classified at once if no result is stored.
 const PAGE: u32 = 5_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -237,7 +237,7 @@ impl Enqueue {
             },
             judges,
             repeats: request.repeats.max(1),
-            // A repeat must not be answered from the cache, because the reply would be the same.
+            // A repeat must not use the cache, because the reply would be the same.
             force_rescore: request.force == Force::Yes || request.purpose == Purpose::Repeat,
             priority: request.priority,
             max: request.max,

@@ -17,7 +17,7 @@ use crate::redis_client::RedisClient;
 /// Blocking time of one read; shorter than the client's timeout.
 const BLOCK_MS: u64 = 2_000;
 const PAGE: usize = 1_000;
-/// Time for which a stream is followed after the last listener left, because browsers reconnect quickly.
+/// Time for which a stream is followed after the last listener disconnected, because browsers reconnect quickly.
 const LINGER: Duration = Duration::from_secs(30);
 /// Pause before the first reconnection; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);

@@ -222,7 +222,7 @@ impl Ratings<'_> {
         }))
     }
 
-    /// Returns those of the newest `most` sessions that have a score and no rating by this user, newest first.
+    /// Returns those among the newest `most` sessions that have a score and no rating by this user, newest first.
     pub async fn unrated(self, by: &str, most: u32) -> Result<Vec<Unrated>, StoreError> {
         const ATTEMPTED: &str = "listing sessions to rate";
         let statement = sql!(

@@ -199,8 +199,7 @@ impl Workers<'_> {
                 state <> 'stopped' and not (heartbeat_at < "
         );
         self.db.dialect().push_column_ago(&mut statement, "lease_s");
-        // A heartbeat from the future was stored before the database's clock was set back, and would count for as long as it is
-        // ahead.
+        // A heartbeat from the future was stored before the database's clock was set back, and would count until the clock catches up.
         statement
             .push(") and not (heartbeat_at > ")
             .push(self.db.dialect().now())

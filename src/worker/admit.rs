@@ -316,7 +316,7 @@ impl StoreAdmit {
     }
 }
 
-/// Converts the room of a gate into the capacity of its lane: calls in flight plus those that may start soon.
+/// Converts the room of a gate into the capacity of its lane: calls in flight plus calls that may start soon.
 fn room_of(room: Room) -> Option<LaneRoom> {
     let by_pace = room
         .starts

@@ -60,7 +60,7 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// Rolls up days so that views of years are fast. Figures don't depend on it: other days are counted from their sessions.
+    /// Rolls up days so that views of years are fast. Results don't depend on it: other days are counted from their sessions.
     pub(super) async fn roll_up_days(self) {
         loop {
             let began = Instant::now();
@@ -118,7 +118,7 @@ impl Chores {
                 continue;
             }
             pruned_at = Some(Instant::now());
-            // Whole seconds, because an operator repeats a rejected limit as text.
+            // Full seconds, because an operator repeats a rejected limit as text.
             let now = self.clock.now().trunc_subsecs(0);
             let skew = ClockSkew::of(now);
             let by_age = !skew.is_too_large();

@@ -28,7 +28,7 @@ pub(super) struct Handler {
     pub(super) store: Arc<Store>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) events: Announcer,
-    /// Ended runs whose outcome isn't committed yet, and the limit of their number.
+    /// Ended runs with an uncommitted outcome, and the limit of their number.
     pub(super) settling: TaskTracker,
     pub(super) unrecorded: Arc<Semaphore>,
     pub(super) hard: CancellationToken,
@@ -67,10 +67,10 @@ impl Handler {
             ended: event(job, &record),
             refused: event(job, &refused),
         };
-        // The semaphore is never closed. If the database is slow, slots stay taken so that judge calls don't outpace records.
+        // The semaphore is never closed. If the database is slow, slots stay occupied so that judge calls don't outpace records.
         let place = self.unrecorded.clone().acquire_owned().await;
         let (slot, lease) = guard.split();
-        // The slot is freed now and the lease ends with the commit. With a budget, the slot stays taken until the commit, because the
+        // The slot is freed now and the lease ends with the commit. With a budget, the slot stays occupied until the commit, because the
         // result may end the budget. The same holds for a suspect, so that a dying worker has only one suspect active.
         let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
         let store = self.store.clone();

@@ -1,4 +1,4 @@
-//! Heartbeat of this worker. A worker whose last heartbeat isn't confirmed claims nothing.
+//! Heartbeat of this worker. A worker without a confirmed last heartbeat claims no jobs.
 //!
 //! The store serves heartbeats before other statements, with a timeout of a third of a lease. The election decides which workers are dead.
 
@@ -25,7 +25,7 @@ pub(super) struct HeartbeatTask {
 }
 
 impl HeartbeatTask {
-    /// Registers the worker. If the database is slow or unavailable, a later heartbeat registers it, and it claims nothing until then.
+    /// Registers the worker. If the database is slow or unavailable, a later heartbeat registers it, and claims no jobs until then.
     pub(super) async fn register(
         store: Arc<Store>,
         beat: Heartbeat,

@@ -36,7 +36,7 @@ pub(super) struct HoldSync {
     worker_name: String,
     caps: Caps,
     queue_paused: AtomicBool,
-    /// Judges whose lane this gate closed because of a hold.
+    /// Judges with a lane that this gate closed because of a hold.
     held_lanes: Mutex<BTreeSet<String>>,
     /// Closures of this gate that are not yet in the store.
     unwritten: Mutex<Vec<Closure>>,
@@ -111,7 +111,7 @@ impl HoldSync {
         self.publish(now).await
     }
 
-    /// Tells the gate the number of live workers, and of those that don't share a judge's limits.
+    /// Passes the gate the number of live workers, and the number without a share of a judge's limits.
     async fn count_workers(&self) -> Result<(), StoreError> {
         if self
             .counted
@@ -147,7 +147,7 @@ impl HoldSync {
         Ok(())
     }
 
-    /// Stops judges whose cap is exceeded and releases those whose cap isn't any more. Returns the holds set afterwards.
+    /// Stops judges with an exceeded cap and releases the others. Returns the holds set afterwards.
     ///
     /// Holds of other reasons stay unchanged. If a cap is exceeded behind a pause, its hold is set with the release of the pause, before
     /// this gate reads the release.

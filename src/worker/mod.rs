@@ -1,7 +1,7 @@
 //! Worker: claims ids, runs each job once, records its outcome, rescues lost jobs.
 //!
 //! [`process`] is the pipeline. [`run`] adds concurrency, heartbeat, holds, rescue and drain. The claim in the store decides whether a job
-//! may run, and the fence decides whether its outcome counts; memory decides neither.
+//! may run, and the fence decides whether its outcome counts; memory decides neither of these.
 
 mod admit;
 mod after_ending;
@@ -62,7 +62,7 @@ use crate::wire::WorkerState;
 /// Time after a hard stop in which outcomes of runs may still be recorded.
 const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Silence after which another worker takes over a provider batch. The same in all workers, whatever their leases.
+/// Silence after which another worker takes over a provider batch. The same in all workers, independent of their leases.
 const CHUNK_LEASE: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]
@@ -112,7 +112,7 @@ pub enum WorkerError {
     Runner(String),
 }
 
-/// Works until `soft`. Then claims nothing, lets active runs finish until `hard` or the drain timeout, releases the rest, and returns once
+/// Works until `soft`. Then stops claiming, lets active runs finish until `hard` or the drain timeout, releases the rest, and returns once
 /// everything is recorded.
 pub async fn run(
     parts: WorkerParts,
@@ -256,7 +256,7 @@ async fn register(
     Ok(pulse)
 }
 
-/// Releases holds of judges whose key may have been corrected, and reads the others.
+/// Releases holds of judges with a possibly corrected key, and reads the others.
 async fn open_holds(
     parts: &WorkerParts,
     options: &WorkerOptions,

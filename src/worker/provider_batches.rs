@@ -170,7 +170,7 @@ impl ChunkLoop {
         if is_given_up(tried, now) {
             self.fall_back_to_calls(id, &error.message).await?;
         }
-        // Wait as long as the provider asks, or twice as long as the last time.
+        // Wait as long as the provider asks, or double the last wait.
         let times = 1 << tried.count.saturating_sub(1).min(10);
         let doubled = self.options.poll.saturating_mul(times);
         let rest = doubled

@@ -90,7 +90,7 @@ impl Rescue {
     /// Runs all steps. A failed step is retried at the next tick and doesn't stop the others.
     async fn look(&mut self) -> RefillOutcome {
         let now = self.clock.now();
-        // Refilling runs more often and needs none of these steps.
+        // Refilling runs more often without these steps.
         if self.looked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
             self.looked_at = Some(Instant::now());
             let followed = self.follow_clock(now).await;

@@ -16,7 +16,7 @@ text_enum! {
         Capability = "capability",
         /// The prompt exceeds the judge's context window.
         TooLarge = "too_large",
-        /// The reply was cut off twice.
+        /// Two replies were cut off.
         Truncated = "truncated",
         /// The judge declined to reply.
         Refused = "refused",

@@ -16,7 +16,7 @@ pub struct JobRequest {
     /// Payload of the kind. For `session`: {session_id, force_rescore?}.
     #[schema(value_type = Object)]
     pub payload: Value,
-    /// `interactive` (default) goes before `bulk`.
+    /// `interactive` (default) precedes `bulk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
     /// Whether to bypass cached replies and, for a session, its existing score.

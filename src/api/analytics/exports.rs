@@ -143,8 +143,8 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
 /// Streams current scores as CSV or Parquet, one row per score, in order of session ids.
 ///
 /// Includes only scores of real judges that are current at the start of the export. `score_breakdown` is JSON; tags,
-/// flags and missing tools are JSON lists. Parquet has typed numbers, booleans and times (UTC). The filters are those
-/// of the list of sessions. A broken stream has no end of the HTTP body.
+/// flags and missing tools are JSON lists. Parquet has typed numbers, booleans and times (UTC). The filters are the same as for the list of
+/// sessions. A broken stream has no end of the HTTP body.
 #[utoipa::path(
     get, path = "/api/v1/exports/scores", tag = "analytics",
     params(

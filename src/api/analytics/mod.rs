@@ -97,7 +97,7 @@ impl Chosen {
 /// Included scores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counted {
-    /// Real scores, or simulated ones if there are no others.
+    /// Real scores, else simulated ones.
     made_by: MadeBy,
     scores: u64,
     /// Number of excluded simulated scores.

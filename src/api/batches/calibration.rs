@@ -84,7 +84,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
     })
 }
 
-/// Returns which grades count in addition to computed ones: those of real judges, or simulated ones if there are no others, as in reports.
+/// Returns which grades count in addition to computed ones: grades of real judges, else simulated ones, as in reports.
 fn included_grades(counts: &[ConfidenceCount]) -> MadeBy {
     let has = |made_by| counts.iter().any(|count| count.made_by == Some(made_by));
     if has(MadeBy::Simulated) && !has(MadeBy::Judge) {

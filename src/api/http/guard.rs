@@ -1,6 +1,6 @@
 //! Checks before all handlers: header size, Host, origin, token.
 //!
-//! No CORS: a page of another origin can neither read a response nor change anything.
+//! No CORS: a page of another origin can't read a response or make a change.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

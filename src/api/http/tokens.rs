@@ -55,7 +55,7 @@ impl Tokens {
         tokens.iter().find(|token| token.name == name).cloned()
     }
 
-    /// Compares all tokens, so that the duration reveals nothing.
+    /// Compares all tokens, so that the duration reveals no token.
     pub(super) fn find(&self, sent: &[u8]) -> Option<Token> {
         let digest: [u8; 32] = Sha256::digest(sent).into();
         let tokens = self.0.read().clone();

@@ -82,7 +82,7 @@ pub(crate) struct AcceptedQuery {
     kql: String,
     /// Column names. Default: the rows' keys.
     columns: Option<Vec<String>>,
-    /// Result rows. Default: those of the expected query, with its columns.
+    /// Result rows. Default: rows of the expected query, with its columns.
     results: Option<Vec<Value>>,
 }
 

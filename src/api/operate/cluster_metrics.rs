@@ -99,7 +99,7 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     let workers = state.store.workers().list().await?;
     write_workers(&mut text, &workers, now);
     holds(&mut text, state, now).await?;
-    refused_limits(&mut text, &state.store.retention().refused().await?);
+    rejected_limits(&mut text, &state.store.retention().refused().await?);
     let judges = state.store.judges().list().await?;
     write_judges(&mut text, &judges);
     write_totals(&mut text, &state.store.judges().totals().await?);
@@ -212,7 +212,7 @@ async fn holds(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Resul
     Ok(())
 }
 
-fn refused_limits(text: &mut String, refused: &[Expired]) {
+fn rejected_limits(text: &mut String, refused: &[Expired]) {
     let mut stopped = Family::new(
         "gavel_cluster_retention_stopped",
         MetricType::Gauge,

@@ -56,7 +56,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Reads and validates the file. Stores nothing.
+    /// Reads and validates the file. No writes.
     pub(super) async fn check(self: &Arc<Self>) -> Result<(), BatchError> {
         let (mut chunks, reader) = self.read();
         let (mut faults, mut items, mut lines) = (Vec::new(), 0_usize, HashMap::new());
@@ -69,7 +69,7 @@ impl Plan {
                 Ok(ready) => {
                     items += ready.len();
                     faults.extend(named_again(&ready, &mut lines));
-                    faults.extend(self.enqueue.session_faults(&ready).await?);
+                    faults.extend(self.enqueue.session_errors(&ready).await?);
                 }
             }
             if faults.len() >= FAULTS {

@@ -13,12 +13,12 @@ use crate::score::Criteria;
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
 
-/// Relative error of a plan's figures, in both directions.
+/// Relative error of a plan's numbers, in both directions.
 const OFF: f64 = 0.25;
 /// Minimum finished jobs for a measured rate.
 const ENDS: i64 = 5;
 
-/// Estimated figures with warnings.
+/// Estimate with warnings.
 pub(super) struct Estimated {
     pub(super) judges: Vec<PlannedJudge>,
     pub(super) tokens_in: f64,
@@ -110,7 +110,7 @@ impl Enqueue {
             };
             counted += 1.0;
             tokens_in += tokens;
-            // Priced one by one, because long prompts may have another price.
+            // Priced separately, because long prompts may have another price.
             let call = self.directory.cost_usd(judge, tokens, tokens_out);
             cost = cost.zip(call).map(|(sum, call)| sum + call);
         }
@@ -136,7 +136,7 @@ impl Enqueue {
         };
         let (directory, criteria, judge) =
             (self.directory.clone(), criteria.clone(), judge.to_owned());
-        // Counting megabytes takes a while.
+        // Counting megabytes is slow.
         let counting = tokio::task::spawn_blocking(move || {
             lower_thread_priority();
             directory.prompt_tokens(&judge, &session.into_request(), &criteria)

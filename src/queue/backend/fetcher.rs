@@ -162,7 +162,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Pings a queue in outage. The timeout is short because no jobs are claimed from the store meanwhile.
+    /// Pings a queue in outage. The timeout is short because no jobs are claimed from the store in the meantime.
     async fn probe(&self) -> Result<(), QueueError> {
         let asked = tokio::time::timeout(PROBE, self.queue.ping()).await;
         asked.unwrap_or_else(|_| {
@@ -299,7 +299,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Releases jobs that no handler has started. The rows go first, so that the ids can be claimed as soon as they are ready.
+    /// Releases jobs that no handler has started. Rows are released first, so that the ids can be claimed as soon as they are ready.
     async fn give_back(&self) {
         let mut unstarted = Vec::new();
         {

@@ -256,7 +256,7 @@ impl Leases {
             Ok(lost) => {
                 let mut book = self.book();
                 for id in lost {
-                    // The job continues; the fence in the store decides whose result counts.
+                    // The job continues; the fence in the store decides which result counts.
                     if book.held.remove(&id) {
                         metrics::counter!("gavel_leases_lost_total").increment(1);
                         tracing::warn!(job_id = %id, "lease lost, the job continues");

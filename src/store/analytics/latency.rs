@@ -1,4 +1,4 @@
-//! `judge_latency_daily`: latency histogram of judge calls, counted, merged and kept like `judge_usage_daily`.
+//! `judge_latency_daily`: latency histogram of judge calls, counted, merged and stored like `judge_usage_daily`.
 //!
 //! Four buckets per doubling, so that a quantile is exact to 20 %.
 

@@ -1,6 +1,6 @@
 //! Usage and budgets of batches.
 //!
-//! Each call is added in the transaction that logs it, whatever its run's outcome. The same transaction pauses batches that
+//! Each call is added in the transaction that logs it, independent of the run's outcome. The same transaction pauses batches that
 //! reach their budget. Calls in flight finish, so a budget may be exceeded by their cost.
 
 pub(super) mod usage;
@@ -37,7 +37,7 @@ const JOBS_PER_LOOKUP: usize = 1_000;
 /// Maximum number of skipped sessions in the list.
 const MAX_SKIPS: i64 = 100;
 
-/// Usage of a batch's calls, whatever the outcome of their runs.
+/// Usage of a batch's calls, including failed runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, sqlx::FromRow)]
 pub struct BatchUsage {
     /// USD of the calls with a known price.
@@ -113,7 +113,7 @@ impl Budgets<'_> {
     /// that reached their budget by concurrent transactions of two processes, which don't see each other's usage.
     ///
     /// # Errors
-    /// `Unavailable` if the database is unavailable; the next call returns what was found.
+    /// `Unavailable` if the database is unavailable; the next call returns the result.
     pub async fn spent_batches(self) -> Result<Vec<(Uuid, Kind)>, StoreError> {
         const ATTEMPTED: &str = "searching for batches over their budget";
         let mut statement = pause_statement(Vec::new());

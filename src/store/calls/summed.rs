@@ -24,7 +24,7 @@ pub(super) struct UnloggedTotals(Arc<Mutex<PendingTotals>>);
 
 #[derive(Default)]
 struct PendingTotals {
-    /// Totals whose write failed. They may be committed, so nothing is added to them.
+    /// Totals whose write failed. They may be committed, so they must not grow.
     tried: Option<TotalsBatch>,
     open: TotalsBatch,
 }

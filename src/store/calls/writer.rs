@@ -197,7 +197,7 @@ impl Log {
     }
 }
 
-/// Counts only the rows that it inserted, so that a repetition after a commit counts nothing. Returns the batches that it
+/// Counts only the rows that it inserted, so that a repetition after a commit has no effect. Returns the batches that it
 /// paused.
 async fn insert_on(
     conn: &mut Conn,

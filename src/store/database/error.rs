@@ -12,7 +12,7 @@ pub enum StoreError {
         reason: String,
         outage: Outage,
     },
-    /// The schema isn't the one that this binary requires: run `gavel migrate`.
+    /// The schema doesn't match this binary: run `gavel migrate`.
     #[error("database schema: {0}")]
     Schema(String),
     /// A stored value can't be decoded, or a statement is invalid: a bug, or a manual change of a table.
@@ -317,7 +317,7 @@ impl WriteFailure {
     }
 }
 
-/// Whether the server or the network is gone, so that no open connection can be trusted. Includes a server that has become
+/// Whether the server or the network is lost, so that no open connection can be trusted. Includes a server that has become
 /// read-only, because its sessions stay read-only.
 pub(in crate::store) fn is_lost(error: &sqlx::Error) -> bool {
     match error.as_database_error() {

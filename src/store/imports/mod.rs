@@ -1,7 +1,7 @@
 //! `session_imports`: imports from a TARSy, their owners and progress.
 //!
-//! An import is `running` until it ends, whether or not a process works on it. If its owner sends no heartbeat, the next
-//! process that calls [`Imports::claim`] takes it over. Does not call TARSy.
+//! An import is `running` until it ends, even without an owner. If its owner sends no heartbeat, the next
+//! process that calls [`Imports::claim`] takes it over. Doesn't call TARSy.
 
 pub(super) mod ends;
 pub(super) mod steps;

@@ -19,7 +19,7 @@ use crate::wire::{ImportCounts, PutOutcome, Quality};
 /// Maximum number of failures of an import that are stored with a reason; further ones are only counted.
 const REASONS: u64 = 1_000;
 
-/// What an import has read since its last step.
+/// Data that an import has read since its last step.
 #[derive(Debug, Clone)]
 pub struct ImportStep {
     pub import_id: Uuid,
@@ -30,7 +30,7 @@ pub struct ImportStep {
     pub unchanged: Vec<String>,
     /// Ids that can't be stored, with reasons.
     pub failed: Vec<(String, String)>,
-    /// Ratings by reviewers of the source; those of unknown sessions are skipped.
+    /// Ratings by reviewers of the source; ratings of unknown sessions are skipped.
     pub ratings: Vec<(Uuid, Quality)>,
     /// New position in the list; `None`: unchanged.
     pub place: Option<WalkPlace>,
@@ -40,7 +40,7 @@ pub struct ImportStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
     On(ImportCounts),
-    /// The owner has lost the import; nothing is stored.
+    /// The owner has lost the import; no rows are stored.
     Lost,
 }
 

@@ -21,14 +21,14 @@ use crate::store::{Dialect, DueJob, Jobs, StoreError};
 /// a new connection (2 s) and the statement (6 s).
 pub const CLAIM_GIVEN_UP: Duration = Duration::from_secs(10);
 
-/// A claim whose answer was lost: its rows may be running without a worker.
+/// A claim without a response: its rows may be running without a worker.
 struct UnconfirmedClaim {
     ids: Vec<JobId>,
     worker_id: Uuid,
     at: DateTime<Utc>,
 }
 
-/// Claims whose answer was lost. One statement claims at a time.
+/// Claims without a response. One statement claims at a time.
 #[derive(Default)]
 pub(in crate::store) struct Claimer(Mutex<Claiming>);
 
@@ -40,7 +40,7 @@ struct Claiming {
 }
 
 impl Claimer {
-    /// Returns the rows of claims whose answer was lost. Until this succeeds, nothing else is claimed.
+    /// Returns the rows of claims without a response. Until this succeeds, no other row is claimed.
     pub(super) async fn settle(&self, db: &Db) -> Result<(), StoreError> {
         self.0.lock().await.settle(db).await
     }
@@ -62,7 +62,7 @@ impl Jobs<'_> {
         }
         let mut claiming = self.claimer.0.lock().await;
         claiming.settle(self.db).await?;
-        // Stored before the statement runs, for a caller that is cancelled meanwhile.
+        // Stored before the statement runs, for a caller that is cancelled during the statement.
         claiming.unsure.push(UnconfirmedClaim {
             ids: ids.to_vec(),
             worker_id,
@@ -155,7 +155,7 @@ impl Jobs<'_> {
         Ok(returned)
     }
 
-    /// Returns the plan of a claim of `ids`, for `doctor` and tests. Claims nothing.
+    /// Returns the plan of a claim of `ids`, for `doctor` and tests. Doesn't claim.
     #[doc(hidden)]
     pub async fn explain_claim(
         self,

@@ -189,7 +189,7 @@ impl Holds<'_> {
         })
     }
 
-    /// Releases the holds whose `until` has passed. Returns them; each is returned to one of several concurrent workers.
+    /// Releases the holds with a past `until`. Returns them; each is returned to one of several concurrent workers.
     pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<HoldTarget>, StoreError> {
         let delete = sql!(
             "delete from holds where until is not null and until <= $1 returning target",

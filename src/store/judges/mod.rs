@@ -50,7 +50,7 @@ pub struct PaceRow {
     pub output_tokens: MeterRow,
     /// End of the reduction after a 429.
     pub shrunk_until: Option<DateTime<Utc>>,
-    /// No call is sent until this time, because a reply reported that nothing is left.
+    /// No call is sent until this time, because a reply reported an exhausted limit.
     pub held_until: Option<DateTime<Utc>>,
     /// Whether the limits are shared by all workers.
     pub together: bool,

@@ -51,7 +51,7 @@ macro_rules! chunk_columns {
     };
 }
 
-/// Condition for a batch whose chunks may be submitted by this owner.
+/// Condition for a batch with chunks that this owner may submit.
 macro_rules! handing_over {
     ($owner:literal) => {
         concat!(
@@ -115,7 +115,7 @@ impl ProviderBatches<'_> {
         jobs(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Stores a chunk before it is submitted; `false`: its batch doesn't run, or has another owner, and nothing is stored.
+    /// Stores a chunk before it is submitted; `false`: its batch doesn't run, or has another owner, and no row is stored.
     /// Fails if an item is in another chunk already.
     pub async fn make_chunk(self, new: &NewChunk) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "noting a chunk of a batch";

@@ -27,7 +27,7 @@ pub struct Erased {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Erasure {
     Done(Erased),
-    /// Nothing was deleted, because this job is active.
+    /// No row was deleted, because this job is active.
     Active(JobId),
     Unknown,
 }
@@ -73,7 +73,7 @@ impl Retention<'_> {
     }
 
     /// Deletes rows that were written after their session was erased.
-    pub(in crate::store) async fn forget_erased(
+    pub(in crate::store) async fn delete_erased_markers(
         self,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {

@@ -52,7 +52,7 @@ impl Retention<'_> {
         for slice in [&judges, &workers, &keys, &sign_ins, &orphaned] {
             rows += self.delete_all(slice).await?;
         }
-        rows += self.forget_erased(now).await?;
+        rows += self.delete_erased_markers(now).await?;
         Ok(rows + self.imports.prune().await?)
     }
 

@@ -30,7 +30,7 @@ const SLICE: i64 = 1_000;
 const SESSIONS: i64 = 100;
 const ATTEMPTED: &str = "deleting rows past their retention";
 
-/// Condition for a batch `b` that may be deleted: it ended before $1 or its deletion has begun, and no item is active.
+/// Condition for a batch `b` that may be deleted: it ended before $1 or its deletion has started, and no item is active.
 macro_rules! batch_may_go {
     () => {
         "b.finished_at is not null and (b.finished_at < $1 or b.abandoned)

@@ -316,7 +316,7 @@ impl Webhooks<'_> {
             .map(drop)
     }
 
-    /// Deletes a delivery whose event turned out to be irrelevant.
+    /// Deletes a delivery whose event became irrelevant.
     pub async fn forget(self, delivery_id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from webhook_deliveries where delivery_id = $1",

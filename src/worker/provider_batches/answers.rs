@@ -59,7 +59,7 @@ impl ChunkLoop {
             let id = JobId(answer.asked_for);
             let known = kept.iter().any(|one| one.job_id == id);
             let item = jobs.iter().find(|(job, _)| job.job_id == id && !known);
-            // A foreign line, or one that is already stored.
+            // A foreign or already stored line.
             let Some((job, asked)) = item else { continue };
             let accepted = match self
                 .matching_question(endpoint, job, asked.as_ref())
@@ -82,7 +82,7 @@ impl ChunkLoop {
         Ok(kept.await?)
     }
 
-    /// Returns the question of a reply if its item still asks it, otherwise the reason why not.
+    /// Returns the question of a reply if its item still asks it, otherwise the reason.
     async fn matching_question(
         &self,
         endpoint: &BatchEndpoint,

@@ -9,7 +9,7 @@
 //!
 //! A chunk that its provider had no room for also fails; its items go into smaller chunks.
 //!
-//! One deadline and one count of failures in a row apply, so that no batch waits forever. Items are not answered twice if that can be
+//! One deadline and one count of failures in a row apply, so that waits are bounded. Items are not answered twice if that can be
 //! detected.
 
 use chrono::{DateTime, TimeDelta, Utc};

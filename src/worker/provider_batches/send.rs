@@ -9,7 +9,7 @@ use crate::store::{BatchRow, ChunkRow, Hold, HoldTarget, NewChunk, StoreError};
 use crate::wire::ChunkState;
 
 const PAGE: u32 = 100;
-/// Maximum bytes of a chunk, whatever its provider accepts, because it stays in memory while it is sent.
+/// Maximum bytes of a chunk, independent of its provider's limit, because it stays in memory while it is sent.
 const CHUNK_BYTES: usize = 50_000_000;
 
 struct Filled {
@@ -47,7 +47,7 @@ impl ChunkLoop {
         }
     }
 
-    /// Sends a chunk that is noted in the store. Returns false if its batch was stopped or taken over before.
+    /// Sends a chunk that is recorded in the store. Returns false if its batch was stopped or taken over before.
     async fn send(&self, endpoint: &BatchEndpoint, filled: Filled) -> Result<bool, ChunkError> {
         let (chunk_id, calls) = (filled.new.chunk_id, filled.chunk.calls());
         let uploaded = match endpoint.upload(filled.chunk).await {

@@ -26,7 +26,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_CONCURRENT: u32 = 16;
 /// Pauses after each failed attempt in seconds: the three-day schedule of the specification. After the last one, the delivery is given up.
 const PAUSES_S: [u32; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
-/// The receiver is permanently gone.
+/// The receiver no longer exists.
 const GONE: u16 = 410;
 
 #[derive(Debug, Clone)]
@@ -288,7 +288,7 @@ fn closed(row: &JudgeRow) -> Option<WaitReason> {
     }
 }
 
-/// Returns the pause after a failed attempt; `None` after the last one, or if the receiver is permanently gone. Adds up to 10 % so that
+/// Returns the pause after a failed attempt; `None` after the last one, or if the receiver no longer exists. Adds up to 10 % so that
 /// retries spread out, and waits as long as the receiver asks.
 fn pause(attempts_before: i32, undelivered: &Undelivered, random: f64) -> Option<Duration> {
     if undelivered.status == Some(GONE) {
