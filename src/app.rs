@@ -351,7 +351,7 @@ impl App {
             if let Some(pushing) = pushing
                 && let Err(error) = pushing.await
             {
-                tracing::error!(%error, "the pushing task broke");
+                tracing::error!(%error, "push task panicked");
             }
             self.store.close().await;
         };
@@ -360,7 +360,7 @@ impl App {
             Mode::Embedded { .. } => closing.await,
             Mode::Shared => {
                 if tokio::time::timeout(CLOSING, closing).await.is_err() {
-                    tracing::warn!("the database's connections couldn't be closed in time");
+                    tracing::warn!("failed to close the database connections in time");
                 }
             }
         }
@@ -457,7 +457,7 @@ async fn follow_choices(enqueue: Arc<Enqueue>, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         if let Err(error) = enqueue.take_over_choices().await {
-            tracing::debug!(%error, "which criteria are current could not be read");
+            tracing::debug!(%error, "failed to read the current criteria");
         }
     }
 }

@@ -72,7 +72,7 @@ impl Signals {
                     continue;
                 }
                 () = at(deadline), if !hard.is_cancelled() => {
-                    tracing::warn!(drain_timeout_s = drain.as_secs(), "drain timeout: giving back what still runs");
+                    tracing::warn!(drain_timeout_s = drain.as_secs(), "drain timed out: returning running jobs to the queue");
                     hard.cancel();
                     continue;
                 }
@@ -105,7 +105,7 @@ impl Signals {
                 );
                 hard.cancel();
             } else {
-                tracing::error!(signal = name, "stopping at once");
+                tracing::error!(signal = name, "stopping immediately");
                 return Ended {
                     output: None,
                     interrupted,

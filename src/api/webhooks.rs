@@ -138,7 +138,7 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
             "is used by another webhook: choose a different name",
         )
     })?;
-    tracing::info!(webhook = added.name, "a webhook was made");
+    tracing::info!(webhook = added.name, "webhook created");
     Ok(WebhookCreated {
         webhook: added.into(),
         secret,
@@ -169,7 +169,7 @@ pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhoo
         .find(|endpoint| endpoint.endpoint_id == id);
     let found = found.ok_or(ApiError::WebhookNotFound("webhook", id))?;
     api.store.webhooks().remove(id).await?;
-    tracing::info!(webhook = found.name, "a webhook was deleted");
+    tracing::info!(webhook = found.name, "webhook deleted");
     Ok(found.into())
 }
 

@@ -135,7 +135,7 @@ impl Enqueue {
             }
             Err(error) => {
                 if let Err(error) = self.store.batches().remove_expanding(batch_id).await {
-                    tracing::warn!(%batch_id, %error, "a batch that failed is left to rescue");
+                    tracing::warn!(%batch_id, %error, "failed to delete a failed batch; rescue will delete it");
                 }
                 Err(error)
             }

@@ -183,7 +183,7 @@ impl Enqueue {
                     Ok(criteria) => Some(Arc::new(criteria)),
                     Err(error @ StoreError::Unexpected { .. }) => {
                         if self.definitions.unread.write().insert(hash) {
-                            tracing::warn!(%error, kind = %choice.kind, "the criteria that were made current can't be read: those before stay");
+                            tracing::warn!(%error, kind = %choice.kind, "failed to read the current criteria, keeping the previous ones");
                         }
                         known
                     }

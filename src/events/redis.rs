@@ -154,9 +154,9 @@ pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToke
             feed.is_current(false);
             // The pause is reset once Redis has answered, so this logs once per outage.
             if pause == FIRST_PAUSE {
-                tracing::warn!(%error, "events can't be followed; trying again");
+                tracing::warn!(%error, "failed to read events; retrying");
             } else {
-                tracing::debug!(%error, "events still can't be followed");
+                tracing::debug!(%error, "still failing to read events");
             }
         }
         tokio::select! {

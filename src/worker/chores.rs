@@ -99,7 +99,7 @@ impl Chores {
                 Ok(CancelStep::More) => began.elapsed(),
                 Ok(CancelStep::Done) => CHECK_INTERVAL,
                 Err(error) => {
-                    tracing::warn!(%error, "could not end items of cancelled batches; it tries again");
+                    tracing::warn!(%error, "failed to end items of cancelled batches; retrying");
                     CHECK_INTERVAL
                 }
             };

@@ -162,7 +162,7 @@ fn settle(recorded: Result<Recorded, StoreError>, lease: Lease, end: LeaseEnd) {
         },
         Ok(Recorded::Stale) => lease.ack(),
         Err(error) => {
-            tracing::error!(%error, "a run's end was not recorded; it will run again");
+            tracing::error!(%error, "failed to record a run's result; the job will run again");
             lease.release();
         }
     }

@@ -208,7 +208,7 @@ impl HoldSync {
             until: Some(cap.until),
         };
         if self.store.holds().set_budget(&hold).await? {
-            tracing::warn!(%judge, until = %cap.until, reason = %cap.message, "a judge is stopped by its cap");
+            tracing::warn!(%judge, until = %cap.until, reason = %cap.message, "judge stopped by its cap");
             self.events.announce(Event {
                 reason: Some(hold.reason),
                 until: hold.until,
@@ -257,7 +257,7 @@ impl HoldSync {
                     ..Event::of_judge(EventType::JudgeClosed, &closure.judge, now)
                 });
             }
-            tracing::error!(judge = %closure.judge, reason = %hold.reason, "a judge's lane is closed");
+            tracing::error!(judge = %closure.judge, reason = %hold.reason, "judge lane closed");
             self.unwritten.lock().remove(0);
         }
     }
@@ -266,7 +266,7 @@ impl HoldSync {
         *self.held_lanes.lock() = close_and_open(&self.gate, holds, now);
         let paused = holds.iter().any(|hold| hold.target == HoldTarget::Queue);
         if self.queue_paused.swap(paused, Ordering::Relaxed) != paused {
-            tracing::info!(paused, "the queue's pause changed");
+            tracing::info!(paused, "queue pause changed");
         }
     }
 }
@@ -288,7 +288,7 @@ fn close_and_open(gate: &Gate, holds: &[Hold], now: DateTime<Utc>) -> BTreeSet<S
     }
     for judge in gate.held() {
         if !closed.contains(&judge) {
-            tracing::info!(%judge, "a judge's lane is open again");
+            tracing::info!(%judge, "judge lane reopened");
             gate.open(&judge);
         }
     }

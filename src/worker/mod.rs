@@ -161,7 +161,7 @@ pub async fn run(
         options.drain_timeout,
     ));
 
-    tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
+    tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "worker started");
     let settling = TaskTracker::new();
     // A chunk that is being sent may finish during the drain, as a run may.
     settling.spawn(chunk_loop(&parts, &options, worker_id).run(draining.clone(), hard.clone()));
@@ -211,7 +211,7 @@ pub async fn run(
         ran = worked => ran,
         () = unrecorded(&hard) => {
             // The rows stay in this worker's name; another worker rescues them after its stop.
-            tracing::error!(grace = ?RECORD_FLUSH_TIMEOUT, "ends of runs could not be recorded in time; the jobs will run again");
+            tracing::error!(grace = ?RECORD_FLUSH_TIMEOUT, "failed to record results in time; the jobs will run again");
             Ok(())
         }
     };
@@ -220,7 +220,7 @@ pub async fn run(
     background.close();
     background.wait().await;
     pulse.stop().await;
-    tracing::info!(worker = %options.name, %worker_id, "stopped");
+    tracing::info!(worker = %options.name, %worker_id, "worker stopped");
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
 }
 
@@ -249,7 +249,7 @@ async fn register(
     match kept.await {
         Ok(()) => {}
         Err(error @ StoreError::Unavailable { .. }) => {
-            tracing::warn!(%error, "could not store the webhooks of the settings yet; it tries again");
+            tracing::warn!(%error, "failed to store the webhooks of the settings; retrying");
         }
         Err(error) => return Err(WorkerError::Register(error)),
     }
@@ -271,7 +271,7 @@ async fn open_holds(
             }
         }
         Err(error) => {
-            tracing::warn!(%error, "could not release the holds of judges that were misconfigured");
+            tracing::warn!(%error, "failed to release the holds of misconfigured judges");
         }
     }
     let holds = Arc::new(HoldSync::new(
@@ -281,7 +281,7 @@ async fn open_holds(
         options.caps.clone(),
     ));
     if let Err(error) = holds.sync().await {
-        tracing::warn!(%error, "could not read the holds at start");
+        tracing::warn!(%error, "failed to read the holds at start");
     }
     holds
 }

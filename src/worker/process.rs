@@ -280,7 +280,7 @@ impl Pipeline {
     fn outcome_of_store_error(&self, error: &StoreError) -> Ending {
         match error {
             StoreError::Unavailable { .. } | StoreError::Schema(_) | StoreError::SharedSessions => {
-                tracing::warn!(%error, "a run rests");
+                tracing::warn!(%error, "run delayed: store unavailable");
                 let until = self.clock.now() + STORAGE_RETRY_DELAY;
                 Ending::Waiting {
                     wait: Wait {

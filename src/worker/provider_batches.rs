@@ -88,7 +88,7 @@ impl ChunkLoop {
         let rounds = async {
             loop {
                 if let Err(error) = self.round().await {
-                    tracing::warn!(%error, "provider batches could not be looked after; it tries again");
+                    tracing::warn!(%error, "failed to process provider batches; retrying");
                 }
                 tokio::time::sleep(poll).await;
             }
@@ -121,7 +121,7 @@ impl ChunkLoop {
             let done = tokio::select! {
                 done = self.process_batch(id) => done,
                 () = lost => {
-                    tracing::warn!(batch_id = %id, "another worker looks after a batch's replies now");
+                    tracing::warn!(batch_id = %id, "another worker took over a provider batch");
                     continue;
                 }
             };
@@ -160,11 +160,11 @@ impl ChunkLoop {
             }
             Err(ChunkError::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
             Err(ChunkError::Store(error)) => {
-                tracing::error!(batch_id = %id, %error, "a batch's replies can't be looked after");
+                tracing::error!(batch_id = %id, %error, "failed to process a provider batch");
                 return Ok(Some(error.to_string()));
             }
         };
-        tracing::warn!(batch_id = %id, %error, "a batch waits for its judge's provider");
+        tracing::warn!(batch_id = %id, %error, "batch waits for its judge's provider");
         let now = self.clock.now();
         let tried = self.tries.failed(id, now);
         if is_given_up(tried, now) {
@@ -225,7 +225,7 @@ impl ChunkLoop {
         let chunks = self.store.provider_batches().chunks(id).await?;
         if whole && !chunks.iter().any(ChunkRow::is_open) {
             self.store.provider_batches().end(id).await?;
-            tracing::info!(batch_id = %id, chunks = chunks.len(), "the replies of a batch are here");
+            tracing::info!(batch_id = %id, chunks = chunks.len(), "received all replies of a batch");
         }
         Ok(())
     }

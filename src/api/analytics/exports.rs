@@ -263,7 +263,7 @@ impl Export {
             None => self.line().await,
         };
         let piece = piece.inspect_err(|error| {
-            tracing::warn!(%error, sent = self.sent, "an export broke off");
+            tracing::warn!(%error, sent = self.sent, "export aborted");
         })?;
         if let Some(piece) = piece {
             let is_last =

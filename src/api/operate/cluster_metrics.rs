@@ -82,11 +82,11 @@ async fn read(state: &ApiState) -> Option<String> {
     match tokio::time::timeout(TIMEOUT, figures(state)).await {
         Ok(Ok(text)) => Some(text),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "no metrics of the cluster");
+            tracing::warn!(%error, "cluster metrics unavailable");
             None
         }
         Err(_) => {
-            tracing::warn!(timeout = ?TIMEOUT, "no metrics of the cluster: the database took too long");
+            tracing::warn!(timeout = ?TIMEOUT, "cluster metrics unavailable: database timed out");
             None
         }
     }

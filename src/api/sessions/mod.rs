@@ -331,7 +331,7 @@ pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), Ap
         }
         Ok(Erasure::Unknown) => Err(ApiError::SessionNotFound(id)),
         Err(error) => {
-            tracing::warn!(session_id = %id, by, %error, "a session may not have been deleted");
+            tracing::warn!(session_id = %id, by, %error, "session may not be deleted");
             Err(error.into())
         }
     }

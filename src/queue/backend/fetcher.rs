@@ -183,7 +183,7 @@ impl<A: Admit> Fetcher<A> {
         let Admission { started, early } = match self.admit.admit(ids).await {
             Ok(admission) => admission,
             Err(refused) => {
-                tracing::warn!(error = %refused, ids = leases.len(), "claimed ids go back into the queue");
+                tracing::warn!(error = %refused, ids = leases.len(), "returning claimed ids to the queue");
                 for lease in leases {
                     lease.release();
                 }

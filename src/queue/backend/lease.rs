@@ -263,7 +263,7 @@ impl Leases {
                     }
                 }
             }
-            Err(error) => tracing::debug!(%error, leases = held.len(), "leases not renewed"),
+            Err(error) => tracing::debug!(%error, leases = held.len(), "failed to renew leases"),
         }
     }
 
@@ -279,6 +279,6 @@ impl Leases {
 
 fn forget(done: Result<(), QueueError>, leases: usize) {
     if let Err(error) = done {
-        tracing::debug!(%error, leases, "could not report the ends of leases; they expire");
+        tracing::debug!(%error, leases, "failed to release leases; they will expire");
     }
 }

@@ -108,7 +108,7 @@ impl CallSender {
             }
             Err(TrySendError::Closed(Logged::Call(call, _))) => {
                 self.unwritten.remove(&call);
-                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "a judge call is counted nowhere: the store was closed before it ended");
+                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "judge call not counted: the store was closed before it ended");
             }
             Ok(())
             | Err(TrySendError::Full(Logged::Flush(_)) | TrySendError::Closed(Logged::Flush(_))) => {

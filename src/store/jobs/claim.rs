@@ -226,7 +226,7 @@ impl Claiming {
             if !rows.is_empty() {
                 tracing::warn!(
                     given_back = rows.len(),
-                    "a claim's answer was lost; its jobs are queued again"
+                    "lost a claim's response; requeuing its jobs"
                 );
             }
             let given_back: sqlx::Result<Vec<DueJob>> = rows.iter().map(due_job).collect();

@@ -77,11 +77,11 @@ impl ChunkLoop {
             .chunk_submitted(chunk_id, &theirs, now)
             .await?
         {
-            tracing::warn!(%chunk_id, "a chunk arrived after it was given up; it is cancelled");
+            tracing::warn!(%chunk_id, "chunk arrived after it was abandoned; cancelling it");
             endpoint.cancel(&theirs).await?;
             return Ok(false);
         }
-        tracing::info!(batch_id = %filled.new.batch_id, %chunk_id, calls, "handed a chunk over");
+        tracing::info!(batch_id = %filled.new.batch_id, %chunk_id, calls, "submitted a chunk");
         Ok(true)
     }
 

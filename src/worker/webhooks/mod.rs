@@ -51,7 +51,7 @@ impl Webhooks {
     pub(super) async fn run(self) {
         let sender = match WebhookSender::new(self.options.targets) {
             Ok(sender) => Arc::new(sender),
-            Err(reason) => return tracing::error!(reason, "webhooks can't be sent"),
+            Err(reason) => return tracing::error!(reason, "failed to start sending webhooks"),
         };
         let stop = self.chores.stop.clone();
         let (webhooks, mut judges) = (Arc::new(self), BTreeMap::new());
@@ -68,7 +68,7 @@ impl Webhooks {
             }
             if webhooks.chores.leadership.leads() {
                 let due = webhooks.look(&mut judges).await.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "could not look for webhooks that are due; it tries again");
+                    tracing::warn!(%error, "failed to read due webhooks; retrying");
                     Vec::new()
                 });
                 for endpoint in due {

@@ -152,7 +152,7 @@ impl GateSync {
             self.link.away.store(false, Ordering::Relaxed);
             self.gate.follow(Rule::Together);
             tracing::info!(
-                "Redis is back: the judges' breakers, paces and caps hold for all workers together again"
+                "Redis available again: workers share the judges' breakers, rate limits and caps"
             );
         } else {
             self.gate.follow(self.link.local_share());
