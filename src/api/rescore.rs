@@ -243,7 +243,11 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut BodyErrors) -> Sessi
 fn text(word: Option<String>, name: &str, faults: &mut BodyErrors) -> Option<String> {
     let word = word.filter(|word| !word.is_empty())?;
     let fits = !word.chars().any(char::is_control);
-    faults.check(fits, &format!("/filter/{name}"), "holds control characters");
+    faults.check(
+        fits,
+        &format!("/filter/{name}"),
+        "contains control characters",
+    );
     Some(word)
 }
 

@@ -150,7 +150,7 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
     post, path = DELETE, tag = "webhooks",
     params(("webhook_id" = Uuid, Path, description = "The webhook")),
     responses(
-        (status = 200, description = "The webhook that was", body = Webhook),
+        (status = 200, description = "The deleted webhook", body = Webhook),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
@@ -177,7 +177,7 @@ pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhoo
 #[utoipa::path(
     get, path = "/api/v1/webhooks/deliveries", tag = "webhooks",
     params(
-        ("webhook_id" = Option<Uuid>, Query, description = "Those to one webhook"),
+        ("webhook_id" = Option<Uuid>, Query, description = "Deliveries of one webhook"),
         ("state" = Option<DeliveryState>, Query, description = "By state"),
         ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),

@@ -67,7 +67,7 @@ impl ProcessHealth {
             };
             let before = expired.before.to_rfc3339_opts(SecondsFormat::Secs, true);
             format!(
-                "retention has stopped: {expired}; check the clocks and the settings of retention, and if that is right, run \
+                "retention has stopped: {expired}; check the clocks and the settings of retention, and if they are correct, run \
                  `gavel prune --{flag} --older-than {before} --more-than-half`"
             )
         };

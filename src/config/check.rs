@@ -353,7 +353,7 @@ fn addresses(settings: &Settings, faults: &mut SettingErrors<'_>) {
                     .is_some_and(|rest| !rest.is_empty())
             });
             if !value.is_empty() && !known {
-                faults.add(key, value, "is not such an address", remedy);
+                faults.add(key, value, "is not a valid address", remedy);
             }
         };
     url(
@@ -393,7 +393,7 @@ fn addresses(settings: &Settings, faults: &mut SettingErrors<'_>) {
             key,
             &agent.url,
             &["http://", "https://"],
-            "give the address that questions are posted to, such as http://localhost:8087/ask, or leave it empty",
+            "give the URL for questions, such as http://localhost:8087/ask, or leave it empty",
         );
     }
     for host in &settings.http.allowed_hosts {

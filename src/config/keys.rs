@@ -111,7 +111,7 @@ impl Shape {
                 .map(ValueKind::Array)
                 .ok()
                 .filter(|tables| self.fits(tables))
-                .ok_or("is no JSON list of objects"),
+                .ok_or("is not a JSON list of objects"),
         }
     }
 }

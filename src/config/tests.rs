@@ -333,7 +333,7 @@ fn webhooks_from_file_or_variable_are_hidden() {
         };
         let found = load(&sources).unwrap_err().to_string();
         assert!(
-            found.contains("is no JSON list of objects") && !found.contains("whsec_x"),
+            found.contains("is not a JSON list of objects") && !found.contains("whsec_x"),
             "{found}"
         );
     }

@@ -40,7 +40,7 @@ pub enum EnqueueError {
     /// The session exists in its source, but can't be stored.
     #[error("session {session_id} can't be stored as TARSy has it: {reason}")]
     SourceUnusable { session_id: Uuid, reason: String },
-    #[error("session {0} has an empty conversation: put it again with its messages")]
+    #[error("session {0} has an empty conversation: upload it again with its messages")]
     NothingToJudge(Uuid),
     #[error(
         "criteria_hash {0} is not stored: add the definition first (`gavel criteria add FILE`)"
@@ -89,11 +89,11 @@ pub enum EnqueueError {
     )]
     Unpriced(String),
     #[error(
-        "judge {judge:?} falls back to {fallback:?}, which has no price, so that no budget holds: give it one under `prices` in llm_providers.yaml, or leave budget_usd out"
+        "judge {judge:?} falls back to {fallback:?}, which has no price, so that the budget can't be enforced: give it one under `prices` in llm_providers.yaml, or omit budget_usd"
     )]
     UnpricedFallback { judge: String, fallback: String },
     #[error(
-        "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"
+        "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or omit economy"
     )]
     NoBatchEndpoint(String),
     #[error(transparent)]

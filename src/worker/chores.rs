@@ -131,7 +131,7 @@ impl Chores {
                 let before = kept.filter(|_| by_age).map(|kept| now - kept);
                 let pruned = self.prune_kind(aged, before, kept.is_none()).await;
                 if let Err(error) = pruned {
-                    tracing::warn!(%error, %aged, "failed to delete old rows; trying again in an hour");
+                    tracing::warn!(%error, %aged, "failed to delete old rows; retrying in an hour");
                 }
             }
         }
@@ -141,7 +141,7 @@ impl Chores {
         match self.store.retention().prune(now).await {
             Ok(0) => {}
             Ok(rows) => tracing::info!(rows, "pruned expired rows"),
-            Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
+            Err(error) => tracing::warn!(%error, "failed to prune; retrying in an hour"),
         }
         if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
             tracing::warn!(%error, "failed to roll up judge calls; retrying in an hour");

@@ -105,7 +105,7 @@ pub struct WorkerOptions {
 /// Error that ended a worker without a shutdown request.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    #[error("a worker could not register: {0}")]
+    #[error("failed to register a worker: {0}")]
     Register(#[source] StoreError),
     /// The task that runs the handlers ended unexpectedly.
     #[error("the worker's runner exited unexpectedly: {0}")]

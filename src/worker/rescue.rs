@@ -98,7 +98,10 @@ impl Rescue {
                 self.followed_at = Some((Instant::now(), now));
             }
             failed("resetting due times in the future", followed);
-            failed("taking jobs back", self.requeue_lost(now).await);
+            failed(
+                "requeuing jobs of dead workers",
+                self.requeue_lost(now).await,
+            );
             failed("ending long waits", self.expire_waits(now).await);
             let batches = batches::settle(&self.store, &self.events, now);
             failed("settling batches", batches.await);

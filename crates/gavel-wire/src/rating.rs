@@ -184,7 +184,7 @@ impl RatingRequest {
         ];
         let given = given.into_iter().filter(|given| *given).count();
         for (is_wrong, amount) in [(given == 0, "none"), (given > 1, "more than one")] {
-            let message = format!("holds {amount} of total, rating and quality: give one");
+            let message = format!("has {amount} of total, rating and quality: give one");
             check(is_wrong, "", message);
         }
         let total = self.total.unwrap_or_default();

@@ -183,8 +183,8 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<BatchPause> {
         ),
         PausedBy::Operator => "paused by a user: resume it to continue".to_owned(),
         PausedBy::Budget if batch.budget_usd > Some(usage.spent_usd) => format!(
-            "{}, so no budget holds: give the model a price (llm_providers.yaml), or have its server report the tokens that it \
-             uses, and resume it; or take the budget away",
+            "{}, so no budget can be enforced: give the model a price (llm_providers.yaml), or make its server report token \
+             usage, and resume it; or remove the budget",
             without_price(usage.unpriced)
         ),
         PausedBy::Budget => format!(

@@ -241,7 +241,7 @@ impl Auth {
             is_by(&found, &id, &named.digest).then_some(named)
         });
         token.ok_or(ApiError::Unauthorized(
-            "the sign-in has ended: sign in again",
+            "the session has expired: sign in again",
         ))
     }
 
@@ -414,7 +414,7 @@ impl Caller {
             .map_err(|_| fault("is not UTF-8"))?
             .trim();
         if name.chars().any(char::is_control) {
-            return Err(fault("holds control characters"));
+            return Err(fault("contains control characters"));
         }
         if name.chars().count() > MAX_NAME {
             return Err(fault("is longer than 255 characters"));

@@ -265,7 +265,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result
             ApiError::fault(fault_status, "", said)
         }
         JsonError::Syntax(error) => {
-            ApiError::fault(fault_status, "", format!("the body is no JSON: {error}"))
+            ApiError::fault(fault_status, "", format!("the body is not JSON: {error}"))
         }
     })?;
     // Serde would accept an array with the fields in order.

@@ -339,7 +339,7 @@ async fn to_stored(response: Response) -> Result<KeptAnswer, (KeyDisposition, Re
     let bytes = match axum::body::to_bytes(body, MAX_RESPONSE_BYTES).await {
         Ok(bytes) => bytes,
         Err(error) => {
-            let error = ApiError::Internal(format!("reading an answer to keep it: {error}"));
+            let error = ApiError::Internal(format!("reading a response to store it: {error}"));
             return Err((KeyDisposition::Open, error.into_response()));
         }
     };

@@ -79,7 +79,7 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
         (name = "batches", description = "Many items of one kind in one request"),
         (name = "judges", description = "The queue, judges and workers; pause and resume"),
         (name = "analytics", description = "Costs, and statistics of scores"),
-        (name = "events", description = "What happens, as it happens"),
+        (name = "events", description = "Live events"),
         (name = "webhooks", description = "Webhook endpoints and deliveries"),
         (name = "operate", description = "Health, metrics and this document"),
     ),
@@ -216,7 +216,7 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
             RefOr::T(header(
                 "X-Request-Id",
                 any(),
-                "The client's own id of the request, 1-128 printable ASCII characters without spaces; else one is made",
+                "The client's own id of the request, 1-128 printable ASCII characters without spaces; default: a generated id",
             )),
         ),
         (
@@ -245,7 +245,7 @@ fn headers() -> [(String, RefOr<Header>); 2] {
         (
             REPLAYED.to_owned(),
             header(
-                "`true`: the answer was given before, to the first request with this Idempotency-Key",
+                "`true`: this is the stored response of the first request with this Idempotency-Key",
             ),
         ),
     ]

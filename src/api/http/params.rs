@@ -101,7 +101,7 @@ impl Params {
         for (_, value) in mine {
             // Postgres can't store NUL, and no valid value has control characters.
             if value.chars().any(char::is_control) {
-                self.fault(name, "holds control characters".to_owned());
+                self.fault(name, "contains control characters".to_owned());
                 return None;
             }
             if found.replace(value).is_some() {

@@ -86,7 +86,7 @@ fn read(settings: &AuthSettings) -> Result<Arc<[Token]>, String> {
     for (place, line) in lines {
         let token = parse_token(&line).map_err(|fault| format!("{place}: {fault}"))?;
         if tokens.iter().any(|other| other.name == token.name) {
-            return Err(format!("{place}: the name {:?} is given twice", token.name));
+            return Err(format!("{place}: the name {:?} is duplicated", token.name));
         }
         if tokens.iter().any(|other| other.digest == token.digest) {
             return Err(format!(

@@ -35,7 +35,7 @@ fn remedy(
         (WaitReason::Exhausted, _) if until.is_none() => {
             "top up the provider's quota or spend limit, then resume the judge"
         }
-        (WaitReason::Budget, Some(WaitTarget::Batch)) => "give its batch a larger budget, or none",
+        (WaitReason::Budget, Some(WaitTarget::Batch)) => "raise or remove the budget of its batch",
         (WaitReason::Budget, _) => {
             "wait for the end of the cap's day or month, or raise the cap and restart the workers"
         }

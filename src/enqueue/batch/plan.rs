@@ -288,8 +288,10 @@ fn named_again(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFau
                 line: Some(item.line),
                 field: Some(about(item.job.kind).name.to_owned()),
                 message: match item.job.kind.is_case() {
-                    false => format!("names the session of row {first} again"),
-                    true => format!("is the name of row {first} too: give each its own, or none"),
+                    false => format!("is the same session as in row {first}"),
+                    true => {
+                        format!("is also the name of row {first}: use different names, or none")
+                    }
                 },
             });
         } else {

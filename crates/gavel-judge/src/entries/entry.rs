@@ -125,7 +125,7 @@ fn plausible_url(url: &str) -> Result<(), String> {
         return Err("expected an address with a host and no spaces".to_owned());
     }
     if host.contains('@') {
-        return Err("an address must not hold a password; use key or headers".to_owned());
+        return Err("an address must not contain a password; use key or headers".to_owned());
     }
     Ok(())
 }

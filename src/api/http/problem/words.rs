@@ -7,7 +7,7 @@ use crate::job::Job;
 
 /// Message for a key with an active first request.
 const KEY_IN_USE: &str =
-    "a request with this Idempotency-Key is under way; try again to get its answer";
+    "a request with this Idempotency-Key is still running; try again to get its response";
 
 impl ApiError {
     pub(crate) fn slug(&self) -> &'static str {
@@ -130,7 +130,7 @@ impl ApiError {
                     "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
                 )
             }
-            Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
+            Self::TooLarge { pointer, max } => format!("{pointer} has more than {max} bytes"),
             Self::UnsupportedMediaType(declared) => media_type(declared.as_deref()),
             Self::HostNotAllowed(host) => format!(
                 "host {host:?} is not allowed: add it to http.allowed_hosts, or use the bound address"
@@ -153,7 +153,7 @@ impl ApiError {
             Self::TooHeavy { weight, most } => too_heavy(*weight, *most),
             Self::MemoryBusy => MEMORY_BUSY.to_owned(),
             Self::TooManyReports(max) => format!(
-                "{max} reports are being made, as many as may be at once, and none was done while this one waited"
+                "{max} reports are being created, the maximum, and none ended while this one waited"
             ),
             Self::TooManyStreams(max) => {
                 format!("{max} streams are open, which is http.max_streams")
