@@ -215,7 +215,7 @@ fn invalid(faults: &[RequestFault]) -> String {
         many if many.len() >= MAX_REPORTED_ERRORS => {
             format!("showing the first {} errors; see errors", many.len())
         }
-        many => format!("{} errors; see errors", many.len()),
+        many => format!("found {} errors; see errors", many.len()),
     }
 }
 
