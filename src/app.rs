@@ -313,9 +313,8 @@ impl App {
                 Ok(())
             }
             Err(error) => {
-                let why = format!(
-                    "the last reload of the criteria failed, the ones before stay: {error}"
-                );
+                let why =
+                    format!("failed to reload the criteria, keeping the previous ones: {error}");
                 self.not_reloaded.lock().insert(WHAT, why);
                 Err(error)
             }
@@ -333,7 +332,7 @@ impl App {
             Ok(_) => not_reloaded.remove(WHAT),
             Err(_) => not_reloaded.insert(
                 WHAT,
-                "the last reload of the tokens failed, the ones before stay: the log names the fault; mend it and send SIGHUP again"
+                "failed to reload the tokens, keeping the previous ones: the log has the error; fix it and send SIGHUP again"
                     .to_owned(),
             ),
         };
@@ -352,7 +351,7 @@ impl App {
             if let Some(pushing) = pushing
                 && let Err(error) = pushing.await
             {
-                tracing::error!(%error, "the pushing task broke");
+                tracing::error!(%error, "push task panicked");
             }
             self.store.close().await;
         };
@@ -361,7 +360,7 @@ impl App {
             Mode::Embedded { .. } => closing.await,
             Mode::Shared => {
                 if tokio::time::timeout(CLOSING, closing).await.is_err() {
-                    tracing::warn!("the database's connections couldn't be closed in time");
+                    tracing::warn!("failed to close the database connections in time");
                 }
             }
         }
@@ -440,8 +439,8 @@ fn warn_of_overruled(enqueue: &Enqueue, settings: &Settings) {
         } else if !path.is_empty() {
             tracing::warn!(
                 kind = %file.kind, file = path, criteria_hash = %file.hash, current = %current.hash,
-                "the criteria of this file aren't current: another version was made so on its page, and stays so until the file's is \
-                 made current on its own, /criteria/{}",
+                "the criteria of this file aren't current, because another version was made current on its page; \
+                 to use the file, make its version current on /criteria/{}",
                 file.hash
             );
         }
@@ -458,7 +457,7 @@ async fn follow_choices(enqueue: Arc<Enqueue>, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         if let Err(error) = enqueue.take_over_choices().await {
-            tracing::debug!(%error, "which criteria are current could not be read");
+            tracing::debug!(%error, "failed to read the current criteria");
         }
     }
 }

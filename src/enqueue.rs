@@ -100,7 +100,7 @@ impl Enqueue {
             }
         }
         Err(EnqueueError::Store(StoreError::no_answer(
-            "enqueueing a session that many clients ask for at once",
+            "enqueueing a session that many clients request at once",
             format!("lost {RACES} races in a row"),
         )))
     }

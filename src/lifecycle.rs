@@ -72,7 +72,7 @@ impl Signals {
                     continue;
                 }
                 () = at(deadline), if !hard.is_cancelled() => {
-                    tracing::warn!(drain_timeout_s = drain.as_secs(), "drain timeout: giving back what still runs");
+                    tracing::warn!(drain_timeout_s = drain.as_secs(), "drain timed out: returning running jobs to the queue");
                     hard.cancel();
                     continue;
                 }
@@ -81,7 +81,7 @@ impl Signals {
                     continue;
                 }
                 () = at(last) => {
-                    tracing::error!("stopping at once: what was told to stop goes on");
+                    tracing::error!("stopping immediately: shutdown is cut short");
                     return Ended { output: None, interrupted };
                 }
                 _ = self.hang_up.recv() => {
@@ -95,17 +95,17 @@ impl Signals {
             if !soft.is_cancelled() {
                 tracing::info!(
                     signal = name,
-                    "stopping: no new work is taken, what runs may finish"
+                    "stopping: no new work is accepted, running work may finish"
                 );
                 soft.cancel();
             } else if !hard.is_cancelled() {
                 tracing::warn!(
                     signal = name,
-                    "stopping now: what runs goes back to the queue"
+                    "stopping now: running work returns to the queue"
                 );
                 hard.cancel();
             } else {
-                tracing::error!(signal = name, "stopping at once");
+                tracing::error!(signal = name, "stopping immediately");
                 return Ended {
                     output: None,
                     interrupted,

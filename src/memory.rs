@@ -1,5 +1,5 @@
-//! Memory budget of a process for the data that it reads, compares and reports, in bytes. Such work takes its weight from the budget and
-//! returns it at its end. If there is too little, it waits or is rejected. Heavy work runs on a separate thread.
+//! Memory budget of a process for the data that it reads, compares and reports, in bytes. The work reserves its weight and releases it at
+//! its end. If there is too little, it waits or is rejected. Heavy work runs on a separate thread.
 //!
 //! The weight depends on the number of values in a text, not only on its length: 8 MB of JSON may contain four million values.
 
@@ -224,7 +224,7 @@ pub(crate) fn lower_thread_priority() {
     }
 }
 
-/// Runs work that may take long on a separate thread, so that requests are served in the meantime. Panics propagate.
+/// Runs work that may be slow on a separate thread, so that requests are served in the meantime. Panics propagate.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let work = || {
         lower_thread_priority();

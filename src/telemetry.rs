@@ -55,7 +55,7 @@ fn log_panics() {
             .payload()
             .downcast_ref::<&str>()
             .copied()
-            .unwrap_or("(formatted message left out: it may quote data)");
+            .unwrap_or("(formatted message omitted: it may quote data)");
         let place = panic.location().map(ToString::to_string);
         let backtrace = Backtrace::capture();
         let thread = std::thread::current();

@@ -73,7 +73,7 @@ impl Streams {
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
-        ("types" = Option<String>, Query, description = "Types of events, separated by commas; left out: all", example = "job.succeeded,job.failed"),
+        ("types" = Option<String>, Query, description = "Types of events, separated by commas; default: all", example = "job.succeeded,job.failed"),
         ("job_id" = Option<Uuid>, Query, description = "Events of one job"),
         ("session_id" = Option<Uuid>, Query, description = "Events of the jobs of one session"),
         ("judge" = Option<String>, Query, description = "Events of one judge and of its jobs"),
@@ -161,7 +161,7 @@ impl EventFilter {
                         EventType::ALL.iter().map(|kind| kind.as_str()).collect();
                     params.fault(
                         "types",
-                        format!("{name:?} is not known; known: {}", known.join(", ")),
+                        format!("{name:?} is unknown; known: {}", known.join(", ")),
                     );
                 }
             }

@@ -60,7 +60,7 @@ pub(crate) use http::transport::Transport;
 pub use judges::spending::{SpendingCap, SpendingCaps};
 pub use operate::worker_health::{WorkerHealthParts, serve_worker_health};
 
-/// Health of the process apart from the store; implemented by `app`.
+/// Health of the process, except the store; implemented by `app`.
 #[async_trait]
 pub trait Health: Send + Sync {
     /// Returns failed checks: the name (`scoring`, `judge`, [`HOLD`], `criteria`, `queue`, `clock`, `retention`, `workers`) and a

@@ -42,7 +42,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     request_body(content = RescoreRequest, example = json!({
         "name": "spring", "filter": {"criteria": "not_current", "alert_type": "PodCrashLooping"}, "dry_run": true})),
     responses(
-        (status = 200, description = "`dry_run`: what it would come to", body = RescorePlan),
+        (status = 200, description = "`dry_run`: the estimate of the batch", body = RescorePlan),
         (status = 202, description = "The batch", body = Batch, headers(
             ("Location" = String, description = "The batch"), ("Retry-After" = u64, description = "Seconds"))),
         (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable"),
@@ -74,7 +74,7 @@ pub(crate) async fn begin(api: Authorized, body: RescoreRequest) -> Result<Batch
     Ok(view::load(&api, batch).await?)
 }
 
-/// Checks a body. Returns all errors at once, except those of the criteria, the name and the budget.
+/// Checks a body. Returns all errors at once, except for criteria, name and budget.
 async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, ApiError> {
     body.criteria_hash = wanted(api, body.criteria_hash, FaultStatus::Unprocessable).await?;
     if let Some(text) = body.filter.criteria.take() {
@@ -83,12 +83,12 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
     let current = api.enqueue.current_criteria();
     check_name(body.name.as_deref())?;
     check_budget(body.budget_usd)?;
-    let mut faults = BodyFaults(Vec::new());
+    let mut faults = BodyErrors(Vec::new());
     let purpose = body.purpose.unwrap_or(Purpose::Score);
     faults.check(
         body.max != Some(0),
         "/max",
-        "must be at least 1, or left out",
+        "must be at least 1, or omitted",
     );
     if let Some(sample) = body.sample {
         let size = (1..=MAX_SAMPLE).contains(&sample.size);
@@ -124,18 +124,18 @@ fn check_batch_endpoint(
     priority: Option<Priority>,
     budget_usd: Option<f64>,
     purpose: Purpose,
-    faults: &mut BodyFaults,
+    faults: &mut BodyErrors,
 ) {
     let waits = priority != Some(Priority::Interactive);
-    let message = "may take a day: leave it out, or the priority interactive";
+    let message = "may need a day: omit it, or the priority interactive";
     faults.check(waits, "/economy", message);
-    let message = "hands thousands of questions over at once, which no budget can stop: leave one of them out, and look at the cost of a dry run";
+    let message = "submits thousands of questions at once, which no budget can stop: omit one of them, and check the cost with a dry run";
     faults.check(budget_usd.is_none(), "/economy", message);
-    let message = "is not for purpose jury: ask each of the judges by a batch of its own";
+    let message = "is not for purpose jury: create a separate batch per judge";
     faults.check(purpose != Purpose::Jury, "/economy", message);
 }
 
-fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u32 {
+fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyErrors) -> u32 {
     match (repeats, purpose) {
         (Some(repeats), Purpose::Repeat) => {
             let fits = ALLOWED_REPEATS.contains(&repeats);
@@ -145,14 +145,14 @@ fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u
         (None, Purpose::Repeat) => {
             faults.add(
                 "/repeats",
-                "is missing: say how often each session is judged, 2-20",
+                "is missing: set the number of runs per session, 2-20",
             );
             1
         }
         (Some(_), Purpose::Score | Purpose::Preview | Purpose::Jury) => {
             faults.add(
                 "/repeats",
-                "is for purpose repeat: leave it out, or ask for that",
+                "is for purpose repeat: omit it, or set that purpose",
             );
             1
         }
@@ -160,7 +160,7 @@ fn repeats(repeats: Option<u32>, purpose: Purpose, faults: &mut BodyFaults) -> u
     }
 }
 
-fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) -> Vec<String> {
+fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyErrors) -> Vec<String> {
     match (judges, purpose) {
         (Some(judges), Purpose::Jury) => {
             let fits = ALLOWED_JURY_SIZES.contains(&judges.len());
@@ -184,7 +184,7 @@ fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) 
         (Some(_), Purpose::Score | Purpose::Preview | Purpose::Repeat) => {
             faults.add(
                 "/judges",
-                "is for purpose jury: leave it out, or ask for that",
+                "is for purpose jury: omit it, or set that purpose",
             );
             Vec::new()
         }
@@ -192,7 +192,7 @@ fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyFaults) 
     }
 }
 
-fn filter(words: RescoreFilter, current: &str, faults: &mut BodyFaults) -> SessionFilter {
+fn filter(words: RescoreFilter, current: &str, faults: &mut BodyErrors) -> SessionFilter {
     for (name, score) in [
         ("min_score", words.min_score),
         ("max_score", words.max_score),
@@ -240,19 +240,24 @@ fn filter(words: RescoreFilter, current: &str, faults: &mut BodyFaults) -> Sessi
 }
 
 /// Returns a text of the filter. Empty counts as absent, as in a query.
-fn text(word: Option<String>, name: &str, faults: &mut BodyFaults) -> Option<String> {
+fn text(word: Option<String>, name: &str, faults: &mut BodyErrors) -> Option<String> {
     let word = word.filter(|word| !word.is_empty())?;
     let fits = !word.chars().any(char::is_control);
-    faults.check(fits, &format!("/filter/{name}"), "holds control characters");
+    faults.check(
+        fits,
+        &format!("/filter/{name}"),
+        "contains control characters",
+    );
     Some(word)
 }
 
-fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
+fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyErrors) -> Vec<Uuid> {
     let Some(mut ids) = ids else {
         return Vec::new();
     };
     if ids.is_empty() {
-        let message = "names no session: name at least one, or leave it out for all that the other words find";
+        let message =
+            "names no session: name at least one, or omit it to select by the other filters";
         faults.add("/filter/ids", message);
     }
     if ids.len() > MAX_IDS {
@@ -264,9 +269,9 @@ fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyFaults) -> Vec<Uuid> {
     ids
 }
 
-struct BodyFaults(Vec<RequestFault>);
+struct BodyErrors(Vec<RequestFault>);
 
-impl BodyFaults {
+impl BodyErrors {
     fn add(&mut self, pointer: &str, message: &str) {
         self.0.push(RequestFault {
             pointer: pointer.to_owned(),

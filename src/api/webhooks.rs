@@ -14,7 +14,7 @@ use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::{NoQuery, Params, PathId, uuid};
 use crate::api::http::problem::{ApiError, FaultStatus};
-use crate::config::webhook_faults;
+use crate::config::webhook_errors;
 use crate::outbound::secret_of;
 use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
 use crate::wire::{
@@ -111,7 +111,7 @@ async fn add_webhook(
 }
 
 pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookCreated, ApiError> {
-    let faults: Vec<RequestFault> = webhook_faults(&new)
+    let faults: Vec<RequestFault> = webhook_errors(&new)
         .into_iter()
         .map(|(field, message)| RequestFault {
             pointer: format!("/{field}"),
@@ -135,10 +135,10 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
         ApiError::fault(
             FAULT_STATUS,
             "/name",
-            "is another webhook's: give a name of its own",
+            "is used by another webhook: choose a different name",
         )
     })?;
-    tracing::info!(webhook = added.name, "a webhook was made");
+    tracing::info!(webhook = added.name, "webhook created");
     Ok(WebhookCreated {
         webhook: added.into(),
         secret,
@@ -150,7 +150,7 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
     post, path = DELETE, tag = "webhooks",
     params(("webhook_id" = Uuid, Path, description = "The webhook")),
     responses(
-        (status = 200, description = "The webhook that was", body = Webhook),
+        (status = 200, description = "The deleted webhook", body = Webhook),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
@@ -169,7 +169,7 @@ pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhoo
         .find(|endpoint| endpoint.endpoint_id == id);
     let found = found.ok_or(ApiError::WebhookNotFound("webhook", id))?;
     api.store.webhooks().remove(id).await?;
-    tracing::info!(webhook = found.name, "a webhook was deleted");
+    tracing::info!(webhook = found.name, "webhook deleted");
     Ok(found.into())
 }
 
@@ -177,7 +177,7 @@ pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhoo
 #[utoipa::path(
     get, path = "/api/v1/webhooks/deliveries", tag = "webhooks",
     params(
-        ("webhook_id" = Option<Uuid>, Query, description = "Those to one webhook"),
+        ("webhook_id" = Option<Uuid>, Query, description = "Deliveries of one webhook"),
         ("state" = Option<DeliveryState>, Query, description = "By state"),
         ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),

@@ -54,12 +54,12 @@ async fn follow(store: &Store, clock: &DatabaseClock, stop: CancellationToken) {
                 if let Some(by) = clock.correct(reading) {
                     tracing::warn!(
                         by_ms = by.num_milliseconds(),
-                        "the database's clock was set; it is followed"
+                        "database clock was set, following it"
                     );
                 }
             }
             Ok(None) => return,
-            Err(error) => tracing::debug!(%error, "the database's clock could not be read"),
+            Err(error) => tracing::debug!(%error, "failed to read the database's clock"),
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn raise_limit() -> Option<usize> {
     allowed.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Lowers settings to fit the limit. Returns what was lowered, with the remedy.
+/// Lowers settings to fit the limit. Returns the lowered settings, with the remedy.
 pub(super) fn bound(settings: &mut Settings, limit: usize) -> Option<String> {
     let per_connection = match settings.database.url.is_empty() {
         true => PER_FILE,

@@ -9,14 +9,14 @@ pub enum AppError {
     Config(String),
     /// Exit 2: another process has locked the data folder.
     #[error(
-        "{path} is in use by another gavel process: end that one, ask it where this command has --server http://ADDRESS, or choose another --data-dir"
+        "{path} is in use by another gavel process: stop that process, use its API if this command has --server http://ADDRESS, or choose another --data-dir"
     )]
     Locked { path: PathBuf },
     /// Exit 2: the schema isn't the version that this binary needs.
-    #[error("the database lacks {pending} migration(s): run `gavel migrate` first")]
+    #[error("the database is missing {pending} migration(s): run `gavel migrate` first")]
     Unmigrated { pending: usize },
     /// Exit 2: the role lacks privileges.
-    #[error("the role lacks privileges on Gavel's tables; run as their owner: {0}")]
+    #[error("the role has too few privileges on Gavel's tables; run as their owner: {0}")]
     MissingGrants(String),
     /// Exit 2: a worker without a configured judge.
     #[error("{0}")]

@@ -49,13 +49,13 @@ impl ProcessHealth {
             .then(|| {
                 let error = last.unwrap_or_else(|| "calls failed".to_owned());
                 format!(
-                    "its breaker is open, and jobs wait until a probe is answered: {judge}: {error}"
+                    "its breaker is open, and jobs wait until a probe succeeds: {judge}: {error}"
                 )
             })
     }
 
     /// Returns the kinds of rows whose retention is stopped, each with the command that continues it.
-    async fn refused_limits(&self) -> Vec<String> {
+    async fn rejected_limits(&self) -> Vec<String> {
         let refused = self.store.retention().refused().await.unwrap_or_default();
         let remedy = |expired: &Expired| {
             let flag = match expired.aged {
@@ -67,7 +67,7 @@ impl ProcessHealth {
             };
             let before = expired.before.to_rfc3339_opts(SecondsFormat::Secs, true);
             format!(
-                "retention has stopped: {expired}; check the clocks and the settings of retention, and if that is right, run \
+                "retention has stopped: {expired}; check the clocks and the settings of retention, and if they are correct, run \
                  `gavel prune --{flag} --older-than {before} --more-than-half`"
             )
         };
@@ -101,7 +101,7 @@ impl ProcessHealth {
 
 pub(crate) fn clocks_apart(skew: ClockSkew) -> String {
     format!(
-        "{skew}: synchronize both (NTP); nothing is deleted by its age until they are within {} s",
+        "{skew}: synchronize both (NTP); retention deletes no rows until they are within {} s",
         MAX_SKEW.num_seconds()
     )
 }
@@ -129,7 +129,7 @@ impl Health for ProcessHealth {
         if skew.is_too_large() {
             found.push(("clock", clocks_apart(skew)));
         }
-        let refused = timeout_at(by, self.refused_limits()).await;
+        let refused = timeout_at(by, self.rejected_limits()).await;
         let refused = refused.unwrap_or_default().into_iter();
         found.extend(refused.map(|why| ("retention", why)));
         if let Ok(Some(why)) = timeout_at(by, self.no_worker()).await {
@@ -156,8 +156,7 @@ impl Health for ProcessHealth {
                 Err(_) => Some(format!("it didn't answer within {} ms", PING.as_millis())),
             };
             found.extend(fault.map(|fault| {
-                let why =
-                    "the queue (Redis) is away: what is due is taken from the database meanwhile";
+                let why = "the queue (Redis) is unavailable: due jobs are read from the database";
                 ("queue", format!("{why}. {fault}"))
             }));
         }

@@ -13,7 +13,7 @@ use crate::history::imports::HistoryOptions;
 use crate::history::on_demand::{FetchOutcome, OnDemand, OnDemandError};
 use crate::history::tarsy::Address;
 
-/// Silence after which another process takes over an import. The same in all processes, whatever the leases of workers.
+/// Silence after which another process takes over an import. The same in all processes, independent of worker leases.
 const IMPORT_SILENCE: Duration = Duration::from_secs(12);
 
 /// Returns the options of the TARSy client. Its requests are retried like judge calls.

@@ -1,5 +1,5 @@
-//! Metrics of the process in Prometheus' text format: names, help and buckets of all metrics, and the counts of judge calls, taken where
-//! calls enter the call log.
+//! Metrics of the process in Prometheus' text format: names, help and buckets of all metrics, and the counts of judge calls, collected
+//! where calls enter the call log.
 //!
 //! `docs/operate.md` lists the same names, and a test compares them.
 
@@ -20,7 +20,7 @@ static RECORDER: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 /// Maximum judges with separate labels, because `entry:model` can be any of a provider's models. Further judges are labelled `other`.
 const JUDGES: usize = 100;
 
-/// Counters with help texts. Those without labels start at 0.
+/// Counters with help texts. Counters without labels start at 0.
 const COUNTERS: &[(&str, &str)] = &[
     (
         "gavel_judge_calls_total",
@@ -32,11 +32,11 @@ const COUNTERS: &[(&str, &str)] = &[
     ),
     (
         "gavel_judge_unpriced_calls_total",
-        "Judge calls whose price is not known.",
+        "Judge calls without a known price.",
     ),
     (
         "gavel_judge_calls_dropped_total",
-        "Judge calls that the call log had to leave out.",
+        "Judge calls dropped from the call log.",
     ),
     ("gavel_runs_total", "Runs of jobs, by kind and ending."),
     (
@@ -49,11 +49,11 @@ const COUNTERS: &[(&str, &str)] = &[
     ),
     (
         "gavel_heartbeats_missed_total",
-        "Heartbeats that failed: the worker claims nothing until the next one arrives.",
+        "Failed heartbeats: the worker claims no jobs until the next one succeeds.",
     ),
     (
         "gavel_events_dropped_total",
-        "Events that could not be told to listeners.",
+        "Events that could not be sent to listeners.",
     ),
 ];
 const UNLABELLED: &[&str] = &[
@@ -65,10 +65,10 @@ const UNLABELLED: &[&str] = &[
 ];
 
 const GAUGES: &[(&str, &str)] = &[
-    ("gavel_build_info", "1; the label says which version runs."),
+    ("gavel_build_info", "1; the label has the running version."),
     (
         "gavel_judge_cost_usd",
-        "USD of the judge calls whose price is known, since the start.",
+        "USD of the judge calls with a known price, since the start.",
     ),
     (
         "gavel_records_pending",
@@ -89,31 +89,31 @@ const FAST_S: &[f64] = &[
 const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
     (
         "gavel_http_request_seconds",
-        "How long requests took, by method, route and status.",
+        "Duration of requests, by method, route and status.",
         &[
             0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0,
         ],
     ),
     (
         "gavel_judge_call_seconds",
-        "How long judge calls took.",
+        "Duration of judge calls.",
         &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0],
     ),
     (
         "gavel_job_pick_up_seconds",
-        "How long a job was due until a worker had it in hand, by priority.",
+        "Time from a job's due time until a worker runs it, by priority.",
         &[
             0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0, 21_600.0, 86_400.0,
         ],
     ),
     (
         "gavel_claim_seconds",
-        "How long claims of jobs took in the database.",
+        "Duration of job claims in the database.",
         FAST_S,
     ),
     (
         "gavel_record_seconds",
-        "How long results waited for their commit.",
+        "Time that results waited for their commit.",
         FAST_S,
     ),
 ];

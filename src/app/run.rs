@@ -118,7 +118,7 @@ impl App {
         let answering = async {
             let answered = api::serve_worker_health(listener, parts, ended.clone()).await;
             if let Err(error) = answered {
-                tracing::error!(%error, "the worker's health port is gone; the worker goes on");
+                tracing::error!(%error, "the worker's health port failed; the worker continues");
             }
         };
         let working = async {

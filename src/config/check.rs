@@ -16,11 +16,11 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
     if let Some(port) = settings.bind.strip_prefix("localhost:") {
         settings.bind = format!("127.0.0.1:{port}");
     }
-    let mut faults = SettingFaults {
+    let mut faults = SettingErrors {
         origin,
         found: Vec::new(),
     };
-    whole_numbers(settings, &mut faults);
+    check_integers(settings, &mut faults);
     numbers(settings, &mut faults);
     texts(settings, &mut faults);
     addresses(settings, &mut faults);
@@ -29,7 +29,7 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
 }
 
 /// Returns the errors of a webhook: field and remedy. Never contains the secret.
-pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
+pub fn webhook_errors(new: &NewWebhook) -> Vec<(&'static str, String)> {
     let mut faults = Vec::new();
     let characters = new.name.chars().count();
     if !(1..=80).contains(&characters) || new.name.chars().any(char::is_control) {
@@ -46,26 +46,27 @@ pub fn webhook_faults(new: &NewWebhook) -> Vec<(&'static str, String)> {
         .as_deref()
         .is_some_and(|secret| outbound::key_of(secret).is_none())
     {
-        let fault = "must be whsec_ and the Base64 of 24 to 64 bytes; the API makes one where it is left out";
+        let fault =
+            "must be whsec_ and the Base64 of 24 to 64 bytes; omit it to let the API generate one";
         faults.push(("secret", fault.to_owned()));
     }
     if new.events.is_empty() {
         faults.push((
             "events",
-            "is empty: name events, or leave it out for all".to_owned(),
+            "is empty: name events, or omit it for all".to_owned(),
         ));
     }
     faults
 }
 
-fn webhooks(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn webhooks(settings: &Settings, faults: &mut SettingErrors<'_>) {
     const KEY: &str = "webhooks.endpoints";
     let endpoints = &settings.webhooks.endpoints;
     let place = (faults.origin)(KEY).name(KEY);
     let mut add =
         |name: &str, fault: &str| faults.found.push(format!("{place}: {name:?}: {fault}"));
     for (index, new) in endpoints.iter().enumerate() {
-        for (field, fault) in webhook_faults(new) {
+        for (field, fault) in webhook_errors(new) {
             add(&new.name, &format!("{field} {fault}"));
         }
         if new.secret.is_none() && new.format == WebhookFormat::Standard {
@@ -78,7 +79,7 @@ fn webhooks(settings: &Settings, faults: &mut SettingFaults<'_>) {
             .iter()
             .any(|other| other.name == new.name)
         {
-            add(&new.name, "name is there twice; give each its own");
+            add(&new.name, "duplicate name; choose different names");
         }
     }
 }
@@ -117,12 +118,12 @@ pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
     }
 }
 
-struct SettingFaults<'a> {
+struct SettingErrors<'a> {
     origin: &'a dyn Fn(&str) -> Origin,
     found: Vec<String>,
 }
 
-impl SettingFaults<'_> {
+impl SettingErrors<'_> {
     fn add(&mut self, key: &str, value: &str, fault: &str, remedy: &str) {
         let name = (self.origin)(key).name(key);
         let value = shown(key, value);
@@ -132,7 +133,7 @@ impl SettingFaults<'_> {
 
     fn whole(&mut self, key: &str, value: u64, min: u64, max: u64) {
         if !(min..=max).contains(&value) {
-            let remedy = format!("give a whole number from {min} to {max}");
+            let remedy = format!("give an integer from {min} to {max}");
             self.add(key, &value.to_string(), "is out of range", &remedy);
         }
     }
@@ -145,7 +146,7 @@ impl SettingFaults<'_> {
     }
 }
 
-fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn check_integers(settings: &Settings, faults: &mut SettingErrors<'_>) {
     const YEAR_S: u64 = 31_536_000;
     let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
@@ -244,7 +245,7 @@ fn whole_numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn numbers(settings: &Settings, faults: &mut SettingErrors<'_>) {
     let (worker, judge) = (&settings.worker, &settings.judge);
     let numbers = [
         ("worker.lease_s", worker.lease_s, 0.5, 3_600.0),
@@ -288,7 +289,7 @@ fn numbers(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn texts(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn texts(settings: &Settings, faults: &mut SettingErrors<'_>) {
     let judge = &settings.default_llm_provider;
     if judge.is_empty() || judge.contains(char::is_whitespace) {
         faults.add(
@@ -335,7 +336,7 @@ fn texts(settings: &Settings, faults: &mut SettingFaults<'_>) {
     }
 }
 
-fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
+fn addresses(settings: &Settings, faults: &mut SettingErrors<'_>) {
     if settings.bind.parse::<SocketAddr>().is_err() {
         faults.add(
             "bind",
@@ -345,14 +346,14 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
         );
     }
     let url =
-        |faults: &mut SettingFaults<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
+        |faults: &mut SettingErrors<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
             let known = schemes.iter().any(|scheme| {
                 value
                     .strip_prefix(scheme)
                     .is_some_and(|rest| !rest.is_empty())
             });
             if !value.is_empty() && !known {
-                faults.add(key, value, "is not such an address", remedy);
+                faults.add(key, value, "is not a valid address", remedy);
             }
         };
     url(
@@ -392,7 +393,7 @@ fn addresses(settings: &Settings, faults: &mut SettingFaults<'_>) {
             key,
             &agent.url,
             &["http://", "https://"],
-            "give the address that questions are posted to, such as http://localhost:8087/ask, or leave it empty",
+            "give the URL for questions, such as http://localhost:8087/ask, or leave it empty",
         );
     }
     for host in &settings.http.allowed_hosts {

@@ -12,7 +12,7 @@ pub fn read_dotenv(path: &Path) -> Result<(), ConfigError> {
         Ok(()) => Ok(()),
         Err(error) if error.not_found() => Ok(()),
         Err(dotenvy::Error::LineParse(line, _)) => Err(ConfigError::one(format!(
-            "{}:{}: not a line of the form NAME=value; quote a value that holds spaces or #",
+            "{}:{}: not a line of the form NAME=value; quote a value that contains spaces or #",
             path.display(),
             line_number(path, &line)
         ))),

@@ -17,7 +17,7 @@ pub(super) const ALIASES: [(&str, &str); 4] = [
     ("RUST_LOG", "log.filter"),
 ];
 
-/// `GAVEL_` variables that aren't settings: those of the client, the path of the settings file, and one allowed in criteria and judges'
+/// `GAVEL_` variables that aren't settings: client variables, the path of the settings file, and one allowed in criteria and judges'
 /// files.
 pub(super) const OTHER_VARIABLES: [&str; 4] = [
     "GAVEL_CONFIG",
@@ -43,7 +43,7 @@ impl Shape {
     pub(super) fn described(self) -> &'static str {
         match self {
             Self::Text => "a text in quotes",
-            Self::Whole => "a whole number from 0, without quotes",
+            Self::Whole => "an integer of at least 0, without quotes",
             Self::Number => "a number, without quotes",
             Self::Switch => "true or false, without quotes",
             Self::List => "a list of texts, as in [\"a\", \"b\"]",
@@ -92,7 +92,7 @@ impl Shape {
                 .ok()
                 .filter(|number| *number >= 0)
                 .map(ValueKind::I64)
-                .ok_or("is not a whole number from 0"),
+                .ok_or("is not an integer of at least 0"),
             Self::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(ValueKind::Float(number)),
                 Ok(_) | Err(_) => Err("is not a number"),
@@ -100,7 +100,7 @@ impl Shape {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok(ValueKind::Boolean(true)),
                 "false" | "0" | "no" | "off" => Ok(ValueKind::Boolean(false)),
-                _ => Err("is neither true nor false"),
+                _ => Err("is not true or false"),
             },
             Self::List => Ok(ValueKind::Array(
                 text.split_whitespace()
@@ -111,7 +111,7 @@ impl Shape {
                 .map(ValueKind::Array)
                 .ok()
                 .filter(|tables| self.fits(tables))
-                .ok_or("is no JSON list of objects"),
+                .ok_or("is not a JSON list of objects"),
         }
     }
 }

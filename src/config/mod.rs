@@ -10,7 +10,7 @@ mod settings;
 mod tests;
 pub mod yaml;
 
-pub use check::{parse_network, webhook_faults};
+pub use check::{parse_network, webhook_errors};
 pub use dotenv::read_dotenv;
 pub use files::{LLM_PROVIDERS, criteria_file, env_with_default, judge_variables};
 pub use keys::DEFAULT_TOML;

@@ -119,11 +119,11 @@ fn syntax_error_reports_line_without_excerpt() {
 fn rejects_values_of_wrong_type() {
     let fault = faults_of("[worker]\nconcurrency = \"16\"\n");
     assert!(
-        fault.contains("gavel.toml:2: worker.concurrency has the wrong type; give a whole number"),
+        fault.contains("gavel.toml:2: worker.concurrency has the wrong type; give an integer"),
         "{fault}"
     );
     let fault = faults_of("[worker]\nconcurrency = 1.6\n");
-    assert!(fault.contains("give a whole number"), "{fault}");
+    assert!(fault.contains("give an integer"), "{fault}");
     let (_dir, path) = file("[worker]\nlease_s = 5\n");
     let sources = Sources {
         file: Some(path),
@@ -153,9 +153,9 @@ fn reports_all_errors_with_the_given_names() {
     .expect_err("faulty")
     .to_string();
     for part in [
-        "GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give a whole number from 1 to 10000",
-        "GAVEL_WORKER_MAX_ATTEMPTS (worker.max_attempts): \"many\" is not a whole number",
-        "GAVEL_JUDGE_BREAKER_FAILURES (judge.breaker_failures): \"-1\" is not a whole number from 0; give a whole number from 0",
+        "GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give an integer from 1 to 10000",
+        "GAVEL_WORKER_MAX_ATTEMPTS (worker.max_attempts): \"many\" is not an integer",
+        "GAVEL_JUDGE_BREAKER_FAILURES (judge.breaker_failures): \"-1\" is not an integer of at least 0; give an integer of at least 0",
         "GAVEL_LOG_FORMAT (log.format): \"xml\" is not a log format; give text or json",
         "gavel.toml:2: worker.lease_s: \"0.1\" is out of range; give a number from 0.5 to 3600",
         "gavel.toml:4: judge.max_retries",
@@ -180,9 +180,7 @@ fn accepts_single_postgres_connection() {
     assert!(loaded("1").is_ok());
     let fault = loaded("0").expect_err("none");
     assert!(
-        fault
-            .to_string()
-            .contains("give a whole number from 1 to 1000"),
+        fault.to_string().contains("give an integer from 1 to 1000"),
         "{fault}"
     );
 }
@@ -335,7 +333,7 @@ fn webhooks_from_file_or_variable_are_hidden() {
         };
         let found = load(&sources).unwrap_err().to_string();
         assert!(
-            found.contains("is no JSON list of objects") && !found.contains("whsec_x"),
+            found.contains("is not a JSON list of objects") && !found.contains("whsec_x"),
             "{found}"
         );
     }

@@ -61,11 +61,11 @@ pub type ItemStream = Box<dyn Iterator<Item = Result<Item, ItemFault>> + Send>;
 /// Opens the file at its start; called twice.
 pub type OpenItems = Arc<dyn Fn() -> Result<ItemStream, ItemFault> + Send + Sync>;
 
-/// Error of a rejected batch. Nothing of it is stored.
+/// Error of a rejected batch. No part of it is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// Invalid items; the first 20 errors.
-    #[error("{} of the items can't be taken", .0.len())]
+    #[error("{} of the items are invalid", .0.len())]
     Items(Vec<ItemFault>),
     #[error(transparent)]
     Enqueue(#[from] EnqueueError),
@@ -135,7 +135,7 @@ impl Enqueue {
             }
             Err(error) => {
                 if let Err(error) = self.store.batches().remove_expanding(batch_id).await {
-                    tracing::warn!(%batch_id, %error, "a batch that failed is left to rescue");
+                    tracing::warn!(%batch_id, %error, "failed to delete a failed batch; rescue will delete it");
                 }
                 Err(error)
             }
@@ -206,7 +206,7 @@ impl Enqueue {
     }
 
     /// Returns the errors of sessions that can't be scored as items, with their lines.
-    async fn session_faults(&self, items: &[Ready]) -> Result<Vec<ItemFault>, BatchError> {
+    async fn session_errors(&self, items: &[Ready]) -> Result<Vec<ItemFault>, BatchError> {
         let ids: Vec<Uuid> = items
             .iter()
             .filter_map(|item| item.job.subject_id)

@@ -74,7 +74,7 @@ impl Enqueue {
 
     pub fn current_criteria_of(&self, kind: Kind) -> Arc<Criteria> {
         let files = self.file_criteria_of(kind);
-        // Scoring disabled in the files stays disabled, whatever version is chosen.
+        // Scoring disabled in the files stays disabled, even if another version is chosen.
         let chosen = self.definitions.chosen.read().get(&kind).cloned();
         chosen.filter(|_| files.enabled).unwrap_or(files)
     }
@@ -151,8 +151,9 @@ impl Enqueue {
             match overruled.find(|(_, current)| current.judge == problem.judge) {
                 Some((file, current)) => JudgeProblem {
                     remedy: format!(
-                        "{}; criteria made current name it (/criteria/{}), whatever DEFAULT_LLM_PROVIDER says: make those of the \
-                         file current again on /criteria/{}, or edit a copy that names another judge",
+                        "{}; criteria made current name it (/criteria/{}), and override DEFAULT_LLM_PROVIDER: make \
+                         the file's criteria current again on /criteria/{}, or edit a copy that names another \
+                         judge",
                         problem.named, current.hash, file.hash
                     ),
                     ..problem
@@ -182,7 +183,7 @@ impl Enqueue {
                     Ok(criteria) => Some(Arc::new(criteria)),
                     Err(error @ StoreError::Unexpected { .. }) => {
                         if self.definitions.unread.write().insert(hash) {
-                            tracing::warn!(%error, kind = %choice.kind, "the criteria that were made current can't be read: those before stay");
+                            tracing::warn!(%error, kind = %choice.kind, "failed to read the current criteria, keeping the previous ones");
                         }
                         known
                     }

@@ -19,7 +19,7 @@ pub struct JudgeProblem {
 
 #[derive(Debug, thiserror::Error)]
 pub enum EnqueueError {
-    #[error("session {0} is not known: put it first")]
+    #[error("session {0} is unknown: upload it first")]
     SessionNotFound(Uuid),
     /// The session hasn't ended, or its status isn't scored.
     #[error(
@@ -40,7 +40,7 @@ pub enum EnqueueError {
     /// The session exists in its source, but can't be stored.
     #[error("session {session_id} can't be stored as TARSy has it: {reason}")]
     SourceUnusable { session_id: Uuid, reason: String },
-    #[error("session {0} has an empty conversation: put it again with its messages")]
+    #[error("session {0} has an empty conversation: upload it again with its messages")]
     NothingToJudge(Uuid),
     #[error(
         "criteria_hash {0} is not stored: add the definition first (`gavel criteria add FILE`)"
@@ -53,7 +53,7 @@ pub enum EnqueueError {
         asked: Kind,
     },
     /// Validation errors, each with its JSON pointer.
-    #[error("the payload can't be scored: {} faults", .0.len())]
+    #[error("the payload can't be scored: {} errors", .0.len())]
     BadPayload(Vec<Fault>),
     #[error("model {model:?}: {remedy}")]
     UnknownModel {
@@ -85,15 +85,15 @@ pub enum EnqueueError {
         full_name: String,
     },
     #[error(
-        "judge {0:?} has no price, so that nothing can be held against a budget: give its model a price under `prices` in llm_providers.yaml, or leave budget_usd out"
+        "judge {0:?} has no price, so that the budget can't be enforced: give its model a price under `prices` in llm_providers.yaml, or omit budget_usd"
     )]
     Unpriced(String),
     #[error(
-        "judge {judge:?} falls back to {fallback:?}, which has no price, so that no budget holds: give it one under `prices` in llm_providers.yaml, or leave budget_usd out"
+        "judge {judge:?} falls back to {fallback:?}, which has no price, so that the budget can't be enforced: give it one under `prices` in llm_providers.yaml, or omit budget_usd"
     )]
     UnpricedFallback { judge: String, fallback: String },
     #[error(
-        "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or leave economy out"
+        "judge {0:?} has no batch endpoint: give its entry in llm_providers.yaml a batch_price_factor if its server has one, or omit economy"
     )]
     NoBatchEndpoint(String),
     #[error(transparent)]

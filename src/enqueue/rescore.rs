@@ -27,7 +27,7 @@ use crate::wire::{BatchOrigin, Sample, Scored};
 const FIRST_STEP: u32 = 250;
 /// Maximum number of steps that it waits for while they find no sessions.
 const FIRST_STEPS: usize = 8;
-/// Sessions classified at once if nothing is stored.
+/// Sessions classified at once if no result is stored.
 const PAGE: u32 = 5_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -122,14 +122,14 @@ impl Enqueue {
                 Ok(StepOutcome::Part(0)) => {}
                 Ok(StepOutcome::Part(_) | StepOutcome::Whole(_) | StepOutcome::Stopped) => break,
                 Err(error) => {
-                    tracing::debug!(%batch_id, %error, "a rescore's first step failed; a worker takes it");
+                    tracing::debug!(%batch_id, %error, "failed to run the first step of a rescore; a worker will run it");
                     break;
                 }
             }
         }
         let gone = || StoreError::Unexpected {
-            attempted: "reading a batch that was just begun",
-            reason: "it isn't there".to_owned(),
+            attempted: "reading a new batch",
+            reason: "not found".to_owned(),
         };
         let batch = self.store.batches().get(batch_id).await?.ok_or_else(gone)?;
         self.begun(&batch).await;
@@ -237,7 +237,7 @@ impl Enqueue {
             },
             judges,
             repeats: request.repeats.max(1),
-            // A repeat must not be answered from the cache, because the reply would be the same.
+            // A repeat must not use the cache, because the reply would be the same.
             force_rescore: request.force == Force::Yes || request.purpose == Purpose::Repeat,
             priority: request.priority,
             max: request.max,

@@ -33,7 +33,7 @@ pub struct SourceProblem {
     pub retry_after_s: u64,
 }
 
-/// Source of sessions that may be missing in the store. A fetch takes bounded time.
+/// Source of sessions that may be missing in the store. A fetch has a timeout.
 #[async_trait]
 pub trait SessionSource: Send + Sync {
     async fn fetch(&self, session_id: Uuid) -> Result<Sourced, SourceError>;

@@ -86,7 +86,7 @@ async fn send(
             Ok(()) => {}
             Err(error) => {
                 if !away {
-                    tracing::warn!(%error, "events can't be sent; when they can, listeners are asked to read again");
+                    tracing::warn!(%error, "failed to send events; listeners will be notified to reload");
                 }
                 away = true;
                 lost.store(true, Ordering::Relaxed);

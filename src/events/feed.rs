@@ -168,7 +168,7 @@ impl Feed {
                 continue;
             }
             let mut deserted = false;
-            // `attend` takes this lock first, so it finds the ring either filled and followed, or neither.
+            // `attend` takes this lock first, so the ring is filled and followed, or empty and unfollowed.
             self.attending.send_if_modified(|n| {
                 deserted = *n == 0;
                 if deserted {
@@ -253,7 +253,7 @@ impl Events for Feed {
     }
 }
 
-/// Announced listener. The ring is kept filled while it exists.
+/// Announced listener. The ring stays filled while it exists.
 #[derive(Debug)]
 pub struct FeedGuard {
     feed: Arc<Feed>,

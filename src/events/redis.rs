@@ -17,7 +17,7 @@ use crate::redis_client::RedisClient;
 /// Blocking time of one read; shorter than the client's timeout.
 const BLOCK_MS: u64 = 2_000;
 const PAGE: usize = 1_000;
-/// Time for which a stream is followed after the last listener left, because browsers reconnect quickly.
+/// Time for which a stream is followed after the last listener disconnected, because browsers reconnect quickly.
 const LINGER: Duration = Duration::from_secs(30);
 /// Pause before the first reconnection; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -154,9 +154,9 @@ pub async fn follow(events: RedisEvents, feed: Arc<Feed>, stop: CancellationToke
             feed.is_current(false);
             // The pause is reset once Redis has answered, so this logs once per outage.
             if pause == FIRST_PAUSE {
-                tracing::warn!(%error, "events can't be followed; trying again");
+                tracing::warn!(%error, "failed to read events; retrying");
             } else {
-                tracing::debug!(%error, "events still can't be followed");
+                tracing::debug!(%error, "still failing to read events");
             }
         }
         tokio::select! {

@@ -379,7 +379,7 @@ impl Sets {
                 priority,
             });
         }
-        self.forget_if_empty(lane);
+        self.remove_if_empty(lane);
         taken
     }
 
@@ -428,7 +428,7 @@ impl Sets {
                 self.leases.remove(&(ends, id));
             }
         }
-        self.forget_if_empty(&entry.lane);
+        self.remove_if_empty(&entry.lane);
         Some(entry)
     }
 
@@ -487,7 +487,7 @@ impl Sets {
         due.into_iter().chain(ends).min()
     }
 
-    fn forget_if_empty(&mut self, lane: &Lane) {
+    fn remove_if_empty(&mut self, lane: &Lane) {
         if self.lanes.get(lane).is_some_and(LaneSets::is_empty) {
             self.lanes.remove(lane);
         }

@@ -24,7 +24,7 @@ pub enum QueueError {
         attempted: &'static str,
         reason: String,
     },
-    #[error("queue answered unexpectedly while {attempted}: {reason}")]
+    #[error("unexpected queue response while {attempted}: {reason}")]
     Unexpected {
         attempted: &'static str,
         reason: String,

@@ -34,7 +34,7 @@ pub struct KeyUse {
 pub enum Reserved {
     Mine(KeyReservation),
     Kept(KeptAnswer),
-    /// Another request holds it.
+    /// Another request has locked it.
     InUse,
     /// The key was used with another request.
     OtherRequest,

@@ -183,7 +183,7 @@ impl Store {
     /// # Errors
     /// `Schema` if a version was applied with another text.
     pub async fn pending_migrations(&self) -> Result<Vec<i64>, StoreError> {
-        let failed = |error| StoreError::of("asking which migrations are pending", &error);
+        let failed = |error| StoreError::of("listing pending migrations", &error);
         // On a connection of the pool, because probes call this often.
         match &self.db {
             Db::Postgres(pool) => pending_on(pool).await.map_err(failed)?,
@@ -280,7 +280,7 @@ impl Store {
     /// # Errors
     /// `Unavailable` if it doesn't.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let attempted = "asking whether the database answers";
+        let attempted = "checking the database connection";
         let sql = sql!("select 1 as one");
         let asked = self.db.read(attempted, &sql);
         match tokio::time::timeout(PING_TIMEOUT, asked).await {
@@ -297,7 +297,7 @@ impl Store {
     /// # Errors
     /// `Unavailable` if the database is unavailable.
     pub async fn database_time(&self) -> Result<Option<DateTime<Utc>>, StoreError> {
-        const ATTEMPTED: &str = "asking the database for its time";
+        const ATTEMPTED: &str = "reading the database's time";
         if self.dialect() == Dialect::Sqlite {
             return Ok(None);
         }

@@ -222,7 +222,7 @@ impl Ratings<'_> {
         }))
     }
 
-    /// Returns those of the newest `most` sessions that have a score and no rating by this user, newest first.
+    /// Returns those among the newest `most` sessions that have a score and no rating by this user, newest first.
     pub async fn unrated(self, by: &str, most: u32) -> Result<Vec<Unrated>, StoreError> {
         const ATTEMPTED: &str = "listing sessions to rate";
         let statement = sql!(
@@ -242,7 +242,7 @@ impl Ratings<'_> {
 
     /// Returns the newest `most` ratings of sessions that several users rated, newest first.
     pub async fn shared(self, most: u32) -> Result<Vec<GivenBy>, StoreError> {
-        const ATTEMPTED: &str = "reading what several people rated";
+        const ATTEMPTED: &str = "reading sessions with several ratings";
         let statement = sql!(
             "select h.session_id, h.rated_by, h.form, h.total, h.word from human_ratings h
              where h.session_id in (

@@ -123,7 +123,7 @@ impl Workers<'_> {
 
     /// Returns the workers that were not declared dead, at most 10,000, and the leader.
     pub async fn roll_call(self) -> Result<RollCall, StoreError> {
-        const ATTEMPTED: &str = "asking who works";
+        const ATTEMPTED: &str = "listing live workers";
         let statement = sql!(
             "select worker_id, heartbeat_at, lease_s, state, queue_away,
                 (select l.worker_id from leaders l where l.role = $1) as leader
@@ -199,8 +199,7 @@ impl Workers<'_> {
                 state <> 'stopped' and not (heartbeat_at < "
         );
         self.db.dialect().push_column_ago(&mut statement, "lease_s");
-        // A heartbeat from the future was stored before the database's clock was set back, and would count for as long as it is
-        // ahead.
+        // A heartbeat from the future was stored before the database's clock was set back, and would count until the clock catches up.
         statement
             .push(") and not (heartbeat_at > ")
             .push(self.db.dialect().now())

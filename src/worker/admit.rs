@@ -86,7 +86,7 @@ impl StoreAdmit {
                     .collect();
                 self.seen.lock().1 = mine;
             }
-            Err(error) => tracing::debug!(%error, "could not read the lanes"),
+            Err(error) => tracing::debug!(%error, "failed to read the lanes"),
         }
     }
 
@@ -198,7 +198,7 @@ impl Admit for StoreAdmit {
         for (_, ClaimedJob { job, .. }) in &unstarted {
             if let Err(error) = self.put_back_one(job).await {
                 self.claims.mark_uncertain();
-                tracing::warn!(job_id = %job.job_id, %error, "could not put a claimed row back yet");
+                tracing::warn!(job_id = %job.job_id, %error, "failed to release a claimed row, retrying");
             }
         }
     }
@@ -207,7 +207,7 @@ impl Admit for StoreAdmit {
         match self.due(&claim).await {
             Ok(jobs) => jobs,
             Err(error) => {
-                tracing::warn!(%error, "could not take due work from the store");
+                tracing::warn!(%error, "failed to claim due jobs from the store");
                 Vec::new()
             }
         }
@@ -316,7 +316,7 @@ impl StoreAdmit {
     }
 }
 
-/// Converts the room of a gate into the capacity of its lane: calls in flight plus those that may start soon.
+/// Converts the room of a gate into the capacity of its lane: calls in flight plus calls that may start soon.
 fn room_of(room: Room) -> Option<LaneRoom> {
     let by_pace = room
         .starts

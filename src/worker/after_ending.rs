@@ -40,7 +40,7 @@ fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
 pub(super) fn refused(record: &Record) -> Record {
     let failure = Failure {
         class: FailureClass::Internal,
-        message: "the database refused the run's end; the log says why".to_owned(),
+        message: "the database rejected the result of the run; see the log".to_owned(),
     };
     Record {
         fence: record.fence,

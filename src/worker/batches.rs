@@ -27,14 +27,14 @@ pub(super) async fn settle(
         }
     }
     for (batch_id, kind) in store.budgets().spent_batches().await? {
-        tracing::info!(%batch_id, "a batch has spent its budget and is paused");
+        tracing::info!(%batch_id, "batch over budget, paused");
         events.announce(Event {
             reason: Some(WaitReason::Budget),
             ..Event::of_batch(EventType::BatchPaused, batch_id, kind, now)
         });
     }
     for batch_id in store.batches().remove_silent(SILENT).await? {
-        tracing::warn!(%batch_id, "a batch whose maker died before it was whole is removed");
+        tracing::warn!(%batch_id, "removed an incomplete batch after its creator died");
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// Rolls up days so that views of years are fast. Figures don't depend on it: other days are counted from their sessions.
+    /// Rolls up days so that views of years are fast. Results don't depend on it: other days are counted from their sessions.
     pub(super) async fn roll_up_days(self) {
         loop {
             let began = Instant::now();
@@ -73,7 +73,7 @@ impl Chores {
                 Ok(days) if days.more => took,
                 Ok(_) => (took * ROLLUP_RESTS).max(ROLLUP_REST),
                 Err(error) => {
-                    tracing::warn!(%error, "could not sum up what days come to; it tries again");
+                    tracing::warn!(%error, "failed to roll up days; retrying");
                     ROLLUP_REST
                 }
             };
@@ -99,7 +99,7 @@ impl Chores {
                 Ok(CancelStep::More) => began.elapsed(),
                 Ok(CancelStep::Done) => CHECK_INTERVAL,
                 Err(error) => {
-                    tracing::warn!(%error, "could not end items of cancelled batches; it tries again");
+                    tracing::warn!(%error, "failed to end items of cancelled batches; retrying");
                     CHECK_INTERVAL
                 }
             };
@@ -118,20 +118,20 @@ impl Chores {
                 continue;
             }
             pruned_at = Some(Instant::now());
-            // Whole seconds, because an operator repeats a rejected limit as text.
+            // Full seconds, because an operator repeats a rejected limit as text.
             let now = self.clock.now().trunc_subsecs(0);
             let skew = ClockSkew::of(now);
             let by_age = !skew.is_too_large();
             if by_age {
                 self.prune_expired(now).await;
             } else {
-                tracing::error!(%skew, "nothing is deleted by its age: the clocks are too far apart");
+                tracing::error!(%skew, "retention deletes no rows: clock skew too large");
             }
             for (aged, kept) in kept.by_kind() {
                 let before = kept.filter(|_| by_age).map(|kept| now - kept);
                 let pruned = self.prune_kind(aged, before, kept.is_none()).await;
                 if let Err(error) = pruned {
-                    tracing::warn!(%error, %aged, "failed to delete old rows; trying again in an hour");
+                    tracing::warn!(%error, %aged, "failed to delete old rows; retrying in an hour");
                 }
             }
         }
@@ -140,11 +140,11 @@ impl Chores {
     async fn prune_expired(&self, now: DateTime<Utc>) {
         match self.store.retention().prune(now).await {
             Ok(0) => {}
-            Ok(rows) => tracing::info!(rows, "pruned what has expired"),
-            Err(error) => tracing::warn!(%error, "could not prune; it tries again in an hour"),
+            Ok(rows) => tracing::info!(rows, "pruned expired rows"),
+            Err(error) => tracing::warn!(%error, "failed to prune; retrying in an hour"),
         }
         if let Err(error) = self.store.budgets().roll_up_usage(now.date_naive()).await {
-            tracing::warn!(%error, "could not sum up what calls came to; it tries again in an hour");
+            tracing::warn!(%error, "failed to roll up judge calls; retrying in an hour");
         }
     }
 
@@ -164,7 +164,7 @@ impl Chores {
         if let Some(before) = before
             && let Some(expired) = retention.refusal(aged, before).await?
         {
-            tracing::error!(%expired, "nothing of this kind is deleted by its age until an operator runs gavel prune: see /readyz");
+            tracing::error!(%expired, "retention deletes no rows of this kind until an operator runs gavel prune: see /readyz");
             allowed = None;
         }
         let finished = self
@@ -191,7 +191,7 @@ impl Chores {
             }
         }
         if rows > 0 {
-            tracing::info!(rows, %aged, "deleted what is past its time");
+            tracing::info!(rows, %aged, "deleted rows past their retention");
         }
         Ok(!more)
     }

@@ -112,7 +112,7 @@ pub(super) async fn reconcile(
         };
         if let Err(error) = reconciled.await {
             registry.mark_uncertain();
-            tracing::warn!(%error, "could not compare this worker's rows with what it has in hand");
+            tracing::warn!(%error, "failed to compare this worker's rows with its active jobs");
         }
     }
 }
@@ -133,7 +133,7 @@ async fn return_orphans(
     }
     tracing::warn!(
         jobs = returned.len(),
-        "rows in this worker's name were in nobody's hand; they are queued again"
+        "rows in this worker's name were orphaned; requeued"
     );
     let pushes: Vec<Push> = returned.into_iter().map(to_push).collect();
     if let Err(error) = queue.push_first(&pushes).await {

@@ -39,19 +39,19 @@ struct AdaptivePrefetch {
 
 /// Permit in use. Waits at the gate don't count as call time. A permit that the gate denied is ignored, because it would look like a very
 /// short call.
-struct TakenPermit {
+struct OccupiedPermit {
     sent: Option<Instant>,
     prefetching: Arc<AdaptivePrefetch>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl PermitHooks for TakenPermit {
+impl PermitHooks for OccupiedPermit {
     fn calls(&mut self) {
         self.sent = Some(Instant::now());
     }
 }
 
-impl Drop for TakenPermit {
+impl Drop for OccupiedPermit {
     fn drop(&mut self) {
         if let Some(sent) = self.sent {
             self.prefetching.observe_call(sent.elapsed());
@@ -90,7 +90,7 @@ impl CallPermits for ConcurrencyPermits {
     async fn another(&self) -> ConcurrencyPermit {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        ConcurrencyPermit::holding(TakenPermit {
+        ConcurrencyPermit::holding(OccupiedPermit {
             sent: None,
             prefetching: Arc::clone(&self.prefetching),
             _permit: permit,

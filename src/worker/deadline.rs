@@ -29,7 +29,7 @@ pub(super) struct Deadline {
 pub(super) enum DeadlineResult {
     /// An answer in time, or an outcome that makes the job wait.
     InTime(Result<JudgeAnswer, Ending>),
-    /// The timeout error, and the usage of the calls answered before it.
+    /// The timeout error, and the usage of the completed calls.
     Over(JudgeError, Vec<CallUsage>),
 }
 

@@ -52,7 +52,7 @@ impl Expansion {
                 Ok(ExpansionOutcome::More) => began.elapsed().max(PAUSE),
                 Ok(ExpansionOutcome::Nothing) => PERIOD,
                 Err(error) => {
-                    tracing::warn!(%error, "a rescore could not be expanded; it is tried again");
+                    tracing::warn!(%error, "failed to expand a rescore; retrying");
                     PERIOD
                 }
             };
@@ -82,13 +82,15 @@ impl Expansion {
                     }
                 }
                 Ok(StepOutcome::Whole(batch)) => {
-                    tracing::info!(%batch_id, items = batch.total, "a rescore has all its items");
+                    tracing::info!(%batch_id, items = batch.total, "rescore fully expanded");
                     self.push(batch_id).await?;
                 }
                 Ok(StepOutcome::Stopped) => {}
                 Err(error @ StoreError::Unavailable { .. }) => return Err(error),
                 // An unreadable rescore must not block those behind it.
-                Err(error) => tracing::error!(%batch_id, %error, "a rescore can't be expanded"),
+                Err(error) => {
+                    tracing::error!(%batch_id, %error, "failed to expand a rescore; not retried")
+                }
             }
         }
         Ok(round)

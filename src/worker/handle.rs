@@ -28,7 +28,7 @@ pub(super) struct Handler {
     pub(super) store: Arc<Store>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) events: Announcer,
-    /// Ended runs whose outcome isn't committed yet, and the limit of their number.
+    /// Ended runs with an uncommitted outcome, and the limit of their number.
     pub(super) settling: TaskTracker,
     pub(super) unrecorded: Arc<Semaphore>,
     pub(super) hard: CancellationToken,
@@ -67,10 +67,10 @@ impl Handler {
             ended: event(job, &record),
             refused: event(job, &refused),
         };
-        // The semaphore is never closed. If the database is slow, slots stay taken so that judge calls don't outpace records.
+        // The semaphore is never closed. If the database is slow, slots stay occupied so that judge calls don't outpace records.
         let place = self.unrecorded.clone().acquire_owned().await;
         let (slot, lease) = guard.split();
-        // The slot is freed now and the lease ends with the commit. With a budget, the slot stays taken until the commit, because the
+        // The slot is freed now and the lease ends with the commit. With a budget, the slot stays occupied until the commit, because the
         // result may end the budget. The same holds for a suspect, so that a dying worker has only one suspect active.
         let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
         let store = self.store.clone();
@@ -140,7 +140,7 @@ async fn committed(
     let ticket = store.jobs().record(record).await?;
     let (recorded, event) = match ticket.committed().await {
         Err(StoreError::Unexpected { attempted, reason }) => {
-            tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "the database refused a run's end; the job fails");
+            tracing::error!(job_id = %refused.fence.job_id, attempted, reason, "database rejected a run's result; the job fails");
             let recorded = store.jobs().record(refused).await?.committed().await?;
             (recorded, events.refused)
         }
@@ -162,7 +162,7 @@ fn settle(recorded: Result<Recorded, StoreError>, lease: Lease, end: LeaseEnd) {
         },
         Ok(Recorded::Stale) => lease.ack(),
         Err(error) => {
-            tracing::error!(%error, "a run's end was not recorded; it will run again");
+            tracing::error!(%error, "failed to record a run's result; the job will run again");
             lease.release();
         }
     }
@@ -196,7 +196,7 @@ fn log_end(job: &Job, record: &Record, took: Duration) {
             %job_id, claim_no, took_ms, reason = %wait.reason, "waits"
         ),
         Ending::Requeued | Ending::NotStarted => {
-            tracing::info!(%job_id, claim_no, took_ms, "goes back to the queue")
+            tracing::info!(%job_id, claim_no, took_ms, "returned to the queue")
         }
     }
 }

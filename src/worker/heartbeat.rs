@@ -1,4 +1,4 @@
-//! Heartbeat of this worker. A worker whose last heartbeat isn't confirmed claims nothing.
+//! Heartbeat of this worker. A worker without a confirmed last heartbeat claims no jobs.
 //!
 //! The store serves heartbeats before other statements, with a timeout of a third of a lease. The election decides which workers are dead.
 
@@ -25,7 +25,7 @@ pub(super) struct HeartbeatTask {
 }
 
 impl HeartbeatTask {
-    /// Registers the worker. If the database is slow or unavailable, a later heartbeat registers it, and it claims nothing until then.
+    /// Registers the worker. If the database is slow or unavailable, a later heartbeat registers it, and claims no jobs until then.
     pub(super) async fn register(
         store: Arc<Store>,
         beat: Heartbeat,
@@ -42,7 +42,7 @@ impl HeartbeatTask {
         match pulse.beat(WorkerState::Running).await {
             Ok(()) => {}
             Err(error @ StoreError::Unavailable { .. }) => {
-                tracing::warn!(%error, "could not register yet; nothing is claimed until a heartbeat arrives");
+                tracing::warn!(%error, "failed to register the worker; no jobs are claimed until a heartbeat succeeds");
             }
             Err(error) => return Err(error),
         }
@@ -70,7 +70,7 @@ impl HeartbeatTask {
                 Ok(()) => period,
                 Err(error) => {
                     metrics::counter!("gavel_heartbeats_missed_total").increment(1);
-                    tracing::warn!(%error, "missed a heartbeat; nothing is claimed until the next one arrives");
+                    tracing::warn!(%error, "missed a heartbeat; no jobs are claimed until the next one succeeds");
                     period / 4
                 }
             };
@@ -84,7 +84,7 @@ impl HeartbeatTask {
     /// Reports that the worker has stopped. If the write fails, other workers detect the missing heartbeat.
     pub(super) async fn stop(&self) {
         if let Err(error) = self.beat(WorkerState::Stopped).await {
-            tracing::warn!(%error, "could not say that this worker has stopped");
+            tracing::warn!(%error, "failed to store that this worker has stopped");
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) struct HoldSync {
     worker_name: String,
     caps: Caps,
     queue_paused: AtomicBool,
-    /// Judges whose lane this gate closed because of a hold.
+    /// Judges with a lane that this gate closed because of a hold.
     held_lanes: Mutex<BTreeSet<String>>,
     /// Closures of this gate that are not yet in the store.
     unwritten: Mutex<Vec<Closure>>,
@@ -88,7 +88,7 @@ impl HoldSync {
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             if let Err(error) = self.sync().await {
-                tracing::warn!(%error, "could not read the holds; what is closed stays closed");
+                tracing::warn!(%error, "failed to read the holds; closed lanes stay closed");
             }
             tokio::select! {
                 () = tokio::time::sleep(PERIOD) => {}
@@ -111,7 +111,7 @@ impl HoldSync {
         self.publish(now).await
     }
 
-    /// Tells the gate the number of live workers, and of those that don't share a judge's limits.
+    /// Passes the gate the number of live workers, and the number without a share of a judge's limits.
     async fn count_workers(&self) -> Result<(), StoreError> {
         if self
             .counted
@@ -147,7 +147,7 @@ impl HoldSync {
         Ok(())
     }
 
-    /// Stops judges whose cap is exceeded and releases those whose cap isn't any more. Returns the holds set afterwards.
+    /// Stops judges with an exceeded cap and releases the others. Returns the holds set afterwards.
     ///
     /// Holds of other reasons stay unchanged. If a cap is exceeded behind a pause, its hold is set with the release of the pause, before
     /// this gate reads the release.
@@ -208,7 +208,7 @@ impl HoldSync {
             until: Some(cap.until),
         };
         if self.store.holds().set_budget(&hold).await? {
-            tracing::warn!(%judge, until = %cap.until, reason = %cap.message, "a judge is stopped by its cap");
+            tracing::warn!(%judge, until = %cap.until, reason = %cap.message, "judge stopped by its cap");
             self.events.announce(Event {
                 reason: Some(hold.reason),
                 until: hold.until,
@@ -257,7 +257,7 @@ impl HoldSync {
                     ..Event::of_judge(EventType::JudgeClosed, &closure.judge, now)
                 });
             }
-            tracing::error!(judge = %closure.judge, reason = %hold.reason, "a judge's lane is closed");
+            tracing::error!(judge = %closure.judge, reason = %hold.reason, "judge lane closed");
             self.unwritten.lock().remove(0);
         }
     }
@@ -266,7 +266,7 @@ impl HoldSync {
         *self.held_lanes.lock() = close_and_open(&self.gate, holds, now);
         let paused = holds.iter().any(|hold| hold.target == HoldTarget::Queue);
         if self.queue_paused.swap(paused, Ordering::Relaxed) != paused {
-            tracing::info!(paused, "the queue's pause changed");
+            tracing::info!(paused, "queue pause changed");
         }
     }
 }
@@ -288,7 +288,7 @@ fn close_and_open(gate: &Gate, holds: &[Hold], now: DateTime<Utc>) -> BTreeSet<S
     }
     for judge in gate.held() {
         if !closed.contains(&judge) {
-            tracing::info!(%judge, "a judge's lane is open again");
+            tracing::info!(%judge, "judge lane reopened");
             gate.open(&judge);
         }
     }

@@ -84,7 +84,7 @@ impl Leadership {
     fn set(&self, leads: bool, died: bool) {
         let led = self.0.leads.swap(leads, Ordering::AcqRel);
         if led != leads {
-            tracing::info!(leads, "the work that only one worker does");
+            tracing::info!(leads, "leadership changed");
         }
         let begins = leads && !led;
         // A new leader doesn't know which deaths the last leader left unhandled.
@@ -135,7 +135,7 @@ impl LeaderElection {
         let period = PERIOD.min(self.lease / 3);
         loop {
             if let Err(error) = self.tick().await {
-                tracing::warn!(%error, "could not see who works");
+                tracing::warn!(%error, "failed to list live workers");
             }
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
@@ -162,7 +162,7 @@ impl LeaderElection {
             match others.iter().any(has_stopped) {
                 true => tracing::info!(%worker_id, "a worker has stopped"),
                 false => {
-                    tracing::warn!(%worker_id, "a worker is silent for its lease: its jobs are taken back");
+                    tracing::warn!(%worker_id, "worker silent past its lease: requeuing its jobs");
                 }
             }
         }
@@ -176,9 +176,7 @@ impl LeaderElection {
             Some(leader) if leader == self.worker_id => {
                 let resigns = yields && away_for.is_some_and(|away_for| away_for >= RESIGN_AFTER);
                 if resigns {
-                    tracing::warn!(
-                        "this worker can't reach the queue: it leaves the lead to another"
-                    );
+                    tracing::warn!("queue unreachable: yielding leadership");
                     self.store.workers().resign(self.worker_id).await?;
                 }
                 !resigns

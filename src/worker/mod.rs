@@ -1,7 +1,7 @@
 //! Worker: claims ids, runs each job once, records its outcome, rescues lost jobs.
 //!
 //! [`process`] is the pipeline. [`run`] adds concurrency, heartbeat, holds, rescue and drain. The claim in the store decides whether a job
-//! may run, and the fence decides whether its outcome counts; memory decides neither.
+//! may run, and the fence decides whether its outcome counts; memory decides neither of these.
 
 mod admit;
 mod after_ending;
@@ -62,7 +62,7 @@ use crate::wire::WorkerState;
 /// Time after a hard stop in which outcomes of runs may still be recorded.
 const RECORD_FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Silence after which another worker takes over a provider batch. The same in all workers, whatever their leases.
+/// Silence after which another worker takes over a provider batch. The same in all workers, independent of their leases.
 const CHUNK_LEASE: Duration = Duration::from_secs(12);
 
 #[derive(Clone)]
@@ -105,14 +105,14 @@ pub struct WorkerOptions {
 /// Error that ended a worker without a shutdown request.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    #[error("a worker could not register: {0}")]
+    #[error("failed to register a worker: {0}")]
     Register(#[source] StoreError),
     /// The task that runs the handlers ended unexpectedly.
-    #[error("the worker's runner ended by itself: {0}")]
+    #[error("the worker's runner exited unexpectedly: {0}")]
     Runner(String),
 }
 
-/// Works until `soft`. Then claims nothing, lets active runs finish until `hard` or the drain timeout, releases the rest, and returns once
+/// Works until `soft`. Then stops claiming, lets active runs finish until `hard` or the drain timeout, releases the rest, and returns once
 /// everything is recorded.
 pub async fn run(
     parts: WorkerParts,
@@ -161,7 +161,7 @@ pub async fn run(
         options.drain_timeout,
     ));
 
-    tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "works");
+    tracing::info!(worker = %options.name, %worker_id, concurrency = options.concurrency, "worker started");
     let settling = TaskTracker::new();
     // A chunk that is being sent may finish during the drain, as a run may.
     settling.spawn(chunk_loop(&parts, &options, worker_id).run(draining.clone(), hard.clone()));
@@ -211,7 +211,7 @@ pub async fn run(
         ran = worked => ran,
         () = unrecorded(&hard) => {
             // The rows stay in this worker's name; another worker rescues them after its stop.
-            tracing::error!(grace = ?RECORD_FLUSH_TIMEOUT, "ends of runs could not be recorded in time; the jobs will run again");
+            tracing::error!(grace = ?RECORD_FLUSH_TIMEOUT, "failed to record results in time; the jobs will run again");
             Ok(())
         }
     };
@@ -220,7 +220,7 @@ pub async fn run(
     background.close();
     background.wait().await;
     pulse.stop().await;
-    tracing::info!(worker = %options.name, %worker_id, "stopped");
+    tracing::info!(worker = %options.name, %worker_id, "worker stopped");
     ran.map_err(|error| WorkerError::Runner(error.to_string()))
 }
 
@@ -249,14 +249,14 @@ async fn register(
     match kept.await {
         Ok(()) => {}
         Err(error @ StoreError::Unavailable { .. }) => {
-            tracing::warn!(%error, "could not store the webhooks of the settings yet; it tries again");
+            tracing::warn!(%error, "failed to store the webhooks of the settings; retrying");
         }
         Err(error) => return Err(WorkerError::Register(error)),
     }
     Ok(pulse)
 }
 
-/// Releases holds of judges whose key may have been corrected, and reads the others.
+/// Releases holds of judges with a possibly corrected key, and reads the others.
 async fn open_holds(
     parts: &WorkerParts,
     options: &WorkerOptions,
@@ -271,7 +271,7 @@ async fn open_holds(
             }
         }
         Err(error) => {
-            tracing::warn!(%error, "could not release the holds of judges that were misconfigured");
+            tracing::warn!(%error, "failed to release the holds of misconfigured judges");
         }
     }
     let holds = Arc::new(HoldSync::new(
@@ -281,7 +281,7 @@ async fn open_holds(
         options.caps.clone(),
     ));
     if let Err(error) = holds.sync().await {
-        tracing::warn!(%error, "could not read the holds at start");
+        tracing::warn!(%error, "failed to read the holds at start");
     }
     holds
 }
@@ -381,7 +381,7 @@ async fn stop_hard_after_drain(
     }
     tokio::select! {
         () = tokio::time::sleep(drain_timeout) => {
-            tracing::warn!(?drain_timeout, "the drain took too long; what still runs goes back to the queue");
+            tracing::warn!(?drain_timeout, "drain timed out; running jobs return to the queue");
             hard.cancel();
         }
         () = hard.cancelled() => {}

@@ -1,7 +1,7 @@
 //! Pipeline of one run of one claimed job, from reading its row to recording its outcome.
 //!
 //! No transaction, lock or shared permit spans the judge call: the claim is committed before it, the record written
-//! after it. The run keeps only its own concurrency permit. Every step may run twice; the fence in the record makes its
+//! after it. The run keeps only its own concurrency permit. Every step may be repeated; the fence in the record makes its
 //! effect happen once.
 
 mod question;
@@ -94,7 +94,7 @@ impl Pipeline {
     pub fn panicked(&self, job: &Job) -> Record {
         let failure = Failure {
             class: FailureClass::Internal,
-            message: "the run panicked; the log holds the place".to_owned(),
+            message: "the run panicked; the log has the location".to_owned(),
         };
         self.record(job, RunUsage::before(job), Ending::Failed(failure))
     }
@@ -163,7 +163,7 @@ impl Pipeline {
         let Some(deadline) = deadline else {
             return answer.await;
         };
-        // Boxed, otherwise the future of every kind would reserve space for the answer twice.
+        // Boxed, otherwise the future of every kind would reserve space for the answer two times.
         match deadline.of_answer(Box::pin(answer)).await {
             DeadlineResult::InTime(answered) => answered,
             DeadlineResult::Over(timeout, used) => {
@@ -280,7 +280,7 @@ impl Pipeline {
     fn outcome_of_store_error(&self, error: &StoreError) -> Ending {
         match error {
             StoreError::Unavailable { .. } | StoreError::Schema(_) | StoreError::SharedSessions => {
-                tracing::warn!(%error, "a run rests");
+                tracing::warn!(%error, "run delayed: store unavailable");
                 let until = self.clock.now() + STORAGE_RETRY_DELAY;
                 Ending::Waiting {
                     wait: Wait {

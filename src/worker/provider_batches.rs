@@ -88,7 +88,7 @@ impl ChunkLoop {
         let rounds = async {
             loop {
                 if let Err(error) = self.round().await {
-                    tracing::warn!(%error, "provider batches could not be looked after; it tries again");
+                    tracing::warn!(%error, "failed to process provider batches; retrying");
                 }
                 tokio::time::sleep(poll).await;
             }
@@ -121,7 +121,7 @@ impl ChunkLoop {
             let done = tokio::select! {
                 done = self.process_batch(id) => done,
                 () = lost => {
-                    tracing::warn!(batch_id = %id, "another worker looks after a batch's replies now");
+                    tracing::warn!(batch_id = %id, "another worker took over a provider batch");
                     continue;
                 }
             };
@@ -154,21 +154,23 @@ impl ChunkLoop {
             }
             Err(ChunkError::DependencyDown) => {
                 self.tries.succeeded(id);
-                return Ok(Some("something that its items need is away".to_owned()));
+                return Ok(Some(
+                    "a service that its items need is unavailable".to_owned(),
+                ));
             }
             Err(ChunkError::Store(error @ StoreError::Unavailable { .. })) => return Err(error),
             Err(ChunkError::Store(error)) => {
-                tracing::error!(batch_id = %id, %error, "a batch's replies can't be looked after");
+                tracing::error!(batch_id = %id, %error, "failed to process a provider batch");
                 return Ok(Some(error.to_string()));
             }
         };
-        tracing::warn!(batch_id = %id, %error, "a batch waits for its judge's provider");
+        tracing::warn!(batch_id = %id, %error, "batch waits for its judge's provider");
         let now = self.clock.now();
         let tried = self.tries.failed(id, now);
         if is_given_up(tried, now) {
             self.fall_back_to_calls(id, &error.message).await?;
         }
-        // Wait as long as the provider asks, or twice as long as the last time.
+        // Wait as long as the provider asks, or double the last wait.
         let times = 1 << tried.count.saturating_sub(1).min(10);
         let doubled = self.options.poll.saturating_mul(times);
         let rest = doubled
@@ -223,7 +225,7 @@ impl ChunkLoop {
         let chunks = self.store.provider_batches().chunks(id).await?;
         if whole && !chunks.iter().any(ChunkRow::is_open) {
             self.store.provider_batches().end(id).await?;
-            tracing::info!(batch_id = %id, chunks = chunks.len(), "the replies of a batch are here");
+            tracing::info!(batch_id = %id, chunks = chunks.len(), "received all replies of a batch");
         }
         Ok(())
     }
@@ -301,7 +303,7 @@ impl ChunkLoop {
                     .await?;
             }
             ChunkAction::PlanAgain => {
-                tracing::warn!(%chunk_id, "a chunk isn't known to have arrived; its items are planned anew");
+                tracing::warn!(%chunk_id, "arrival of a chunk is unconfirmed; replanning its items");
                 self.store
                     .provider_batches()
                     .forget_chunk(chunk_id, self.worker_id)
@@ -319,7 +321,7 @@ impl ChunkLoop {
                 endpoint.cancel(theirs(chunk)).await?;
                 if over {
                     let why =
-                        "its provider was asked to end a chunk that takes too long".to_owned();
+                        "chunk timed out; requested its cancellation from the provider".to_owned();
                     return Err(trouble(ErrorClass::Transient, why).into());
                 }
             }
@@ -368,7 +370,7 @@ impl ChunkLoop {
     }
 
     async fn fail(&self, chunk: &ChunkRow, why: &str) -> Result<(), StoreError> {
-        tracing::warn!(chunk_id = %chunk.chunk_id, judge = chunk.judge, why, "nothing came of a chunk; its items are asked one by one, at the full price");
+        tracing::warn!(chunk_id = %chunk.chunk_id, judge = chunk.judge, why, "chunk produced no results; its items are sent as single calls, at the full price");
         let failed =
             self.store
                 .provider_batches()
@@ -397,7 +399,7 @@ impl ChunkLoop {
             trouble(
                 ErrorClass::Misconfigured,
                 format!(
-                    "judge {judge:?} can't be asked by its batch endpoint any more: give its entry in llm_providers.yaml its key and its batch_price_factor back, or cancel the batch"
+                    "judge {judge:?} can't be called through its batch endpoint any more: restore the key and the batch_price_factor of its entry in llm_providers.yaml, or cancel the batch"
                 ),
             )
         })

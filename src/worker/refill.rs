@@ -149,7 +149,7 @@ impl Refiller {
             return Ok(());
         }
         let pushed = self.queue.push(&pushes).await;
-        pushed.inspect_err(|error| tracing::debug!(%error, "rescue could not push"))
+        pushed.inspect_err(|error| tracing::debug!(%error, "rescue failed to push"))
     }
 }
 

@@ -90,15 +90,18 @@ impl Rescue {
     /// Runs all steps. A failed step is retried at the next tick and doesn't stop the others.
     async fn look(&mut self) -> RefillOutcome {
         let now = self.clock.now();
-        // Refilling runs more often and needs none of these steps.
+        // Refilling runs more often without these steps.
         if self.looked_at.is_none_or(|at| at.elapsed() >= PERIOD) {
             self.looked_at = Some(Instant::now());
             let followed = self.follow_clock(now).await;
             if followed.is_ok() {
                 self.followed_at = Some((Instant::now(), now));
             }
-            failed("making due what is in the future", followed);
-            failed("taking jobs back", self.requeue_lost(now).await);
+            failed("resetting due times in the future", followed);
+            failed(
+                "requeuing jobs of dead workers",
+                self.requeue_lost(now).await,
+            );
             failed("ending long waits", self.expire_waits(now).await);
             let batches = batches::settle(&self.store, &self.events, now);
             failed("settling batches", batches.await);
@@ -125,10 +128,7 @@ impl Rescue {
                 .make_due_what_lies_ahead(now + CLOCK_ERROR)
                 .await?;
             if rows > 0 {
-                tracing::warn!(
-                    rows,
-                    "jobs that a clock that was fast put off are due again"
-                );
+                tracing::warn!(rows, "reset due times that a fast clock had set");
             }
         }
         Ok(())
@@ -143,14 +143,14 @@ impl Rescue {
             .await
             .inspect_err(|_| self.leadership.restore(died))?;
         for job_id in &rescued.poisoned {
-            tracing::error!(%job_id, "a job ended as poison: each of its workers died");
+            tracing::error!(%job_id, "job failed as poison: each of its workers died");
             self.announce_failed(*job_id, FailureClass::Poison, now)
                 .await;
         }
         if !rescued.requeued.is_empty() {
             tracing::warn!(
                 jobs = rescued.requeued.len(),
-                "took jobs back from dead workers"
+                "requeued jobs of dead workers"
             );
             // The jobs have waited in the queue before, so they go to the front.
             let pushes: Vec<Push> = rescued.requeued.into_iter().map(to_push).collect();
@@ -169,7 +169,7 @@ impl Rescue {
             return Ok(());
         }
         for job_id in self.store.jobs().expire_waits(since, &stopped, now).await? {
-            tracing::warn!(%job_id, "a job waited too long and failed");
+            tracing::warn!(%job_id, "job failed after waiting too long");
             self.announce_failed(job_id, FailureClass::WaitExpired, now)
                 .await;
         }
@@ -190,12 +190,12 @@ impl Rescue {
 /// Logs a failed push. No job is lost, because workers claim due jobs from the store.
 fn log_unpushed(pushed: Result<(), QueueError>) {
     if let Err(error) = pushed {
-        tracing::debug!(%error, "rescue could not push");
+        tracing::debug!(%error, "rescue failed to push");
     }
 }
 
 fn failed(step: &str, done: Result<(), StoreError>) {
     if let Err(error) = done {
-        tracing::warn!(step, %error, "rescue could not do a step; it tries again");
+        tracing::warn!(step, %error, "rescue step failed; retrying");
     }
 }

@@ -11,7 +11,7 @@ use crate::store::{Ending, wait_reason};
 /// Minimum wait for a fallback.
 const MIN_FALLBACK_WAIT: Duration = Duration::from_secs(1);
 
-/// Returns the outcome of a run whose judge can't be called now.
+/// Returns the outcome of a run with a judge that can't be called now.
 ///
 /// A pause or a cap belongs to the judge, not to the row: the job returns to `queued` in its closed lane. A job that got no concurrency
 /// permit returns to `queued` as well. A suspect stays suspect because it made no call. Every other wait is stored in the row with its
@@ -42,9 +42,9 @@ pub(super) fn ending_of_wait(
     }
 }
 
-/// Returns the outcome of a run whose judge declined and whose fallback can't be called now.
+/// Returns the outcome of a run if its judge declined and its fallback can't be called now.
 ///
-/// The row waits for a time whatever closed the fallback, because its lane is the first judge's and open: it would be claimed again
+/// The row always waits for a time, because its lane is the first judge's and open: it would be claimed again
 /// immediately, in an endless loop.
 pub(super) fn ending_of_fallback_wait(retry_in: Duration, now: DateTime<Utc>) -> Ending {
     let until = at_most_a_day_after(now, retry_in.max(MIN_FALLBACK_WAIT));

@@ -448,7 +448,7 @@ async def postgres_scarce(c, run):
         if silent != [["0"]]:
             run.notes.append(f"{silent[0][0]} WORKERS WITHOUT A HEARTBEAT: PROBES")
         _, _, ready = await c.http.request("GET", "/readyz")
-        if "no connection left" not in str(ready.get("reasons")):
+        if "no free connection" not in str(ready.get("reasons")):
             run.notes.append(f"NOTHING IN /readyz: {ready.get('reasons')}")
     finally:
         for other in others:
@@ -636,7 +636,7 @@ async def database_leaps(c, run):
     await run.named("the database's clock is")
 
     async def has_refused():
-        return any("nothing is deleted by its age" in c.place.log(worker.name) for worker in c.workers)
+        return any("retention deletes no rows" in c.place.log(worker.name) for worker in c.workers)
 
     if not await servers.until(has_refused, 20.0):
         run.notes.append("NO WORKER REFUSED TO DELETE")

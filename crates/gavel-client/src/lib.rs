@@ -423,7 +423,7 @@ impl Client {
     fn unreachable(&self, error: reqwest::Error) -> ClientError {
         let mut reason = outbound::chain(error);
         if let Some(rest) = self.base.strip_prefix("https:") {
-            reason.push_str(&format!("; if it has no TLS, say http:{rest}"));
+            reason.push_str(&format!("; if it has no TLS, use http:{rest}"));
         }
         ClientError::Unreachable {
             base: self.base.clone(),

@@ -28,7 +28,7 @@ pub enum ClientError {
     #[error("{0}")]
     Refused(Box<Problem>),
     /// Response that is not from this API.
-    #[error("{base} answered {what}: is this a gavel server of this version?")]
+    #[error("{base} returned {what}: is this a gavel server of this version?")]
     Unexpected {
         /// Address and path.
         base: String,
@@ -36,7 +36,7 @@ pub enum ClientError {
         what: String,
     },
     /// A gateway reports the service as unavailable: a 429, 502, 503 or 504 without a problem body.
-    #[error("{base} answered {status}: the service behind it is away, or has too much to do")]
+    #[error("{base} returned {status}: the service behind it is unavailable or overloaded")]
     Away {
         /// Address and path.
         base: String,

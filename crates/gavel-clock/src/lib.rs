@@ -20,7 +20,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that reads the machine's clock"
+        reason = "the only place that reads the machine's clock"
     )]
     fn now(&self) -> DateTime<Utc> {
         Utc::now().trunc_subsecs(6)
@@ -147,7 +147,7 @@ pub fn read_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
     if is_taken(at) {
         Ok(at)
     } else {
-        Err("lies outside of the years 1 to 9999")
+        Err("is outside of the years 1 to 9999")
     }
 }
 

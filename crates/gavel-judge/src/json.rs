@@ -66,7 +66,7 @@ fn read<'de, T: Deserialize<'de> + Into<Value>>(text: &'de [u8]) -> Result<Leadi
             is_cut_off: false,
             line: 1,
             column: 1,
-            reason: "nothing is there".to_owned(),
+            reason: "the input is empty".to_owned(),
         }),
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-pub(crate) const PRIVATE: &str = "it is no address of the public internet; webhooks.allow_private = true allows those of this network";
+pub(crate) const PRIVATE: &str = "it is not a public internet address; webhooks.allow_private = true allows addresses of this network";
 
 /// Returns whether an address is on the public internet: not loopback, private, link-local, shared or reserved, and not an IPv6 address
 /// that is translated to IPv4.

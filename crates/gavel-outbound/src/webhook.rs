@@ -64,10 +64,10 @@ pub fn check_url(text: &str) -> Result<(), &'static str> {
     let url = Url::parse(text)
         .map_err(|_| "is not an address; give one such as https://hooks.example.com/gavel")?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err("is neither http:// nor https://");
+        return Err("is not http:// or https://");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("holds a user or a password; what is sent is signed, and needs none");
+        return Err("contains a user or a password; requests are signed and need no password");
     }
     Ok(())
 }

@@ -125,7 +125,7 @@ async fn primary(
     let (host, port) = named.ok_or_else(|| {
         RedisError::from((
             ErrorKind::MasterNameNotFoundBySentinel,
-            "the sentinel knows no such service",
+            "the sentinel has no such service",
             service.clone(),
         ))
     })?;
@@ -136,7 +136,7 @@ async fn primary(
     match role.and_then(|role: Value| texts(role).into_iter().next()) {
         Some(role) if role != "master" => Err(RedisError::from((
             ErrorKind::MasterNameNotFoundBySentinel,
-            "the server that the sentinel names is no primary",
+            "the server named by the sentinel is not a primary",
             service,
         ))),
         Some(_) | None => Ok(Opened {

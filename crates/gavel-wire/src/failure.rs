@@ -16,7 +16,7 @@ text_enum! {
         Capability = "capability",
         /// The prompt exceeds the judge's context window.
         TooLarge = "too_large",
-        /// The reply was cut off twice.
+        /// Two replies were cut off.
         Truncated = "truncated",
         /// The judge declined to reply.
         Refused = "refused",
@@ -52,7 +52,7 @@ impl FailureClass {
                 "Correct the judge's key, model or base_url (its variables, such as OPENAI_API_KEY, or llm_providers.yaml), restart or resume the judge, then retry the job."
             }
             Self::Capability => {
-                "Choose a model that accepts structured replies, or remove the refused parameter from llm_providers.yaml."
+                "Choose a model that accepts structured replies, or remove the rejected parameter from llm_providers.yaml."
             }
             Self::TooLarge => {
                 "Choose a judge with a larger context window, correct context_window in llm_providers.yaml, let the criteria trim (judge.trim: auto), or send less to judge."
@@ -61,25 +61,25 @@ impl FailureClass {
                 "Raise the judge's max_output_tokens in llm_providers.yaml, then retry the job."
             }
             Self::Refused => {
-                "Look in what was to be judged for content that the provider declines, ask another judge, or give this one a fallback in llm_providers.yaml."
+                "Check the judged content for material that the provider declines, use another judge, or give this one a fallback in llm_providers.yaml."
             }
             Self::Rejected => {
-                "Read the judge's message: the request itself was refused; check base_url and the model's documentation."
+                "Read the judge's message: it rejected the request; check base_url and the model's documentation."
             }
             Self::Unparsable => {
                 "Read the raw reply among the job's judge calls (`gavel jobs show ID --calls`); choose a model that follows a JSON schema."
             }
             Self::BadInput => {
-                "Correct what was to be judged or the criteria, as the message says, then retry the job."
+                "Correct the judged content or the criteria according to the message, then retry the job."
             }
             Self::Internal => {
                 "This is a bug in gavel: report it with the job's id and the log around it."
             }
             Self::Poison => {
-                "This job was in hand each time its worker died: look for out-of-memory kills in the workers' logs."
+                "This job was running each time its worker died: check the workers' logs for out-of-memory kills."
             }
             Self::WaitExpired => {
-                "See why the judge was closed for so long, open it, then retry the job."
+                "Find out why the judge was closed, reopen it, then retry the job."
             }
         }
     }

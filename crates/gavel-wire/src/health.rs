@@ -32,7 +32,7 @@ fn health(failures_in_row: impl Iterator<Item = i32>) -> Health {
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unasked => f.write_str("not asked lately"),
+            Self::Unasked => f.write_str("not called lately"),
             Self::Answers => f.write_str("answers"),
             Self::Fails(1) => f.write_str("its last call failed"),
             Self::Fails(calls) => write!(f, "its last {calls} calls failed"),
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn judge_is_healthy_only_after_a_successful_call() {
         for (failures_in_row, words) in [
-            (&[][..], "not asked lately"),
+            (&[][..], "not called lately"),
             (&[0, 0], "answers"),
             (&[0, 1], "its last call failed"),
             (&[0, 4], "its last 4 calls failed"),

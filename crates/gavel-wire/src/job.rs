@@ -16,7 +16,7 @@ pub struct JobRequest {
     /// Payload of the kind. For `session`: {session_id, force_rescore?}.
     #[schema(value_type = Object)]
     pub payload: Value,
-    /// `interactive` (default) goes before `bulk`.
+    /// `interactive` (default) precedes `bulk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
     /// Whether to bypass cached replies and, for a session, its existing score.
@@ -110,10 +110,8 @@ impl Wait {
             (WaitReason::Budget, Some(WaitTarget::Queue)) => {
                 "the spending cap over all judges is reached".to_owned()
             }
-            (WaitReason::Budget, Some(WaitTarget::Batch)) => {
-                "its batch has spent its budget".to_owned()
-            }
-            (WaitReason::NoWorkerForJudge, _) => format!("no live worker can ask {judge}"),
+            (WaitReason::Budget, Some(WaitTarget::Batch)) => "its batch is over budget".to_owned(),
+            (WaitReason::NoWorkerForJudge, _) => format!("no live worker can call {judge}"),
             (reason, _) => reason.description().to_owned(),
         };
         let by = self.set_by.as_ref();
@@ -279,7 +277,7 @@ mod tests {
             ),
             (
                 json!({"reason": "budget", "target": "batch"}),
-                "its batch has spent its budget",
+                "its batch is over budget",
             ),
             (
                 json!({"reason": "budget", "target": "judge", "set_by": "cap", "message": "the daily cap of gpt, 2 USD, is reached",
@@ -296,12 +294,12 @@ mod tests {
             ),
             (
                 json!({"reason": "breaker_open", "until": "2026-01-02T00:00:00Z", "last_error": "HTTP 503"}),
-                "its judge failed too often in a row and is left alone for a while until 2026-01-02 00:00:00 UTC; \
+                "its judge failed too often in a row and is paused for a while until 2026-01-02 00:00:00 UTC; \
                  last error: HTTP 503",
             ),
             (
                 json!({"reason": "misconfigured", "message": "judge gpt: 401: no such key", "last_error": "401: no such key"}),
-                "its judge refuses the key, the model or the address (judge gpt: 401: no such key)",
+                "its judge rejects the key, the model or the address (judge gpt: 401: no such key)",
             ),
         ] {
             let wait: Wait = serde_json::from_value(wait).expect("a wait");

@@ -272,7 +272,8 @@ impl Judge {
         let held = paces.iter().filter_map(|pace| pace.held_until).max();
         parts.extend(held.map(|until| format!("used up until {}", time(until))));
         let workers = paces.iter().filter_map(|pace| pace.part_of).max();
-        parts.extend(workers.map(|n| format!("Redis is away: each of {n} workers has a part")));
+        parts
+            .extend(workers.map(|n| format!("Redis unavailable: each of {n} workers has a share")));
         parts.join("; ")
     }
 
@@ -317,7 +318,7 @@ mod tests {
         assert_eq!(
             text(&shared),
             "20 of 30 requests/min; 2,000 tokens/min; slowed by 429s until 2026-01-01 00:02:30 UTC; \
-             Redis is away: each of 2 workers has a part"
+             Redis unavailable: each of 2 workers has a share"
         );
     }
 }

@@ -85,7 +85,7 @@ impl Kind {
 text_enum! {
     /// Priority: `interactive` for users and gates, `bulk` for background work.
     pub enum Priority {
-        /// Goes first. One slot in ten is reserved for it.
+        /// Runs first. One slot in ten is reserved for it.
         Interactive = "interactive",
         /// Uses the remaining slots. Every tenth claim takes a bulk job.
         Bulk = "bulk",

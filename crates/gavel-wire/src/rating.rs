@@ -184,19 +184,18 @@ impl RatingRequest {
         ];
         let given = given.into_iter().filter(|given| *given).count();
         for (is_wrong, amount) in [(given == 0, "none"), (given > 1, "more than one")] {
-            let message = format!("holds {amount} of total, rating and quality: give one");
+            let message = format!("has {amount} of total, rating and quality: give one");
             check(is_wrong, "", message);
         }
         let total = self.total.unwrap_or_default();
         let message = format!("is {total}; 0-100 is expected");
         check(!(0..=100).contains(&total), "/total", message);
         let by = self.by.as_deref().map(str::trim);
-        let message = "is empty: name a person, or leave it out".to_owned();
+        let message = "is empty: name a rater, or omit it".to_owned();
         check(by.is_some_and(str::is_empty), "/by", message);
         let by = by.unwrap_or_default();
-        let message = format!(
-            "must be at most {LONGEST_NAME} characters, and none of them a control character"
-        );
+        let message =
+            format!("must be at most {LONGEST_NAME} characters, without control characters");
         let is_wrong = by.chars().count() > LONGEST_NAME || by.chars().any(char::is_control);
         check(is_wrong, "/by", message);
         let comment = self.comment.as_deref().unwrap_or_default();
@@ -204,7 +203,7 @@ impl RatingRequest {
         let is_wrong = comment.chars().count() > LONGEST_COMMENT;
         check(is_wrong, "/comment", message);
         let is_wrong = self.at.is_some_and(|at| at > now + CLOCK_SKEW);
-        check(is_wrong, "/at", "lies in the future".to_owned());
+        check(is_wrong, "/at", "is in the future".to_owned());
         faults
     }
 }

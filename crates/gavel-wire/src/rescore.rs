@@ -176,7 +176,7 @@ impl SkippedPlan {
             not_scorable,
             unknown,
             (count(self.not_sampled), "not in the sample"),
-            (count(self.beyond_max), "more than were asked for"),
+            (count(self.beyond_max), "more than requested"),
         ]
     }
 }

@@ -107,12 +107,12 @@ impl WaitReason {
             Self::BreakerOpen => "failing",
             Self::Exhausted => "out of quota",
             Self::Budget => "spending cap reached",
-            Self::Misconfigured => "refused: key, model or address",
+            Self::Misconfigured => "rejected: key, model or address",
             Self::Throttled => "limits our rate",
             Self::Paced => "at its limit for this minute",
             Self::Paused => "paused",
-            Self::Storage => "the database is away",
-            Self::Fallback => "its fallback can't be asked",
+            Self::Storage => "the database is unavailable",
+            Self::Fallback => "its fallback can't be called",
         }
     }
 
@@ -121,21 +121,19 @@ impl WaitReason {
         match self {
             Self::Queued => "it waits for its turn",
             Self::NoWorker => "no worker is alive",
-            Self::NoWorkerForJudge => "no live worker can ask its judge",
+            Self::NoWorkerForJudge => "no live worker can call its judge",
             Self::Paused => "its judge, its batch or the queue is paused",
             Self::Budget => "a budget or a spending cap is reached",
-            Self::BreakerOpen => {
-                "its judge failed too often in a row and is left alone for a while"
-            }
+            Self::BreakerOpen => "its judge failed too often in a row and is paused for a while",
             Self::Throttled => "its judge limits our rate",
             Self::Paced => "its judge's requests or tokens a minute are used up for the moment",
             Self::Exhausted => "its judge's quota is used up",
-            Self::Misconfigured => "its judge refuses the key, the model or the address",
-            Self::Storage => "the database was away",
+            Self::Misconfigured => "its judge rejects the key, the model or the address",
+            Self::Storage => "the database was unavailable",
             Self::Economy => {
                 "its batch's replies are fetched by the judge's batch endpoint, within a day"
             }
-            Self::Fallback => "its judge declined, and the one that stands in can't be asked yet",
+            Self::Fallback => "its judge declined, and its fallback can't be called yet",
         }
     }
 }

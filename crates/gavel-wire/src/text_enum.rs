@@ -2,7 +2,7 @@
 
 /// Error of parsing an unknown name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not known; known: {known}")]
+#[error("{text:?} is unknown; known: {known}")]
 pub struct UnknownText {
     pub text: String,
     /// Known names, separated by commas.

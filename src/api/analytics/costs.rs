@@ -44,7 +44,7 @@ impl From<&UsageSum> for CostFigures {
 #[utoipa::path(
     get, path = "/api/v1/analytics/costs", tag = "analytics",
     params(
-        ("by" = Option<UsageBy>, Query, description = "What each line is of; default day"),
+        ("by" = Option<UsageBy>, Query, description = "Grouping of the lines; default day"),
         ("from" = Option<NaiveDate>, Query, description = "First day of UTC, YYYY-MM-DD; default: 30 days up to `to`"),
         ("to" = Option<NaiveDate>, Query, description = "Last day of UTC, included; default today"),
     ),
@@ -93,7 +93,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostLis
         ("limit" = Option<u32>, Query, description = "How many lines, 1-500; default 50", minimum = 1, maximum = 500),
     ),
     responses(
-        (status = 200, description = "What they cost", body = BatchCostList),
+        (status = 200, description = "Costs of judge calls", body = BatchCostList),
     ),
 )]
 async fn batch_costs(
@@ -131,7 +131,7 @@ pub(crate) async fn of_batches(
     }
     let shown = usize::try_from(limit).unwrap_or(usize::MAX);
     if costs.len() > shown {
-        warnings.push(format!("only the {limit} dearest names are listed"));
+        warnings.push(format!("only the {limit} most expensive names are listed"));
     }
     let items = costs.into_iter().take(shown);
     Ok(BatchCostList {

@@ -111,8 +111,8 @@ struct Export {
     params(
         ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 85", maximum = 100),
         Selection,
-        ("limit" = Option<u32>, Query, description = "At most so many lines; default all", minimum = 1, maximum = 2_147_483_647),
-        ("end" = Option<bool>, Query, description = "Whether a last line says that all are there"),
+        ("limit" = Option<u32>, Query, description = "Maximum number of lines; default all", minimum = 1, maximum = 2_147_483_647),
+        ("end" = Option<bool>, Query, description = "Adds a last line that marks the export as complete"),
     ),
     responses(
         (status = 200, description = "The sessions and their scores", body = TrainingLine, content_type = "application/x-ndjson",
@@ -143,23 +143,23 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
 /// Streams current scores as CSV or Parquet, one row per score, in order of session ids.
 ///
 /// Includes only scores of real judges that are current at the start of the export. `score_breakdown` is JSON; tags,
-/// flags and missing tools are JSON lists. Parquet has typed numbers, booleans and times (UTC). The filters are those
-/// of the list of sessions. A broken stream has no end of the HTTP body.
+/// flags and missing tools are JSON lists. Parquet has typed numbers, booleans and times (UTC). The filters are the same as for the list of
+/// sessions. A broken stream has no end of the HTTP body.
 #[utoipa::path(
     get, path = "/api/v1/exports/scores", tag = "analytics",
     params(
         ("format" = Option<TableFormat>, Query, description = "`csv` (default) or `parquet`"),
-        ("q" = Option<String>, Query, description = "Part of an alert type, agent or author, or what an id or an external_id begins with"),
-        ("status" = Option<SessionStatus>, Query, description = "Where the session stands"),
+        ("q" = Option<String>, Query, description = "Part of an alert type, agent or author, or the prefix of an id or an external_id"),
+        ("status" = Option<SessionStatus>, Query, description = "State of the session"),
         ("rating" = Option<Rating>, Query, description = "By the score's rating"),
         ("max_score" = Option<u8>, Query, description = "Total at most, 0-100", maximum = 100),
-        ("missing_tool" = Option<String>, Query, description = "The score misses this tool, however it is spelled"),
+        ("missing_tool" = Option<String>, Query, description = "The score reports this tool as missing, in any spelling"),
         ("tag" = Option<String>, Query, description = "Sessions with this label"),
-        ("agent" = Option<String>, Query, description = "The agent's name, whole"),
-        ("alert_type" = Option<String>, Query, description = "The alert type, whole"),
+        ("agent" = Option<String>, Query, description = "The agent's full name"),
+        ("alert_type" = Option<String>, Query, description = "The full alert type"),
         ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 0", maximum = 100),
         Selection,
-        ("limit" = Option<u32>, Query, description = "At most so many rows; default all", minimum = 1, maximum = 2_147_483_647),
+        ("limit" = Option<u32>, Query, description = "Maximum number of rows; default all", minimum = 1, maximum = 2_147_483_647),
     ),
     responses(
         (status = 200, description = "The scores", content((String = "text/csv"), (inline(BinaryFile) = "application/vnd.apache.parquet")),
@@ -263,7 +263,7 @@ impl Export {
             None => self.line().await,
         };
         let piece = piece.inspect_err(|error| {
-            tracing::warn!(%error, sent = self.sent, "an export broke off");
+            tracing::warn!(%error, sent = self.sent, "export aborted");
         })?;
         if let Some(piece) = piece {
             let is_last =

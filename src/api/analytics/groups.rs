@@ -61,7 +61,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
     warnings.extend(counted.mixed_criteria_warning());
     if sessions > i64::from(MAX_SESSIONS) {
         warnings.push(format!(
-            "looked at: the newest {}",
+            "limited to the newest {}",
             words_of(MAX_SESSIONS, "session")
         ));
     }

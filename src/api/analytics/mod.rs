@@ -97,7 +97,7 @@ impl Chosen {
 /// Included scores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counted {
-    /// Real scores, or simulated ones if there are no others.
+    /// Real scores, else simulated ones.
     made_by: MadeBy,
     scores: u64,
     /// Number of excluded simulated scores.
@@ -134,16 +134,16 @@ impl Counted {
         let mut warnings = Vec::new();
         if self.scores < FEW {
             warnings.push(format!(
-                "{}: with fewer than {FEW} a figure says little",
+                "{}: fewer than {FEW} give no reliable result",
                 counted(self.scores, "score")
             ));
         }
         if self.is_simulated() {
-            warnings.push("all scores are those of a simulated judge".to_owned());
+            warnings.push("all scores are from a simulated judge".to_owned());
         }
         if self.left_out > 0 {
             warnings.push(format!(
-                "left out: {} of a simulated judge",
+                "excluded: {} of a simulated judge",
                 counted(self.left_out, "score")
             ));
         }

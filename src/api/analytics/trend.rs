@@ -28,7 +28,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// scores, a warning explains how to query earlier ones.
 #[utoipa::path(
     get, path = "/api/v1/analytics/trend", tag = "analytics",
-    params(Selection, ("every" = Option<Period>, Query, description = "How long a period is; default day")),
+    params(Selection, ("every" = Option<Period>, Query, description = "Length of a period; default day")),
     responses(
         (status = 200, description = "The trend", body = Trend),
         (status = 404, description = "criteria-not-found"),
@@ -50,7 +50,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
     if days > MOST_DAYS {
         params.fault(
             "from",
-            format!("is {days} days back; at most {MOST_DAYS} are looked at"),
+            format!("is {days} days back; the maximum is {MOST_DAYS}"),
         );
     }
     params.finish()?;
@@ -114,7 +114,7 @@ fn no_recent_scores(every: Period, to: Option<DateTime<Utc>>) -> String {
         Some(_) => format!("the {PERIODS} {every}s up to then"),
     };
     format!(
-        "no session of {looked_at} has a score: to look further back give a time to begin at (from, or --days on the command line), \
-         or longer periods (every)"
+        "no session of {looked_at} has a score: for older sessions set a start time (from, or --days on the \
+         command line), or longer periods (every)"
     )
 }

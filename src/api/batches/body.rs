@@ -51,7 +51,7 @@ pub(crate) async fn read_json_head(
     let _stops = stop.drop_guard();
     let envelope = blocking(move || suite::envelope(file, limits))
         .await
-        .map_err(|error| item_faults(vec![item_fault(error)], Format::Json))?;
+        .map_err(|error| item_errors(vec![item_error(error)], Format::Json))?;
     if envelope.list.as_deref() != Some("items") {
         let fault =
             "must be a JSON object with the kind as `kind` and the list of payloads as `items`";
@@ -75,7 +75,7 @@ const HEAD: [&str; 7] = [
 pub(crate) fn reject_body_fields(mut params: Params) -> Result<(), ApiError> {
     for name in HEAD {
         if params.is_given(name) {
-            let message = "stands in the body of a batch in JSON, beside `items`: write it there";
+            let message = "belongs in the JSON body of a batch, next to `items`: move it there";
             params.fault(name, message.to_owned());
         }
     }
@@ -99,8 +99,7 @@ pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError
     if kind.is_none() && !params.is_invalid("kind") {
         params.fault(
             "kind",
-            "is missing: say in the query string what is scored, for example ?kind=query"
-                .to_owned(),
+            "is missing: set the kind in the query string, for example ?kind=query".to_owned(),
         );
     }
     params.finish()?;
@@ -152,7 +151,7 @@ pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
         Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
             FaultStatus::Unprocessable,
             "/budget_usd",
-            "must be more than 0, USD; left out or null: no budget",
+            "must be more than 0, USD; omitted or null: no budget",
         )),
         Some(_) | None => Ok(()),
     }
@@ -179,25 +178,25 @@ pub(crate) async fn weight(
 ) -> Result<u64, ApiError> {
     blocking(move || suite::weight(file, &reading))
         .await
-        .map_err(|error| item_faults(vec![item_fault(error)], reading.format))
+        .map_err(|error| item_errors(vec![item_error(error)], reading.format))
 }
 
 /// Returns a function that reopens the file for each pass.
 pub(crate) fn opener(file: Stoppable<Arc<File>>, reading: ReadOptions<'static>) -> OpenItems {
     Arc::new(move || {
-        let rows = suite::read(file.clone(), &reading).map_err(item_fault)?;
+        let rows = suite::read(file.clone(), &reading).map_err(item_error)?;
         let items = rows.map(|row| match row {
             Ok(row) => Ok(Item {
                 line: row.line,
                 payload: Value::Object(row.fields),
             }),
-            Err(error) => Err(item_fault(error)),
+            Err(error) => Err(item_error(error)),
         });
         Ok(Box::new(items) as ItemStream)
     })
 }
 
-fn item_fault(error: SuiteError) -> ItemFault {
+fn item_error(error: SuiteError) -> ItemFault {
     ItemFault {
         line: error.line,
         field: error.column,
@@ -207,14 +206,14 @@ fn item_fault(error: SuiteError) -> ItemFault {
 
 pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     match error {
-        BatchError::Items(faults) => item_faults(faults, format),
+        BatchError::Items(faults) => item_errors(faults, format),
         BatchError::Enqueue(error) => ApiError::from(error).unprocessable(),
         BatchError::Broken(why) => ApiError::BatchGivenUp(why),
     }
 }
 
 /// Maps item errors: in JSON to a pointer into the body, otherwise to row and column.
-fn item_faults(faults: Vec<ItemFault>, format: Format) -> ApiError {
+fn item_errors(faults: Vec<ItemFault>, format: Format) -> ApiError {
     let fault = |fault: ItemFault| {
         let field = fault.field;
         let (pointer, place) = match (fault.line, format) {

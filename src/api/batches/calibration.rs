@@ -51,7 +51,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
         .all(|field| field.name != "confidence")
     {
         let message = format!(
-            "is a batch of kind {}, whose cases have no confidence: name one of kind sql_metrics",
+            "is a batch of kind {}, and its cases have no confidence: name one of kind sql_metrics",
             batch.kind.as_str()
         );
         return Err(ApiError::fault(
@@ -70,7 +70,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
     let mut calibration = calibration(&counts, made_by, looked_at);
     if batch.total > looked_at {
         let message = format!(
-            "only the first {looked_at} of {} items are looked at; a report of the batch has all",
+            "covers only the first {looked_at} of {} items; a report of the batch has all",
             batch.total
         );
         calibration.warnings.push(message);
@@ -84,7 +84,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
     })
 }
 
-/// Returns which grades count in addition to computed ones: those of real judges, or simulated ones if there are no others, as in reports.
+/// Returns which grades count in addition to computed ones: grades of real judges, else simulated ones, as in reports.
 fn included_grades(counts: &[ConfidenceCount]) -> MadeBy {
     let has = |made_by| counts.iter().any(|count| count.made_by == Some(made_by));
     if has(MadeBy::Simulated) && !has(MadeBy::Judge) {
@@ -109,7 +109,7 @@ fn calibration(counts: &[ConfidenceCount], made_by: MadeBy, looked_at: i64) -> C
             .warnings
             .push("graded by a simulated judge, but for cases that needed none".to_owned()),
         MadeBy::Judge if simulated > 0 => view.warnings.push(format!(
-            "left out: {} that a simulated judge graded; those that needed no judge are counted, so that the suite looks better than it is",
+            "excluded: {} that a simulated judge graded; cases without a judge are counted, so that the suite looks better than it is",
             words::counted(simulated, "case")
         )),
         MadeBy::Judge => {}

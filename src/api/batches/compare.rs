@@ -119,17 +119,19 @@ fn view((a, b): (Uuid, Uuid), found: RunComparison, unfinished: u64) -> BatchCom
     let mut warnings = Vec::new();
     if found.mixes_simulated() {
         warnings.push(
-            "only one of the two was judged by a simulated judge: what differs says nothing of the work"
+            "only one of the two used a simulated judge: differences don't reflect the work"
                 .to_owned(),
         );
     } else if found.simulated_a > 0 {
-        warnings.push("scores are of a simulated judge: they say nothing of the work".to_owned());
+        warnings.push("scores are from a simulated judge: they don't reflect the work".to_owned());
     }
     if unfinished > 0 {
         warnings.push(format!("not ended yet: {}", counted(unfinished, "item")));
     }
     if found.common == 0 {
-        warnings.push("no item stands in both: give items the same ids in both suites".to_owned());
+        warnings.push(
+            "the batches have no item in common: give items the same ids in both suites".to_owned(),
+        );
     }
     BatchComparison {
         a,

@@ -31,7 +31,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     get, path = "/api/v1/batches/{batch_id}/items", tag = "batches",
     params(
         ("batch_id" = Uuid, Path, description = "The batch"),
-        ("outcome" = Option<ItemOutcome>, Query, description = "Those that stand so; left out: all"),
+        ("outcome" = Option<ItemOutcome>, Query, description = "States of items; default: all"),
         ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
     ),
@@ -155,8 +155,7 @@ fn after(params: &mut Params) -> Option<i64> {
         .strip_prefix(LIST)
         .and_then(|place| place.parse::<u32>().ok());
     if place.is_none() {
-        let message =
-            "is not a position in this list; use a next_cursor that the list gave, or leave it out";
+        let message = "is not a position in this list; use a next_cursor of this list, or omit it";
         params.fault("cursor", message.to_owned());
     }
     place.map(i64::from)

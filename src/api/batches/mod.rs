@@ -68,8 +68,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     post, path = BATCHES, tag = "batches",
     params(
         ("kind" = Option<Kind>, Query, description = "JSONL, CSV, XLSX: the kind; required there"),
-        ("name" = Option<String>, Query, description = "JSONL, CSV, XLSX: what you call it"),
-        ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: what items are held against that name no threshold", minimum = 0, maximum = 1),
+        ("name" = Option<String>, Query, description = "JSONL, CSV, XLSX: your name for it"),
+        ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: threshold of items without a threshold", minimum = 0, maximum = 1),
         ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
         ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
         ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are skipped"),
@@ -268,7 +268,7 @@ pub(crate) async fn resume(api: Authorized, batch_id: String) -> Result<Batch, A
         && batch.state == BatchState::Paused
         && let Some(budget_usd) = batch.budget_usd
     {
-        let text = format!("batch {id} has spent its budget of {budget_usd} USD");
+        let text = format!("batch {id} has used up its budget of {budget_usd} USD");
         return Err(ApiError::BatchBudget(text));
     }
     let batch = done(&api, id, moved, (EventType::BatchResumed, "resume"))?;
@@ -304,7 +304,7 @@ pub(crate) async fn cancel(api: Authorized, batch_id: String) -> Result<Batch, A
     post, path = RETRY, tag = "batches",
     params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
-        (status = 200, description = "How many items were queued again, and the batch", body = BatchRetried),
+        (status = 200, description = "Number of requeued items, and the batch", body = BatchRetried),
         (status = 404, description = "batch-not-found"),
         (status = 409, description = "batch-state"),
     ),
@@ -370,8 +370,8 @@ pub(crate) async fn set_budget(
         return Err(ApiError::fault(
             FaultStatus::Unprocessable,
             "/budget_usd",
-            "goes with no batch whose replies provider batches collect (economy): thousands of questions are handed over at once, \
-             which no budget can stop; cancel the batch instead",
+            "isn't possible for a batch whose replies provider batches collect (economy): thousands of questions \
+             are submitted at once, which no budget can stop; cancel the batch instead",
         ));
     }
     if body.budget_usd.is_some() {

@@ -83,14 +83,13 @@ impl From<ReportError> for ApiError {
 /// A binary file in the OpenAPI document.
 #[derive(utoipa::ToSchema)]
 #[schema(value_type = String, format = Binary)]
-pub(crate) struct BinaryFile(#[expect(dead_code, reason = "for the document alone")] Vec<u8>);
+pub(crate) struct BinaryFile(
+    #[expect(dead_code, reason = "only for the OpenAPI document")] Vec<u8>,
+);
 
 /// `report.json`: the summary, then all items.
 #[derive(utoipa::ToSchema)]
-#[expect(
-    dead_code,
-    reason = "the document's form of what report::json writes item by item"
-)]
+#[expect(dead_code, reason = "OpenAPI form of the output of report::json")]
 pub(super) struct JsonReport {
     name: String,
     run: Option<String>,
@@ -116,11 +115,12 @@ pub(super) struct JsonReport {
     get, path = "/api/v1/batches/{batch_id}/{report}", tag = "batches",
     params(
         ("batch_id" = Uuid, Path, description = "The batch"),
-        ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line an item, without loss. \
-            `report.csv`, `report.xlsx`, `report.parquet`: a row an item; the workbook also has the summary. `report.junit.xml`: for CI servers; misses are failures, what \
-            has no score is an error. `report.md`: a summary for people, at most 900 KB.",
+        ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line per item, lossless. `report.csv`, \
+            `report.xlsx`, `report.parquet`: a row per item; the workbook also has the summary. \
+            `report.junit.xml`: for CI servers; misses are failures, items without a score are errors. \
+            `report.md`: a readable summary, at most 900 KB.",
             pattern = r"^report\.(json|jsonl|csv|xlsx|parquet|junit\.xml|md)$"),
-        ("outcome" = Option<ItemOutcome>, Query, description = "Those items alone, as in the list of items; for `report.jsonl`, `report.csv` and `report.parquet`"),
+        ("outcome" = Option<ItemOutcome>, Query, description = "Only these items, as in the list of items; for `report.jsonl`, `report.csv` and `report.parquet`"),
         ("allow_simulated" = Option<bool>, Query, description = "Whether scores of a simulated judge may pass; default false: they make the verdict incomplete, \
             and are skipped tests in JUnit"),
     ),
@@ -156,7 +156,7 @@ pub(crate) async fn report(
     let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
     let outcome = params.take::<ItemOutcome>("outcome");
     if outcome.is_some() && !format.is_rows() {
-        let message = "chooses rows, and this report sums up all items: use report.csv, report.jsonl or report.parquet, or leave it out";
+        let message = "selects rows, but this report covers all items: use report.csv, report.jsonl or report.parquet, or omit it";
         params.fault("outcome", message.to_owned());
     }
     params.finish()?;

@@ -178,17 +178,17 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<BatchPause> {
     let by = batch.paused_by.unwrap_or(PausedBy::Operator);
     let reason = match by {
         PausedBy::Operator if batch.budget_usd.is_some() && usage.unpriced > 0 => format!(
-            "somebody paused it: resume it, and it goes on; {}, so its budget doesn't hold",
+            "paused by a user: resume it to continue; {}, so its budget isn't enforced",
             without_price(usage.unpriced)
         ),
-        PausedBy::Operator => "somebody paused it: resume it, and it goes on".to_owned(),
+        PausedBy::Operator => "paused by a user: resume it to continue".to_owned(),
         PausedBy::Budget if batch.budget_usd > Some(usage.spent_usd) => format!(
-            "{}, so no budget holds: give the model a price (llm_providers.yaml), or have its server report the tokens that it \
-             uses, and resume it; or take the budget away",
+            "{}, so no budget can be enforced: give the model a price (llm_providers.yaml), or make its server report token \
+             usage, and resume it; or remove the budget",
             without_price(usage.unpriced)
         ),
         PausedBy::Budget => format!(
-            "it has spent {:.4} of {} USD: give it a larger budget, and it goes on",
+            "it has used {:.4} of {} USD: raise its budget to continue",
             usage.spent_usd,
             batch.budget_usd.unwrap_or_default()
         ),
@@ -199,8 +199,8 @@ fn pause_view(batch: &BatchRow, usage: BatchUsage) -> Option<BatchPause> {
 /// Formats the number of runs with an unknown price: the model has no price or the server reported no tokens.
 fn without_price(runs: i64) -> String {
     match runs {
-        1 => "what 1 call cost isn't known".to_owned(),
-        calls => format!("what {calls} calls cost isn't known"),
+        1 => "the cost of 1 call is unknown".to_owned(),
+        calls => format!("the cost of {calls} calls is unknown"),
     }
 }
 

@@ -34,10 +34,10 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/compare", tag = "criteria",
     params(
-        ("a" = String, Query, description = "The one: 64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
+        ("a" = String, Query, description = "First criteria: 64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
         ("b" = String, Query, description = "The other", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        ("movers" = Option<u32>, Query, description = "How many of the largest movers, 0-500; default 20", maximum = 500),
-        ("seed" = Option<u64>, Query, description = "What the bootstrap draws from; default 20260101"),
+        ("movers" = Option<u32>, Query, description = "Number of the largest movers, 0-500; default 20", maximum = 500),
+        ("seed" = Option<u64>, Query, description = "Seed of the bootstrap; default 20260101"),
     ),
     responses(
         (status = 200, description = "The comparison", body = CriteriaComparison),
@@ -92,8 +92,7 @@ fn view(
     let mut warnings = warnings(found, comparison.n);
     if comparison.n > 1 && comparison.kendall_tau_b.is_none() {
         warnings.push(
-            "one of the two gives every session the same total: there is no order to compare"
-                .to_owned(),
+            "one of the two gives every session the same total: they can't be ranked".to_owned(),
         );
     }
     CriteriaComparison {
@@ -134,22 +133,22 @@ fn warnings(found: &CriteriaPairs, n: u64) -> Vec<String> {
     let mut warnings = Vec::new();
     if found.basis.is_simulated() {
         warnings.push(
-            "all scores are of a simulated judge: they say nothing of the criteria".to_owned(),
+            "all scores are from a simulated judge: they don't reflect the criteria".to_owned(),
         );
     }
     if found.simulated_left_out > 0 {
         warnings.push(format!(
-            "left out: {} of a simulated judge",
+            "excluded: {} of a simulated judge",
             counted(found.simulated_left_out, "score")
         ));
     }
     if n == 0 {
         warnings.push(
-            "no session has a score under both: score sessions of the one under the other, as a preview".to_owned(),
+            "no session has a score under both: score sessions of one under the other, as a preview".to_owned(),
         );
     } else if n < FEW {
         warnings.push(format!(
-            "only {}: below {FEW} the figures say little",
+            "only {}: fewer than {FEW} give no reliable result",
             counted(n, "session")
         ));
     }

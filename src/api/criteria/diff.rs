@@ -28,7 +28,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/diff", tag = "criteria",
     params(
-        ("a" = String, Query, description = "The one: 64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
+        ("a" = String, Query, description = "First criteria: 64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
         ("b" = String, Query, description = "The other", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
     ),
     responses(

@@ -131,7 +131,7 @@ pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
         ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        ("kind" = Option<Kind>, Query, description = "With `current`: of which kind; default session"),
+        ("kind" = Option<Kind>, Query, description = "With `current`: kind of the criteria; default session"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
@@ -318,7 +318,7 @@ fn find_variables(value: &Value, pointer: &mut String, faults: &mut Vec<RequestF
         let message = if text.contains("${") {
             "holds ${: variables are not filled in here, send the value itself"
         } else if text.contains('\0') {
-            "holds a NUL character, which can't be stored"
+            "contains a NUL character, which can't be stored"
         } else {
             return;
         };

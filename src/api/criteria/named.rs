@@ -69,7 +69,7 @@ pub(crate) async fn stored(
             return error;
         };
         let message = format!(
-            "{text:?} is the beginning of no stored criteria's hash; GET /api/v1/scoring/criteria lists them"
+            "{text:?} is not the prefix of a stored criteria hash; GET /api/v1/scoring/criteria lists them"
         );
         ApiError::fault(FaultStatus::Unprocessable, pointer, message)
     })
@@ -171,7 +171,7 @@ pub(crate) async fn criteria_of(
     let text = text.unwrap_or_else(|| "current".to_owned());
     let found = named(state, "/criteria", &text, Criteria::DEFAULT_KIND).await?;
     if found.kind.is_case() {
-        let message = format!("is for kind {}: people rate sessions alone", found.kind);
+        let message = format!("is for kind {}: users rate only sessions", found.kind);
         return Err(ApiError::fault(
             FaultStatus::Unprocessable,
             "/criteria",

@@ -118,6 +118,6 @@ impl ApiAccess {
         };
         let kept = do_once(&self.state, key, hash(&[&text]), work).await??;
         serde_json::from_str(&kept.body)
-            .map_err(|error| ApiError::Internal(format!("reading a kept answer: {error}")))
+            .map_err(|error| ApiError::Internal(format!("reading a stored response: {error}")))
     }
 }

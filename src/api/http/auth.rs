@@ -125,7 +125,7 @@ impl Groups {
         known.map(|(_, scope)| *scope).max().ok_or_else(|| {
             let named: String = named.chars().take(MAX_NAME).collect();
             ApiError::NotAllowed(format!(
-                "none of your groups is mapped to a scope: {named:?}, by the header {}; auth.proxy.groups maps them",
+                "your groups map to no scope: {named:?}, by the header {}; auth.proxy.groups maps them",
                 self.header
             ))
         })
@@ -159,8 +159,9 @@ impl Auth {
         }
         if !guarded && !settings.insecure_no_auth && !bind.ip().to_canonical().is_loopback() {
             return Err(format!(
-                "bind {bind} is reachable from outside, and nothing guards it: set auth.tokens (or auth.tokens_file) to what \
-                 `gavel tokens new` prints, or say auth.insecure_no_auth = true (GAVEL_AUTH_INSECURE_NO_AUTH) if something in front of it does"
+                "bind {bind} is reachable from outside without authentication: set auth.tokens (or \
+                 auth.tokens_file) to the output of `gavel tokens new`, or set auth.insecure_no_auth = true \
+                 (GAVEL_AUTH_INSECURE_NO_AUTH) if a proxy in front authenticates requests"
             ));
         }
         // Without tokens, every user on loopback may already use any name.
@@ -231,7 +232,7 @@ impl Auth {
     ) -> Result<Token, ApiError> {
         let Some((browsers, id)) = self.browser(headers, peer) else {
             return Err(ApiError::Unauthorized(
-                "there is no token: send the header Authorization with Bearer and a token",
+                "no token: send the header Authorization with Bearer and a token",
             ));
         };
         let found = browsers.find(&id).await?;
@@ -240,7 +241,7 @@ impl Auth {
             is_by(&found, &id, &named.digest).then_some(named)
         });
         token.ok_or(ApiError::Unauthorized(
-            "the sign-in has ended: sign in again",
+            "the session has expired: sign in again",
         ))
     }
 
@@ -325,7 +326,7 @@ fn single_header<'a>(
     match sent.next() {
         None => Ok(first),
         Some(_) => Err(ApiError::NotAllowed(format!(
-            "the header {name} is given twice: the proxy must replace what a client sent"
+            "duplicate header {name}: the proxy must replace the client's header"
         ))),
     }
 }
@@ -371,7 +372,7 @@ impl Caller {
                 token: token.clone(),
             },
             None => ApiError::NotAllowed(format!(
-                "your groups lack the scope {needed}; auth.proxy.groups says what each allows"
+                "your groups don't have the scope {needed}; auth.proxy.groups sets the scopes of groups"
             )),
         })
     }
@@ -413,7 +414,7 @@ impl Caller {
             .map_err(|_| fault("is not UTF-8"))?
             .trim();
         if name.chars().any(char::is_control) {
-            return Err(fault("holds control characters"));
+            return Err(fault("contains control characters"));
         }
         if name.chars().count() > MAX_NAME {
             return Err(fault("is longer than 255 characters"));

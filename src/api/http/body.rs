@@ -22,7 +22,7 @@ use crate::memory::{JsonShape, blocking};
 use crate::score::{JsonError, parse_json};
 
 /// Description of optional request bodies.
-pub(crate) const OPTIONAL_BODY: &str = "May be left out";
+pub(crate) const OPTIONAL_BODY: &str = "Optional";
 
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bodies up to this size are read without a memory reservation and on the request's thread.
@@ -181,7 +181,7 @@ pub(crate) fn read_error(error: &(dyn Error + 'static), fault_status: FaultStatu
         }
         cause = error.source();
     }
-    let fault = "the body broke off, or is not the gzip that Content-Encoding says";
+    let fault = "the body broke off, or is not gzip as Content-Encoding declares";
     ApiError::fault(fault_status, "", fault)
 }
 
@@ -265,7 +265,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result
             ApiError::fault(fault_status, "", said)
         }
         JsonError::Syntax(error) => {
-            ApiError::fault(fault_status, "", format!("the body is no JSON: {error}"))
+            ApiError::fault(fault_status, "", format!("the body is not JSON: {error}"))
         }
     })?;
     // Serde would accept an array with the fields in order.
@@ -303,14 +303,14 @@ pub(super) mod tests {
     #[serde(deny_unknown_fields)]
     struct Probe {
         #[serde(default)]
-        #[expect(dead_code, reason = "only its faults matter")]
+        #[expect(dead_code, reason = "only its errors matter")]
         list: Vec<Item>,
     }
 
     #[derive(Debug, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Item {
-        #[expect(dead_code, reason = "only its faults matter")]
+        #[expect(dead_code, reason = "only its errors matter")]
         n: u8,
     }
 

@@ -34,7 +34,7 @@ use tower_http::timeout::TimeoutBody;
 use self::activity::{Activity, AwaitedBody, Sending, split_body};
 use crate::config::HttpSettings;
 
-/// Returns the number of connections accepted beyond those with a request permit. Probes among them are served, other
+/// Returns the number of connections accepted in addition to connections with a request permit. Probes among them are served, other
 /// requests rejected. Lower if the descriptor limit allows only few requests.
 fn probe_connections(max_requests: usize) -> usize {
     max_requests.min(32)
@@ -47,7 +47,7 @@ const SLOW_AFTER: Duration = Duration::from_secs(20);
 /// A client without a request for this long can be evicted. New or just served clients are about to send one.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of eviction requests meanwhile, because a notified client may have made progress.
+/// Interval of eviction requests during that time, because a notified client may have made progress.
 const PERMIT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout for the rest of a response on shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ struct ConnectionLimits {
     evict_idle: Notify,
     /// Number of new connections that need a place.
     pending_connections: Arc<AtomicUsize>,
-    /// Wakes the slowest client with a permit that reads or sends nothing, to close it.
+    /// Wakes the slowest client with a permit without progress, to close it.
     evict_slow: Notify,
     /// Number of such slow clients.
     slow: Arc<AtomicUsize>,
@@ -146,7 +146,7 @@ impl ConnectionLimits {
         match listener.accept().await {
             Ok((stream, peer)) => Some((stream, peer, self.connection_permit().await.ok()?)),
             Err(error) => {
-                tracing::warn!(%error, "a connection was not taken");
+                tracing::warn!(%error, "connection rejected");
                 let _need = EvictionRequest::new(self);
                 sleep(ACCEPT_RETRY_DELAY).await;
                 None

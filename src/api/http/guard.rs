@@ -1,6 +1,6 @@
 //! Checks before all handlers: header size, Host, origin, token.
 //!
-//! No CORS: a page of another origin can neither read a response nor change anything.
+//! No CORS: a page of another origin can't read a response or make a change.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -153,8 +153,8 @@ impl Hosts {
         let may_be_any = auth.is_guarded() && !auth.has_groups();
         if all && !may_be_any {
             return Err(
-                "http.allowed_hosts: \"*\" needs tokens and no auth.proxy.groups, since any web page could point a name of its own here: list the names, \
-                 or set auth.tokens"
+                "http.allowed_hosts: \"*\" needs tokens and no auth.proxy.groups, because any web page could point \
+                 its host name here: list the names, or set auth.tokens"
                     .to_owned(),
             );
         }
@@ -201,7 +201,7 @@ fn host_of(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, ApiError
     };
     let mut sent = headers.get_all(header::HOST).iter();
     let host = match (uri.authority(), sent.next(), sent.next()) {
-        (_, Some(_), Some(_)) => return Err(refused("is given twice")),
+        (_, Some(_), Some(_)) => return Err(refused("is duplicated")),
         (Some(target), _, _) => target.clone(),
         (None, Some(sent), None) => {
             Authority::try_from(sent.as_bytes()).map_err(|_| refused("is none"))?
@@ -232,7 +232,7 @@ fn check_site(
     let site = text("sec-fetch-site");
     if site == Some("cross-site") {
         return Err(ApiError::CrossSite(
-            "the browser says that the request comes from another site".to_owned(),
+            "the browser reports a cross-site request".to_owned(),
         ));
     }
     let Some(origin) = text("origin") else {
@@ -250,8 +250,8 @@ fn check_site(
         Ok(())
     } else {
         Err(ApiError::CrossSite(format!(
-            "origin {origin:?} is not the host, port and scheme ({}) that was asked; behind a proxy that ends TLS, set \
-             http.trusted_proxies to its address and let it send X-Forwarded-Proto",
+            "origin {origin:?} is not the host, port and scheme ({}) of the request; behind a proxy that ends TLS, \
+             set http.trusted_proxies to its address and let it send X-Forwarded-Proto",
             transport.scheme()
         )))
     }

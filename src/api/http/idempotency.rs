@@ -1,5 +1,5 @@
-//! `Idempotency-Key`: a repeated POST is executed once. One layer handles all POST requests; without the header it
-//! costs nothing. Pages call [`do_once`] with the keys of their forms.
+//! `Idempotency-Key`: a repeated POST is executed once. One layer handles all POST requests; without the header it has no cost.
+//! Pages call [`do_once`] with the keys of their forms.
 //!
 //! A key is scoped by the token name (or the user name if groups granted access), the method and the path. For a page's
 //! form, the route counts instead of the path, because the hash includes ids. The key is stored for 24 h with a hash of
@@ -303,7 +303,7 @@ fn lease(state: &ApiState) -> Duration {
 /// Disposition of a key after a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyDisposition {
-    /// Nothing was done: the next try starts over.
+    /// No work was done: the next try starts over.
     Free,
     /// Work may have been done, or ended with a failure: the next try continues without repeating it.
     Open,
@@ -339,7 +339,7 @@ async fn to_stored(response: Response) -> Result<KeptAnswer, (KeyDisposition, Re
     let bytes = match axum::body::to_bytes(body, MAX_RESPONSE_BYTES).await {
         Ok(bytes) => bytes,
         Err(error) => {
-            let error = ApiError::Internal(format!("reading an answer to keep it: {error}"));
+            let error = ApiError::Internal(format!("reading a response to store it: {error}"));
             return Err((KeyDisposition::Open, error.into_response()));
         }
     };

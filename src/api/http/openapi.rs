@@ -70,17 +70,17 @@ pub(crate) fn documented() -> OpenApiRouter<ApiState> {
     info(title = "Gavel", license(name = "MIT OR Apache-2.0")),
     components(schemas(Problem, TableFormat)),
     tags(
-        (name = "scoring", description = "Ask for a session's score and read it"),
-        (name = "sessions", description = "What is scored"),
-        (name = "criteria", description = "What it is scored by"),
-        (name = "trust", description = "How far scores can be trusted: people, repeats, juries"),
+        (name = "scoring", description = "Request and read a session's score"),
+        (name = "sessions", description = "Sessions and their imports"),
+        (name = "criteria", description = "Scoring criteria"),
+        (name = "trust", description = "Reliability of scores: ratings by users, repeats, juries"),
         (name = "jobs", description = "The work in between"),
         (name = "metrics", description = "Computed at once"),
-        (name = "batches", description = "Many items of one kind, asked for together"),
+        (name = "batches", description = "Many items of one kind in one request"),
         (name = "judges", description = "The queue, judges and workers; pause and resume"),
-        (name = "analytics", description = "What was spent, and what scores came to"),
-        (name = "events", description = "What happens, as it happens"),
-        (name = "webhooks", description = "Who is told of what, and what became of it"),
+        (name = "analytics", description = "Costs, and statistics of scores"),
+        (name = "events", description = "Live events"),
+        (name = "webhooks", description = "Webhook endpoints and deliveries"),
         (name = "operate", description = "Health, metrics and this document"),
     ),
 )]
@@ -95,12 +95,13 @@ fn frame() -> OpenApi {
 /// Returns the introduction: common rules and the table of problems.
 fn describe() -> String {
     let mut text = String::from(
-        "Scores the work of AI agents with a judge LLM.\n\n\
-         Times are RFC 3339 in UTC, durations end in `_s` or `_ms`, money in `_usd`. Lists answer `items` and \
-         `next_cursor`. A 202 means that the job is stored; poll its Location, or send `Prefer: wait=N`. Every answer \
-         carries `x-request-id`; answers and bodies may be gzip. `ETag` and `If-None-Match` spare what hasn't changed. A \
-         POST with an `Idempotency-Key` is done once. Names and messages hold no control characters. `/api/v1/events` tells what happens.\n\nErrors are problem documents (RFC 9457); their `type` is `urn:gavel:problem:` and:\n\n\
-         | type | status | when, and what to do |\n| --- | --- | --- |\n",
+        "Scores the work of AI agents with a judge LLM.\n\nTimes are RFC 3339 in UTC, durations end in `_s` or \
+         `_ms`, money in `_usd`. Lists return `items` and `next_cursor`. A 202 means that the job is stored; poll \
+         its Location, or send `Prefer: wait=N`. Every response carries `x-request-id`; responses and bodies may \
+         be gzip. `ETag` and `If-None-Match` avoid resending unchanged data. A POST with an `Idempotency-Key` is \
+         executed once. Names and messages contain no control characters. `/api/v1/events` streams \
+         events.\n\nErrors are problem documents (RFC 9457); their `type` is `urn:gavel:problem:` and:\n\n| type | \
+         status | cause and fix |\n| --- | --- | --- |\n",
     );
     for kind in ALL {
         let statuses: Vec<String> = kind.statuses.iter().map(ToString::to_string).collect();
@@ -205,9 +206,9 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
             RefOr::T(header(
                 "Idempotency-Key",
                 key.pattern(Some("^[ -~]*[!-~][ -~]*$")),
-                "1-255 printable ASCII characters, for example a UUID: the request is done once, however often it is sent. \
-                 Scoped by token, method and path; kept for 24 h with a hash of query and body. Only answers of success \
-                 are kept; a job that was made and failed or was cancelled is not made again",
+                "1-255 printable ASCII characters, for example a UUID: repeated requests are executed once. Scoped \
+                 by token, method and path; stored for 24 h with a hash of query and body. Only successful \
+                 responses are stored; a job that failed or was cancelled is not created again",
             )),
         ),
         (
@@ -215,7 +216,7 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
             RefOr::T(header(
                 "X-Request-Id",
                 any(),
-                "The client's own id of the request, 1-128 printable ASCII characters without spaces; else one is made",
+                "The client's own id of the request, 1-128 printable ASCII characters without spaces; default: a generated id",
             )),
         ),
         (
@@ -223,7 +224,7 @@ fn parameters() -> [(String, RefOr<Parameter>); 3] {
             RefOr::T(header(
                 "Content-Encoding",
                 any().enum_values(Some(["gzip", "identity"])),
-                "`gzip` if the body is compressed; limits count what it inflates to",
+                "`gzip` if the body is compressed; limits apply to the inflated size",
             )),
         ),
     ]
@@ -244,7 +245,7 @@ fn headers() -> [(String, RefOr<Header>); 2] {
         (
             REPLAYED.to_owned(),
             header(
-                "`true`: the answer was given before, to the first request with this Idempotency-Key",
+                "`true`: this is the stored response of the first request with this Idempotency-Key",
             ),
         ),
     ]

@@ -101,7 +101,7 @@ impl Params {
         for (_, value) in mine {
             // Postgres can't store NUL, and no valid value has control characters.
             if value.chars().any(char::is_control) {
-                self.fault(name, "holds control characters".to_owned());
+                self.fault(name, "contains control characters".to_owned());
                 return None;
             }
             if found.replace(value).is_some() {
@@ -167,9 +167,9 @@ impl Params {
         let known = self.known.join(", ");
         for (name, _) in std::mem::take(&mut self.pairs) {
             let message = if known.is_empty() {
-                "is not known: this route takes no parameters".to_owned()
+                "is unknown: this route has no parameters".to_owned()
             } else {
-                format!("is not known; known: {known}")
+                format!("is unknown; known: {known}")
             };
             self.fault(&escape(&name), message);
         }

@@ -17,7 +17,7 @@ use crate::api::{ApiParts, Pages, router};
 pub struct Leaving {
     /// Starts the shutdown: `/readyz` returns 503, long waits and streams end.
     pub draining: CancellationToken,
-    /// Time of serving after that. Load balancers see `/readyz` and stop sending; clients with open connections are told to close them.
+    /// Time of serving after that. Load balancers see `/readyz` and stop sending; clients with open connections are asked to close them.
     pub answers_on: Duration,
 }
 

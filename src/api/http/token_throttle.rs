@@ -41,7 +41,7 @@ impl TokenThrottle {
         let wrong = self.wrong.fetch_add(1, Ordering::Relaxed) + 1;
         if wrong.is_power_of_two() {
             let peer = peer.map(tracing::field::display);
-            tracing::warn!(peer, wrong, "a token that is none of those configured");
+            tracing::warn!(peer, wrong, "unknown token");
         }
         let _delayed = self
             .delayed

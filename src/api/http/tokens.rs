@@ -55,7 +55,7 @@ impl Tokens {
         tokens.iter().find(|token| token.name == name).cloned()
     }
 
-    /// Compares all tokens, so that the duration reveals nothing.
+    /// Compares all tokens, so that the duration reveals no token.
     pub(super) fn find(&self, sent: &[u8]) -> Option<Token> {
         let digest: [u8; 32] = Sha256::digest(sent).into();
         let tokens = self.0.read().clone();
@@ -86,7 +86,7 @@ fn read(settings: &AuthSettings) -> Result<Arc<[Token]>, String> {
     for (place, line) in lines {
         let token = parse_token(&line).map_err(|fault| format!("{place}: {fault}"))?;
         if tokens.iter().any(|other| other.name == token.name) {
-            return Err(format!("{place}: the name {:?} is given twice", token.name));
+            return Err(format!("{place}: the name {:?} is duplicated", token.name));
         }
         if tokens.iter().any(|other| other.digest == token.digest) {
             return Err(format!(

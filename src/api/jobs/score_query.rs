@@ -35,7 +35,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 #[derive(utoipa::ToSchema)]
 #[expect(
     dead_code,
-    reason = "the document's form of what score::query reads by hand, to tell every fault at once"
+    reason = "OpenAPI form of the body that score::query parses, so that all errors are reported at once"
 )]
 pub(crate) struct ScoreQueryRequest {
     /// Id of the case, at most 255 characters. A number is accepted.
@@ -82,7 +82,7 @@ pub(crate) struct AcceptedQuery {
     kql: String,
     /// Column names. Default: the rows' keys.
     columns: Option<Vec<String>>,
-    /// Result rows. Default: those of the expected query, with its columns.
+    /// Result rows. Default: rows of the expected query, with its columns.
     results: Option<Vec<Value>>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct ScoreQueryReply {
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The preference that was honoured"))),
         (status = 409, description = "job-cancelled"),
-        (status = 502, description = "judge-failed: nothing could be computed either"),
+        (status = 502, description = "judge-failed: no result could be computed"),
         (status = 503, description = "scoring-disabled, judge-not-configured, database-unavailable"),
         (status = 504, description = "judge-slow", body = Problem, content_type = "application/problem+json", headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"))),

@@ -15,7 +15,7 @@ use crate::wire::{self, PausedBy, Stopped, WaitTarget};
 fn start_worker_for(judge: &str) -> String {
     let entry = judge.split(':').next().unwrap_or(judge);
     format!(
-        "start a worker whose llm_providers.yaml has entry {entry} and its key, or cancel and ask again with criteria that name another judge"
+        "start a worker whose llm_providers.yaml has entry {entry} and its key, or cancel and repeat the request with criteria for another judge"
     )
 }
 
@@ -30,12 +30,12 @@ fn remedy(
         (WaitReason::Paused, Some(WaitTarget::Queue)) => "resume the queue",
         (WaitReason::Paused, _) => "resume the judge",
         (WaitReason::Misconfigured, _) => {
-            "correct the judge's key, model or address and restart the workers; if nothing was wrong here, resume the judge"
+            "correct the judge's key, model or address and restart the workers; if they were correct, resume the judge"
         }
         (WaitReason::Exhausted, _) if until.is_none() => {
             "top up the provider's quota or spend limit, then resume the judge"
         }
-        (WaitReason::Budget, Some(WaitTarget::Batch)) => "give its batch a larger budget, or none",
+        (WaitReason::Budget, Some(WaitTarget::Batch)) => "raise or remove the budget of its batch",
         (WaitReason::Budget, _) => {
             "wait for the end of the cap's day or month, or raise the cap and restart the workers"
         }
@@ -262,7 +262,7 @@ impl WaitContext {
             (WaitReason::Budget, _) => format!("judge {name} is stopped by a cap"),
             (WaitReason::BreakerOpen, _) => format!("judge {name} failed too often in a row"),
             (WaitReason::Exhausted, _) => format!("the quota of judge {name} is used up"),
-            (WaitReason::Misconfigured, _) => format!("judge {name} refuses the key or the model"),
+            (WaitReason::Misconfigured, _) => format!("judge {name} rejects the key or the model"),
             // These end within seconds, and items run in between.
             (
                 WaitReason::Throttled
@@ -289,7 +289,7 @@ impl WaitContext {
         Some(Stopped {
             reason: WaitReason::NoWorkerForJudge.as_str().to_owned(),
             message: format!(
-                "no live worker can ask judge {name}: {}",
+                "no live worker can call judge {name}: {}",
                 start_worker_for(name)
             ),
             until: None,

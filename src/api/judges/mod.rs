@@ -326,10 +326,10 @@ pub(crate) async fn resume(api: Authorized, name: String) -> Result<Resumed, Api
 fn cap_message(name: &str, hold: &Hold) -> String {
     let until = hold.until.map_or_else(String::new, |until| {
         let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
-        format!(", and it goes on by itself at {until}")
+        format!(", and it resumes automatically at {until}")
     });
     format!(
-        "judge {name:?} can't be resumed: {}{until}; to go on now, raise the cap and restart the workers",
+        "judge {name:?} can't be resumed: {}{until}; to resume now, raise the cap and restart the workers",
         hold.message
     )
 }

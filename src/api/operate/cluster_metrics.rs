@@ -65,14 +65,14 @@ fn up(text: &mut String, up: bool, age: Duration) {
     let mut answered = Family::new(
         "gavel_cluster_up",
         MetricType::Gauge,
-        "1 if the gavel_cluster_ figures could be read from the database, else 0.",
+        "1 if the gavel_cluster_ metrics could be read from the database, else 0.",
     );
     answered.add(&[], f64::from(u8::from(up)));
     answered.write(text);
     let mut old = Family::new(
         "gavel_cluster_age_seconds",
         MetricType::Gauge,
-        "How long ago the gavel_cluster_ figures were read.",
+        "Age of the gavel_cluster_ metrics.",
     );
     old.add(&[], age.as_secs_f64());
     old.write(text);
@@ -82,11 +82,11 @@ async fn read(state: &ApiState) -> Option<String> {
     match tokio::time::timeout(TIMEOUT, figures(state)).await {
         Ok(Ok(text)) => Some(text),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "no metrics of the cluster");
+            tracing::warn!(%error, "cluster metrics unavailable");
             None
         }
         Err(_) => {
-            tracing::warn!(timeout = ?TIMEOUT, "no metrics of the cluster: the database took too long");
+            tracing::warn!(timeout = ?TIMEOUT, "cluster metrics unavailable: database timed out");
             None
         }
     }
@@ -99,7 +99,7 @@ async fn figures(state: &ApiState) -> Result<String, StoreError> {
     let workers = state.store.workers().list().await?;
     write_workers(&mut text, &workers, now);
     holds(&mut text, state, now).await?;
-    refused_limits(&mut text, &state.store.retention().refused().await?);
+    rejected_limits(&mut text, &state.store.retention().refused().await?);
     let judges = state.store.judges().list().await?;
     write_judges(&mut text, &judges);
     write_totals(&mut text, &state.store.judges().totals().await?);
@@ -140,7 +140,7 @@ async fn jobs(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Result
     let mut oldest = Family::new(
         "gavel_cluster_oldest_job_seconds",
         MetricType::Gauge,
-        "How long the oldest job has been due (queued), in hand (running) or waiting.",
+        "Age of the oldest job that is due (queued), running or waiting.",
     );
     let mut names = LabelNames::default();
     for figure in state.store.jobs().figures().await? {
@@ -167,12 +167,12 @@ fn write_workers(text: &mut String, workers: &[WorkerRow], now: DateTime<Utc>) {
     let mut count = Family::new(
         "gavel_cluster_workers",
         MetricType::Gauge,
-        "Workers: running, draining, or silent (heard in the last 10 minutes, and not within a lease).",
+        "Workers: running, draining, or silent (lease expired, last heartbeat within 10 minutes).",
     );
     let mut in_hand = Family::new(
         "gavel_cluster_jobs_in_hand",
         MetricType::Gauge,
-        "Jobs that live workers have in hand.",
+        "Jobs that live workers are running.",
     );
     for state in ["running", "draining", "silent"] {
         count.add(&[("state", state)], 0.0);
@@ -198,7 +198,7 @@ async fn holds(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Resul
     let mut stopped = Family::new(
         "gavel_cluster_stopped",
         MetricType::Gauge,
-        "1 for each judge, or the whole queue (judge is empty), that a person, a cap or a refusal has stopped.",
+        "1 for each judge, or the entire queue (judge is empty), that a user, a cap or a rejection has stopped.",
     );
     let mut names = LabelNames::default();
     for hold in state.store.holds().list(now).await? {
@@ -212,7 +212,7 @@ async fn holds(text: &mut String, state: &ApiState, now: DateTime<Utc>) -> Resul
     Ok(())
 }
 
-fn refused_limits(text: &mut String, refused: &[Expired]) {
+fn rejected_limits(text: &mut String, refused: &[Expired]) {
     let mut stopped = Family::new(
         "gavel_cluster_retention_stopped",
         MetricType::Gauge,
@@ -234,7 +234,7 @@ fn write_judges(text: &mut String, rows: &[JudgeRow]) {
     );
     let mut held = gauge(
         "gavel_cluster_judge_held",
-        "Live workers that send a judge nothing now, by reason.",
+        "Live workers that don't call a judge now, by reason.",
     );
     let mut calls = gauge(
         "gavel_cluster_judge_calls_in_flight",
@@ -242,11 +242,11 @@ fn write_judges(text: &mut String, rows: &[JudgeRow]) {
     );
     let mut limit = gauge(
         "gavel_cluster_judge_pace_limit",
-        "What a judge may be asked a minute, the most that a live worker says: requests or tokens.",
+        "Rate limit of a judge per minute, the maximum over live workers: requests or tokens.",
     );
     let mut used = gauge(
         "gavel_cluster_judge_pace_used",
-        "What went out to a judge within the last minute, the most that a live worker says: requests or tokens.",
+        "Use of a judge within the last minute, the maximum over live workers: requests or tokens.",
     );
     let mut names = LabelNames::default();
     for row in rows {
@@ -280,7 +280,7 @@ fn write_totals(text: &mut String, totals: &[JudgeTotal]) {
     let counter = |name, help| Family::new(name, MetricType::Counter, help);
     let mut calls = counter(
         "gavel_cluster_judge_calls_total",
-        "Judge calls of all processes since the installation began, by outcome: ok or failed.",
+        "Judge calls of all processes since the installation, by outcome: ok or failed.",
     );
     let mut tokens = counter(
         "gavel_cluster_judge_tokens_total",
@@ -288,11 +288,11 @@ fn write_totals(text: &mut String, totals: &[JudgeTotal]) {
     );
     let mut cost = counter(
         "gavel_cluster_judge_cost_usd_total",
-        "USD of all judge calls whose price is known.",
+        "USD of all judge calls with a known price.",
     );
     let mut unpriced = counter(
         "gavel_cluster_judge_unpriced_calls_total",
-        "Judge calls whose price is not known.",
+        "Judge calls without a known price.",
     );
     let mut names = LabelNames::default();
     for total in totals {

@@ -35,7 +35,7 @@ pub(crate) async fn livez() -> &'static str {
 /// Readiness for requests. 503 only if the database is unavailable or not migrated, or the process drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "operate",
-    params(("verbose" = Option<bool>, Query, description = "Whether to list what was looked at; `?verbose` is enough")),
+    params(("verbose" = Option<bool>, Query, description = "Adds the list of checks; `?verbose` is enough")),
     responses(
         (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
         (status = 503, description = "`unavailable`", body = Readiness),
@@ -68,7 +68,7 @@ pub(crate) fn probed(mut readiness: Readiness, verbose: bool) -> Response {
 /// Returns unavailable if a check failed or the process drains.
 pub(crate) async fn ready(health: &dyn Health, mut checks: Vec<Check>) -> Readiness {
     if health.draining() {
-        checks.push(failed("process", "is draining: it takes no more work"));
+        checks.push(failed("process", "is draining: it accepts no more work"));
     } else {
         checks.push(passed("process"));
     }
@@ -107,11 +107,11 @@ pub(crate) async fn database(store: &Store) -> Check {
             // A schema that the role can't read looks like one without tables.
             let detail = match store.missing_grants().await {
                 Ok(missing) if !missing.is_empty() => format!(
-                    "the role lacks privileges on Gavel's tables; run as their owner: {}",
+                    "the role has too few privileges on Gavel's tables; run as their owner: {}",
                     missing.join("; ")
                 ),
                 Ok(_) | Err(_) => format!(
-                    "the database lacks {} migration(s): run `gavel migrate`",
+                    "the database is missing {} migration(s): run `gavel migrate`",
                     pending.len()
                 ),
             };
@@ -121,7 +121,7 @@ pub(crate) async fn database(store: &Store) -> Check {
             tracing::warn!(%error, "not ready");
             failed(
                 "database",
-                "the schema is not one that this version knows: see the log",
+                "this version doesn't support the schema: see the log",
             )
         }
     }

@@ -76,23 +76,23 @@ pub(super) fn scales(met: &RatingsMet) -> Vec<Agreement> {
 pub(super) fn view(found: Compared, (raters, scores): (u64, u64), simulated: bool) -> Agreement {
     let mut warnings = Vec::new();
     if simulated {
-        warnings
-            .push("the scores are of a simulated judge: they say nothing of a real one".to_owned());
+        warnings.push(
+            "the scores are from a simulated judge: they don't reflect a real one".to_owned(),
+        );
     }
     if found.n < FEW {
         warnings.push(format!(
-            "only {}: below {FEW} the figures say little",
+            "only {}: fewer than {FEW} give no reliable result",
             counted(found.n, "rating")
         ));
     }
     if raters == 1 {
         warnings.push(
-            "one person alone: what two people would disagree about counts against the judge"
-                .to_owned(),
+            "only one rater: disagreement between raters counts against the judge".to_owned(),
         );
     }
     if found.kappa_quadratic.is_none() && found.n > 1 {
-        warnings.push("both sides have one word throughout: kappa isn't defined".to_owned());
+        warnings.push("one side has only one label: kappa isn't defined".to_owned());
     }
     Agreement {
         scale: found.scale,

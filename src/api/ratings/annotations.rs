@@ -34,8 +34,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 #[utoipa::path(
     get, path = "/api/v1/annotations", tag = "trust",
     params(
-        ("order" = inline(Option<AnnotationOrder>), Query, description = "`sample` (default): a sample, the same for everybody; `disagreement`:             those first whose scores, or whose ratings, lie furthest apart; `low_score`: the lowest first"),
-        ("by" = Option<String>, Query, description = "Who rates; left out: who asks"),
+        ("order" = inline(Option<AnnotationOrder>), Query, description = "`sample` (default): a sample, the same for all users; `disagreement`: sessions with the largest differences between scores, or between ratings, first; `low_score`: the lowest first"),
+        ("by" = Option<String>, Query, description = "Rater; default: the caller"),
         ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
     ),
     responses((status = 200, description = "The sessions", body = Annotations)),

@@ -69,7 +69,7 @@ pub(crate) fn view(calibration: calibration::Calibration, left_out: usize) -> Ca
 fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     if request.cases.len() > MOST_CASES {
         let message = format!(
-            "holds {} cases; at most {MOST_CASES} are taken",
+            "contains {} cases; the maximum is {MOST_CASES}",
             request.cases.len()
         );
         return Err(ApiError::fault(

@@ -92,8 +92,7 @@ fn after(params: &mut Params) -> Option<Uuid> {
         .strip_prefix(LIST)
         .and_then(|id| Uuid::try_parse(id).ok());
     if id.is_none() {
-        let message =
-            "is not a position in this list; use a next_cursor that the list gave, or leave it out";
+        let message = "is not a position in this list; use a next_cursor of this list, or omit it";
         params.fault("cursor", message.to_owned());
     }
     id
@@ -193,20 +192,18 @@ impl Whole {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.purpose.is_none() {
-            warnings.push(
-                "the batch asks nothing twice: it is no batch of repeats or of a jury".to_owned(),
-            );
+            warnings.push("the batch isn't a batch of repeats or of a jury".to_owned());
         }
         match (self.made_up, self.basis()) {
             (0, _) => {}
             (n, Basis::Real) => {
                 warnings.push(format!(
-                    "left out: {} of a simulated judge",
+                    "excluded: {} of a simulated judge",
                     counted(n, "score")
                 ));
             }
             (_, Basis::Simulated) => warnings.push(
-                "all scores are of a simulated judge: they say nothing of a real one".to_owned(),
+                "all scores are from a simulated judge: they don't reflect a real one".to_owned(),
             ),
         }
         warnings

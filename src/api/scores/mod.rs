@@ -76,7 +76,7 @@ async fn score_session(
     prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
 }
 
-/// Requests a session's score. Errors of the session take precedence over those of `body`.
+/// Requests a session's score. Errors of the session precede errors of `body`.
 pub(crate) async fn ask(
     api: Authorized,
     (session_id, body): (String, Result<ScoreRequest, ApiError>),

@@ -130,7 +130,7 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
         "tools": ["kubectl", "prometheus"]
     })),
     responses(
-        (status = 200, description = "It was there: updated or unchanged", body = SessionPut),
+        (status = 200, description = "Existed before: updated or unchanged", body = SessionPut),
         (status = 201, description = "It is new", body = SessionPut, headers(("Location" = String, description = "The session"))),
         (status = 404, description = "not-found: no path has such an id"),
     ),
@@ -185,7 +185,7 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
 /// of Claude Code or Codex. A session with an id that isn't a UUID gets a deterministic UUID, and its own id as `external_id`.
 #[utoipa::path(
     post, path = SESSIONS, tag = "sessions",
-    params(("format" = inline(Option<SessionFormat>), Query, description = "The tool's format; left out, the first object of a known form decides")),
+    params(("format" = inline(Option<SessionFormat>), Query, description = "The tool's format; by default detected from the first object of a known form")),
     request_body(
         content(
             (Value = "application/json", example = json!({"id": "run-17", "messages": [
@@ -296,7 +296,7 @@ pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, 
     delete, path = SESSION, tag = "sessions",
     params(("session_id" = Uuid, Path, description = "The session")),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "Deleted"),
         (status = 404, description = "session-not-found"),
         (status = 409, description = "scoring-in-progress"),
     ),
@@ -320,18 +320,18 @@ pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), Ap
             ratings,
             calls,
         })) => {
-            tracing::info!(session_id = %id, by, sessions, jobs, scores, ratings, calls, "a session was deleted with all that was made of it");
+            tracing::info!(session_id = %id, by, sessions, jobs, scores, ratings, calls, "session deleted with its jobs and scores");
             Ok(())
         }
         Ok(Erasure::Active(job)) => {
             let job = api.store.jobs().get(job).await?;
-            let ended = || ApiError::DatabaseUnavailable("its job ended meanwhile".to_owned());
+            let ended = || ApiError::DatabaseUnavailable("its job ended concurrently".to_owned());
             let job = job.ok_or_else(ended)?;
             Err(ApiError::InProgress(Box::new(job)))
         }
         Ok(Erasure::Unknown) => Err(ApiError::SessionNotFound(id)),
         Err(error) => {
-            tracing::warn!(session_id = %id, by, %error, "a session may not have been deleted");
+            tracing::warn!(session_id = %id, by, %error, "session may not be deleted");
             Err(error.into())
         }
     }

@@ -2,7 +2,7 @@
 
 const MAX_DEPTH: usize = 16;
 
-pub(super) struct SubstituteFault {
+pub(super) struct SubstituteError {
     /// Variable without a value, if that is the reason.
     pub(super) unset: Option<String>,
     /// Text by which the line is found.
@@ -12,7 +12,7 @@ pub(super) struct SubstituteFault {
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-pub(super) fn in_text(text: &str, env: Env<'_>) -> Result<String, SubstituteFault> {
+pub(super) fn in_text(text: &str, env: Env<'_>) -> Result<String, SubstituteError> {
     let mut reader = Substitution { rest: text, env };
     let mut result = String::with_capacity(text.len());
     reader.until_end(&mut result)?;
@@ -25,7 +25,7 @@ struct Substitution<'a> {
 }
 
 impl Substitution<'_> {
-    fn until_end(&mut self, out: &mut String) -> Result<(), SubstituteFault> {
+    fn until_end(&mut self, out: &mut String) -> Result<(), SubstituteError> {
         while let Some(at) = self.rest.find('$') {
             out.push_str(&self.rest[..at]);
             self.rest = &self.rest[at..];
@@ -36,7 +36,7 @@ impl Substitution<'_> {
     }
 
     /// Reads on from a `$`. Without `out`, skips the text: a default that isn't used.
-    fn dollar(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), SubstituteFault> {
+    fn dollar(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), SubstituteError> {
         if self.rest.starts_with("${") {
             return self.variable(out, depth);
         }
@@ -48,7 +48,7 @@ impl Substitution<'_> {
         Ok(())
     }
 
-    fn variable(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), SubstituteFault> {
+    fn variable(&mut self, out: Option<&mut String>, depth: usize) -> Result<(), SubstituteError> {
         let whole = self.rest;
         let inner = &whole[2..];
         let length = inner
@@ -58,7 +58,7 @@ impl Substitution<'_> {
         if depth >= MAX_DEPTH {
             return Err(fault(
                 whole,
-                format!("defaults stand in each other more than {MAX_DEPTH} deep"),
+                format!("defaults are nested more than {MAX_DEPTH} levels deep"),
             ));
         }
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -77,7 +77,7 @@ impl Substitution<'_> {
                     out.push_str(&value);
                     Ok(())
                 }
-                (Some(_), None) => Err(SubstituteFault {
+                (Some(_), None) => Err(SubstituteError {
                     unset: Some(name.to_owned()),
                     near: format!("${{{name}}}"),
                     message: format!(
@@ -104,14 +104,14 @@ impl Substitution<'_> {
             (out, _) => self.default(out, depth + 1),
         }
         .map_err(|inner| match inner {
-            DefaultFault::Inner(fault) => fault,
-            DefaultFault::Unclosed => fault(whole, unclosed(name)),
+            DefaultError::Inner(fault) => fault,
+            DefaultError::Unclosed => fault(whole, unclosed(name)),
         })
     }
 
-    fn default(&mut self, mut out: Option<&mut String>, depth: usize) -> Result<(), DefaultFault> {
+    fn default(&mut self, mut out: Option<&mut String>, depth: usize) -> Result<(), DefaultError> {
         loop {
-            let at = self.rest.find(['$', '}']).ok_or(DefaultFault::Unclosed)?;
+            let at = self.rest.find(['$', '}']).ok_or(DefaultError::Unclosed)?;
             let (text, rest) = self.rest.split_at(at);
             self.rest = rest;
             if let Some(out) = out.as_deref_mut() {
@@ -122,13 +122,13 @@ impl Substitution<'_> {
                 return Ok(());
             }
             self.dollar(out.as_deref_mut(), depth)
-                .map_err(DefaultFault::Inner)?;
+                .map_err(DefaultError::Inner)?;
         }
     }
 }
 
-enum DefaultFault {
-    Inner(SubstituteFault),
+enum DefaultError {
+    Inner(SubstituteError),
     Unclosed,
 }
 
@@ -137,8 +137,8 @@ fn unclosed(name: &str) -> String {
 }
 
 /// Returns an error at the start of `rest`. Quotes at most 40 characters of one line.
-fn fault(rest: &str, message: impl Into<String>) -> SubstituteFault {
-    SubstituteFault {
+fn fault(rest: &str, message: impl Into<String>) -> SubstituteError {
+    SubstituteError {
         unset: None,
         near: rest
             .lines()

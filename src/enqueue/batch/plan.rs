@@ -56,7 +56,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Reads and validates the file. Stores nothing.
+    /// Reads and validates the file. No writes.
     pub(super) async fn check(self: &Arc<Self>) -> Result<(), BatchError> {
         let (mut chunks, reader) = self.read();
         let (mut faults, mut items, mut lines) = (Vec::new(), 0_usize, HashMap::new());
@@ -69,7 +69,7 @@ impl Plan {
                 Ok(ready) => {
                     items += ready.len();
                     faults.extend(named_again(&ready, &mut lines));
-                    faults.extend(self.enqueue.session_faults(&ready).await?);
+                    faults.extend(self.enqueue.session_errors(&ready).await?);
                 }
             }
             if faults.len() >= FAULTS {
@@ -82,7 +82,7 @@ impl Plan {
             faults.push(ItemFault {
                 line: None,
                 field: None,
-                message: "there are no items: send at least one".to_owned(),
+                message: "no items: send at least one".to_owned(),
             });
         }
         if faults.is_empty() {
@@ -256,7 +256,7 @@ impl Plan {
 }
 
 const TOO_SLOW: &str =
-    "storing the items took so long that the batch was given up; send it again, in smaller parts";
+    "storing the items took too long, so the batch was dropped; send it again, in smaller parts";
 
 fn troubles_of(
     error: EnqueueError,
@@ -288,8 +288,10 @@ fn named_again(items: &[Ready], lines: &mut HashMap<String, u64>) -> Vec<ItemFau
                 line: Some(item.line),
                 field: Some(about(item.job.kind).name.to_owned()),
                 message: match item.job.kind.is_case() {
-                    false => format!("names the session of row {first} again"),
-                    true => format!("is the name of row {first} too: give each its own, or none"),
+                    false => format!("is the same session as in row {first}"),
+                    true => {
+                        format!("is also the name of row {first}: use different names, or none")
+                    }
                 },
             });
         } else {

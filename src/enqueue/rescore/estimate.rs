@@ -13,12 +13,12 @@ use crate::score::Criteria;
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
 use crate::wire::{CostRange, Estimate, Pace, PaceOf, PlannedJudge, TokenRange};
 
-/// Relative error of a plan's figures, in both directions.
+/// Relative error of a plan's numbers, in both directions.
 const OFF: f64 = 0.25;
 /// Minimum finished jobs for a measured rate.
 const ENDS: i64 = 5;
 
-/// Estimated figures with warnings.
+/// Estimate with warnings.
 pub(super) struct Estimated {
     pub(super) judges: Vec<PlannedJudge>,
     pub(super) tokens_in: f64,
@@ -87,7 +87,7 @@ impl Enqueue {
             all.warnings.extend(slowed(&gates, judge, now));
             if let Some(fallback) = self.unpriced_fallback(judge) {
                 all.warnings.push(format!(
-                    "judge {judge:?} falls back to {fallback:?}, which has no price: what that costs isn't known, and no budget holds it"
+                    "judge {judge:?} falls back to {fallback:?}, which has no price: its cost is unknown, and no budget limits it"
                 ));
             }
         }
@@ -110,7 +110,7 @@ impl Enqueue {
             };
             counted += 1.0;
             tokens_in += tokens;
-            // Priced one by one, because long prompts may have another price.
+            // Priced separately, because long prompts may have another price.
             let call = self.directory.cost_usd(judge, tokens, tokens_out);
             cost = cost.zip(call).map(|(sum, call)| sum + call);
         }
@@ -136,7 +136,7 @@ impl Enqueue {
         };
         let (directory, criteria, judge) =
             (self.directory.clone(), criteria.clone(), judge.to_owned());
-        // Counting megabytes takes a while.
+        // Counting megabytes is slow.
         let counting = tokio::task::spawn_blocking(move || {
             lower_thread_priority();
             directory.prompt_tokens(&judge, &session.into_request(), &criteria)
@@ -223,19 +223,19 @@ impl Estimated {
         let warnings = [
             (
                 !facts.priced,
-                "has no price: what it costs isn't known, and no budget holds it (prices in llm_providers.yaml)",
+                "has no price: its cost is unknown, and no budget limits it (prices in llm_providers.yaml)",
             ),
             (
                 facts.priced && each.cost_usd.is_none(),
-                "takes none of the prompts that were counted (no session of the sample fits): what the others cost isn't known",
+                "accepts no counted prompt (no session of the sample fits): the cost of the others is unknown",
             ),
             (
                 facts.simulated,
-                "is simulated: its scores say nothing of the work",
+                "is simulated: its scores don't reflect the work",
             ),
             (
                 each.history == 0 && jobs > 0.0,
-                "scored no session before: how long its replies are is assumed",
+                "has scored no session yet: the length of its replies is assumed",
             ),
         ];
         let holding = warnings.into_iter().filter(|(holds, _)| *holds);
@@ -248,7 +248,7 @@ impl Estimated {
 fn stopped(holds: &[Hold], target: &HoldTarget) -> Option<String> {
     let hold = holds.iter().find(|hold| hold.target == *target)?;
     Some(format!(
-        "{}; nothing starts before that ends, and the time begins then",
+        "{}; no job starts before that ends, and the time counts from then",
         hold.in_words()
     ))
 }
@@ -262,7 +262,7 @@ fn slowed(gates: &[JudgeRow], judge: &str, now: DateTime<Utc>) -> Option<String>
     };
     let mut own = gates.iter().filter(|gate| gate.name == judge);
     own.any(is_slowed).then(|| {
-        format!("judge {judge:?} fails or asks to wait (429), and is asked less often for now: it may take longer than this plan says")
+        format!("judge {judge:?} fails or rate-limits (429), so it is called less often for now: it may take longer than estimated")
     })
 }
 
@@ -277,7 +277,7 @@ fn float(count: u64) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "never negative, and far below 2^53"
+    reason = "at least 0, and far below 2^53"
 )]
 fn whole(figure: f64) -> u64 {
     figure.max(0.0).round() as u64

@@ -150,8 +150,8 @@ impl Enqueue {
     }
 }
 
-const SAME: &str = "these are the current criteria, so a preview compares them with themselves: choose another version, or ask for \
-    repeats to see how steady the judge is";
+const SAME: &str = "these are the current criteria, so a preview compares them with themselves: choose another version, or use \
+    repeats to measure judge consistency";
 
 fn report(
     request: &Rescore,

@@ -162,12 +162,12 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Pings a queue in outage. The timeout is short because no jobs are claimed from the store meanwhile.
+    /// Pings a queue in outage. The timeout is short because no jobs are claimed from the store in the meantime.
     async fn probe(&self) -> Result<(), QueueError> {
         let asked = tokio::time::timeout(PROBE, self.queue.ping()).await;
         asked.unwrap_or_else(|_| {
             Err(QueueError::Unreachable {
-                attempted: "asking whether it is back",
+                attempted: "checking whether it has recovered",
                 reason: "no answer in time".to_owned(),
             })
         })
@@ -183,7 +183,7 @@ impl<A: Admit> Fetcher<A> {
         let Admission { started, early } = match self.admit.admit(ids).await {
             Ok(admission) => admission,
             Err(refused) => {
-                tracing::warn!(error = %refused, ids = leases.len(), "claimed ids go back into the queue");
+                tracing::warn!(error = %refused, ids = leases.len(), "returning claimed ids to the queue");
                 for lease in leases {
                     lease.release();
                 }
@@ -255,7 +255,7 @@ impl<A: Admit> Fetcher<A> {
             next_look: now,
         });
         if now >= outage.next_reminder {
-            tracing::error!(%error, "the queue is away, due work is taken from the store");
+            tracing::error!(%error, "queue unavailable, claiming due jobs from the store");
             outage.next_reminder = now + REMINDER_INTERVAL;
         }
         outage.next_claim = now + outage.pause.next();
@@ -299,7 +299,7 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Releases jobs that no handler has started. The rows go first, so that the ids can be claimed as soon as they are ready.
+    /// Releases jobs that no handler has started. Rows are released first, so that the ids can be claimed as soon as they are ready.
     async fn give_back(&self) {
         let mut unstarted = Vec::new();
         {
@@ -328,7 +328,7 @@ impl<A: Admit> Fetcher<A> {
 
 fn leave_outage(memory: &mut FetchState) {
     if memory.outage.take().is_some() {
-        tracing::info!("the queue answers again");
+        tracing::info!("queue available again");
     }
 }
 

@@ -256,14 +256,14 @@ impl Leases {
             Ok(lost) => {
                 let mut book = self.book();
                 for id in lost {
-                    // The job continues; the fence in the store decides whose result counts.
+                    // The job continues; the fence in the store decides which result counts.
                     if book.held.remove(&id) {
                         metrics::counter!("gavel_leases_lost_total").increment(1);
-                        tracing::warn!(job_id = %id, "lease lost, the job goes on");
+                        tracing::warn!(job_id = %id, "lease lost, the job continues");
                     }
                 }
             }
-            Err(error) => tracing::debug!(%error, leases = held.len(), "leases not renewed"),
+            Err(error) => tracing::debug!(%error, leases = held.len(), "failed to renew leases"),
         }
     }
 
@@ -279,6 +279,6 @@ impl Leases {
 
 fn forget(done: Result<(), QueueError>, leases: usize) {
     if let Err(error) = done {
-        tracing::debug!(%error, leases, "could not report the ends of leases; they expire");
+        tracing::debug!(%error, leases, "failed to release leases; they will expire");
     }
 }

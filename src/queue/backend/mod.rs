@@ -88,11 +88,11 @@ pub struct LaneRoom {
 /// Steps between a claimed id and its handler. Implemented by the worker, which has access to the store.
 #[async_trait]
 pub trait Admit: Send + Sync + 'static {
-    /// Input of the handler besides the id: the claimed row.
+    /// Input of the handler in addition to the id: the claimed row.
     type Item: Send + 'static;
 
     /// Returns the lanes whose gate is open, with their capacity. Called before each claim. The lane `suspect` isn't included: it is open
-    /// unless no lane is, and has room for one job in addition to the others.
+    /// unless no lane is, and has room for one extra job.
     async fn lanes(&self) -> Vec<OpenLane>;
 
     /// Claims the rows of these ids in one batch. Ids missing from the result are acked, because their rows are gone or claimed by another
@@ -127,7 +127,7 @@ pub struct WorkerOptions {
 
 /// A worker ended without a shutdown request.
 #[derive(Debug, thiserror::Error)]
-#[error("worker {name} ended by itself: {reason}")]
+#[error("worker {name} exited unexpectedly: {reason}")]
 pub struct WorkerDied {
     pub name: String,
     pub reason: String,

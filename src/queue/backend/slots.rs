@@ -131,7 +131,7 @@ impl Slots {
         self.used().lanes.get(lane).copied().unwrap_or(0)
     }
 
-    /// Takes a slot for a delivered job.
+    /// Reserves a slot for a delivered job.
     pub(super) fn take(
         self: &Arc<Self>,
         lane: &Lane,

@@ -1,7 +1,7 @@
 //! Queue in Redis 7: sets of ids under one hash tag per queue, moved by Lua scripts.
 //!
 //! Keys: `{gavel:<queue>}:ready:<lane>:i` and `:b` (first in, first out), `:delayed`, `:leases`, `:ids` (state of each
-//! id), `:waits` (delayed ids per lane), `:turns`, `:order`, and the channel `:wake`. Times are those of Redis. Due
+//! id), `:waits` (delayed ids per lane), `:turns`, `:order`, and the channel `:wake`. Times are Redis times. Due
 //! times are sent as delays, so that clock differences don't matter. Calls fail fast while the server is unavailable,
 //! see [`RedisClient`]. Lost keys (evicted, or an empty server) cost at most the order: `rescue` pushes due ids again,
 //! and a push detects which ids are still in place.

@@ -59,7 +59,9 @@ async fn listen(client: RedisClient, channel: String, heard: Arc<Notify>) {
                     heard.notify_one();
                 }
             }
-            Err(error) => tracing::debug!(%error, "queue wake-ups not heard, polling meanwhile"),
+            Err(error) => {
+                tracing::debug!(%error, "failed to subscribe to queue wake-ups, polling instead")
+            }
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);

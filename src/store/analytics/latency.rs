@@ -1,4 +1,4 @@
-//! `judge_latency_daily`: latency histogram of judge calls, counted, merged and kept like `judge_usage_daily`.
+//! `judge_latency_daily`: latency histogram of judge calls, counted, merged and stored like `judge_usage_daily`.
 //!
 //! Four buckets per doubling, so that a quantile is exact to 20 %.
 
@@ -24,7 +24,7 @@ impl Analytics<'_> {
         from: NaiveDate,
         to: NaiveDate,
     ) -> Result<Vec<LatencyItem>, StoreError> {
-        const ATTEMPTED: &str = "reading how quickly judges answered";
+        const ATTEMPTED: &str = "reading response times of judges";
         self.call_log.flush().await;
         let statement = sql!(
             "select judge, bucket, cast(sum(calls) as bigint) as calls from judge_latency_daily

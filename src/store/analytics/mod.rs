@@ -68,7 +68,7 @@ pub struct NameCount {
     pub spellings: Vec<(String, i64)>,
 }
 
-/// A missing tool of a score, and the number of other sessions whose current scores name it.
+/// A missing tool of a score, and the number of other sessions with current scores that name it.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct ToolElsewhere {
     /// First spelling in the score.
@@ -289,8 +289,8 @@ impl Analytics<'_> {
         Ok(names)
     }
 
-    /// Returns the distinct missing tools of a score in its order, with the number of other sessions than `session_id` whose
-    /// current scores of the same kind name it. Counts up to `most` by index, so that frequent tools stay cheap.
+    /// Returns the distinct missing tools of a score in its order, with the number of other sessions than `session_id` with current scores
+    /// of the same kind that name it. Counts up to `most` by index, so that frequent tools are cheap.
     pub async fn tools_elsewhere(
         self,
         score_id: Uuid,

@@ -1,7 +1,7 @@
 //! Expands a rescore: each step reads a page of sessions and inserts their jobs in one transaction, from the cursor of the
 //! previous step.
 //!
-//! A step locks the batch's row, so that concurrent steps run one after the other. A step that fails changes nothing. Between
+//! A step locks the batch's row, so that concurrent steps run in sequence. A failed step has no effect. Between
 //! steps the batch may be paused, resumed and cancelled.
 
 use std::collections::HashSet;
@@ -56,7 +56,7 @@ struct Slice {
     jobs: Vec<NewJob>,
     /// Sessions that are skipped because of an active job.
     busy: Vec<(Uuid, Option<JobId>)>,
-    /// There are no more sessions.
+    /// No more sessions.
     last: bool,
 }
 

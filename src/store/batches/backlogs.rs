@@ -1,4 +1,4 @@
-//! Batches whose items are found by a filter: the stored request, and their creation.
+//! Batches with items selected by a filter: the stored request, and their creation.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::store::sessions::classify::{ClassifyRules, Disposition};
 use crate::store::{Batches, SessionFilter, StoreError};
 use crate::wire::{ProviderBatchState, Sample, Skipped};
 
-/// How items are made of the sessions that the filter finds.
+/// Conversion of the matching sessions to items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BacklogPlan {
     /// Each session is scored by each of these judges.
@@ -74,14 +74,14 @@ impl Batches<'_> {
     /// Creates a batch that is expanded step by step by the leader. Idempotent.
     ///
     /// # Errors
-    /// `Unavailable` if the database is unavailable; nothing is stored then.
+    /// `Unavailable` if the database is unavailable; no rows are stored then.
     pub async fn begin_backlog(self, new: &NewBacklog) -> Result<(), StoreError> {
         const ATTEMPTED: &str = "beginning a rescore";
         retry_once!(ATTEMPTED, async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             store_picks(&mut tx, new).await?;
-            let mut begin = begin_statement(new);
+            let mut begin = creation_statement(new);
             begin
                 .push(self.db.dialect().now())
                 .push(") on conflict (batch_id) do nothing returning batch_id");
@@ -111,7 +111,7 @@ async fn store_picks(tx: &mut Tx<'_>, new: &NewBacklog) -> sqlx::Result<()> {
 }
 
 /// The statement up to the database's time and the closing parenthesis.
-fn begin_statement(new: &NewBacklog) -> Sql {
+fn creation_statement(new: &NewBacklog) -> Sql {
     let batch = &new.batch;
     let skipped = Skipped {
         unknown: new.unknown,

@@ -1,5 +1,5 @@
-//! Ends the items of cancelled batches in short steps, which any process may run, so that a million items block nobody. Claims
-//! skip items of cancelled batches meanwhile.
+//! Ends the items of cancelled batches in short steps, which any process may run, so that a million items don't block other work. Until
+//! then, claims skip items of cancelled batches.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Cancelling(BTreeMap<Uuid, i64>);
 pub enum CancelStep {
     /// Some batch has items left.
     More,
-    /// No items are left, except those that were requested individually.
+    /// Only individually requested items remain.
     Done,
 }
 

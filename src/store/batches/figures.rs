@@ -69,7 +69,7 @@ impl Batches<'_> {
             serde_json::to_value(figures).ok()
         );
         self.db
-            .execute_long("keeping what a batch came to", &keep)
+            .execute_long("storing a batch's totals", &keep)
             .await
             .map(drop)
     }
@@ -80,7 +80,7 @@ impl Batches<'_> {
         self,
         session: Option<Uuid>,
     ) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "keeping what batches came to";
+        const ATTEMPTED: &str = "storing totals of batches";
         let mut statement = sql!(concat!(
             "select ",
             columns!(),

@@ -1,6 +1,6 @@
 //! `scoring_batches`: rows and creation of batches. Their items are rows of `scoring_jobs`.
 //!
-//! A batch of given items is `expanding` while its items are inserted, in several transactions. None of them is claimed or
+//! A batch of given items is `expanding` while its items are inserted, in several transactions. They aren't claimed or
 //! pushed until the batch is `running`; before that, the batch is hidden. If its creator stops sending heartbeats, the batch is
 //! deleted, items first. A rescore exists from its first row on: its items run while it expands, and the leader expands it.
 
@@ -90,7 +90,7 @@ pub struct BatchRow {
     pub expanded: bool,
     /// Of a rescore: the filter as requested.
     pub filter: Option<Value>,
-    /// Of a rescore: how items are made of the sessions.
+    /// Of a rescore: conversion of sessions to items.
     pub plan: Option<BacklogPlan>,
     /// Of a rescore: sessions found and skipped so far.
     pub skipped: Option<Skipped>,
@@ -199,7 +199,7 @@ impl Batches<'_> {
         }))
     }
 
-    /// Returns which of these batches are paused, and by whom.
+    /// Returns which of these batches are paused, and the cause.
     pub async fn paused(self, ids: &[Uuid]) -> Result<Vec<(Uuid, PausedBy)>, StoreError> {
         const ATTEMPTED: &str = "reading which batches are paused";
         if ids.is_empty() {
@@ -229,7 +229,7 @@ impl Batches<'_> {
         ids_of(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Deletes a batch of given items that is still `expanding`, with its items, whoever creates it. Its creator's next step
+    /// Deletes a batch of given items that is still `expanding`, with its items, by any creator. Its creator's next step
     /// finds no batch.
     ///
     /// # Errors
@@ -317,7 +317,7 @@ pub(super) fn reopen_statement(job: JobId) -> Sql {
     )
 }
 
-const REMOVING: &str = "removing a batch that was never whole";
+const REMOVING: &str = "removing an incomplete batch";
 
 pub(super) fn ids_of(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Uuid>, StoreError> {
     all(attempted, rows, |row| row.get("batch_id"))

@@ -45,14 +45,14 @@ pub enum Added {
     All,
     /// The batch isn't `expanding` any more: it was abandoned because its creator sent no heartbeat.
     Gone,
-    /// Nothing was stored, because jobs are active for these subjects.
+    /// Not stored, because jobs are active for these subjects.
     Active(Vec<Uuid>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Moved {
     Now(BatchRow),
-    /// The batch is in the target state already, or there is nothing to do.
+    /// The batch is in the target state already, or has no work left.
     Already(BatchRow),
     /// The batch is in a state without this transition.
     Refused(BatchRow),
@@ -166,7 +166,7 @@ impl Batches<'_> {
         now: DateTime<Utc>,
     ) -> Result<Option<BatchRow>, StoreError> {
         const ATTEMPTED: &str = "completing a batch";
-        // Locks the row first, because a statement that waits for the lock would see the items as they were before.
+        // Locks the row first, because a statement that waits for the lock would see outdated items.
         let hold = sql!(
             concat!(
                 "update scoring_batches set halted = halted where batch_id = $1 and ",

@@ -1,6 +1,6 @@
 //! Usage and budgets of batches.
 //!
-//! Each call is added in the transaction that logs it, whatever its run's outcome. The same transaction pauses batches that
+//! Each call is added in the transaction that logs it, independent of the run's outcome. The same transaction pauses batches that
 //! reach their budget. Calls in flight finish, so a budget may be exceeded by their cost.
 
 pub(super) mod usage;
@@ -37,7 +37,7 @@ const JOBS_PER_LOOKUP: usize = 1_000;
 /// Maximum number of skipped sessions in the list.
 const MAX_SKIPS: i64 = 100;
 
-/// Usage of a batch's calls, whatever the outcome of their runs.
+/// Usage of a batch's calls, including failed runs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, sqlx::FromRow)]
 pub struct BatchUsage {
     /// USD of the calls with a known price.
@@ -113,9 +113,9 @@ impl Budgets<'_> {
     /// that reached their budget by concurrent transactions of two processes, which don't see each other's usage.
     ///
     /// # Errors
-    /// `Unavailable` if the database is unavailable; the next call returns what was found.
+    /// `Unavailable` if the database is unavailable; the next call returns the result.
     pub async fn spent_batches(self) -> Result<Vec<(Uuid, Kind)>, StoreError> {
-        const ATTEMPTED: &str = "looking for batches that have spent their budget";
+        const ATTEMPTED: &str = "searching for batches over their budget";
         let mut statement = pause_statement(Vec::new());
         statement.push(" and finished_at is null returning batch_id, kind");
         let rows = self.db.write_long(ATTEMPTED, &statement).await?;
@@ -165,7 +165,7 @@ impl Budgets<'_> {
 
     /// Returns the usage of a batch. Waits for this process's call log.
     pub async fn batch_usage(self, id: Uuid) -> Result<BatchUsage, StoreError> {
-        const ATTEMPTED: &str = "reading what a batch has spent";
+        const ATTEMPTED: &str = "reading the cost of a batch";
         self.call_log.flush().await;
         let statement = sql!(
             "select coalesce(sum(cost_usd), 0.0) as spent_usd, cast(coalesce(sum(unpriced), 0) as bigint) as unpriced,
@@ -207,7 +207,7 @@ impl Budgets<'_> {
 
     /// Returns the first 100 sessions that a rescore skipped because of an active job.
     pub async fn batch_skips(self, id: Uuid) -> Result<Vec<BatchSkip>, StoreError> {
-        const ATTEMPTED: &str = "reading what a rescore skipped";
+        const ATTEMPTED: &str = "reading the items that a rescore skipped";
         let statement = sql!(
             "select session_id, job_id from scoring_batch_skips where batch_id = $1 order by session_id limit $2",
             id,

@@ -25,7 +25,7 @@ impl Calls<'_> {
         match self.newest(key).await {
             Ok(call) => call.filter(|call| call.at > since),
             Err(error) => {
-                tracing::warn!(%error, "the call log can't be read: a reply that may be there is asked for again");
+                tracing::warn!(%error, "failed to read the call log: a reply that may be stored is requested again");
                 None
             }
         }

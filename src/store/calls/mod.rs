@@ -1,5 +1,5 @@
 //! `judge_calls`: log of all calls to providers, for costs and audit. Calls are counted by day and by batch in the same
-//! transaction, whatever the outcome of their run.
+//! transaction, including failed runs.
 //!
 //! Calls are written in the background in groups, so that logging doesn't block or fail. If the buffer is full, only totals are
 //! stored; `gavel_judge_calls_dropped_total` counts such calls.
@@ -33,7 +33,7 @@ const MAX_REPLY_BYTES: usize = 64 * 1024;
 
 pub(super) enum Logged {
     Call(Box<CallRecord>, OwnedSemaphorePermit),
-    /// Answered when everything sent before is written or lost.
+    /// Completes when all earlier calls are written or lost.
     Flush(oneshot::Sender<()>),
 }
 
@@ -108,7 +108,7 @@ impl CallSender {
             }
             Err(TrySendError::Closed(Logged::Call(call, _))) => {
                 self.unwritten.remove(&call);
-                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "a judge call is counted nowhere: the store was closed before it ended");
+                tracing::error!(call_id = %call.call_id, job_id = %call.asked_for, usage = ?call.usage, "judge call not counted: the store was closed before it ended");
             }
             Ok(())
             | Err(TrySendError::Full(Logged::Flush(_)) | TrySendError::Closed(Logged::Flush(_))) => {
@@ -118,7 +118,7 @@ impl CallSender {
 
     /// Counts a call that found the buffer full.
     fn sum_up(&self, call: &CallRecord) {
-        tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "a judge call is counted, and has no row of its own: the call log is full");
+        tracing::warn!(call_id = %call.call_id, job_id = %call.asked_for, "call log full: a judge call is counted without a row");
         self.summed.add(call);
     }
 
@@ -131,7 +131,7 @@ impl CallSender {
         let mut away = self.away.clone();
         tokio::select! {
             () = written => {}
-            // If the writer has ended, there is nothing to wait for.
+            // If the writer has ended, the wait ends at once.
             _ = away.wait_for(|away| *away) => {}
         }
     }

@@ -24,7 +24,7 @@ pub(super) struct UnloggedTotals(Arc<Mutex<PendingTotals>>);
 
 #[derive(Default)]
 struct PendingTotals {
-    /// Totals whose write failed. They may be committed, so nothing is added to them.
+    /// Totals whose write failed. They may be committed, so they must not grow.
     tried: Option<TotalsBatch>,
     open: TotalsBatch,
 }
@@ -57,7 +57,7 @@ impl UnloggedTotals {
             let used = totals.jobs.entry(call.asked_for).or_default();
             used.add_call(call);
         } else {
-            tracing::error!(job_id = %call.asked_for, cost_usd = ?call.usage.cost_usd, "a judge call is counted for its day and for no batch: too many wait for the database");
+            tracing::error!(job_id = %call.asked_for, cost_usd = ?call.usage.cost_usd, "judge call counted for its day but not for its batch: too many buffered calls");
         }
     }
 
@@ -117,7 +117,7 @@ impl TotalsBatch {
                 unpriced_calls = sum.unpriced_calls,
                 tokens_in = sum.tokens_in,
                 tokens_out = sum.tokens_out,
-                "judge calls are counted nowhere: the database took them no more"
+                "judge calls not counted: database unavailable at shutdown"
             );
         }
     }

@@ -116,13 +116,13 @@ impl Log {
             Err(StoreError::Unexpected { .. }) if calls.len() > 1 => {
                 for call in calls {
                     if let Err(error) = self.keep_trying(std::slice::from_ref(call)).await {
-                        tracing::warn!(%error, call_id = %call.call_id, "a judge call wasn't logged; what it came to is counted");
+                        tracing::warn!(%error, call_id = %call.call_id, "failed to log a judge call; its totals are counted");
                         self.summed.add(call);
                     }
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, calls = calls.len(), "judge calls weren't logged; what they came to is counted if that is possible");
+                tracing::warn!(%error, calls = calls.len(), "failed to log judge calls; their totals are counted if possible");
                 for call in calls {
                     self.summed.add(call);
                 }
@@ -142,7 +142,7 @@ impl Log {
                 Err(StoreError::Unavailable { .. }) => {
                     if !self.away.send_replace(true) {
                         tracing::warn!(
-                            "the database is away; judge calls are kept until it is back"
+                            "database unavailable; judge calls are buffered until it recovers"
                         );
                     }
                     tokio::select! {
@@ -180,7 +180,7 @@ impl Log {
                 Ok(paused) => self.spent.add(paused),
                 Err(StoreError::Unavailable { .. }) => return self.summed.put_back(pile),
                 Err(error) => {
-                    tracing::error!(%error, "the sums of judge calls were refused");
+                    tracing::error!(%error, "database rejected the totals of judge calls");
                     pile.log_lost();
                 }
             }
@@ -197,7 +197,7 @@ impl Log {
     }
 }
 
-/// Counts only the rows that it inserted, so that a repetition after a commit counts nothing. Returns the batches that it
+/// Counts only the rows that it inserted, so that a repetition after a commit has no effect. Returns the batches that it
 /// paused.
 async fn insert_on(
     conn: &mut Conn,

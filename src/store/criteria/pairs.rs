@@ -32,7 +32,7 @@ pub struct CriteriaPairs {
     pub only_a: u64,
     /// Sessions with a score by the second version only.
     pub only_b: u64,
-    /// Kind of the scores: simulated only if there is no real one.
+    /// Kind of the scores: simulated only without real scores.
     pub basis: Basis,
     /// Number of simulated scores that were excluded because there are real ones.
     pub simulated_left_out: u64,
@@ -99,14 +99,14 @@ impl CriteriaVersions<'_> {
         })
     }
 
-    /// Returns the sessions with the largest differences, without those that are equal. `limit` 0-500.
+    /// Returns the sessions with the largest nonzero differences. `limit` 0-500.
     pub async fn movers(
         self,
         (a, b): (&str, &str),
         basis: Basis,
         limit: u32,
     ) -> Result<Vec<Mover>, StoreError> {
-        const ATTEMPTED: &str = "looking for what moved between criteria";
+        const ATTEMPTED: &str = "reading score changes between criteria";
         let statement = sql!(
             concat!(
                 sided!(" and simulated = $3"),

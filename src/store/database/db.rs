@@ -1,6 +1,6 @@
 //! Pools of both databases and their connections.
 //!
-//! [`retry_once`] repeats a statement after a transient error; nothing here retries longer.
+//! [`retry_once`] repeats a statement after a transient error; this module doesn't retry longer.
 
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -24,7 +24,7 @@ use super::sql::{DbRow, Sql, all};
 
 /// Maximum wait for SQLite's writing connection, or for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of one try of a whole operation. Each statement has its own timeout, see [`Purpose`].
+/// Timeout of one try of an operation. Each statement has its own timeout, see [`Purpose`].
 pub(in crate::store) const STATEMENT: Duration = Duration::from_secs(60);
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
@@ -199,7 +199,7 @@ impl Db {
         self.writer_for(Purpose::Many).await
     }
 
-    /// Takes a connection. A caller must not take a second one, because a process must work with one session.
+    /// Acquires a connection. A caller must not take a second one, because a process must work with one session.
     pub(in crate::store) async fn writer_for(&self, purpose: Purpose) -> sqlx::Result<Conn> {
         Ok(match self {
             Self::Postgres(pool) => Conn::Pooled(pool.take(purpose).await?),
@@ -388,7 +388,7 @@ pub(in crate::store) async fn retries_after(attempted: &'static str, error: &sql
     let worth =
         is_transient(error) && !has_waited(error) && !matches!(error, sqlx::Error::PoolClosed);
     if worth {
-        tracing::debug!(attempted, %error, "a database statement failed, trying once more");
+        tracing::debug!(attempted, %error, "database statement failed, retrying once");
         tokio::time::sleep(RETRY_DELAY).await;
     }
     worth
@@ -396,7 +396,7 @@ pub(in crate::store) async fn retries_after(attempted: &'static str, error: &sql
 
 /// Limits the duration of one try. Dropping the future drops its connection.
 ///
-/// Not an `async fn`, which would contain `work` twice.
+/// Not an `async fn`, which would store `work` in two places.
 pub(in crate::store) fn within<T>(
     work: impl Future<Output = sqlx::Result<T>>,
 ) -> impl Future<Output = sqlx::Result<T>> {

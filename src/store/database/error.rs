@@ -12,11 +12,11 @@ pub enum StoreError {
         reason: String,
         outage: Outage,
     },
-    /// The schema isn't the one that this binary requires: run `gavel migrate`.
+    /// The schema doesn't match this binary: run `gavel migrate`.
     #[error("database schema: {0}")]
     Schema(String),
     /// A stored value can't be decoded, or a statement is invalid: a bug, or a manual change of a table.
-    #[error("database answered unexpectedly while {attempted}: {reason}")]
+    #[error("unexpected database response while {attempted}: {reason}")]
     Unexpected {
         attempted: &'static str,
         reason: String,
@@ -126,12 +126,12 @@ impl Rejection {
                 "it may not log in from here; `alter role .. login`, or add a line for it to pg_hba.conf"
             }
             "3D000" => {
-                "there is no such database; create it, or correct DATABASE_URL (database.url)"
+                "the database doesn't exist; create it, or correct DATABASE_URL (database.url)"
             }
             "55000" => {
                 "the database accepts no connections; `alter database .. allow_connections true`"
             }
-            "42501" => "it lacks a privilege; `grant connect on database .. to ..`",
+            "42501" => "the role has no connect privilege; `grant connect on database .. to ..`",
             _ => "see the log",
         };
         Self {
@@ -156,7 +156,7 @@ pub(in crate::store) fn remedy(outage: Outage, error: &sqlx::Error) -> String {
     match (outage, rejection(error)) {
         (_, Some(rejection)) => rejection.remedy.clone(),
         (Outage::NoFreeConnection, None) => {
-            "the server has no connection left, and this process waits or uses those that it has; raise max_connections of the server (or the role's connection limit), or lower database.max_connections of the processes".to_owned()
+            "the server has no free connection, so this process waits or shares its open ones; raise max_connections of the server (or the role's connection limit), or lower database.max_connections of the processes".to_owned()
         }
         (Outage::StorageFull, None) => "its disk is full; make room on it".to_owned(),
         (Outage::MissingPrivilege, None) => words(error),
@@ -317,7 +317,7 @@ impl WriteFailure {
     }
 }
 
-/// Whether the server or the network is gone, so that no open connection can be trusted. Includes a server that has become
+/// Whether the server or the network is lost, so that no open connection can be trusted. Includes a server that has become
 /// read-only, because its sessions stay read-only.
 pub(in crate::store) fn is_lost(error: &sqlx::Error) -> bool {
     match error.as_database_error() {

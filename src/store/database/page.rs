@@ -88,7 +88,7 @@ impl Cursor {
     fn bad(&self) -> StoreError {
         let shown: String = self.0.chars().take(80).collect();
         StoreError::BadCursor(format!(
-            "{shown:?} is not a position in this list; use a next_cursor that the list gave, or leave it out"
+            "{shown:?} is not a position in this list; use a next_cursor of this list, or omit it"
         ))
     }
 }

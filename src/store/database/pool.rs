@@ -7,7 +7,7 @@
 //!
 //! Callers wait in the order of [`Purpose::rank`], heartbeats first.
 //!
-//! Not sqlx's pool, because it pings returned connections without a timeout and holds their permit meanwhile, which is forever
+//! Not sqlx's pool, because it pings returned connections without a timeout and occupies their permit during that time, which is forever
 //! on a silent socket. It also can't set keepalives or TCP timeouts. Not deadpool, because it fails callers if a session can't
 //! be opened, and has no order of callers.
 
@@ -120,7 +120,7 @@ impl Pool {
         &self.shared.server.outage
     }
 
-    /// Takes an idle session, or waits for a returned or new one.
+    /// Acquires an idle session, or waits for a returned or new one.
     pub(in crate::store) async fn take(&self, purpose: Purpose) -> sqlx::Result<Pooled> {
         let deadline = Instant::now() + ACQUIRE_TIMEOUT;
         loop {
@@ -314,7 +314,7 @@ impl Shared {
         }
     }
 
-    /// Opens a session in a task, because its caller takes whichever session is available first.
+    /// Opens a session in a task, because its caller uses the first available session.
     async fn open(self: Arc<Self>, purpose: Purpose) {
         let is_first = self.slots().open == 1;
         let opened = self.server.open(purpose, is_first).await;

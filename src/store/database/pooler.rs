@@ -20,7 +20,7 @@ pub(in crate::store) async fn shares_sessions(address: &PgAddress) -> sqlx::Resu
     let mut other = match in_time(address.connect()).await {
         Ok(other) => other,
         Err(error) if is_transient(&error) => {
-            tracing::debug!(%error, "no second connection: can't tell whether a pooler shares sessions");
+            tracing::debug!(%error, "no second connection: can't detect whether a pooler shares sessions");
             one.close().await?;
             return Ok(false);
         }

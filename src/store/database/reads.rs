@@ -124,7 +124,7 @@ impl<K: Eq + Hash + Clone> PendingReads<K> {
         self.0.push((key, answer));
     }
 
-    /// Takes up to `most` requests with distinct keys; `None` if no caller is left.
+    /// Takes up to `most` requests with distinct keys; `None` without callers.
     fn take(&mut self, most: usize) -> Option<HashMap<K, Answer>> {
         let mut taken = HashMap::with_capacity(self.0.len().min(most));
         let mut left = Vec::new();

@@ -171,7 +171,7 @@ impl State {
             Ordering::Relaxed,
         );
         if raised.is_ok() {
-            tracing::warn!("a connection to the database was lost; all are opened anew");
+            tracing::warn!("lost a database connection; reopening all");
         }
     }
 
@@ -258,7 +258,7 @@ impl Session {
         let answer = timeout(PING_TIMEOUT, self.conn.ping()).await;
         self.state.used = Instant::now();
         self.state.good = matches!(answer, Ok(Ok(())));
-        // A connection that was closed while idle shows nothing about the server; a timeout does.
+        // A connection that was closed while idle doesn't indicate a server problem; a timeout does.
         if answer.is_err() {
             self.state.invalidate();
         }

@@ -1,4 +1,4 @@
-//! Writes that are committed together: on Postgres as one statement and round trip, on SQLite one after another.
+//! Writes that are committed together: on Postgres as one statement and round trip, on SQLite in sequence.
 
 use super::dialect::Dialect;
 use super::sql::{Arg, Sql};

@@ -1,7 +1,7 @@
 //! Ends of imports.
 //!
-//! An import of a million sessions stores a million ids. They are deleted in slices after its end, so that nobody waits for one
-//! long delete. After a crash, pruning deletes the rest.
+//! An import of a million sessions stores a million ids. They are deleted in slices after its end, so that no statement waits for a long
+//! delete. After a crash, pruning deletes the rest.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
@@ -44,7 +44,7 @@ impl Imports<'_> {
         );
         let ended = self.db.execute_long("ending an import", &finish).await? > 0;
         if ended {
-            self.forget_seen(id).await;
+            self.delete_seen(id).await;
         }
         Ok(ended)
     }
@@ -67,7 +67,7 @@ impl Imports<'_> {
             .await?
             > 0;
         if ended {
-            self.forget_seen(id).await;
+            self.delete_seen(id).await;
         }
         Ok(self.get(id).await?.map(|row| (row, ended)))
     }
@@ -88,7 +88,7 @@ impl Imports<'_> {
     }
 
     /// Errors are ignored, because the import has ended and [`Imports::prune`] deletes the rest.
-    async fn forget_seen(self, id: Uuid) {
+    async fn delete_seen(self, id: Uuid) {
         let seen = sql!(
             "delete from session_import_items where import_id = $1 and item in (
                 select item from session_import_items where import_id = $1 and reason is null limit $2)",
@@ -96,7 +96,7 @@ impl Imports<'_> {
             i64::try_from(SLICE).unwrap_or(i64::MAX)
         );
         if let Err(error) = self.delete_in_slices(&seen).await {
-            tracing::warn!(import_id = %id, %error, "could not forget what an import has seen; it is pruned later");
+            tracing::warn!(import_id = %id, %error, "failed to delete the seen items of an import; they are pruned later");
         }
     }
 

@@ -1,7 +1,7 @@
 //! `session_imports`: imports from a TARSy, their owners and progress.
 //!
-//! An import is `running` until it ends, whether or not a process works on it. If its owner sends no heartbeat, the next
-//! process that calls [`Imports::claim`] takes it over. Does not call TARSy.
+//! An import is `running` until it ends, even without an owner. If its owner sends no heartbeat, the next
+//! process that calls [`Imports::claim`] takes it over. Doesn't call TARSy.
 
 pub(super) mod ends;
 pub(super) mod steps;
@@ -132,7 +132,7 @@ impl Imports<'_> {
             &new.same_as
         );
         // The conflicting import may have ended in between, so that a second try can insert.
-        retry_once!("beginning an import", async {
+        retry_once!("starting an import", async {
             let mut conn: Conn = self.db.long_writer().await?;
             for _ in 0..3 {
                 if let Some(row) = conn.fetch(&insert).await?.first() {
@@ -192,7 +192,7 @@ impl Imports<'_> {
 
     /// Returns the ids that an import couldn't store, with reasons; at most 1,000.
     pub async fn failures(self, id: Uuid) -> Result<Vec<(String, String)>, StoreError> {
-        const ATTEMPTED: &str = "reading what an import couldn't store";
+        const ATTEMPTED: &str = "reading items that an import failed to store";
         let statement = sql!(
             "select item, reason from session_import_items
              where import_id = $1 and outcome = 'failed' and reason is not null order by item limit 1000",

@@ -19,7 +19,7 @@ use crate::wire::{ImportCounts, PutOutcome, Quality};
 /// Maximum number of failures of an import that are stored with a reason; further ones are only counted.
 const REASONS: u64 = 1_000;
 
-/// What an import has read since its last step.
+/// Data that an import has read since its last step.
 #[derive(Debug, Clone)]
 pub struct ImportStep {
     pub import_id: Uuid,
@@ -30,7 +30,7 @@ pub struct ImportStep {
     pub unchanged: Vec<String>,
     /// Ids that can't be stored, with reasons.
     pub failed: Vec<(String, String)>,
-    /// Ratings by reviewers of the source; those of unknown sessions are skipped.
+    /// Ratings by reviewers of the source; ratings of unknown sessions are skipped.
     pub ratings: Vec<(Uuid, Quality)>,
     /// New position in the list; `None`: unchanged.
     pub place: Option<WalkPlace>,
@@ -40,14 +40,14 @@ pub struct ImportStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
     On(ImportCounts),
-    /// The owner has lost the import; nothing is stored.
+    /// The owner has lost the import; no rows are stored.
     Lost,
 }
 
 impl Imports<'_> {
     /// Returns which of these ids the import has seen already.
     pub async fn seen(self, id: Uuid, items: &[String]) -> Result<HashSet<String>, StoreError> {
-        const ATTEMPTED: &str = "reading what an import has seen";
+        const ATTEMPTED: &str = "reading the seen items of an import";
         let mut statement = sql!(
             "select item from session_import_items where import_id = $1 and item in ",
             id
@@ -84,7 +84,7 @@ impl Imports<'_> {
     pub async fn record(self, step: &ImportStep) -> Result<Walked, StoreError> {
         let puts = puts(step)?;
         let ratings = note_statement(TARSY, &step.ratings, step.now);
-        retry_once!("storing what an import saw", async {
+        retry_once!("storing the seen items of an import", async {
             let mut conn: Conn = self.db.long_writer().await?;
             let mut tx = conn.begin().await?;
             let Some(failed_before) = self.lock(&mut tx, step).await? else {

@@ -27,7 +27,7 @@ const ROUNDS: usize = 5;
 pub enum Accepted {
     /// The row is committed.
     New,
-    /// Another job is active for this subject; nothing was inserted.
+    /// Another job is active for this subject; no row was inserted.
     Active(JobId),
 }
 
@@ -47,12 +47,12 @@ impl Jobs<'_> {
     /// `Unavailable` if the row may not be committed; `Unexpected` if the database rejects the row.
     pub async fn accept(self, job: NewJob) -> Result<Accepted, StoreError> {
         let accepting = |done| Accepting::Any(Box::new(job), done);
-        self.ask_flusher("accepting a job", accepting).await
+        self.request_flush("accepting a job", accepting).await
     }
 
     /// Sends a job to the flusher and waits for its answer. The timeout covers waiting and insert; a job that isn't reached in
     /// time isn't inserted.
-    pub(super) async fn ask_flusher<T>(
+    pub(super) async fn request_flush<T>(
         self,
         attempted: &'static str,
         accepting: impl FnOnce(Answer<T>) -> Accepting,
@@ -115,7 +115,7 @@ async fn flush(db: &Db, group: Vec<Accepting>) {
     }
 }
 
-/// Inserts the jobs of a failed group one by one, so that only the rejected one fails.
+/// Inserts the jobs of a failed group separately, so that only the rejected one fails.
 async fn one_by_one(db: &Db, jobs: &[NewJob]) -> Vec<Result<Accepted, StoreError>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -149,7 +149,8 @@ async fn insert(db: &Db, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
             outcome.ok_or_else(|| {
                 StoreError::no_answer(
                     "accepting a job",
-                    "other jobs for the same subject came and went meanwhile".to_owned(),
+                    "other jobs for the same subject were created and ended concurrently"
+                        .to_owned(),
                 )
             })
         })

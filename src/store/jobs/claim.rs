@@ -21,14 +21,14 @@ use crate::store::{Dialect, DueJob, Jobs, StoreError};
 /// a new connection (2 s) and the statement (6 s).
 pub const CLAIM_GIVEN_UP: Duration = Duration::from_secs(10);
 
-/// A claim whose answer was lost: its rows may be running without a worker.
+/// A claim without a response: its rows may be running without a worker.
 struct UnconfirmedClaim {
     ids: Vec<JobId>,
     worker_id: Uuid,
     at: DateTime<Utc>,
 }
 
-/// Claims whose answer was lost. One statement claims at a time.
+/// Claims without a response. One statement claims at a time.
 #[derive(Default)]
 pub(in crate::store) struct Claimer(Mutex<Claiming>);
 
@@ -40,7 +40,7 @@ struct Claiming {
 }
 
 impl Claimer {
-    /// Returns the rows of claims whose answer was lost. Until this succeeds, nothing else is claimed.
+    /// Returns the rows of claims without a response. Until this succeeds, no other row is claimed.
     pub(super) async fn settle(&self, db: &Db) -> Result<(), StoreError> {
         self.0.lock().await.settle(db).await
     }
@@ -62,7 +62,7 @@ impl Jobs<'_> {
         }
         let mut claiming = self.claimer.0.lock().await;
         claiming.settle(self.db).await?;
-        // Stored before the statement runs, for a caller that is cancelled meanwhile.
+        // Stored before the statement runs, for a caller that is cancelled during the statement.
         claiming.unsure.push(UnconfirmedClaim {
             ids: ids.to_vec(),
             worker_id,
@@ -114,7 +114,7 @@ impl Jobs<'_> {
         worker_id: Uuid,
         before: DateTime<Utc>,
     ) -> Result<Vec<(JobId, i64)>, StoreError> {
-        const ATTEMPTED: &str = "asking which rows bear a worker's name";
+        const ATTEMPTED: &str = "reading the rows claimed by a worker";
         let statement = sql!(
             "select job_id, claim_no from scoring_jobs
              where finished_at is null and state = 'running' and worker_id = $1 and started_at < $2 limit 20000",
@@ -134,7 +134,7 @@ impl Jobs<'_> {
         claims: &[(JobId, i64)],
         now: DateTime<Utc>,
     ) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "giving back claims that nobody works on";
+        const ATTEMPTED: &str = "releasing orphaned claims";
         let mut returned = Vec::new();
         for slice in claims.chunks(RETURNED_AT_ONCE) {
             let rows = slice
@@ -155,7 +155,7 @@ impl Jobs<'_> {
         Ok(returned)
     }
 
-    /// Returns the plan of a claim of `ids`, for `doctor` and tests. Claims nothing.
+    /// Returns the plan of a claim of `ids`, for `doctor` and tests. Doesn't claim.
     #[doc(hidden)]
     pub async fn explain_claim(
         self,
@@ -226,7 +226,7 @@ impl Claiming {
             if !rows.is_empty() {
                 tracing::warn!(
                     given_back = rows.len(),
-                    "a claim's answer was lost; its jobs are queued again"
+                    "lost a claim's response; requeuing its jobs"
                 );
             }
             let given_back: sqlx::Result<Vec<DueJob>> = rows.iter().map(due_job).collect();
@@ -245,7 +245,7 @@ fn sorted(rows: &[DbRow]) -> (Vec<Job>, Vec<JobId>) {
         match claimed_job(row) {
             Ok(job) => claimed.push(job),
             Err(error) => {
-                tracing::error!(job_id = ?id, %error, "a claimed row can't be read; it goes back for a while");
+                tracing::error!(job_id = ?id, %error, "failed to read a claimed row; it is released and delayed");
                 unreadable.extend(id);
             }
         }

@@ -1,4 +1,4 @@
-//! Statements that record how runs ended, in one transaction. A run that has lost its claim changes nothing.
+//! Statements that record the outcome of runs, in one transaction. A run without its claim has no effect.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(super) async fn commit_on(
 ) -> sqlx::Result<Vec<Recorded>> {
     let mut applied = match conn.dialect() {
         Dialect::Postgres => commit_in_one(conn, records).await?,
-        Dialect::Sqlite => commit_one_by_one(conn, records).await?,
+        Dialect::Sqlite => commit_separately(conn, records).await?,
     };
     if retried && applied.len() < records.len() {
         applied.extend(committed_before(conn, records).await?);
@@ -54,7 +54,7 @@ fn in_one(records: &[Record]) -> sqlx::Result<Sql> {
     Ok(statement)
 }
 
-async fn commit_one_by_one(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
+async fn commit_separately(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
     let mut tx = conn.begin().await?;
     let mut update = Sql::new("");
     push_update(&mut update, records);

@@ -56,7 +56,7 @@ impl Jobs<'_> {
         ids: &[JobId],
         now: DateTime<Utc>,
     ) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "asking when jobs are due";
+        const ATTEMPTED: &str = "reading the due times of jobs";
         let mut statement = sql!(
             "select job_id, lane, priority, due_at from scoring_jobs
              where state = 'waiting' and due_at > $1 and job_id in ",

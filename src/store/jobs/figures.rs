@@ -115,7 +115,7 @@ impl Jobs<'_> {
         );
         self.db
             .read_all(
-                "looking at the first jobs of a lane",
+                "reading the first jobs of a lane",
                 &statement,
                 DbRow::decode,
             )

@@ -21,7 +21,7 @@ const ATTEMPTED: &str = "accepting a session's first job";
 pub enum FirstOutcome {
     /// The row is committed.
     New,
-    /// Nothing was inserted; these are the session's facts. `None`: unknown session.
+    /// No row was inserted; these are the session's facts. `None`: unknown session.
     Known(Option<Box<ScoringFacts>>),
 }
 
@@ -65,7 +65,7 @@ impl Jobs<'_> {
                 done,
             }))
         };
-        self.ask_flusher(ATTEMPTED, first).await
+        self.request_flush(ATTEMPTED, first).await
     }
 }
 

@@ -256,7 +256,7 @@ impl Jobs<'_> {
         }
         Err(StoreError::no_answer(
             RETRYING,
-            "other jobs for the same subject came and went meanwhile",
+            "other jobs for the same subject were created and ended concurrently",
         ))
     }
 

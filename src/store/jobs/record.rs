@@ -97,7 +97,7 @@ pub struct Record {
     /// Judge retries over all runs.
     pub retries: i32,
     /// Usage of this run's calls, added to the row's. A cost of `None` with tokens makes the row's cost unknown permanently;
-    /// without tokens it changes nothing.
+    /// without tokens it has no effect.
     pub usage: Usage,
     pub at: DateTime<Utc>,
 }
@@ -105,7 +105,7 @@ pub struct Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
     Applied,
-    /// The fence failed: another worker has the job, or it was cancelled. Nothing was written.
+    /// The fence failed: another worker has the job, or it was cancelled. No row was written.
     Stale,
 }
 

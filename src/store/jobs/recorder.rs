@@ -199,7 +199,7 @@ impl RecordGroup {
     fn later(mut self, error: &sqlx::Error) -> Self {
         if self.pause == MIN_RETRY_DELAY {
             for record in &self.records {
-                tracing::warn!(job_id = %record.fence.job_id, %error, "a result is held up; it is tried until it is recorded");
+                tracing::warn!(job_id = %record.fence.job_id, %error, "failed to record a result; retrying until it is recorded");
             }
         }
         self.due = Instant::now() + self.pause;

@@ -50,7 +50,7 @@ impl Jobs<'_> {
     /// moves to the lane `suspect`. A job lost in that lane gets attempts + 1, and fails as `poison` at `max_attempts`. At most
     /// 20,000 jobs per call.
     ///
-    /// A worker with a suspect in hand is assumed to have died of it, so its other jobs are queued without a loss.
+    /// A worker with an active suspect is assumed to have died of it, so its other jobs are queued without a loss.
     ///
     /// The scan covers all unfinished jobs, because an index of running ones would slow down each claim. With more than 10,000
     /// unfinished jobs it runs only if `died` says that a worker was declared dead, and once a minute.
@@ -111,7 +111,7 @@ impl Jobs<'_> {
             now
         );
         self.db
-            .execute_long("making due what a clock that was ahead put off", &statement)
+            .execute_long("resetting due times that a fast clock set", &statement)
             .await
     }
 

@@ -32,7 +32,7 @@ impl TryFrom<String> for HoldTarget {
         match text.strip_prefix("judge:") {
             Some(name) => Ok(Self::Judge(name.to_owned())),
             None if text == "queue" => Ok(Self::Queue),
-            None => Err("neither `queue` nor `judge:NAME`"),
+            None => Err("is not `queue` or `judge:NAME`"),
         }
     }
 }
@@ -189,13 +189,13 @@ impl Holds<'_> {
         })
     }
 
-    /// Releases the holds whose `until` has passed. Returns them; each is returned to one of several concurrent workers.
+    /// Releases the holds with a past `until`. Returns them; each is returned to one of several concurrent workers.
     pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<HoldTarget>, StoreError> {
         let delete = sql!(
             "delete from holds where until is not null and until <= $1 returning target",
             now
         );
-        retry_once!("ending holds whose time has passed", async {
+        retry_once!("releasing expired holds", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             let lapsed = take_away(&mut tx, &delete, now).await?;

@@ -50,7 +50,7 @@ pub struct PaceRow {
     pub output_tokens: MeterRow,
     /// End of the reduction after a 429.
     pub shrunk_until: Option<DateTime<Utc>>,
-    /// No call is sent until this time, because a reply reported that nothing is left.
+    /// No call is sent until this time, because a reply reported an exhausted limit.
     pub held_until: Option<DateTime<Utc>>,
     /// Whether the limits are shared by all workers.
     pub together: bool,
@@ -137,7 +137,7 @@ impl Judges<'_> {
     ) -> Result<(), StoreError> {
         let delete = sql!("delete from judges where worker_id = $1", worker_id);
         let insert = insert_statement(worker_id, snapshot, now);
-        retry_once!("writing what a gate knows of its judges", async {
+        retry_once!("storing the gate state of judges", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             tx.execute(&delete).await?;

@@ -34,7 +34,7 @@ pub struct RecentPace {
 impl Judges<'_> {
     /// Returns the reply lengths of the judge's newest scored session jobs, at most 500.
     pub async fn past_replies(self, judge: &str) -> Result<PastReplies, StoreError> {
-        const ATTEMPTED: &str = "reading how long a judge's last replies were";
+        const ATTEMPTED: &str = "reading the lengths of a judge's recent replies";
         let statement = sql!(
             "select count(*) as jobs, avg(cast(tokens_out as double precision)) as mean_tokens from (
                 select tokens_out from (
@@ -69,7 +69,7 @@ impl Judges<'_> {
         judge: &str,
         now: DateTime<Utc>,
     ) -> Result<RecentPace, StoreError> {
-        const ATTEMPTED: &str = "reading how fast a judge's jobs ended";
+        const ATTEMPTED: &str = "reading the completion rate of a judge's jobs";
         let statement = sql!(
             "select started_at, finished_at from scoring_jobs
              where finished_at >= $2 and started_at is not null and kind = 'session' and judge = $1

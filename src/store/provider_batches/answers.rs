@@ -59,7 +59,7 @@ impl ProviderBatches<'_> {
         chunk: &ChunkRow,
         answers: &[ItemAnswer],
     ) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "keeping what a chunk's items came to";
+        const ATTEMPTED: &str = "storing the results of a chunk's items";
         if answers.is_empty() {
             return Ok(());
         }

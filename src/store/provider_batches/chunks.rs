@@ -51,7 +51,7 @@ macro_rules! chunk_columns {
     };
 }
 
-/// Condition for a batch whose chunks may be submitted by this owner.
+/// Condition for a batch with chunks that this owner may submit.
 macro_rules! handing_over {
     ($owner:literal) => {
         concat!(
@@ -115,7 +115,7 @@ impl ProviderBatches<'_> {
         jobs(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
     }
 
-    /// Stores a chunk before it is submitted; `false`: its batch doesn't run, or has another owner, and nothing is stored.
+    /// Stores a chunk before it is submitted; `false`: its batch doesn't run, or has another owner, and no row is stored.
     /// Fails if an item is in another chunk already.
     pub async fn make_chunk(self, new: &NewChunk) -> Result<bool, StoreError> {
         const ATTEMPTED: &str = "noting a chunk of a batch";
@@ -193,7 +193,7 @@ impl ProviderBatches<'_> {
 
     /// Deletes a chunk that `owner` hasn't submitted, so that its items have no chunk.
     pub async fn forget_chunk(self, chunk_id: Uuid, owner: Uuid) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "forgetting a chunk that never went out";
+        const ATTEMPTED: &str = "deleting an unsent chunk";
         let chunk = sql!(
             "delete from provider_chunks where chunk_id = $1 and state = 'making'
                and batch_id in (select batch_id from scoring_batches where economy_owner = $2)",
@@ -243,7 +243,7 @@ impl ProviderBatches<'_> {
 
     /// Marks a chunk that didn't arrive or was rejected; its items go into another one.
     pub async fn turn_chunk_away(self, chunk_id: Uuid, why: &str) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "taking a chunk back that never arrived";
+        const ATTEMPTED: &str = "requeuing a chunk that never arrived";
         let items = sql!(
             "delete from provider_chunk_items where chunk_id = $1 and outcome is null",
             chunk_id
@@ -272,7 +272,7 @@ impl ProviderBatches<'_> {
             i64::try_from(done).unwrap_or(i64::MAX)
         );
         self.db
-            .execute_long("noting how far a chunk is", &statement)
+            .execute_long("updating the progress of a chunk", &statement)
             .await
             .map(drop)
     }

@@ -49,7 +49,7 @@ impl ProviderBatches<'_> {
         ids_of(ATTEMPTED, &rows)
     }
 
-    /// Takes or renews the lease of a batch; `false`: another worker has it, or its replies are collected.
+    /// Acquires or renews the lease of a batch; `false`: another worker has it, or its replies are collected.
     pub async fn lease(self, id: Uuid, owner: Uuid, silent: Duration) -> Result<bool, StoreError> {
         let mut statement = sql!(
             "update scoring_batches set economy_owner = $2, economy_heard_at = ",

@@ -27,7 +27,7 @@ pub struct Erased {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Erasure {
     Done(Erased),
-    /// Nothing was deleted, because this job is active.
+    /// No row was deleted, because this job is active.
     Active(JobId),
     Unknown,
 }
@@ -73,11 +73,11 @@ impl Retention<'_> {
     }
 
     /// Deletes rows that were written after their session was erased.
-    pub(in crate::store) async fn forget_erased(
+    pub(in crate::store) async fn delete_erased_markers(
         self,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
-        const ATTEMPTED: &str = "deleting what was written of erased sessions";
+        const ATTEMPTED: &str = "deleting data of erased sessions";
         // A request concurrent with the erasure may have inserted a job.
         let late = sql!(
             "insert into erased_jobs (job_id, erased_at)
@@ -115,7 +115,7 @@ impl Retention<'_> {
             let checkpoint = sql!("pragma wal_checkpoint(truncate)");
             let done = self.db.execute("emptying the log", &checkpoint).await;
             if let Err(error) = done {
-                tracing::warn!(%error, "what was erased may still stand in the files of the database");
+                tracing::warn!(%error, "erased data may remain in the files of the database");
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::store::{Retention, StoreError};
 
 /// Lifetime of workers without a heartbeat.
 const WORKERS_KEPT: TimeDelta = TimeDelta::days(7);
-const PRUNING: &str = "pruning what has expired";
+const PRUNING: &str = "pruning expired rows";
 
 impl Retention<'_> {
     /// Deletes, in slices: expired sign-ins and idempotency keys, workers without a heartbeat for a week with their snapshots,
@@ -52,7 +52,7 @@ impl Retention<'_> {
         for slice in [&judges, &workers, &keys, &sign_ins, &orphaned] {
             rows += self.delete_all(slice).await?;
         }
-        rows += self.forget_erased(now).await?;
+        rows += self.delete_erased_markers(now).await?;
         Ok(rows + self.imports.prune().await?)
     }
 

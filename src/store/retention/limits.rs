@@ -1,7 +1,7 @@
 //! Decides whether a limit that retention computed from the clock may be used. Deletes nothing.
 //!
 //! An hourly run moves its limit by an hour. If a limit moved by more than [`MAX_ADVANCE`] since the last completed run and
-//! more than half of the stored rows are older, it is refused, because a clock that was set wrong or a mistyped setting
+//! more than half of the stored rows are older, it is rejected, because a clock that was set wrong or a mistyped setting
 //! looks the same as a long stop. `gavel prune` deletes those rows if an operator wants that, and the next run continues.
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -118,7 +118,7 @@ impl Retention<'_> {
             .map(drop)
     }
 
-    /// Ends a refusal after an operator has deleted the rows older than `before`.
+    /// Ends a rejection after an operator has deleted the rows older than `before`.
     pub async fn approve(self, aged: Aged, before: DateTime<Utc>) -> Result<(), StoreError> {
         let statement = sql!(
             "update retention_limits set completed_before = refused_before, refused_before = null
@@ -132,7 +132,7 @@ impl Retention<'_> {
             .map(drop)
     }
 
-    /// Deletes the limits of a kind that is kept forever.
+    /// Deletes the limits of a kind without retention.
     pub async fn forget_limits(self, aged: Aged) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from retention_limits where kind = $1",
@@ -144,9 +144,9 @@ impl Retention<'_> {
             .map(drop)
     }
 
-    /// Returns the limits that are refused now.
+    /// Returns the limits that are rejected now.
     pub async fn refused(self) -> Result<Vec<Expired>, StoreError> {
-        const ATTEMPTED: &str = "reading which limits of retention are refused";
+        const ATTEMPTED: &str = "reading the rejected retention limits";
         let statement = sql!(
             "select kind, refused_before, refused_rows, stored_rows from retention_limits
              where refused_before is not null order by kind"

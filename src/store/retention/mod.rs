@@ -28,9 +28,9 @@ pub use limits::Expired;
 const SLICE: i64 = 1_000;
 /// Number of sessions per step; low, because each may have many messages, jobs and scores.
 const SESSIONS: i64 = 100;
-const ATTEMPTED: &str = "deleting what is past its time";
+const ATTEMPTED: &str = "deleting rows past their retention";
 
-/// Condition for a batch `b` that may be deleted: it ended before $1 or its deletion has begun, and no item is active.
+/// Condition for a batch `b` that may be deleted: it ended before $1 or its deletion has started, and no item is active.
 macro_rules! batch_may_go {
     () => {
         "b.finished_at is not null and (b.finished_at < $1 or b.abandoned)
@@ -119,7 +119,7 @@ impl Retention<'_> {
 
     /// Counts the rows that the steps would delete now; for batches, the items.
     pub async fn count(self, aged: Aged, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        const COUNTING: &str = "counting what is past its time";
+        const COUNTING: &str = "counting rows past their retention";
         let statement = match aged {
             Aged::Batches => sql!(
                 concat!(
@@ -298,7 +298,7 @@ impl Retention<'_> {
     /// Returns the plans of the statements, for tests.
     #[doc(hidden)]
     pub async fn explain(self, before: DateTime<Utc>) -> Result<Vec<String>, StoreError> {
-        const EXPLAINING: &str = "explaining how what is past its time goes";
+        const EXPLAINING: &str = "explaining the deletion of rows past their retention";
         let (prefix, column) = self.db.dialect().explain();
         let place = (DateTime::UNIX_EPOCH, Uuid::nil());
         let nobody = [Uuid::nil()];

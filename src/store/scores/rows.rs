@@ -1,7 +1,7 @@
 //! Writes a score and its detail rows within the recorder's transaction.
 //!
 //! The same transaction supersedes the session's current score, so that readers see one or the other. Scores for other purposes
-//! supersede nothing.
+//! don't supersede.
 
 use std::collections::HashSet;
 

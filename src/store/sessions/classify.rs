@@ -65,7 +65,7 @@ pub struct FoundPage {
 pub(in crate::store) enum SessionScope<'a> {
     /// All after a position, newest first.
     All(Option<SessionPlace>),
-    /// Those with these ids, by id.
+    /// Sessions with these ids, by id.
     Ids(&'a [Uuid]),
     /// The picks of a batch, by id after a position.
     Picks(Uuid, Option<SessionPlace>),

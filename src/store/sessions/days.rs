@@ -108,7 +108,7 @@ impl Sessions<'_> {
             |found: usize, last: Option<NaiveDate>| last.filter(|_| found == MAX_DAYS as usize);
         let end = stopped(days.len(), days.last().map(|day| day.day))
             .max(stopped(dirty.len(), dirty.last().copied()));
-        // The filter may begin within a day, which isn't among the full dirty days then.
+        // The filter may start within a day, which isn't among the full dirty days then.
         let first = filter.from.map(|from| from.date_naive());
         let changed = |day: NaiveDate| Day {
             day,

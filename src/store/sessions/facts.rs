@@ -31,7 +31,7 @@ pub struct KnownScore {
     pub simulated: bool,
 }
 
-const ATTEMPTED: &str = "reading what is known of a session's score";
+const ATTEMPTED: &str = "reading the state of a session's score";
 
 impl Sessions<'_> {
     /// Reads the facts of several sessions in one statement; unknown sessions are omitted.

@@ -140,7 +140,7 @@ impl SessionFilter {
         if let Some(tool) = &self.missing_tool {
             statement
                 .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")
-                // A name without a key matches nothing, because null equals nothing.
+                // A name without a key has no match, because null equals no value.
                 .push_arg(key_of(tool))
                 .push(")");
         }

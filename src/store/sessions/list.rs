@@ -1,6 +1,6 @@
 //! List of sessions with their current score and active job.
 //!
-//! The cost of a page is bounded, however many sessions there are and however few match. It first reads the sessions next to
+//! The cost of a page is bounded, independent of the numbers of sessions and matches. It first reads the sessions next to
 //! its cursor. If these don't fill the page, it searches the days that may have matches. After a fixed number of sessions the
 //! page ends, short or empty, with a cursor.
 

@@ -84,7 +84,7 @@ impl Webhooks<'_> {
         now: DateTime<Utc>,
         limit: u32,
     ) -> Result<Vec<DeliveryRow>, StoreError> {
-        const ATTEMPTED: &str = "reading what is due for a webhook";
+        const ATTEMPTED: &str = "reading due deliveries of a webhook";
         let mut statement = sql!("");
         statement
             .push(DELIVERY)
@@ -231,7 +231,7 @@ impl Webhooks<'_> {
             )
         };
         let deliveries: Vec<Sql> = told.iter().map(insert).collect();
-        retry_once!("telling webhooks of a judge", async {
+        retry_once!("notifying webhooks of a judge", async {
             let mut conn: Conn = self.db.writer().await?;
             let mut tx = conn.begin().await?;
             if tx.fetch(&change).await?.is_empty() {
@@ -316,7 +316,7 @@ impl Webhooks<'_> {
             .map(drop)
     }
 
-    /// Deletes a delivery whose event turned out to be irrelevant.
+    /// Deletes a delivery whose event became irrelevant.
     pub async fn forget(self, delivery_id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
             "delete from webhook_deliveries where delivery_id = $1",

@@ -59,7 +59,7 @@ impl ChunkLoop {
             let id = JobId(answer.asked_for);
             let known = kept.iter().any(|one| one.job_id == id);
             let item = jobs.iter().find(|(job, _)| job.job_id == id && !known);
-            // A foreign line, or one that is already stored.
+            // A foreign or already stored line.
             let Some((job, asked)) = item else { continue };
             let accepted = match self
                 .matching_question(endpoint, job, asked.as_ref())
@@ -82,7 +82,7 @@ impl ChunkLoop {
         Ok(kept.await?)
     }
 
-    /// Returns the question of a reply if its item still asks it, otherwise the reason why not.
+    /// Returns the question of a reply if its item still asks it, otherwise the reason.
     async fn matching_question(
         &self,
         endpoint: &BatchEndpoint,
@@ -90,10 +90,10 @@ impl ChunkLoop {
         asked: Option<&CacheKey>,
     ) -> Result<Result<Question, &'static str>, ChunkError> {
         if matches!(job.state, JobState::Succeeded | JobState::Failed) {
-            return Ok(Err("it had ended by the time that its reply came"));
+            return Ok(Err("it ended before its reply arrived"));
         }
         let Some(question) = self.question(job).await? else {
-            return Ok(Err("no question can be made of it any more"));
+            return Ok(Err("its question can't be built any more"));
         };
         let same = asked.is_none_or(|key| *key == endpoint.key(job.job_id.0, &question));
         Ok(match same {

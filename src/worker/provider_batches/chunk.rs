@@ -9,7 +9,7 @@
 //!
 //! A chunk that its provider had no room for also fails; its items go into smaller chunks.
 //!
-//! One deadline and one count of failures in a row apply, so that no batch waits forever. Items are not answered twice if that can be
+//! One deadline and one count of failures in a row apply, so that waits are bounded. Items are not answered twice if that can be
 //! detected.
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -93,9 +93,9 @@ pub(super) fn next(chunk: &ChunkStatus, seen: ChunkObservation, now: DateTime<Ut
         ChunkObservation::Arrived(name) => ChunkAction::Note(name),
         ChunkObservation::Absent => ChunkAction::PlanAgain,
         // Each attempt may be paid for again.
-        ChunkObservation::CantTell if is_last_try => {
-            ChunkAction::Fail("it may not have arrived, and its provider can't tell".to_owned())
-        }
+        ChunkObservation::CantTell if is_last_try => ChunkAction::Fail(
+            "it may not have arrived, and its provider can't confirm it".to_owned(),
+        ),
         ChunkObservation::CantTell => ChunkAction::PlanAgain,
         ChunkObservation::Running if over && is_last_try => {
             ChunkAction::GiveUp("its provider didn't end it".to_owned())
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn next_action_follows_state_table() {
         let why = || "why".to_owned();
-        let unheard = "it may not have arrived, and its provider can't tell".to_owned();
+        let unheard = "it may not have arrived, and its provider can't confirm it".to_owned();
         let unfetched = "its answers can't be fetched".to_owned();
         let unended = "its provider didn't end it".to_owned();
         // Observation, hours since, failures before, items, cancelled: action.

@@ -9,7 +9,7 @@ use crate::store::{BatchRow, ChunkRow, Hold, HoldTarget, NewChunk, StoreError};
 use crate::wire::ChunkState;
 
 const PAGE: u32 = 100;
-/// Maximum bytes of a chunk, whatever its provider accepts, because it stays in memory while it is sent.
+/// Maximum bytes of a chunk, independent of its provider's limit, because it stays in memory while it is sent.
 const CHUNK_BYTES: usize = 50_000_000;
 
 struct Filled {
@@ -47,7 +47,7 @@ impl ChunkLoop {
         }
     }
 
-    /// Sends a chunk that is noted in the store. Returns false if its batch was stopped or taken over before.
+    /// Sends a chunk that is recorded in the store. Returns false if its batch was stopped or taken over before.
     async fn send(&self, endpoint: &BatchEndpoint, filled: Filled) -> Result<bool, ChunkError> {
         let (chunk_id, calls) = (filled.new.chunk_id, filled.chunk.calls());
         let uploaded = match endpoint.upload(filled.chunk).await {
@@ -77,11 +77,11 @@ impl ChunkLoop {
             .chunk_submitted(chunk_id, &theirs, now)
             .await?
         {
-            tracing::warn!(%chunk_id, "a chunk arrived after it was given up; it is cancelled");
+            tracing::warn!(%chunk_id, "chunk arrived after it was abandoned; cancelling it");
             endpoint.cancel(&theirs).await?;
             return Ok(false);
         }
-        tracing::info!(batch_id = %filled.new.batch_id, %chunk_id, calls, "handed a chunk over");
+        tracing::info!(batch_id = %filled.new.batch_id, %chunk_id, calls, "submitted a chunk");
         Ok(true)
     }
 
@@ -99,7 +99,7 @@ impl ChunkLoop {
                 Some(&error.message),
             );
             ended.await?;
-            tracing::warn!(%chunk_id, %error, "a provider refused a chunk; its items are asked one by one, at the full price");
+            tracing::warn!(%chunk_id, %error, "provider rejected a chunk; its items are sent as single calls, at the full price");
             return Ok(true);
         }
         // Otherwise it may have arrived; the next check finds out.
@@ -224,7 +224,7 @@ impl ChunkLoop {
                 Ok(Added::Full) => return Ok(Added::Full),
                 Err(error) => error.message,
             },
-            None => "no question can be made of it".to_owned(),
+            None => "its question can't be built".to_owned(),
         };
         new.left_out.push((job.job_id, left_out));
         Ok(Added::In)

@@ -26,7 +26,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_CONCURRENT: u32 = 16;
 /// Pauses after each failed attempt in seconds: the three-day schedule of the specification. After the last one, the delivery is given up.
 const PAUSES_S: [u32; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
-/// The receiver is permanently gone.
+/// The receiver no longer exists.
 const GONE: u16 = 410;
 
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl Webhooks {
     pub(super) async fn run(self) {
         let sender = match WebhookSender::new(self.options.targets) {
             Ok(sender) => Arc::new(sender),
-            Err(reason) => return tracing::error!(reason, "webhooks can't be sent"),
+            Err(reason) => return tracing::error!(reason, "failed to start sending webhooks"),
         };
         let stop = self.chores.stop.clone();
         let (webhooks, mut judges) = (Arc::new(self), BTreeMap::new());
@@ -68,7 +68,7 @@ impl Webhooks {
             }
             if webhooks.chores.leadership.leads() {
                 let due = webhooks.look(&mut judges).await.unwrap_or_else(|error| {
-                    tracing::warn!(%error, "could not look for webhooks that are due; it tries again");
+                    tracing::warn!(%error, "failed to read due webhooks; retrying");
                     Vec::new()
                 });
                 for endpoint in due {
@@ -155,7 +155,7 @@ impl Webhooks {
             Ok::<(), StoreError>(())
         };
         if let Err(error) = sent.await {
-            tracing::warn!(%error, "could not write down what webhooks came to; it tries again");
+            tracing::warn!(%error, "failed to store webhook results; retrying");
         }
     }
 
@@ -206,14 +206,14 @@ impl Webhooks {
                         attempt,
                         error,
                         ?pause,
-                        "a webhook was not taken; it is sent again"
+                        "webhook delivery failed; it will be retried"
                     ),
                     None => tracing::warn!(
                         webhook,
                         delivery_id = id,
                         attempt,
                         error,
-                        "a webhook was not taken, and is given up"
+                        "webhook delivery failed; giving up"
                     ),
                 }
                 DeliveryTry {
@@ -288,7 +288,7 @@ fn closed(row: &JudgeRow) -> Option<WaitReason> {
     }
 }
 
-/// Returns the pause after a failed attempt; `None` after the last one, or if the receiver is permanently gone. Adds up to 10 % so that
+/// Returns the pause after a failed attempt; `None` after the last one, or if the receiver no longer exists. Adds up to 10 % so that
 /// retries spread out, and waits as long as the receiver asks.
 fn pause(attempts_before: i32, undelivered: &Undelivered, random: f64) -> Option<Duration> {
     if undelivered.status == Some(GONE) {

@@ -124,7 +124,7 @@ async fn missing_tools_link_to_their_sessions() {
         assert_eq!(listed(&items[1]).await, [second]);
         let warnings = found["warnings"].to_string();
         assert!(
-            warnings.contains("fewer than 20") && warnings.contains("left out"),
+            warnings.contains("fewer than 20") && warnings.contains("excluded"),
             "{warnings}"
         );
 

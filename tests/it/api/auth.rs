@@ -94,7 +94,7 @@ async fn each_route_needs_its_scope_or_a_wider_one() {
             let response = request().bearer_auth(token).send().await.unwrap();
             if scope < needed {
                 let problem = problem_of(response, 403, "forbidden").await;
-                let lacks = format!("lacks the scope {}", names[usize::from(needed)]);
+                let lacks = format!("doesn't have the scope {}", names[usize::from(needed)]);
                 assert!(
                     problem["detail"].as_str().unwrap().contains(&lacks),
                     "{problem}"

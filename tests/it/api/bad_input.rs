@@ -507,13 +507,13 @@ async fn unknown_value_and_number_out_of_range_list_allowed_ones() {
         ("sessions?max_score=1e2", "must be 0-100"),
         (
             "analytics/costs?by=x",
-            "\"x\" is not known; known: day, judge, model",
+            "\"x\" is unknown; known: day, judge, model",
         ),
         (
             "analytics/trend?every=x",
-            "\"x\" is not known; known: day, week, month",
+            "\"x\" is unknown; known: day, week, month",
         ),
-        ("jobs?state=x", "\"x\" is not known; known: queued"),
+        ("jobs?state=x", "\"x\" is unknown; known: queued"),
     ] {
         let asked = server.get(&format!("/api/v1/{query}"));
         let problem = problem_of(asked.send().await.unwrap(), 422, "invalid-request").await;

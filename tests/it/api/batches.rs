@@ -183,10 +183,7 @@ async fn only_the_first_20_errors_are_listed() {
     let problem = problem_of(refused, 422, "invalid-request").await;
     assert_eq!(pointers(&problem).len(), 20);
     assert_eq!(pointers(&problem)[0], "/items/0/n");
-    assert_eq!(
-        problem["detail"],
-        "the first 20 faults are told; see errors"
-    );
+    assert_eq!(problem["detail"], "showing the first 20 errors; see errors");
 }
 
 #[tokio::test]
@@ -279,7 +276,7 @@ async fn json_batch_options_are_read_from_the_body() {
         .collect();
     assert_eq!(told, ["/kind", "/priority", "/colour"]);
     let said = faults[0]["message"].as_str().unwrap();
-    assert!(said.contains("stands in the body"), "{said}");
+    assert!(said.contains("belongs in the JSON body"), "{said}");
 }
 
 #[tokio::test]

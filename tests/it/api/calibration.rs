@@ -242,7 +242,7 @@ async fn simulated_grades_are_excluded_next_to_real_ones_and_counted() {
         assert_eq!(found["groups"][2]["n"], 0, "{found:#}");
         let warning = found["warnings"][0].as_str().unwrap();
         assert!(
-            warning.starts_with("left out: 1 case that a simulated judge graded"),
+            warning.starts_with("excluded: 1 case that a simulated judge graded"),
             "{warning}"
         );
     }

@@ -253,7 +253,7 @@ async fn judge_over_its_cap_is_not_resumed_and_gives_a_reason() {
     let detail = problem["detail"].as_str().unwrap();
     for part in [
         "the daily cap of judge-a, 10 USD",
-        "by itself at 20",
+        "automatically at 20",
         "raise the cap",
     ] {
         assert!(detail.contains(part), "{detail}");

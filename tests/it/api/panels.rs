@@ -238,7 +238,7 @@ async fn batch_without_repeats_has_no_panels_and_gives_a_reason() {
         found["warnings"][0]
             .as_str()
             .unwrap()
-            .contains("nothing twice")
+            .contains("isn't a batch of repeats")
     );
     let unknown = format!("/api/v1/batches/{}/spread", Uuid::now_v7());
     problem_of(

@@ -196,7 +196,7 @@ async fn agreement_compares_ratings_with_scores_on_their_scale() {
     assert_eq!(quality["mean_absolute_difference"], Value::Null);
     let warnings = quality["warnings"].to_string();
     assert!(
-        warnings.contains("only 4 ratings") && warnings.contains("one person"),
+        warnings.contains("only 4 ratings") && warnings.contains("only one rater"),
         "{warnings}"
     );
     let unknown = server

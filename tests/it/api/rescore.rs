@@ -252,7 +252,7 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
         of(
             json!({"status": "done"}),
             "/filter/status",
-            "is not known; known: ",
+            "is unknown; known: ",
         ),
         of(json!({"scored": "maybe"}), "/filter/scored", "yes"),
         of(json!({"min_score": 101}), "/filter/min_score", "0-100"),
@@ -262,7 +262,7 @@ fn bad_filters() -> Vec<(Value, &'static str, &'static str)> {
             "not_current",
         ),
         of(json!({"tag": "a\nb"}), "/filter/tag", "control"),
-        of(json!({"ids": []}), "/filter/ids", "leave it out"),
+        of(json!({"ids": []}), "/filter/ids", "omit it"),
         of(json!({"ids": ["x"]}), "/filter/ids/0", "UUID"),
         of(json!({"from": "soon"}), "/filter/from", ""),
         of(
@@ -300,18 +300,14 @@ fn bad_options(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
             "/budget_usd",
             "llm_providers.yaml",
         ),
-        (
-            json!({"purpose": "fun"}),
-            "/purpose",
-            "is not known; known: ",
-        ),
+        (json!({"purpose": "fun"}), "/purpose", "is unknown; known: "),
         (json!({"purpose": "repeat"}), "/repeats", "2-20"),
         (
             json!({"purpose": "repeat", "repeats": 21}),
             "/repeats",
             "2-20",
         ),
-        (json!({"repeats": 3}), "/repeats", "leave it out"),
+        (json!({"repeats": 3}), "/repeats", "omit it"),
         (json!({"purpose": "jury"}), "/judges", "2-9"),
         (jury(json!(one)), "/judges", "2-9"),
         (jury(json!(["judge-a", "judge-a"])), "/judges/1", "one vote"),
@@ -325,7 +321,7 @@ fn bad_options(unpriced: &str) -> Vec<(Value, &'static str, &'static str)> {
             "/judges/1",
             "set its key",
         ),
-        (json!({"judges": two}), "/judges", "leave it out"),
+        (json!({"judges": two}), "/judges", "omit it"),
         (json!({"sample": {"size": 0}}), "/sample/size", "1-100000"),
     ]
 }

@@ -314,7 +314,7 @@ fn caps_are_shown_and_unenforceable_ones_stop_the_start() {
     let run = place.run(&["up"]).ends(2);
     drop(
         run.says("llm_providers.yaml:6")
-            .says("j.daily_cap_usd: can't be kept: model \"m-1\" has no price"),
+            .says("j.daily_cap_usd: can't be enforced: model \"m-1\" has no price"),
     );
     let price = "{ input_per_mtok: 0, output_per_mtok: 0, as_of: 2026-01-01, source: a test }";
     std::fs::write(&file, format!("{text}  prices:\n    m-1: {price}\n")).unwrap();
@@ -328,7 +328,7 @@ fn cap_over_all_judges_needs_a_price_of_each() {
     let place = place_of("openai", "http://127.0.0.1:9").with("GAVEL_JUDGE_DAILY_CAP_USD", "1");
     let run = place.run(&["up"]).ends(2);
     drop(
-        run.says("judge.daily_cap_usd: can't be kept")
+        run.says("judge.daily_cap_usd: can't be enforced")
             .says("entry \"j\""),
     );
     let run = place.run(&["doctor", "--no-probe"]).ends(3);
@@ -341,8 +341,8 @@ fn invalid_or_future_price_date_stops_the_start() {
     let file = place.path().join("llm_providers.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     for (day, fault) in [
-        ("2026-13-01", "\"2026-13-01\" is no date"),
-        ("2999-01-01", "2999-01-01 is still to come"),
+        ("2026-13-01", "\"2026-13-01\" is not a date"),
+        ("2999-01-01", "2999-01-01 is in the future"),
     ] {
         let price =
             format!("{{ input_per_mtok: 1, output_per_mtok: 2, as_of: {day}, source: a test }}");

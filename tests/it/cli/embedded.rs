@@ -615,7 +615,7 @@ async fn old_rows_are_counted_and_pruned_and_session_is_deleted() {
 
     let delete = ["sessions", "delete", &young.to_string()];
     drop(place.run(&delete).ends(0).prints("is deleted"));
-    drop(place.run(&delete).ends(2).says("is not known"));
+    drop(place.run(&delete).ends(2).says("is unknown"));
     let listed = place.run(&["sessions", "list", "--json"]).ends(0).json();
     let ids: Vec<&str> = listed["items"]
         .as_array()

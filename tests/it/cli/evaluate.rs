@@ -457,7 +457,7 @@ fn missing_scope_is_reported_before_agents_are_called() {
     drop(
         run("reading-is-allowed", "reader")
             .ends(2)
-            .says("lacks the scope"),
+            .says("doesn't have the scope"),
     );
     assert!(!place.path().join("asked").exists(), "no agent was asked");
     assert!(!place.path().join("reader").exists(), "no run was begun");

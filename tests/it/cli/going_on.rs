@@ -188,7 +188,7 @@ async fn wait_reason_is_shown_before_the_wait_ends() {
         // The first call fails at once; later ones wait.
         let first = ["score", "session.json", "--server", &url];
         drop(place.run(&first).ends(3).prints("no such key"));
-        let refuses = "its judge refuses the key, the model or the address";
+        let refuses = "its judge rejects the key, the model or the address";
         for (command, said) in [
             (
                 &["score", "session.json", "--wait", "10"][..],

@@ -135,5 +135,5 @@ fn unknown_batch_is_reported() {
     place
         .run(&["report", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f"])
         .ends(2)
-        .says("batch 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f is not known");
+        .says("batch 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f is unknown");
 }

@@ -256,10 +256,10 @@ async fn repeats_end_with_the_spread_of_their_scores() {
     let plain = id(&batches(&world).await[0]);
     assert_eq!(batches(&world).await[0]["links"].get("spread"), None);
     let nothing = run(&world, &["batches", "spread", &plain]).await.ends(4);
-    drop(nothing.says("the batch asks nothing twice"));
+    drop(nothing.says("the batch isn't a batch of repeats"));
     let unknown = ["rescore", "--judge", "nobody", "--judge", JUDGE];
     let unknown = run(&world, &unknown).await.ends(2);
-    let unknown = unknown.says("judge \"nobody\": there is no such judge; known: ");
+    let unknown = unknown.says("judge \"nobody\": unknown judge; known: ");
     assert!(
         !unknown.err.contains("DEFAULT_LLM_PROVIDER"),
         "{}",
@@ -270,7 +270,7 @@ async fn repeats_end_with_the_spread_of_their_scores() {
         run(&world, &hash)
             .await
             .ends(2)
-            .says("the beginning of no stored criteria's hash"),
+            .says("not the prefix of a stored criteria hash"),
     );
     world.end().await;
 }

@@ -92,11 +92,11 @@ fn invalid_value_is_exit_2_and_names_its_source() {
     place
         .run(&["doctor", "--no-probe"])
         .ends(2)
-        .says("GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give a whole number from 1 to 10000");
+        .says("GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give an integer from 1 to 10000");
     place
         .run(&["up", "--concurrency", "lots"])
         .ends(2)
-        .says("--concurrency (worker.concurrency): \"lots\" is not a whole number");
+        .says("--concurrency (worker.concurrency): \"lots\" is not an integer");
 }
 
 #[test]
@@ -239,14 +239,14 @@ fn healthcheck_without_a_server_is_exit_3() {
 
 #[tokio::test]
 async fn unready_service_gives_reasons_and_foreign_errors_are_hidden() {
-    let lacks = "the database lacks 1 migration(s)";
+    let lacks = "the database is missing 1 migration(s)";
     for (status, body, said) in [
         (
             503,
             json!({"status": "unavailable", "reasons": [lacks]}),
             lacks,
         ),
-        (503, json!({"message": "no upstream"}), "is away"),
+        (503, json!({"message": "no upstream"}), "is unavailable"),
         (401, json!({"message": "no"}), "is this a gavel server"),
     ] {
         let server = MockServer::start().await;

@@ -53,7 +53,7 @@ fn rating_file_is_checked_completely_and_stored_once() {
         "faulty.csv: row 2: holds both session_id and score_id",
         "row 3, column total: is 101; 0-100 is expected",
         "row 4: holds neither session_id nor score_id",
-        "row 5, column quality: \"good\" is not known",
+        "row 5, column quality: \"good\" is unknown",
         "row 6, column at: \"soon\" is not a time",
         "row 7, column session_id: is \"none\"",
     ];
@@ -88,8 +88,8 @@ fn rating_file_is_checked_completely_and_stored_once() {
         "session_id,total,at\n{id},5,\n{id},6,9999-01-01T00:00:00Z\n{id},7,0000-01-01T00:00:00Z\n"
     );
     let told = [
-        "row 3, column at: lies in the future",
-        "row 4, column at: \"0000-01-01T00:00:00Z\" lies outside of the years 1 to 9999",
+        "row 3, column at: is in the future",
+        "row 4, column at: \"0000-01-01T00:00:00Z\" is outside of the years 1 to 9999",
     ];
     faults(&place, &ratings, &told);
     let listed = place.run(&["ratings", "list", &id.to_string(), "--json"]);

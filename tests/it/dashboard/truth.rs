@@ -81,7 +81,7 @@ async fn judges_are_shown_as_healthy_only_after_a_reply() {
     assert!(!strip.contains("all judges answer"), "{strip}");
     let queue = browser.page("/queue").await;
     assert!(
-        queue.contains("not asked lately") && !queue.contains(">answers<"),
+        queue.contains("not called lately") && !queue.contains(">answers<"),
         "{queue}"
     );
 

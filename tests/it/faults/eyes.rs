@@ -93,7 +93,7 @@ async fn job_shows_that_no_live_worker_has_its_judge() {
     let page = fleet.api.get("/queue").await.expect(200);
     let page = page.as_str().unwrap();
     assert!(
-        page.contains(&format!("no live worker can ask {JUDGE}")),
+        page.contains(&format!("no live worker can call {JUDGE}")),
         "{page}"
     );
     assert!(page.contains(&format!("has entry {JUDGE}")), "{page}");

@@ -176,7 +176,7 @@ async fn worker_started_without_heartbeats_works_once_one_is_written() {
     eventually(DEADLINE, "its first heartbeat came to nothing", || async {
         worker
             .output()
-            .contains("could not register yet")
+            .contains("failed to register the worker")
             .then_some(())
     })
     .await;

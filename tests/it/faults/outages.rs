@@ -117,7 +117,7 @@ async fn redis_that_forbids_scripts_is_reported_once_and_stops_no_job() {
         assert!(ready.body.to_string().contains(remedy), "{:#}", ready.body);
     }
     let said = worker.output();
-    for line in ["the queue is away", "Redis is away"] {
+    for line in ["queue unavailable", "Redis unavailable"] {
         assert_eq!(said.matches(line).count(), 1, "{line}: {said}");
     }
     assert!(said.contains(remedy), "{said}");
@@ -127,7 +127,7 @@ async fn redis_that_forbids_scripts_is_reported_once_and_stops_no_job() {
     redis.tell(&["ACL", "SETUSER", "default", "+@all"]).await;
     eventually(DEADLINE, "the worker uses Redis again", || async {
         let said = worker.output();
-        let lines = ["the queue answers again", "Redis is back"];
+        let lines = ["queue available again", "Redis available again"];
         lines.iter().all(|line| said.contains(line)).then_some(())
     })
     .await;
@@ -229,7 +229,7 @@ async fn leader_without_redis_does_not_block_other_workers() {
         .set("REDIS_URL", format!("redis://{}", free_address()));
     let mut leader = fleet.worker("cut-off", &held.url("a"), 2);
     eventually(DEADLINE, "it leads", || async {
-        let leads = "the work that only one worker does";
+        let leads = "leadership changed";
         leader.output().contains(leads).then_some(())
     })
     .await;

@@ -81,7 +81,7 @@ async fn plan_lists_active_holds(home: Home) {
         let stopped = plan(&world).await;
         assert!(warned(&stopped, says), "{stopped:#}");
         assert!(
-            warned(&stopped, "nothing starts before that ends"),
+            warned(&stopped, "no job starts before that ends"),
             "{stopped:#}"
         );
         world.api.post(&format!("{what}/resume")).await.expect(200);

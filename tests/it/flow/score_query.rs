@@ -303,7 +303,7 @@ async fn slow_judge_is_504_and_the_job_continues(mut home: Home) {
     let id = id_of(&problem["job"]["job_id"]);
     assert_eq!(location, format!("/api/v1/jobs/{id}"));
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains("goes on"), "{detail}");
+    assert!(detail.contains("continues"), "{detail}");
 
     world.judge.release();
     let job = world.api.ended(id).await;

@@ -139,7 +139,7 @@ async fn judge_that_reports_too_large_again_fails_the_job(home: Home) {
     let job = world.api.ended(job).await;
     assert_eq!(job["error"]["class"], "too_large", "{job:#}");
     let message = job["error"]["message"].as_str().unwrap();
-    assert!(message.contains("tokens were left out"), "{message}");
+    assert!(message.contains("tokens were omitted"), "{message}");
     assert!(message.contains("context_window of 32768"), "{message}");
     assert_eq!(world.judge.count(), 2);
     world.end().await;

@@ -145,7 +145,7 @@ async fn second_reply_has_every_field_of_an_unusable_first_one() {
             AskEnd::Answered(Err(error)) => {
                 assert!(!is_taken, "{first}, then {second}: {error}");
                 assert_eq!(error.class, ErrorClass::Unparsable);
-                assert!(error.message.contains("lacks fields"), "{error}");
+                assert!(error.message.contains("is missing fields"), "{error}");
             }
             AskEnd::Wait { .. } => panic!("nothing to wait for"),
         }
@@ -245,7 +245,7 @@ async fn larger_cap_rejected_by_the_server_trims_no_evidence() {
         let (error, ..) = error_of(stage.judge.ask(&question, context()).await);
         assert_eq!(error.class, ErrorClass::Truncated, "{error}");
         assert!(
-            error.message.contains("cap of 16384 was refused"),
+            error.message.contains("cap of 16384 was rejected"),
             "{error}"
         );
         assert_eq!(error.raw_reply.as_deref(), Some("{\"to"));

@@ -17,7 +17,7 @@ use crate::reply::{self, Unusable};
 use crate::{CacheKey, CallRecord, CallUsage, JudgeError, JudgeSpec, Question, Reply};
 
 /// Message of a call with a complete answer despite an unusual finish reason.
-const ODD_FINISH: &str = "the answer is whole, and was taken in spite of its finish reason";
+const ODD_FINISH: &str = "the answer is complete, and was used despite its finish reason";
 /// Bytes of a stored reply.
 const MAX_REPLY_BYTES: usize = 64 * 1024;
 
@@ -81,7 +81,7 @@ impl CallRecord {
         // The text of a declined answer, because the reply is empty.
         self.reply = error.raw_reply.as_deref().map(cut).or(self.reply.take());
         if error.class == ErrorClass::Unparsable {
-            tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "a reply can't be used; it is kept with its call");
+            tracing::warn!(call_id = %self.call_id, asked_for = %self.asked_for, judge = self.judge, "unusable reply; it is stored with its call");
         }
     }
 }
@@ -121,7 +121,7 @@ impl Drop for InFlightCall<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
             let mut record = self.record();
-            let what = "the run ended before the answer came";
+            let what = "the run ended before the reply arrived";
             record.failed(&JudgeError::new(ErrorClass::Transient, what));
             record.usage = CallUsage::default();
             self.judge.wiring.log.log(record);
@@ -241,7 +241,7 @@ impl Run<'_> {
 
     fn missing_fields(&self, reply: &Reply) -> Option<&'static str> {
         let lacked = self.question.schema.lacks(&reply.value);
-        lacked.map(|_| "lacks fields of the first")
+        lacked.map(|_| "is missing fields of the first")
     }
 
     pub(super) fn add_details(&self, mut error: JudgeError) -> JudgeError {
@@ -258,7 +258,7 @@ impl Run<'_> {
                 let prompt = self.question.prompt.tokens(limits.family);
                 let trimmed = match self.question.trimmed_tokens {
                     0 => "untrimmed".to_owned(),
-                    tokens => format!("after about {tokens} tokens were left out"),
+                    tokens => format!("after about {tokens} tokens were omitted"),
                 };
                 error.message = format!(
                     "{}; the prompt is about {prompt} tokens, {trimmed}, for a context_window of {} as configured; set it to the model's own in llm_providers.yaml",

@@ -141,7 +141,7 @@ impl Declined {
         let name = second.name();
         match answer {
             Ok(reply) if reply.simulated && !first.simulated() => Err(declined_error(format!(
-                "{}; its fallback {name:?} gave a simulated reply, which never stands in for a real one",
+                "{}; its fallback {name:?} gave a simulated reply, which can't replace a real one",
                 self.message
             ))),
             Ok(reply) => Ok(Reply {
@@ -152,7 +152,7 @@ impl Declined {
                 let message = match error.class == ErrorClass::Refused {
                     true => format!("{}, and so did its fallback {name:?}", self.message),
                     false => format!(
-                        "{}; it was asked as the fallback, since {}",
+                        "{}; it was called as the fallback, because {}",
                         error.message, self.message
                     ),
                 };
@@ -164,7 +164,7 @@ impl Declined {
 
 fn skipped_error(declined: &Declined, fallback: &Fallback, why: &str) -> JudgeError {
     declined_error(format!(
-        "{}; its fallback {:?} was not asked: {why}",
+        "{}; its fallback {:?} was not called: {why}",
         declined.message, fallback.name
     ))
 }

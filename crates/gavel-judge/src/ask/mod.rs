@@ -255,7 +255,7 @@ impl Judges {
             tracing::warn!(
                 judge = spec.name(),
                 model = spec.model(),
-                "llm_providers.yaml has no price for this model: it is asked, and what it costs is unknown"
+                "no price for this model in llm_providers.yaml: the judge is called at unknown cost"
             );
         }
     }

@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
             Some(cut_off) if of_request => Failed {
                 error: JudgeError {
                     message: format!(
-                        "{}, and a cap of {} was refused: {}",
+                        "{}, and a cap of {} was rejected: {}",
                         cut_off.message, self.request.max_output_tokens, failed.error.message
                     ),
                     ..cut_off

@@ -81,7 +81,7 @@ impl Providers {
 
 fn check_cap(entry: &Entry) -> Result<(), String> {
     if entry.simulated {
-        return Err("is of a simulated judge, which costs nothing; leave it out".to_owned());
+        return Err("is for a simulated judge, which is free of charge; omit it".to_owned());
     }
     check_prices(entry)
 }
@@ -89,8 +89,8 @@ fn check_cap(entry: &Entry) -> Result<(), String> {
 fn check_prices(entry: &Entry) -> Result<(), String> {
     if entry.any_model {
         return Err(
-            "can't be kept: \"*\" among the models lets any be asked, also one without a price; list the models, each \
-             with a price under prices, or leave the cap out"
+            "can't be enforced: \"*\" among the models allows any model, even without a price; list the models, \
+             each with a price under prices, or omit the cap"
                 .to_owned(),
         );
     }
@@ -100,8 +100,8 @@ fn check_prices(entry: &Entry) -> Result<(), String> {
     match unpriced {
         None => Ok(()),
         Some(model) => Err(format!(
-            "can't be kept: model {model:?} has no price, so that what it costs is unknown; give it one under prices (0 \
-             for a server of your own), or leave the cap out"
+            "can't be enforced: model {model:?} has no price, so that its cost is unknown; give it one under \
+             prices (0 for a self-hosted server), or omit the cap"
         )),
     }
 }
@@ -164,12 +164,12 @@ mod tests {
             (
                 json!({ "monthly_cap_usd": 1, "prices": null }),
                 "j.monthly_cap_usd",
-                "0 for a server of your own",
+                "0 for a self-hosted server",
             ),
             (
                 json!({ "daily_cap_usd": 1, "simulated": true }),
                 "j.daily_cap_usd",
-                "costs nothing",
+                "free of charge",
             ),
             (
                 json!({ "daily_cap_usd": -1 }),

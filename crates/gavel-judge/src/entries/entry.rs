@@ -119,13 +119,13 @@ fn plausible_url(url: &str) -> Result<(), String> {
     let rest = url
         .strip_prefix("http://")
         .or_else(|| url.strip_prefix("https://"))
-        .ok_or_else(|| "expected an address that begins with http:// or https://".to_owned())?;
+        .ok_or_else(|| "expected an address that starts with http:// or https://".to_owned())?;
     let host = rest.split('/').next().unwrap_or_default();
     if host.is_empty() || rest.contains(char::is_whitespace) {
         return Err("expected an address with a host and no spaces".to_owned());
     }
     if host.contains('@') {
-        return Err("an address must not hold a password; use key or headers".to_owned());
+        return Err("an address must not contain a password; use key or headers".to_owned());
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn read_key(
 fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, ProvidersError> {
     let key = key.trim();
     if key.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
-        return Err(fields.error(at, "holds a character that no HTTP header may hold"));
+        return Err(fields.error(at, "contains a character that is invalid in HTTP headers"));
     }
     Ok(SecretString::from(key.to_owned()))
 }
@@ -220,8 +220,7 @@ fn batch_price_factor(
         let others = FORMATS.into_iter().filter(|other| other.batches.is_some());
         let others: Vec<&str> = others.map(|other| other.name).collect();
         let (own, others) = (format.name, others.join(" or "));
-        let message =
-            format!("{own} has no batch endpoint here; leave it out, or use type {others}");
+        let message = format!("{own} has no batch endpoint here; omit it, or use type {others}");
         return Err(fields.error(KEY, message));
     }
     match given {
@@ -242,7 +241,7 @@ fn structured(fields: &Fields<'_>, format: &WireFormat) -> Result<Option<Rung>, 
 
 fn positive(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, ProvidersError> {
     match fields.count(key)? {
-        Some(0) => Err(fields.error(key, "expected a whole number of 1 or more")),
+        Some(0) => Err(fields.error(key, "expected an integer of at least 1")),
         given => Ok(given),
     }
 }

@@ -34,11 +34,11 @@ impl Providers {
             return Err(format!("unknown judge {name:?}; {}", self.hint(name)));
         };
         if other.name == entry.name && model == entry.model {
-            return Err("is the judge itself; name another one, or leave it out".to_owned());
+            return Err("is the judge itself; name another one, or omit it".to_owned());
         }
         if other.simulated && !entry.simulated {
             return Err(format!(
-                "{name:?} is simulated: it never stands in for a real judge"
+                "{name:?} is simulated: it can't replace a real judge"
             ));
         }
         let mut path = vec![(entry.name.as_str(), entry.model.clone())];
@@ -47,7 +47,7 @@ impl Providers {
             let place = (judge.name.as_str(), model);
             if path.contains(&place) {
                 return Err(format!(
-                    "leads in a circle that comes back to {name:?}; leave one of its fallbacks out"
+                    "creates a cycle back to {name:?}; remove one of its fallbacks"
                 ));
             }
             at = self.next(judge, &place.1);

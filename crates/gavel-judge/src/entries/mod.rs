@@ -39,8 +39,8 @@ pub enum NotConfigured {
     },
     /// The entry doesn't list the model and a cap applies.
     #[error(
-        "judge {name:?} can't be asked: a cap holds for entry {entry:?}, and the model isn't among its models; list it under \
-         models in llm_providers.yaml and give it a price, or leave the cap out"
+        "judge {name:?} can't be called: entry {entry:?} has a cap, and the model isn't among its models; list it \
+         under models in llm_providers.yaml and give it a price, or omit the cap"
     )]
     Capped { name: String, entry: String },
     #[error("judge {name:?} is not configured: {remedy}{}", instead(.others))]
@@ -59,7 +59,7 @@ fn instead(others: &[String]) -> String {
         .collect();
     match all.is_empty() {
         true => String::new(),
-        false => format!("; or set {}, which can be asked", all.join(" or ")),
+        false => format!("; or set {}, which can be called", all.join(" or ")),
     }
 }
 
@@ -67,7 +67,7 @@ impl NotConfigured {
     /// Returns the error text for a judge named in a request instead of a setting.
     pub fn of_a_request(&self) -> String {
         match self {
-            Self::Unknown { known, .. } => format!("there is no such judge; {known}"),
+            Self::Unknown { known, .. } => format!("unknown judge; {known}"),
             Self::Capped { .. } => self.to_string(),
             Self::NoKey { name, remedy, .. } => {
                 format!("judge {name:?} is not configured: {remedy}")
@@ -120,7 +120,7 @@ impl Providers {
                 return Err(ProvidersError {
                     path: format!("{}.prices.{model}.{AS_OF}", entry.name),
                     message: format!(
-                        "{} is still to come; give a day on which the price was seen to hold",
+                        "{} is in the future; give a day on which the price was checked",
                         price.as_of
                     ),
                 });

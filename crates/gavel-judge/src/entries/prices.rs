@@ -156,7 +156,9 @@ fn day(fields: &Fields<'_>) -> Result<NaiveDate, ProvidersError> {
     day.map_err(|_| {
         fields.error(
             AS_OF,
-            format!("{text:?} is no date; give a day on which the price held, as 2026-01-31"),
+            format!(
+                "{text:?} is not a date; give a day on which the price was valid, as 2026-01-31"
+            ),
         )
     })
 }

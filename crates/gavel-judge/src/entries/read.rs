@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
 
     /// Returns an integer of 0 or more, also from text.
     pub(super) fn count(&self, key: &str) -> Result<Option<u32>, ProvidersError> {
-        self.parsed(key, "expected a whole number of 0 or more")
+        self.parsed(key, "expected an integer of at least 0")
     }
 
     /// Returns a finite number of 0 or more, also from text.

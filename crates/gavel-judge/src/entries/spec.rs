@@ -155,7 +155,7 @@ impl Entry {
         needs.then(|| {
             self.hint.clone().unwrap_or_else(|| {
                 format!(
-                    "give entry {:?} of llm_providers.yaml a key (key or key_file), or say auth: none",
+                    "give entry {:?} of llm_providers.yaml a key (key or key_file), or set auth: none",
                     self.name
                 )
             })

@@ -297,12 +297,12 @@ fn errors_name_the_path() {
         (
             json!({ "max_concurrency": -1 }),
             "j.max_concurrency",
-            "whole number",
+            "integer",
         ),
         (
             json!({ "context_window": 0 }),
             "j.context_window",
-            "1 or more",
+            "at least 1",
         ),
         (
             json!({ "simulated": "maybe" }),
@@ -407,7 +407,7 @@ fn missing_key_lists_judges_with_one() {
     assert!(
         error
             .to_string()
-            .ends_with("; or set DEFAULT_LLM_PROVIDER=google-default, which can be asked"),
+            .ends_with("; or set DEFAULT_LLM_PROVIDER=google-default, which can be called"),
         "{error}"
     );
     assert!(!error.of_a_request().contains("DEFAULT_LLM_PROVIDER"));
@@ -472,9 +472,9 @@ fn priced_as_of(day: &str) -> Value {
 #[test]
 fn rejects_price_with_a_future_date() {
     for (day, words) in [
-        ("2026-13-01", "\"2026-13-01\" is no date"),
+        ("2026-13-01", "\"2026-13-01\" is not a date"),
         ("spring", "as 2026-01-31"),
-        ("2026-01-31T00:00:00Z", "no date"),
+        ("2026-01-31T00:00:00Z", "not a date"),
     ] {
         let (at, message) = error_of(priced_as_of(day));
         assert_eq!(at, "j.prices.m.as_of");
@@ -494,7 +494,7 @@ fn rejects_price_with_a_future_date() {
         assert_eq!(found.is_ok(), has_come, "{day}");
         if let Err(fault) = found {
             assert_eq!(fault.path, "j.prices.m.as_of");
-            assert!(fault.message.contains("is still to come"), "{fault}");
+            assert!(fault.message.contains("is in the future"), "{fault}");
         }
     }
     assert_eq!(shipped(&[]).check_dates(SystemClock.now()), Ok(()));
@@ -534,7 +534,7 @@ fn limits_per_minute_must_be_positive() {
     };
     assert_eq!(limits(both), expected);
     for key in ["requests_per_minute", "tokens_per_minute"] {
-        for (value, words) in [(json!(0), "1 or more"), (json!("many"), "whole number")] {
+        for (value, words) in [(json!(0), "at least 1"), (json!("many"), "integer")] {
             let (path, message) = error_of(json!({ key: value }));
             assert_eq!(path, format!("j.{key}"));
             assert!(message.contains(words), "{message}");

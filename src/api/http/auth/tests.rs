@@ -59,7 +59,7 @@ fn invalid_token_line_is_located_but_not_shown() {
         (vec![":read:secret-token-0123"], "the name must be"),
         (
             vec!["a:read:secret-token-0123", "a:read:another-token-0123"],
-            "given twice",
+            "is duplicated",
         ),
         (
             vec!["a:read:secret-token-0123", "b:read:secret-token-0123"],

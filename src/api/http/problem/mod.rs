@@ -180,7 +180,7 @@ pub(crate) enum ApiError {
     MemoryBusy,
     /// 503: maximum number of streams.
     TooManyStreams(usize),
-    /// 503: the reason; nothing of the batch is stored.
+    /// 503: the reason; no part of the batch is stored.
     BatchGivenUp(&'static str),
     /// 503: the failed operation; only logged.
     DatabaseUnavailable(String),

@@ -7,7 +7,7 @@ use crate::job::Job;
 
 /// Message for a key with an active first request.
 const KEY_IN_USE: &str =
-    "a request with this Idempotency-Key is under way; try again to get its answer";
+    "a request with this Idempotency-Key is still running; try again to get its response";
 
 impl ApiError {
     pub(crate) fn slug(&self) -> &'static str {
@@ -80,22 +80,22 @@ impl ApiError {
             | Self::HistoryUnusable(text) => text.clone(),
             Self::Unauthorized(why) => (*why).to_owned(),
             Self::Forbidden { needed, token } => {
-                format!("token {token:?} lacks the scope {needed}")
+                format!("token {token:?} doesn't have the scope {needed}")
             }
             Self::StaleForm => STALE_FORM.to_owned(),
-            Self::NoRoute => "no route has this path; /docs lists those there are".to_owned(),
-            Self::SessionNotFound(id) => format!("session {id} is not known: put it first"),
+            Self::NoRoute => "no route has this path; see /docs".to_owned(),
+            Self::SessionNotFound(id) => format!("session {id} is unknown: upload it first"),
             Self::NotScored { session_id, job } => not_scored(*session_id, job.as_deref()),
-            Self::ScoreNotFound(id) => format!("score {id} is not known"),
-            Self::JobNotFound(id) => format!("job {id} is not known"),
-            Self::BatchNotFound(id) => format!("batch {id} is not known"),
+            Self::ScoreNotFound(id) => format!("score {id} is unknown"),
+            Self::JobNotFound(id) => format!("job {id} is unknown"),
+            Self::BatchNotFound(id) => format!("batch {id} is unknown"),
             Self::BatchItemNotFound(id, place) => format!("batch {id} has no item {place}"),
             Self::CriteriaNotFound(hash) => format!("criteria {hash:?} are not stored"),
             Self::JudgeNotFound { name, known } => {
-                format!("judge {name:?} is not known; known: {}", known.join(", "))
+                format!("judge {name:?} is unknown; known: {}", known.join(", "))
             }
-            Self::ImportNotFound(id) => format!("import {id} is not known"),
-            Self::WebhookNotFound(what, id) => format!("{what} {id} is not known"),
+            Self::ImportNotFound(id) => format!("import {id} is unknown"),
+            Self::WebhookNotFound(what, id) => format!("{what} {id} is unknown"),
             Self::MethodNotAllowed => "the route does not take this method; see Allow".to_owned(),
             Self::BodyTimeout(seconds) => format!("the body did not arrive within {seconds} s"),
             Self::BodySilent => BODY_SILENT.to_owned(),
@@ -117,7 +117,7 @@ impl ApiError {
                 batch_id,
                 state,
                 verb,
-            } => format!("batch {batch_id} is {state}: it takes no {verb} now"),
+            } => format!("batch {batch_id} is {state}: {verb} is not possible now"),
             Self::BatchTooLarge(max) => format!(
                 "the batch is larger than {max} bytes: split it, or raise http.max_batch_bytes"
             ),
@@ -130,10 +130,10 @@ impl ApiError {
                     "the body is larger than {max} bytes: send less, or raise http.max_body_bytes"
                 )
             }
-            Self::TooLarge { pointer, max } => format!("{pointer} holds more than {max} bytes"),
+            Self::TooLarge { pointer, max } => format!("{pointer} has more than {max} bytes"),
             Self::UnsupportedMediaType(declared) => media_type(declared.as_deref()),
             Self::HostNotAllowed(host) => format!(
-                "host {host:?} is not answered here: add it to http.allowed_hosts, or use the bound address"
+                "host {host:?} is not allowed: add it to http.allowed_hosts, or use the bound address"
             ),
             Self::HeadersTooLarge => "the headers are larger than 16 KiB".to_owned(),
             Self::Internal(_) => INTERNAL.to_owned(),
@@ -145,7 +145,7 @@ impl ApiError {
             Self::HistoryUnavailable(problem) => problem.reason.clone(),
             Self::HistoryNotConfigured => NO_HISTORY.to_owned(),
             Self::JudgeNotConfigured(problem) => {
-                format!("judge {:?} can't be asked", problem.judge)
+                format!("judge {:?} can't be called", problem.judge)
             }
             Self::TooManyConnections(max) => {
                 format!("{max} requests are under way, which is http.max_connections")
@@ -153,15 +153,15 @@ impl ApiError {
             Self::TooHeavy { weight, most } => too_heavy(*weight, *most),
             Self::MemoryBusy => MEMORY_BUSY.to_owned(),
             Self::TooManyReports(max) => format!(
-                "{max} reports are being made, as many as may be at once, and none was done while this one waited"
+                "{max} reports are being created, the maximum, and none ended while this one waited"
             ),
             Self::TooManyStreams(max) => {
                 format!("{max} streams are open, which is http.max_streams")
             }
             Self::DatabaseUnavailable(_) => "the database did not answer; try again".to_owned(),
-            Self::StorageFull(_) => "the database's disk is full: nothing was written".to_owned(),
+            Self::StorageFull(_) => "the database's disk is full: no data was written".to_owned(),
             Self::JudgeSlow(job) => format!(
-                "job {} is {} and goes on: its result will stand at Location",
+                "job {} is {} and continues: its result will be at Location",
                 job.job_id, job.state
             ),
         }
@@ -174,29 +174,27 @@ fn not_scored(session_id: Uuid, job: Option<&Job>) -> String {
             "session {session_id} has no score: job {} is {}",
             job.job_id, job.state
         ),
-        None => format!("session {session_id} has no score: ask for one by POST"),
+        None => format!("session {session_id} has no score: request one by POST"),
     }
 }
 
 fn too_heavy(weight: u64, most: u64) -> String {
     let (weight, most) = (weight.div_ceil(1 << 20), most >> 20);
     format!(
-        "it holds so many values that to read it takes about {weight} MiB of memory, and there are {most} MiB: send fewer rows or columns at \
-         once, or raise memory_budget_bytes"
+        "it contains so much data that parsing it needs about {weight} MiB of memory, and the budget is {most} \
+         MiB: send fewer rows or columns at once, or raise memory_budget_bytes"
     )
 }
 
 const MEMORY_BUSY: &str =
     "other requests have the memory that this one needs (memory_budget_bytes)";
 const INTERNAL: &str = "an unexpected error; the log has it under this request id";
-const BODY_SILENT: &str = "nothing more of the body came for http.body_timeout_s";
-const TOO_MANY_ATTEMPTS: &str =
-    "many wrong tokens came from this address and are being answered; this is one of them";
+const BODY_SILENT: &str = "received no body data for http.body_timeout_s";
+const TOO_MANY_ATTEMPTS: &str = "too many wrong tokens from this address are being processed";
 const KEY_REUSED: &str =
     "this Idempotency-Key was sent with another body or query: send the same request, or a new key";
 const NO_HISTORY: &str = "set history.base_url (GAVEL_HISTORY_BASE_URL), or name a TARSy in from";
-const STALE_FORM: &str =
-    "the form was made before this browser lost or changed its cookie, and nothing was done";
+const STALE_FORM: &str = "the form's token doesn't match this browser's cookie, which changed or expired; no change was made";
 
 const MAX_REPORTED_ERRORS: usize = crate::enqueue::FAULTS;
 
@@ -215,9 +213,9 @@ fn invalid(faults: &[RequestFault]) -> String {
         [one] => format!("{}: {}", one.pointer, one.message),
         // Reading a file stops after this number.
         many if many.len() >= MAX_REPORTED_ERRORS => {
-            format!("the first {} faults are told; see errors", many.len())
+            format!("showing the first {} errors; see errors", many.len())
         }
-        many => format!("{} faults; see errors", many.len()),
+        many => format!("found {} errors; see errors", many.len()),
     }
 }
 

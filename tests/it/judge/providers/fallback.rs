@@ -202,7 +202,7 @@ async fn fallback_without_its_key_is_not_called_and_reported() {
     assert_eq!(error.class, ErrorClass::Refused);
     for words in [
         "\"first\" declined",
-        "\"second\" was not asked",
+        "\"second\" was not called",
         "set SECOND_KEY",
     ] {
         assert!(error.message.contains(words), "{error}");
@@ -358,7 +358,7 @@ async fn prompt_is_trimmed_for_the_fallback_window_or_not_sent() {
     };
     let (error, ..) = error_of(pair.judge.ask(&whole, by(1)).await);
     assert_eq!(error.class, ErrorClass::Refused);
-    for words in ["was not asked", "context_window of 2048"] {
+    for words in ["was not called", "context_window of 2048"] {
         assert!(error.message.contains(words), "{error}");
     }
     assert_eq!(pair.asked().await, (1, 0));

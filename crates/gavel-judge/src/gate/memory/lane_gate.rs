@@ -272,11 +272,7 @@ impl LaneGate {
             CallOutcome::Late(message) => {
                 self.last_error = Some((message.clone(), now));
                 if let Some(most) = self.adaptive.late(ticket.left_at().0, self.in_flight, now) {
-                    tracing::warn!(
-                        judge,
-                        most,
-                        "calls aren't answered in time; fewer go out at once"
-                    );
+                    tracing::warn!(judge, most, "calls time out; reducing concurrency");
                 }
                 self.failed(judge, probe, ErrorClass::Transient, None, now);
             }
@@ -319,7 +315,7 @@ impl LaneGate {
                     judge,
                     failures_in_row = self.breaker.failures_in_row(),
                     error,
-                    "a judge's breaker opened: its jobs wait until a probe is answered"
+                    "a judge's breaker opened: its jobs wait until a probe succeeds"
                 );
             }
             (BreakerState::Open | BreakerState::HalfOpen, BreakerState::Closed) => {

@@ -152,7 +152,7 @@ impl GateSync {
             self.link.away.store(false, Ordering::Relaxed);
             self.gate.follow(Rule::Together);
             tracing::info!(
-                "Redis is back: the judges' breakers, paces and caps hold for all workers together again"
+                "Redis available again: workers share the judges' breakers, rate limits and caps"
             );
         } else {
             self.gate.follow(self.link.local_share());
@@ -188,7 +188,7 @@ impl Link {
     fn go_local(&self, gate: &Gate, error: &(dyn std::fmt::Display + Sync)) {
         if !self.away.swap(true, Ordering::Relaxed) {
             let workers = self.workers.lock().alive;
-            tracing::warn!(%error, workers, "Redis is away: this worker keeps to its part of the judges' paces and caps, by the number of live workers");
+            tracing::warn!(%error, workers, "Redis unavailable: this worker uses its share of the judges' rate limits and caps, divided by live workers");
             gate.follow(self.local_share());
         }
     }
