@@ -91,7 +91,7 @@ enum BatchesCommand {
         long_about = "Send a run of `gavel evaluate` as a batch, so that the pages show it.\n\nThe cases of the run are sent, \
                       with what the agents answered, and the service scores them. What it scored within a day comes from its cache and \
                       costs nothing. That is so after `gavel evaluate --server`, which sends its run by itself. For the \
-                      rest its judge is asked, so scores may differ from those in the folder. Items whose agent gave no \
+                      rest its judge is called, so scores may differ from those in the folder. Items whose agent gave no \
                       answer are left out. Sent again within a day, the same run is the same batch.\n\nExit codes: 0 sent, 2 usage, 3 the \
                       service is down, 4 the run has no case."
     )]

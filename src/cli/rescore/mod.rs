@@ -178,7 +178,7 @@ impl Rescore {
         };
         if self.execution.watch && batch.counts.succeeded == 0 {
             output::note(&format!(
-                "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv"
+                "no item was scored, so there is nothing to compare; why: gavel report {id} --format csv"
             ));
         } else if self.purpose.judge.is_empty() {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();

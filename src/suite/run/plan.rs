@@ -184,7 +184,7 @@ pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows, SuiteError> {
 fn rows_of(path: &Path, columns: Columns, also: &[Field]) -> Result<SuiteRows, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
         SuiteError::whole(
-            "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
+            "its name does not end in one of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
         )
     })?;
     let reading = ReadOptions {
@@ -333,7 +333,7 @@ mod tests {
         let bad = Plan::read(&path, Some(Kind::Query), None)
             .unwrap_err()
             .to_string();
-        assert!(bad.contains("ends in none of .json"), "{bad}");
+        assert!(bad.contains("does not end in one of .json"), "{bad}");
     }
 
     #[test]

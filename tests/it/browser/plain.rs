@@ -52,7 +52,7 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
     site.gavel.judge.rule(super::suites::judge);
     site.open("/batches/upload").await;
     site.upload("wrong.csv", &WRONG).await;
-    site.shows("[role=alert]", "Nothing was queued").await;
+    site.shows("[role=alert]", "No item was queued").await;
     site.upload("right.csv", WHOLE).await;
     site.shows(".headline", "3 of 4").await;
     let batch = site.path().await;
@@ -84,12 +84,12 @@ async fn without_scripts_suites_are_uploaded_judges_paused_and_every_page_opens(
         (&format!("{batch}/items/1"), "Generated against expected"),
         (&format!("{batch}/retry-errors"), "Batches"),
         ("/compare", "Two batches"),
-        ("/insights", "Agreement with people"),
+        ("/insights", "Agreement with ratings"),
         ("/criteria", "current"),
-        ("/rescore", "See what it comes to"),
+        ("/rescore", "Show the plan"),
         ("/system", "database"),
         ("/help", "Keys"),
-        ("/nowhere", "There is no such page"),
+        ("/nowhere", "Page not found"),
     ] {
         site.open(path).await;
         site.shows("main", words).await;

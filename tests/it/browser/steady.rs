@@ -268,7 +268,7 @@ async fn the_score_that_is_shown_is_the_one_of_the_badge_unless_somebody_writes_
     is_live(&site).await;
     site.shows("#scored", "Not scored yet").await;
     site.api.ask(session).await.expect(202);
-    site.shows("#scored", "Where it comes from").await;
+    site.shows("#scored", "Origin").await;
     let shown = "return [document.querySelector('#standing .badge').getAttribute('href'), document.querySelector('#scored .badge').getAttribute('href')]";
     let first = site.run(shown).await;
     assert_eq!(first[0], first[1]);

@@ -48,7 +48,7 @@ async fn a_suite_is_refused_by_row_and_column_then_taken_and_followed_to_its_rep
     };
     site.open("/batches").await;
     site.upload("wrong.csv", &WRONG).await;
-    site.shows("[role=alert]", "Nothing was queued").await;
+    site.shows("[role=alert]", "No item was queued").await;
     site.shows("tbody tr td:nth-child(1)", "3").await;
     site.shows("tbody tr td:nth-child(2)", "expected_kql").await;
     site.shows("tbody tr td:nth-child(3)", "is missing").await;

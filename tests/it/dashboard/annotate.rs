@@ -143,7 +143,11 @@ async fn a_queue_is_a_sample_or_led_by_those_who_disagree() {
         let page = Browser::of(&server).page("/annotate").await;
         in_order(
             &page,
-            &["How people agree", "ann and bob", "2 ratings by 2 people"],
+            &[
+                "Agreement between raters",
+                "ann and bob",
+                "2 ratings by 2 people",
+            ],
         );
     }
 }

@@ -53,9 +53,9 @@ async fn an_upload_becomes_a_batch_or_says_where_it_is_wrong() {
         assert_eq!(refused.status, 422);
         harmless("the refusal", &refused.text);
         let row = "<td class=\"num\">3</td><td class=\"mono\">expected_kql</td>";
-        in_order(&refused.text, &["Nothing was queued", row]);
+        in_order(&refused.text, &["No item was queued", row]);
         for (kind, file, fault) in [
-            ("query", ("suite.doc", "x"), "ends in none of"),
+            ("query", ("suite.doc", "x"), "does not end in one of"),
             ("qas", ("questions.json", "[]"), "gavel evaluate FILE"),
             (
                 "query",
@@ -165,7 +165,7 @@ async fn a_batch_shows_what_failed_before_what_passed_and_each_item_by_itself() 
                 "No rows",
                 "<td>1</td>",
                 "It <strong>counts</strong>",
-                "What was sent",
+                "<summary>Payload</summary>",
             ],
         );
         browser.page(&format!("/batches/{id}/items/3")).await;
@@ -225,7 +225,7 @@ async fn a_batch_is_paused_resumed_bounded_retried_and_cancelled_from_its_page()
         done("retry-errors", &[]).await;
         assert_eq!(state().await["counts"]["failed"], 0);
         let asked = browser.page(&format!("{this}/cancel")).await;
-        assert!(asked.contains("2 items will never be scored"), "{asked}");
+        assert!(asked.contains("2 items will not be scored"), "{asked}");
         assert_eq!(state().await["state"], "running");
         done("cancel", &[]).await;
         assert_eq!(state().await["state"], "cancelled");

@@ -84,13 +84,13 @@ async fn two_versions_of_the_criteria_are_compared_by_their_sessions_and_their_t
         let page = browser.page(&format!("/compare?a=current&b={other}")).await;
         let parts = [
             "only 1 session:",
-            "From which rating to which",
+            "Changes of ratings",
             "The largest movers",
             "PodCrashLooping · kube-agent, 2026-01-02 03:14 UTC</a>",
             "80 good",
             "50 weak",
             "−30",
-            "What was changed",
+            "<h2>Changes</h2>",
             "Judge it otherwise",
         ];
         in_order(&page, &parts);
@@ -116,7 +116,7 @@ async fn versions_under_which_no_total_moved_have_no_table_of_movers() {
     let browser = Browser::of(&server);
     let other = moved(&server, 80, 80).await;
     let page = browser.page(&format!("/compare?a=current&b={other}")).await;
-    let parts = ["The largest movers", "No total moved.", "What was changed"];
+    let parts = ["The largest movers", "No total moved.", "<h2>Changes</h2>"];
     in_order(&page, &parts);
     assert!(!page.contains("aria-label=\"Movers\""), "{page}");
 }

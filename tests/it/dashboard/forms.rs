@@ -69,7 +69,7 @@ async fn signing_in_leads_nowhere_else_and_links_from_elsewhere_lead_in() {
     let open = Server::with(Setup::default()).await;
     let text = Browser::of(&open).page("/sign-in").await;
     assert!(
-        text.contains("asks for no token") && !text.contains("name=\"token\""),
+        text.contains("requires no token") && !text.contains("name=\"token\""),
         "{text}"
     );
 }
@@ -91,7 +91,7 @@ async fn a_form_that_is_out_of_date_keeps_what_was_typed_and_can_be_sent_again()
     let parts = [
         "href=\"/sessions\">Sessions",
         "This form is out of date",
-        "What you entered",
+        "Your input",
         "<dd>41</dd>",
         "too &#60;b&#62;kind&#60;/b&#62;",
         &format!("action=\"{path}\""),
@@ -136,14 +136,14 @@ async fn an_empty_rating_is_refused_in_the_words_of_its_form() {
         .form(&path, &[("comment", "hm"), ("key", "k-1")])
         .await;
     assert_eq!(refused.status, 422);
-    let says = "choose what it deserves, or give points from 0 to 100";
+    let says = "choose a rating, or enter points from 0 to 100";
     assert!(refused.text.contains(says), "{}", refused.text);
     assert!(!refused.text.contains("quality"), "{}", refused.text);
     assert!(refused.text.contains("value=\"hm\""), "{}", refused.text);
     let twice = [("rating", "good"), ("total", "80"), ("key", "k-2")];
     let refused = browser.form(&path, &twice).await;
     assert_eq!(refused.status, 422);
-    let says = "<b>What it deserves:</b> is chosen, and points are given too";
+    let says = "<b>Your rating:</b> is chosen together with points";
     let marked = "name=\"rating\" aria-invalid=\"true\"";
     assert!(refused.text.contains(marked), "{}", refused.text);
     assert!(refused.text.contains(says), "{}", refused.text);
@@ -235,7 +235,7 @@ async fn without_scripts_the_server_asks_before_it_pauses_cancels_or_pays_again(
             again.as_str(),
             "1",
             "Score this session again?",
-            "the judge is paid once more",
+            "the judge call is paid again",
             "/sessions",
         ),
     ] {
@@ -305,17 +305,17 @@ async fn what_is_refused_comes_back_with_its_form() {
     let plan = browser.form("/rescore", &fields).await;
     assert_eq!(plan.status, 422);
     let parts = [
-        "Nothing was started.",
+        "Scoring was not started.",
         "tag: shop",
         "checked",
         "value=\"a lot\"",
         "value=\"again\"",
-        "The size of the sample is not a whole number above 0",
+        "The size of the sample is not an integer above 0",
         "an amount of USD",
     ];
     in_order(&plan.text, &parts);
     assert!(
-        plan.text.contains("a whole number from 0 to 100"),
+        plan.text.contains("an integer from 0 to 100"),
         "{}",
         plan.text
     );
@@ -326,7 +326,7 @@ async fn what_is_refused_comes_back_with_its_form() {
         .await;
     assert_eq!(rated.status, 422);
     let parts = [
-        "a whole number from 0 to 100",
+        "an integer from 0 to 100",
         "value=\"a lot\"",
         "value=\"too kind\"",
     ];
@@ -339,7 +339,7 @@ async fn what_is_refused_comes_back_with_its_form() {
         &[
             "href=\"/sessions\">Sessions",
             "href=\"/queue\">Queue",
-            "There is no such page",
+            "Page not found",
         ],
     );
 }
@@ -351,8 +351,8 @@ async fn a_rating_says_whose_it_is_and_which_it_replaces() {
     let (_, score) = server.scored(72).await;
     let (page, rate) = (format!("/scores/{score}"), format!("/scores/{score}/rate"));
     let before = browser.page(&page).await;
-    assert!(before.contains("kept under api-client") && before.contains("name=\"by\""));
-    assert!(!before.contains(": here, of"));
+    assert!(before.contains("stored under api-client") && before.contains("name=\"by\""));
+    assert!(!before.contains(": here, <b>"));
     for (by, total) in [("", "41"), ("ann", "80")] {
         let fields = [("total", total), ("comment", "too kind"), ("by", by)];
         assert_eq!(browser.form(&rate, &fields).await.status, 303);
@@ -363,7 +363,7 @@ async fn a_rating_says_whose_it_is_and_which_it_replaces() {
         &[
             "80 / 100 good</b> by ann",
             "41 / 100 failed</b> by api-client",
-            ": here, of <b>41 / 100 failed: too kind</b>",
+            ": here, <b>41 / 100 failed: too kind</b>",
         ],
     );
     let named = Server::with(guarded()).await;
@@ -372,7 +372,7 @@ async fn a_rating_says_whose_it_is_and_which_it_replaces() {
         .await
         .page(&format!("/scores/{score}"))
         .await;
-    assert!(page.contains("Your ratings are kept under ci") && !page.contains("name=\"by\""));
+    assert!(page.contains("Your ratings are stored under ci") && !page.contains("name=\"by\""));
 }
 
 impl Server {
@@ -409,7 +409,7 @@ async fn a_rescore_takes_ids_and_runs_what_was_shown() {
     assert!(plan.text.contains("Score 2 sessions"), "{}", plan.text);
     let wrong = browser.form("/rescore", &[("ids", "none")]).await;
     assert_eq!(wrong.status, 422);
-    in_order(&wrong.text, &["Nothing was started.", "<b>ids</b>"]);
+    in_order(&wrong.text, &["Scoring was not started.", "<b>ids</b>"]);
 
     let current = server.enqueue.current_criteria().hash.0.clone();
     let all = browser.form("/rescore", &[("tag", "prod")]).await;

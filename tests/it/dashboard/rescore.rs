@@ -71,7 +71,7 @@ async fn a_preview_that_finds_no_session_says_why() {
         assert!(plan.text.contains("Nothing to score"), "{}", plan.text);
         let told = plan
             .text
-            .contains("A preview takes sessions with a score by the current criteria");
+            .contains("A preview needs sessions with a score by the current criteria");
         assert_eq!(told, says, "{}", plan.text);
     }
 }
@@ -96,7 +96,7 @@ async fn what_does_not_go_together_is_told_at_its_field_with_all_that_was_filled
         (
             vec![("repeats", "many")],
             "repeats",
-            "is not a whole number above 0",
+            "is not an integer above 0",
         ),
         (
             vec![("purpose", "jury")],
@@ -141,7 +141,7 @@ async fn what_does_not_go_together_is_told_at_its_field_with_all_that_was_filled
             );
             for part in [
                 told,
-                "Nothing was started.",
+                "Scoring was not started.",
                 "name=\"tag\" value=\"checkout\"",
                 "name=\"force\" value=\"1\" checked",
                 "alert(1)",
@@ -175,7 +175,7 @@ async fn a_fault_of_the_filter_stands_above_the_form() {
     in_order(
         &shown.text,
         &[
-            "Nothing was started.",
+            "Scoring was not started.",
             "<b>min score</b> must not be more than max_score",
             "Which sessions",
         ],

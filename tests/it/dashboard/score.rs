@@ -25,11 +25,11 @@ async fn a_missing_tool_says_in_how_many_other_sessions_it_is_asked_for() {
             &page,
             &[
                 "<b>logs</b>",
-                "asked for in 2 other sessions",
+                "requested in 2 other sessions",
                 "alert(1)",
-                "asked for in 1 other session<",
+                "requested in 1 other session<",
                 "<b>shell</b>",
-                "asked for in no other session",
+                "requested in no other session",
             ],
         );
     }
@@ -58,7 +58,7 @@ async fn a_score_leads_to_the_messages_that_it_names_and_to_what_was_concluded()
             let mut parts = vec!["<h2>Alert</h2>", "web-1", "Out of memory."];
             parts.extend([">consistency<", ">logical flow<", "<h2>Why</h2>"]);
             parts.extend(links.iter().map(String::as_str));
-            parts.push("<h2>Where it comes from</h2>");
+            parts.push("<h2>Origin</h2>");
             in_order(&browser.page(&path).await, &parts);
         }
         let badge = format!("rating-adequate\" href=\"{of_session}\">70");
@@ -100,13 +100,13 @@ async fn a_score_can_be_asked_for_again_from_its_page_by_those_who_may() {
         let page = browser.page(&format!("/scores/{score}")).await;
         let action = format!("action=\"/sessions/{session}/score-now\"");
         let says = "stays in its history";
-        in_order(&page, &[&action, says, "paid for this one", "Score again"]);
+        in_order(&page, &[&action, says, "Cost of this score", "Score again"]);
 
         // Without a script the question is asked by the server, with what it may cost.
         let path = format!("/sessions/{session}/score-now");
         let asked = browser.form(&path, &[("force", "1"), ("key", "k")]).await;
         assert_eq!(asked.status, 200);
-        let question = ["Score this session again?", says, "paid for this one"];
+        let question = ["Score this session again?", says, "Cost of this score"];
         in_order(&asked.text, &question);
 
         // The page of a score that another one replaced leads to the newer one.

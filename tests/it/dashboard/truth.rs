@@ -61,7 +61,7 @@ async fn reports_that_a_page_leads_to_say_what_the_page_says() {
         &page,
         &[
             "INCOMPLETE",
-            "scores of a simulated judge pass nothing",
+            "scores of a simulated judge cannot pass",
             "report.junit.xml\"",
         ],
     );
@@ -229,7 +229,7 @@ async fn words_fit_what_they_are_said_of() {
     for verb in ["cancel", "retry-errors"] {
         let ask = browser.page(&format!("/batches/{batch}/{verb}")).await;
         assert!(
-            ask.contains("There is nothing to do") && !ask.contains("<button class=\""),
+            ask.contains("No action needed") && !ask.contains("<button class=\""),
             "{ask}"
         );
     }
@@ -357,7 +357,7 @@ async fn a_long_message_is_read_whole_by_itself_and_a_long_conversation_page_by_
     let piece = server.get(&rest).header("hx-request", "true");
     let piece = browser.send(piece).await.text;
     assert!(piece.starts_with("<article id=\"message-60\"") && piece.len() < MOST);
-    assert!(piece.contains("Go on reading"), "it goes on by itself");
+    assert!(piece.contains("Continue reading"), "it goes on by itself");
     let none = browser
         .send(server.get(&format!("{home}/messages/121")))
         .await;
