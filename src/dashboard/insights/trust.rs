@@ -38,7 +38,7 @@ impl Trust {
                 warnings: Vec::new(),
             };
         }
-        let mut summary = format!("{given}: same label in {}", percent(scale.raw));
+        let mut summary = format!("{given}: the same label in {}", percent(scale.raw));
         if let Some(kappa) = &scale.kappa_quadratic {
             summary.push_str(&format!(", kappa {:.2}", kappa.value));
             if let (Some(low), Some(high)) = (kappa.low, kappa.high) {
@@ -92,7 +92,7 @@ mod tests {
         let enough = summary(20);
         assert_eq!(
             enough.summary,
-            "20 ratings by 1 person: the same word in 50%, kappa 0.90 (95%: 0.80 to 1.00), almost perfect."
+            "20 ratings by 1 person: the same label in 50%, kappa 0.90 (95%: 0.80 to 1.00), almost perfect."
         );
         assert_eq!(enough.rows, [("near perfect".to_owned(), vec![20])]);
     }

@@ -104,7 +104,7 @@ fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
         place
             .run(&without)
             .ends(2)
-            .says("--allow-simulated compares them"),
+            .says("use --allow-simulated to compare them"),
     );
     // Nothing listens there: whoever asked it would wait, and end with 3.
     let judge =
@@ -116,7 +116,7 @@ fn a_simulated_baseline_of_a_real_run_is_refused_before_anything_is_paid() {
     let refused = place
         .run(&against)
         .ends(2)
-        .says("--allow-simulated compares them");
+        .says("use --allow-simulated to compare them");
     assert_eq!(refused.out, "");
     assert!(!place.path().join("real").exists(), "no run was begun");
 }
@@ -136,7 +136,7 @@ fn a_run_goes_on_with_its_own_suite_and_no_other_whatever_that_one_lacks() {
         place
             .run(&other)
             .ends(2)
-            .says("that run is of another suite"),
+            .says("that run used another suite"),
     );
     let none = ["evaluate", "suite.jsonl", "--limit", "0"];
     drop(place.run(&none).ends(4).says("--limit 0 takes no item"));
@@ -170,7 +170,7 @@ fn a_baseline_that_pairs_with_nothing_is_refused_before_anything_is_run() {
             ])
             .ends(ends)
     };
-    drop(held("b.jsonl", "a", 2).says("whose items call themselves otherwise, such as a"));
+    drop(held("b.jsonl", "a", 2).says("its items have other ids, such as a"));
     drop(held("b.jsonl", "empty", 2).says("that run has no items"));
     drop(held("b.jsonl", "none", 2).says("such as #1"));
     assert!(!place.path().join("new").exists(), "no run was begun");
@@ -200,7 +200,7 @@ async fn a_simulated_run_is_not_begun_against_a_real_baseline() {
     drop(
         held(&[])
             .ends(2)
-            .says("--allow-simulated compares them all the same"),
+            .says("use --allow-simulated to compare them anyway"),
     );
     assert!(!place.path().join("b").exists(), "no run was begun");
     let run = held(&["--allow-simulated"]);

@@ -110,7 +110,7 @@ async fn who_refuses_the_key_ends_the_demo_and_a_score_with_what_to_correct() {
     let server = judge(ResponseTemplate::new(401).set_body_json(refusal)).await;
     let place = asking(&server);
     let args = ["demo", "--judge", "openai-default", "--bind", NOBODY];
-    let run = place.run(&args).ends(3).says("leave --judge out");
+    let run = place.run(&args).ends(3).says("omit --judge");
     let run = run.prints("Incorrect").prints("OPENAI_API_KEY");
     assert!(!run.out.contains("Open http"), "{}", run.out);
     assert!(!run.out.contains("provided.."), "{}", run.out);
@@ -560,7 +560,7 @@ fn migrations_of_the_data_folder_are_reverted_and_applied_again() {
     let imported = place.run(&["sessions", "import", "session.json"]).ends(0);
     drop(imported.says("store: data folder ./gavel-data"));
     let migrate = |more: &[&str]| place.run(&[&["migrate"], more].concat()).ends(0);
-    let now = migrate(&[]).prints("nothing to do, at version ").out;
+    let now = migrate(&[]).prints("no change, at version ").out;
     let now = now.trim().rsplit(' ').next().unwrap();
     drop(migrate(&["--revert", "1"]).prints(&format!("; reverted {now}")));
     place.run(&["migrate", "--revert", "0"]).ends(2);

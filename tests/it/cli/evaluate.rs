@@ -199,7 +199,7 @@ fn a_run_goes_on_only_with_its_own_suite_and_only_what_failed_can_be_run_again()
     place
         .run(&["evaluate", "--resume", "first"])
         .ends(2)
-        .says("that run is of another suite");
+        .says("that run used another suite");
     suite(&place, "all.jsonl", &[right("a")]);
     place
         .run(&["evaluate", "all.jsonl", "--output", "all"])

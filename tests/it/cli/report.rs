@@ -99,7 +99,7 @@ fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
     place
         .run(&["report", "run-2"])
         .ends(2)
-        .says("neither a run's folder nor the id of a batch");
+        .says("not a run's folder or a batch id");
     place
         .run(&["report", "run-1", "--format", "pdf"])
         .ends(2)

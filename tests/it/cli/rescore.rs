@@ -67,7 +67,7 @@ async fn a_rescore_is_planned_started_and_watched_to_its_end() {
     drop(
         again
             .says("3 scored by these criteria already")
-            .says("nothing to score"),
+            .says("no sessions to score"),
     );
     let shown = run(&world, &["batches", "show", &id(&batch)]).await.ends(0);
     drop(shown.prints("completed").prints("3 of 3 done: 3 scored"));
@@ -236,7 +236,7 @@ async fn repeats_end_with_how_far_their_scores_lie_apart() {
     let base = world.api.base().to_owned();
     let args = ["rescore", "--repeat", "3", "--watch", "--server", &base];
     let done = run_in(Sandbox::new(), &args).await.ends(0);
-    let done = done.prints("6 scores of 2 sessions, 2 of which with all of theirs");
+    let done = done.prints("6 scores of 2 sessions, 2 of them complete");
     let batch = id(&batches(&world).await[0]);
     let spread = format!("gavel batches spread {batch}");
     drop(done.says(&spread));

@@ -68,7 +68,7 @@ async fn a_preview_that_finds_no_session_says_why() {
         let fields = [("purpose", purpose), ("criteria", "current")];
         let plan = browser.form("/rescore", &fields).await;
         assert_eq!(plan.status, 200, "{}", plan.text);
-        assert!(plan.text.contains("Nothing to score"), "{}", plan.text);
+        assert!(plan.text.contains("No sessions to score"), "{}", plan.text);
         let told = plan
             .text
             .contains("A preview needs sessions with a score by the current criteria");
@@ -184,5 +184,5 @@ async fn a_fault_of_the_filter_stands_above_the_form() {
     let unknown = Uuid::now_v7().to_string();
     let plan = browser.form("/rescore", &[("ids", unknown.as_str())]).await;
     assert_eq!(plan.status, 200, "{}", plan.text);
-    assert!(plan.text.contains("Nothing to score"), "{}", plan.text);
+    assert!(plan.text.contains("No sessions to score"), "{}", plan.text);
 }

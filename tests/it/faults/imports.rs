@@ -216,7 +216,7 @@ async fn an_import_that_is_interrupted_ends_with_130_and_says_how_to_go_on() {
     first.terminate();
     assert_eq!(first.exit_code().await, Some(130), "{}", first.output());
     assert!(
-        first.output().contains("the same command goes on with it"),
+        first.output().contains("repeat the command to resume it"),
         "{}",
         first.output()
     );
