@@ -124,7 +124,7 @@ fn what_cannot_be_run_is_said_before_anything_is_run() {
     place
         .run(&["evaluate", "nowhere.jsonl"])
         .ends(2)
-        .says("there is no such file");
+        .says("no such file");
     let mut bad = right("b");
     bad["expected_tabels"] = json!(["users"]);
     suite(&place, "bad.jsonl", &[right("a"), bad]);
@@ -594,7 +594,7 @@ fn the_reports_of_a_run_say_what_its_gates_said() {
         .run(&["report", "PASSED"])
         .ends(0)
         .prints("**FAIL: ")
-        .prints("The verdict knows no gates");
+        .prints("The verdict ignores gates");
 }
 
 #[test]
@@ -745,7 +745,7 @@ fn a_run_whose_agent_answers_nothing_is_incomplete_however_many_errors_are_allow
     place
         .run(&[&args[..], &["--max-errors", "100"]].concat())
         .ends(3)
-        .prints("none of 2 items has a score");
+        .prints("0 of 2 items have a score");
 }
 
 #[test]

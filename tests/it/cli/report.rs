@@ -112,16 +112,16 @@ fn what_can_not_be_reported_is_exit_2_with_its_remedy() {
     place
         .run(&["report", "empty"])
         .ends(2)
-        .says("evaluation-results.jsonl: there is no such file");
+        .says("evaluation-results.jsonl: no such file");
     place.write("broken.jsonl", "{\"a\": 1}\n");
     place
         .run(&["report", "broken.jsonl"])
         .ends(2)
-        .says("broken.jsonl, line 1: it has neither the object gavel");
+        .says("broken.jsonl, line 1: it has it has no object gavel");
     place
         .run(&["report", "run-1", "--output", "none/out.csv"])
         .ends(2)
-        .says("--output none/out.csv: there is no folder none; make its folder");
+        .says("--output none/out.csv: no folder none; make its folder");
     place
         .run(&["report", "run-1", "--format", "csv", "--output", "empty"])
         .ends(2)

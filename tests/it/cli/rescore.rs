@@ -314,7 +314,7 @@ fn what_can_not_be_asked_is_said_with_its_remedy() {
     place
         .run(&["rescore"])
         .ends(2)
-        .says("there is no data in ./gavel-data");
+        .says("no data in ./gavel-data");
     place
         .run(&[
             "batches",
