@@ -224,7 +224,7 @@ impl Printable for Added<'_> {
         };
         out.note(format!(
             "stored; not current. Try it: gavel {trying}\n\
-             Make it current: on its page /criteria/{hash}, or, if that was never done before, set {variable} of the API to {file}, and \
+             Make it current: on its page /criteria/{hash}, or, if no version was made current there before, set {variable} of the API to {file}, and \
              send SIGHUP or restart"
         ));
     }
@@ -249,7 +249,7 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
         if with("one") != with("another") {
             let message = format!(
                 "{DEFAULT_JUDGE} is not set here, and the service's default is unknown: name the judge in the file, or set the \
-                 variable to one of those that gavel judges list --server shows"
+                 variable to a judge of gavel judges list --server"
             );
             let fault = FileError::at_path(&name, &text, "scoring.llm_provider", message);
             return Err(CliError::usage(fault.to_string()));

@@ -15,7 +15,7 @@ use crate::wire::ReadinessStatus;
 #[derive(Debug, Args)]
 #[command(
     long_about = "Check whether a running server is alive, or with --ready whether it can serve requests. Without \
-        --server the command checks the address in `bind`, with --worker the one in `worker.health_bind`. Exit 0: \
+        --server the command checks the address in `bind`, with --worker the address in `worker.health_bind`. Exit 0: \
         healthy, 3: unhealthy.",
     after_help = "Examples:\n  gavel healthcheck\n  gavel healthcheck --ready --server http://gavel:8080\n  gavel healthcheck --worker --ready\n  HEALTHCHECK CMD [\"gavel\", \"healthcheck\"]"
 )]

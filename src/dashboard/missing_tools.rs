@@ -63,8 +63,8 @@ mod tests {
         for (other_sessions, more, other_sessions_text) in [
             (0, false, "requested in no other session"),
             (1, false, "requested in 1 other session"),
-            (12, false, "asked for in 12 other sessions"),
-            (1_000, true, "asked for in 1,000+ other sessions"),
+            (12, false, "requested in 12 other sessions"),
+            (1_000, true, "requested in 1,000+ other sessions"),
         ] {
             let tool = ScoreTool {
                 name: "logs".to_owned(),

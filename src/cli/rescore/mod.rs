@@ -178,7 +178,7 @@ impl Rescore {
         };
         if self.execution.watch && batch.counts.succeeded == 0 {
             output::note(&format!(
-                "no item was scored, so there are no scores to compare; reasons: gavel report {id} --format csv"
+                "no item was scored, so you can't compare scores; reasons: gavel report {id} --format csv"
             ));
         } else if self.purpose.judge.is_empty() {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
@@ -186,7 +186,7 @@ impl Rescore {
             output::note(&format!(
                 "compare them: gavel criteria compare current {candidate}\n\
                  make it current: press Make current on the page /criteria/{candidate}, or set GAVEL_SCORING_CONFIG of the API to \
-                 {file} and restart it (only has an effect if that button was never pressed); then: gavel rescore --not-current"
+                 {file} and restart it (only has an effect if no version was made current by that button); then: gavel rescore --not-current"
             ));
         }
         Ok(())
@@ -222,8 +222,8 @@ fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     let Some(listed) = of(judge).or_else(|| of(entry)) else {
         let known: Vec<&str> = judges.iter().map(|known| known.name.as_str()).collect();
         return Err(format!(
-            "the service has no judge {judge:?}: name one of its judges in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER where this \
-             command runs; known: {}",
+            "the service has no judge {judge:?}: name one of its judges in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER of this \
+             command; known: {}",
             known.join(", ")
         ));
     };

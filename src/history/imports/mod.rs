@@ -111,7 +111,7 @@ pub struct Imports {
 pub enum Whose {
     /// All unowned ones.
     Anybodys,
-    /// Only unowned imports that this process received, because its settings may differ from those of other processes.
+    /// Only unowned imports that this process received, because other processes may have different settings.
     Own,
 }
 

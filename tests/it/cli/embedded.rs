@@ -462,8 +462,8 @@ fn an_import_of_nothing_and_one_from_no_address_name_the_argument() {
     let nothing = place.run(&["sessions", "import"]).ends(2);
     nothing.says("name files").says("--from URL");
     for (from, fault) in [
-        ("ftp://tarsy", "is neither http:// nor https://"),
-        ("http://me:secret@tarsy", "holds a user or a password"),
+        ("ftp://tarsy", "must start with http:// or https://"),
+        ("http://me:secret@tarsy", "contains a user or a password"),
     ] {
         let run = place.run(&["sessions", "import", "--from", from]).ends(2);
         assert!(!run.err.contains("secret"), "{}", run.err);

@@ -209,7 +209,7 @@ fn a_database_that_does_not_answer_is_named_with_the_setting() {
 #[test]
 fn what_is_neither_a_file_nor_an_id_is_exit_2() {
     let run = Sandbox::new().run(&["score", "sesion.json"]).ends(2);
-    run.says("sesion.json: no such file, and it is not the id");
+    run.says("sesion.json: no such file, and not a session id");
 }
 
 #[test]

@@ -245,7 +245,7 @@ async fn an_import_ends_with_the_code_of_what_went_wrong() {
     server.rule(|_, _| Some(Fault::Status(503)));
     let (code, output) = run(&home, &args).await;
     assert_eq!(code, Some(3), "{output}");
-    assert!(output.contains("answered 503"), "{output}");
+    assert!(output.contains("returned 503"), "{output}");
     let bad = server.ids()[1].to_string();
     let named = bad.clone();
     server.rule(move |_, asked| asked.path.contains(&bad).then_some(Fault::BrokenJson));

@@ -263,7 +263,7 @@ async fn faults_that_pass_are_tried_again_and_the_others_are_told(home: Home) {
     };
     assert!(reason(&ids[0]).unwrap().contains("not a UUID"));
     assert!(reason(&ids[3]).unwrap().contains("the details of session"));
-    assert!(reason(&ids[4]).unwrap().contains("answered 503"));
+    assert!(reason(&ids[4]).unwrap().contains("returned 503"));
     assert!(reason(&ids[5]).unwrap().contains("404"));
     assert_eq!(reason(&ids[6]), None);
     // Without a trace the tools are those that were called.
@@ -281,9 +281,9 @@ async fn a_source_that_is_down_or_refuses_fails_the_import_and_says_why(home: Ho
     let server = tarsy_python::start(kept(3)).await;
     let faults = [
         (Fault::Status(401), "history.token"),
-        (Fault::Status(503), "answered 503"),
-        (Fault::Html, "is no TARSy"),
-        (Fault::BrokenJson, "is no TARSy"),
+        (Fault::Status(503), "returned 503"),
+        (Fault::Html, "is not a TARSy"),
+        (Fault::BrokenJson, "is not a TARSy"),
         (
             Fault::Redirect("http://127.0.0.1:1/elsewhere".to_owned()),
             "redirects",
