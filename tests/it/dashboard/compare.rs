@@ -19,7 +19,7 @@ async fn two_batches_show_what_turned_first() {
         }
         let page = browser.page(&format!("/compare?a={a}&b={b}")).await;
         let turned = [
-            "1 broke, 1 mended",
+            "1 broke, 1 fixed",
             "<h2>Passed before, misses now</h2>",
             "100% before",
             "25% after",
