@@ -91,7 +91,7 @@ async fn backlog(servers: &Servers, sessions: i64) -> Value {
     let watching = async {
         let mut tenths: Vec<Tenth> = Vec::new();
         while tenths.len() < 10 {
-            assert!(begun.elapsed() < PATIENCE, "the backlog takes too long");
+            assert!(begun.elapsed() < PATIENCE, "the backlog is too slow");
             tokio::time::sleep(LOOK).await;
             // Includes interactive scores: a few hundred of a hundred thousand.
             let scored = set_up.number("select count(*) from session_scores").await;
@@ -156,7 +156,7 @@ async fn score_each_second(set_up: &SetUp, people: &[Session], batch_id: Uuid) -
             .send()
             .await
             .unwrap();
-        assert_eq!(response.status(), 200, "a person's score within 30 s");
+        assert_eq!(response.status(), 200, "an interactive score within 30 s");
         took.push(asked.elapsed().as_secs_f64() * 1e3);
         if ended(set_up, batch_id).await {
             break;
@@ -240,7 +240,7 @@ async fn shares(servers: &Servers) -> Value {
                 .send()
                 .await
                 .unwrap();
-            assert_eq!(response.status(), 200, "a person's score within 30 s");
+            assert_eq!(response.status(), 200, "an interactive score within 30 s");
             took.push(asked.elapsed().as_secs_f64() * 1e3);
         }
         took

@@ -116,7 +116,7 @@ impl Measurement {
     }
 }
 
-/// 4,000 sessions posted one by one, 200 ms a call, 200 slots: ideally 4 s from the first POST to the last row.
+/// 4,000 sessions posted in sequence, 200 ms a call, 200 slots: ideally 4 s from the first POST to the last row.
 async fn throughput(servers: &support::Servers) -> Measurement {
     let set_up = SetUp::new(servers).await;
     let simulator = set_up.simulator(JUDGE_LATENCY).await;

@@ -3,7 +3,7 @@
 //! `cargo bench --profile dist --bench pacing`, with `DATABASE_URL` and `REDIS_URL` set to servers (it creates a database and a queue
 //! there, and drops the database at the end). An API and workers, each a separate process. Prints a table and
 //! writes `benches/figures/pacing.json`. `GAVEL_BENCH_PER_MINUTE` (default 300), `GAVEL_BENCH_JOBS` (default 900),
-//! `GAVEL_BENCH_SLOTS` (default 16) and `GAVEL_BENCH_WORKERS` (default 3) override the parameters; the default takes three
+//! `GAVEL_BENCH_SLOTS` (default 16) and `GAVEL_BENCH_WORKERS` (default 3) override the parameters; the default needs three
 //! minutes. With several workers, one is killed and one is added after half of the jobs.
 #![expect(
     clippy::unwrap_used,
@@ -79,7 +79,7 @@ async fn measure() {
     let again = if workers > 1 { slots * 2 } else { 0 };
     assert!(
         (jobs..=jobs + again).contains(&times.len()),
-        "each job is asked for once"
+        "one call per job"
     );
     let waiting = set_up
         .number("select count(*) from scoring_jobs where claim_no > 1")

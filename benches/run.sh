@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the benchmarks one after another and prints their results as one Markdown table.
+# Runs the benchmarks in sequence and prints their results as one Markdown table.
 #
 #   benches/run.sh                 all of them, about an hour
 #   benches/run.sh durable_path    one or several

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures code size: lines, wire types, JSON pointers, files that name a kind, discouraged words, long functions.
+"""Measures code size: lines, wire types, JSON pointers, files with a kind, discouraged terms, long functions.
 
   tests/counts.py                    a table of this tree
   tests/counts.py --against COMMIT   compared with that commit
@@ -23,7 +23,7 @@ KIND = re.compile(r"\bKind::[A-Z][a-z]\w*")
 WIRE = re.compile(r"derive\([^)]*\b(?:Serialize|Deserialize|ToSchema)\b[^)]*\)")
 POINTER = re.compile(r"\.pointer(?:_mut)?\(|\.get\(\"(?!/)|\w\[\"|\)\[\"")
 FN = re.compile(r"^(\s*)(?:pub(?:\([^)]*\))? )?(?:const )?(?:async )?fn (\w+)")
-# Discouraged words as parts of identifiers. Those of the pages have other meanings elsewhere.
+# Discouraged terms as parts of identifiers. The terms of the pages have other meanings elsewhere.
 OLD = "turns brake brakes economy reach reached patience standing draw drawn fold folded folds marks twice ahead told".split()
 OLD_IN_PAGES = "door site visitor strip machinery troubles".split()
 # External names: the standard library, serde's trait, HTTP's terms for the origin of a request.

@@ -92,7 +92,7 @@ async fn complete(State(shared): State<Arc<Shared>>, body: axum::body::Bytes) ->
         .await
         .unwrap();
     let reply = json!({
-        "score_reasoning": "The agent read the logs of the pod and stopped there; it never asked for earlier restarts.",
+        "score_reasoning": "The agent read the logs of the pod and stopped there. It didn't check for earlier restarts.",
         "score_breakdown": { "logical_flow": 15, "consistency": 15, "tool_relevance": 15, "synthesis_quality": 15 },
         "total_score": 60,
         "missing_tools": [],

@@ -466,7 +466,7 @@ fn body(mark: &str, characters: usize) -> serde_json::Value {
             { "role": "tool", "tool_name": "kubectl-logs", "content": output },
             { "role": "assistant", "content": "The liveness probe fails: the process doesn't listen yet." },
         ],
-        "final_analysis": "The probe begins before the process listens.",
+        "final_analysis": "The probe starts before the process listens.",
         "tools": ["kubectl-get", "kubectl-logs"],
     })
 }
@@ -481,7 +481,10 @@ fn free_address() -> SocketAddr {
 async fn answers(address: SocketAddr) {
     let begun = Instant::now();
     while tokio::net::TcpStream::connect(address).await.is_err() {
-        assert!(begun.elapsed() < PATIENCE, "nobody listens on {address}");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "no process listens on {address}"
+        );
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Analytics {
 
 #[derive(Debug, Subcommand)]
 enum AnalyticsCommand {
-    /// Show tools that agents lacked or left unused, by number of sessions
+    /// Show tools that agents missed or left unused, by number of sessions
     MissingTools(NamesArgs),
     /// Show alternative approaches to investigations, by number of sessions
     Approaches(NamesArgs),

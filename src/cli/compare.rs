@@ -23,14 +23,14 @@ const MAX_LISTED: usize = 50;
 /// Compare two runs of `gavel evaluate`: changed items and the change of the mean
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare run B with run A, items paired by their ids (by their places where they have none). It \
-                  first prints what passed in A and misses in B, then the other way round. Then comes what lost or \
-                  gained its score. Means are made of the items that have a score in both runs. The interval is a bootstrap \
-                  over the pairs (95 %, the same every time). Runs that were judged by other judges or under other \
-                  criteria are compared with a warning (`judging_differs` with --json).\n\nExit codes:\n  0 \
-                  compared\n  1 the mean fell by more than --max-regression\n  2 a folder is no run, the two are of \
-                  two kinds, or only one of them was\n    judged by a simulated judge\n  3 nothing has a score in \
-                  both; or, with --max-regression, more items lost\n    their score than --max-errors allows",
+    long_about = "Compare run B with run A. Items are paired by id, or by position if they have no id. The command \
+        first prints the items that passed in A and failed in B, then the reverse, then the items that lost or \
+        gained a score. Means include the items with a score in both runs. The interval is a bootstrap over the \
+        pairs (95 %, deterministic). If judges or criteria differ between the runs, the command prints a warning \
+        (`judging_differs` with --json).\n\nExit codes:\n  0 compared\n  1 the mean fell by more than \
+        --max-regression\n  2 a folder is not a run, the kinds of the runs differ, or only one of them\n    has a \
+        simulated judge\n  3 no item has a score in both; or, with --max-regression, more items lost\n    their \
+        score than --max-errors allows",
     after_help = "Examples:\n  gavel compare reports/evaluation-runs/run-20260101T120000Z \\\n      \
                   reports/evaluation-runs/run-20260102T120000Z\n  gavel compare base new --max-regression 2%"
 )]

@@ -28,9 +28,9 @@ enum Action {
 /// Print all settings with their values
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Print every setting with its value, passwords and tokens left out. With --origin each line says where \
-                  the value came from. It is a flag, a variable of the environment or .env, a line of the settings \
-                  file, or the default. Exit 2: settings don't load.",
+    long_about = "Print every setting with its value, without passwords and tokens. With --origin each line includes \
+        the source of the value: a flag, an environment or .env variable, a line of the settings file, or the \
+        default. Exit 2: settings are invalid.",
     after_help = "Examples:\n  gavel config show --origin\n  gavel config show --json | jq '.items[] | select(.origin != \"default\")'"
 )]
 struct Show {

@@ -150,7 +150,7 @@ pub(super) enum Needs {
     Store,
     /// A store, and a worker that runs jobs until the command ends.
     Worker,
-    /// Like `Worker`, for the items of a suite, whose failures are in the command's summary.
+    /// Like `Worker`, for the items of a suite. The command's summary contains their failures.
     Suite,
     /// A store, and an importer that runs until the command ends.
     Imports,
@@ -347,7 +347,7 @@ fn mode(context: &Context, needs: Needs) -> Result<Mode, CliError> {
     let data_dir = PathBuf::from(&context.settings.data_dir);
     if needs == Needs::Existing && !Path::new(&data_dir).exists() {
         return Err(CliError::usage(format!(
-            "there is no data in {}: name a running service with --server (GAVEL_SERVER), a database with DATABASE_URL, \
+            "no data in {}: name a running service with --server (GAVEL_SERVER), a database with DATABASE_URL, \
              or another --data-dir (GAVEL_DATA_DIR)",
             data_dir.display()
         )));

@@ -65,7 +65,7 @@ impl Context {
             settings.overruled(
                 "default_llm_provider",
                 judge.as_str(),
-                "the one judge that has a key",
+                "the only judge with a key",
             );
             settings.default_llm_provider = judge;
         }

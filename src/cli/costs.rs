@@ -16,9 +16,9 @@ use crate::wire::{CostFigures, CostItem, CostList, UsageBy};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel costs\n  gavel costs --by model --days 7\n  gavel costs --by judge --json",
-    long_about = "Show what judge calls cost, by day, judge or model.\n\n\
-        Days are those of UTC; retries and repairs count. A call whose model has no price in\n\
-        llm_providers.yaml is unpriced: what it cost isn't known, and comes on top of the sum."
+    long_about = "Show the cost of judge calls, by day, judge or model.\n\nDays are UTC. Retries and repairs count. \
+        Calls to a model without a price in llm_providers.yaml are unpriced: their cost is unknown and not included \
+        in the sum."
 )]
 pub(super) struct Costs {
     /// Group by day, judge or model
@@ -90,7 +90,7 @@ pub(super) fn usd(amount: Option<f64>) -> String {
     amount.map_or_else(|| "unknown".to_owned(), |usd| format!("{usd:.4}"))
 }
 
-/// Number of calls without a price, as a suffix of the amount. Empty if there are none.
+/// Number of calls without a price, as a suffix of the amount. Empty without such calls.
 pub(super) fn without_price(calls: u64) -> String {
     match calls {
         0 => String::new(),

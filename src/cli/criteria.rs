@@ -1,4 +1,4 @@
-//! `gavel criteria`: criteria of each kind. There is no command to promote a version: replace the criteria file.
+//! `gavel criteria`: criteria of each kind. No command promotes a version: replace the criteria file.
 
 mod compared;
 
@@ -28,11 +28,11 @@ const MAX_NAME_CHARS: usize = 16;
 /// List, show, add, check and compare criteria
 #[derive(Debug, Args)]
 #[command(
-    long_about = "List, show, add, check and compare criteria. A definition is identified by the SHA-256 of its content after \
-                  ${VARIABLES} are filled in. It is for one kind: session unless its file says another, such as `kind: qas`. \
-                  New requests get the current one of their kind. It is the file that --scoring-config \
-                  (GAVEL_SCORING_CONFIG) names where the API runs. For other kinds GAVEL_CRITERIA_ with the kind \
-                  behind it (GAVEL_CRITERIA_QAS) names it.",
+    long_about = "List, show, add, check and compare criteria. A definition is identified by the SHA-256 of its \
+        content after ${VARIABLES} are filled in. It is for one kind: session, unless its file names another, such \
+        as `kind: qas`. New requests use the current definition of their kind: the file in --scoring-config \
+        (GAVEL_SCORING_CONFIG) of the API. For other kinds the variable is GAVEL_CRITERIA_ plus the kind \
+        (GAVEL_CRITERIA_QAS).",
     after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel criteria diff current 1f3a9c02\n  gavel criteria compare current 1f3a9c02\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
 pub(super) struct CriteriaArgs {
@@ -68,11 +68,12 @@ enum CriteriaCommand {
     },
     /// Compare the scores of two versions for the same sessions
     #[command(
-        long_about = "Compare what two definitions make of the same sessions: those that have a score under both, each with \
-                      its newest. It prints the means and by how much they differ, with a bootstrap interval (95 %, \
-                      the same every time). It also prints whether both put the sessions into the same order \
-                      (Kendall's tau-b). Then come how ratings changed, and the sessions that moved most. Simulated scores count only where there are no others.\n\nExit codes: \
-                      0 compared, 2 a hash names no definition or several, 4 no session has a score under both."
+        long_about = "Compare the scores of the same sessions by two definitions. It uses sessions with a score by \
+            both, and the newest score by each. It prints both means and their difference, with a bootstrap interval \
+            (95 %, deterministic). It also prints whether both rank the sessions in the same order (Kendall's \
+            tau-b), the changes of ratings, and the sessions with the largest changes. Simulated scores count only \
+            if all scores are simulated.\n\nExit codes: 0 compared, 2 a hash matches no definition or several, 4 no \
+            session has a score by both."
     )]
     Compare {
         #[command(flatten)]
@@ -191,7 +192,7 @@ impl Printable for Checked<'_> {
             ("dimensions", dimensions.join(", ")),
         ]);
         if !criteria.enabled {
-            out.note("scoring.enabled is false: nothing of this kind would be scored");
+            out.note("scoring.enabled is false: this kind would not be scored");
         }
     }
 }
@@ -223,7 +224,7 @@ impl Printable for Added<'_> {
         };
         out.note(format!(
             "stored; not current. Try it: gavel {trying}\n\
-             Make it current: on its page /criteria/{hash}, or, where nobody did that before, let {variable} of the API name {file}, and \
+             Make it current: on its page /criteria/{hash}, or, if no version was made current there before, set {variable} of the API to {file}, and \
              send SIGHUP or restart"
         ));
     }
@@ -247,8 +248,8 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
         // If two default judges give different criteria, the file depends on the default judge.
         if with("one") != with("another") {
             let message = format!(
-                "{DEFAULT_JUDGE} is not set here, and the service's own is not known here: name the judge in the file, or set the \
-                 variable to one of those that gavel judges list --server shows"
+                "{DEFAULT_JUDGE} is not set here, and the service's default is unknown: name the judge in the file, or set the \
+                 variable to a judge of gavel judges list --server"
             );
             let fault = FileError::at_path(&name, &text, "scoring.llm_provider", message);
             return Err(CliError::usage(fault.to_string()));

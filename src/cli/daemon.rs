@@ -25,7 +25,7 @@ pub(super) struct ProcessParts<'a> {
     pub(super) worker: Work,
     /// Health and metrics port of a process that doesn't serve the API.
     pub(super) health: Option<TcpListener>,
-    /// Source of the tokens that SIGHUP reloads. `None` if there are no tokens or this process created them.
+    /// Source of the tokens that SIGHUP reloads. `None` without tokens, or if this process created them.
     pub(super) tokens: Option<&'a Context>,
 }
 
@@ -92,7 +92,7 @@ pub(super) async fn run(
     beside: impl Future<Output = Result<(), CliError>>,
 ) -> Result<Exit, CliError> {
     let drain = match parts.worker {
-        // A worker releases its unfinished jobs itself. This limit is for one that doesn't.
+        // A worker releases its unfinished jobs itself. This limit applies if it fails to.
         Work::Jobs => Duration::from_secs(app.settings().worker.drain_timeout_s) + WORKER_GRACE,
         Work::Nothing => app.answers_on() + REQUEST_DRAIN_TIMEOUT,
     };
@@ -194,7 +194,7 @@ async fn part(
 async fn announce_queue(app: &App) {
     if let Err(error) = app.ping_queue().await {
         tracing::warn!(
-            "{error}: check REDIS_URL (redis.url) and that the server runs; requests are taken, and workers look for work in the database meanwhile"
+            "{error}: check REDIS_URL (redis.url) and that the server runs; requests are accepted, and workers poll the database until then"
         );
     }
 }
@@ -206,7 +206,7 @@ fn announce_judge(app: &App) {
         Ok(()) => tracing::info!(%judge, "judge configured"),
         Err(problem) => tracing::warn!(
             %judge,
-            "no judge: sessions are stored, but nothing can be scored: {}; then restart",
+            "no judge: sessions are stored, but can't be scored: {}; then restart",
             problem.remedy
         ),
     }

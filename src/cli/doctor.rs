@@ -26,10 +26,11 @@ const MIN_FREE_BYTES: u64 = 512 * 1024 * 1024;
 /// Check settings, files, database, queue and disk, and print remedies
 #[derive(Debug, Args)]
 #[command(
-    long_about = "With --server (GAVEL_SERVER): check that service, its judges and its workers. Else check what a \
-                  process would need: settings, criteria and judges' files. Also every configured judge (one call of \
-                  one token each), and the TARSy that history.base_url names. If DATABASE_URL is set, also database, \
-                  migrations, clock, workers and Redis; else the data folder and its disk. Exit 0: all is well, 2: settings don't load, 3: something is wrong.",
+    long_about = "With --server (GAVEL_SERVER): check that service, its judges and its workers. Otherwise check the \
+        requirements of a process: settings, criteria and judges' files, every configured judge (one call of one \
+        token each), and the TARSy in history.base_url. If DATABASE_URL is set, also check database, migrations, \
+        clock, workers and Redis; otherwise the data folder and its disk. Exit 0: all checks pass, 2: settings are \
+        invalid, 3: a check failed.",
     after_help = "Examples:\n  gavel doctor --json\n  gavel doctor --no-probe    # calls no judge\n  gavel doctor --server http://127.0.0.1:8080"
 )]
 pub(super) struct Doctor {
@@ -168,7 +169,7 @@ fn data_folder(path: &Path) -> Vec<Check> {
         )),
         Ok(free) => Ok(format!("{} MiB are free", free >> 20)),
         Err(error) => Err(format!(
-            "{}: can't tell the free space: {error}",
+            "{}: can't read the free space: {error}",
             there.display()
         )),
     };

@@ -28,10 +28,9 @@ pub(super) struct Export {
 enum ExportCommand {
     /// Export sessions with good scores, one JSON object per line: {"session": .., "score": ..}
     #[command(
-        long_about = "Sessions with good scores, a JSON object a line: {\"session\": .., \"score\": ..}, in the order of \
-                      their ids. Only scores of real judges that are current when the export begins. A file is \
-                      written whole or not at all.\n\nExit codes: 0 all are written, 3 the export broke off, 4 there \
-                      are none."
+        long_about = "Sessions with good scores, one JSON object per line: {\"session\": .., \"score\": ..}, ordered \
+            by id. Exports the scores of real judges that are current when the export starts. A file is replaced \
+            atomically.\n\nExit codes: 0 all are written, 3 the export failed, 4 no such scores."
     )]
     Training {
         /// Minimum total, 0-100
@@ -42,8 +41,8 @@ enum ExportCommand {
     },
     /// Export current scores as CSV or Parquet, one row per score
     #[command(
-        long_about = "Current scores of real judges as CSV or Parquet, a row a score, in the order of their sessions' ids.\n\nExit codes: 0 all \
-                      are written, 3 the export broke off (a file is written whole or not at all)."
+        long_about = "Current scores of real judges as CSV or Parquet, one row per score, ordered by session \
+            id.\n\nExit codes: 0 all are written, 3 the export failed (a file is then left unchanged)."
     )]
     Scores {
         /// Minimum total, 0-100
@@ -220,7 +219,9 @@ impl ScoreSelection {
     async fn training(&self, export: Download) -> Result<Exit, CliError> {
         let (sessions, _) = output::save(export, self.output.as_deref()).await?;
         if sessions == 0 {
-            output::note("nothing to export: no current score of a real judge reaches --min-score");
+            output::note(
+                "no scores to export: no current score of a real judge reaches --min-score",
+            );
             return Ok(Exit::Nothing);
         }
         let sessions = words::counted(sessions, "session");

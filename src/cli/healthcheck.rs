@@ -14,8 +14,9 @@ use crate::wire::ReadinessStatus;
 /// Check the health of a server; for container health checks
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Ask a running server whether it lives, or with --ready whether it can serve. Without --server the \
-                  address of this process's own `bind` is asked, with --worker that of `worker.health_bind`. Exit 0: well, 3: not.",
+    long_about = "Check whether a running server is alive, or with --ready whether it can serve requests. Without \
+        --server the command checks the address in `bind`, with --worker the address in `worker.health_bind`. Exit 0: \
+        healthy, 3: unhealthy.",
     after_help = "Examples:\n  gavel healthcheck\n  gavel healthcheck --ready --server http://gavel:8080\n  gavel healthcheck --worker --ready\n  HEALTHCHECK CMD [\"gavel\", \"healthcheck\"]"
 )]
 pub(super) struct Healthcheck {
@@ -25,7 +26,7 @@ pub(super) struct Healthcheck {
     /// Address the server binds [env: GAVEL_BIND] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
-    /// Check this host's worker on its own port (worker.health_bind, GAVEL_WORKER_HEALTH_BIND) instead of the API
+    /// Check this host's worker on its separate port (worker.health_bind, GAVEL_WORKER_HEALTH_BIND) instead of the API
     #[arg(long, conflicts_with = "bind")]
     worker: bool,
     /// Check /readyz (database reachable and migrated) instead of /livez
@@ -60,7 +61,7 @@ impl Healthcheck {
 fn worker_url(context: &Context) -> Result<String, CliError> {
     let address = context.health_bind()?.ok_or_else(|| {
         CliError::usage(
-            "the worker has no port to ask: worker.health_bind is empty; give it an address, such as 127.0.0.1:9465",
+            "the worker has no health port: worker.health_bind is empty; set it to an address, such as 127.0.0.1:9465",
         )
     })?;
     Ok(url_of(address))

@@ -1,6 +1,6 @@
 //! `gavel sessions import --from URL`: starts an import from a TARSy and watches it to its end.
 //!
-//! The import runs in the service: that of `--server`, otherwise the one that this command opens over the store. An interrupted import
+//! The import runs in the service: the service in `--server`, otherwise a service in this process. An interrupted import
 //! keeps its progress, and the same command resumes it.
 
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl FromTarsy {
             let id = started.import_id;
             if started.counts.total > 0 {
                 output::note(&format!(
-                    "going on with import {id}: {} seen before",
+                    "resuming import {id}: {} seen before",
                     words::counted(started.counts.total, "session")
                 ));
             }
@@ -82,9 +82,9 @@ impl FromTarsy {
             .await;
         if is_interrupted(&ended) {
             output::note(if connection.is_remote() {
-                "the import goes on at the service; the same command follows it again"
+                "the import continues at the service; repeat the command to follow it"
             } else {
-                "the import isn't finished, and what it has stored stays: the same command goes on with it"
+                "the import isn't finished, and stored sessions stay: repeat the command to resume it"
             });
         }
         ended
@@ -138,7 +138,7 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
         let scores = words::counted(outdated.scores, "current score");
         let from = &import.from;
         output::note(&format!(
-            "an older release read {sessions} otherwise ({scores} made of them): fetch them again with \
+            "an older release read {sessions} differently ({scores} affected): fetch them again with \
              gavel sessions import --from {from} --refresh, then score them again"
         ));
     }
@@ -155,7 +155,7 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
         ImportState::Completed => Ok(Exit::Done),
         ImportState::Cancelled => Err(CliError::incomplete("the import was cancelled")),
         ImportState::Running | ImportState::Failed => Err(CliError::incomplete(format!(
-            "the import failed: {}\n  the same command begins it again; what is stored and has ended isn't fetched twice",
+            "the import failed: {}\n  repeat the command to restart it; stored sessions that have ended aren't fetched again",
             import.last_error.as_deref().unwrap_or_default()
         ))),
     }

@@ -15,10 +15,11 @@ use crate::store::Store;
 /// Apply pending database migrations, or revert some
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Apply pending migrations to the database that DATABASE_URL names, else to the one in the data folder. \
-                  `gavel up` and `gavel demo` apply theirs by themselves; `serve` and `worker` refuse to start before this \
-                  has run. Processes of the previous release work with a migrated database. A table that is \
-                  in use is waited for without holding up others, for a minute or two. --revert drops tables and columns, and what is in them.",
+    long_about = "Apply pending migrations to the database in DATABASE_URL, or without one to the database in the \
+        data folder. `gavel up` and `gavel demo` apply theirs automatically; `serve` and `worker` don't start before \
+        this command has run. Processes of the previous release work with a migrated database. If a table is in use, \
+        the command waits for it for a minute or two, without blocking others. --revert drops tables and columns \
+        with their data.",
     after_help = "Examples:\n  DATABASE_URL=postgres://gavel@db/gavel gavel migrate\n  gavel migrate --revert 1"
 )]
 pub(super) struct Migrate {
@@ -49,7 +50,7 @@ impl Migrate {
             Some(n) => (store.revert(n).await?, "reverted"),
         };
         if versions.is_empty() {
-            output::line(&format!("{name}: nothing to do, at version {before}"))?;
+            output::line(&format!("{name}: no change, at version {before}"))?;
         } else {
             let (now, listed) = (store.schema_version().await?, output::joined(&versions));
             output::line(&format!(
@@ -74,7 +75,7 @@ fn embedded(settings: &Settings) -> Result<(Mode, String), CliError> {
     let name = data_dir.display().to_string();
     if !data_dir.exists() {
         return Err(CliError::usage(format!(
-            "there is no data in {name} and no DATABASE_URL (database.url) is set; `gavel up` makes and migrates its own"
+            "no data in {name} and no DATABASE_URL (database.url) is set; `gavel up` creates and migrates its database"
         )));
     }
     Ok((Mode::Embedded { data_dir }, name))

@@ -64,9 +64,9 @@ use outcome::{CliError, Exit};
         built-in defaults. The variable of a key is GAVEL_ and its path: worker.concurrency is\n\
         GAVEL_WORKER_CONCURRENCY. `.env` in the working folder is read; the real environment wins.\n\
         DATABASE_URL, REDIS_URL, DEFAULT_LLM_PROVIDER and RUST_LOG work too.",
-    after_help = "Begin with `gavel demo`: example sessions, a simulated judge, nothing to install.\n\n\
-        Exit codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the\n\
-        judge is down), 4 nothing to run, 130 interrupted."
+    after_help = "Start with `gavel demo`: example sessions and a simulated judge, without installation.\n\nExit \
+        codes: 0 done, 1 a gate failed, 2 usage or settings, 3 incomplete (a service or the\njudge is down), 4 no \
+        work to do, 130 interrupted."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]

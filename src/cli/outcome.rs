@@ -20,7 +20,7 @@ pub(super) enum Exit {
     Usage,
     /// 3: a service or the judge is unavailable, or a part failed or isn't finished.
     Incomplete,
-    /// 4: there was no work.
+    /// 4: no work.
     Nothing,
     /// 130: Ctrl-C.
     Interrupted,

@@ -94,7 +94,7 @@ pub(super) fn print(result: &impl Printable, as_json: bool) -> Result<Exit, CliE
     Ok(result.exit())
 }
 
-/// A result whose text is one line.
+/// A result with a text of one line.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct OneLine<T> {
@@ -122,7 +122,7 @@ impl OneLine<Resumed> {
         move |result| {
             let did = match result.released {
                 true => "resumed",
-                false => "nothing held it",
+                false => "it was not held",
             };
             Self::done(format!("{what}: {did}"))(result)
         }

@@ -124,7 +124,7 @@ impl Progress {
         plain.away = Some(why.to_owned());
         drop(plain);
         self.println(&format!(
-            "the service is away ({why}): it is asked again for up to {} s",
+            "the service is unavailable ({why}): retrying for up to {} s",
             budget.as_secs()
         ));
     }
@@ -140,7 +140,7 @@ impl Progress {
             plain.said = Instant::now();
             let (done, failed, total) = (plain.done, plain.failed, plain.total);
             let beside = match (&plain.away, plain.beside.as_str()) {
-                (Some(_), _) => "; the service is away".to_owned(),
+                (Some(_), _) => "; the service is unavailable".to_owned(),
                 (None, "") => String::new(),
                 (None, beside) => format!("; {beside}"),
             };

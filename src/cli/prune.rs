@@ -19,17 +19,19 @@ use crate::clock::{Clock as _, ClockSkew, SystemClock};
 use crate::lifecycle::Signals;
 use crate::store::{Aged, Pruning, Store};
 
-/// Minimum age, because idempotency keys and cached replies are kept for a day.
+/// Minimum age, because idempotency keys and cached replies are stored for a day.
 const MIN_AGE: TimeDelta = TimeDelta::days(1);
 
 /// Delete old jobs, sessions and judge calls
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Delete old jobs, sessions and judge calls from the database that DATABASE_URL names, else from the data folder. \
-                  Workers do the same by themselves where retention.jobs_days and its kin say so. It goes in short steps beside a \
-                  running service; Ctrl-C ends it with 130, and what is deleted stays so. Active jobs, batches that go on and what \
-                  belongs to them stay, and so do costs by day. A batch goes whole, with its report. More than half of a kind is deleted \
-                  only with --more-than-half, and nothing while the clocks of database and machine are more than 5 minutes apart.",
+    long_about = "Delete old jobs, sessions and judge calls from the database in DATABASE_URL, or without one from \
+        the data folder. Workers do the same automatically if retention.jobs_days, retention.sessions_days or \
+        retention.judge_calls_days is set. The command deletes in short steps while the service runs. Ctrl-C ends it \
+        with 130 and keeps what it has deleted so far deleted. Active jobs, running batches and their rows stay, and \
+        so do costs by day. A batch is deleted as a unit, with its report. To delete more than half of a kind, add \
+        --more-than-half. If the clocks of database and machine differ by more than 5 minutes, the command deletes \
+        no rows.",
     after_help = "Examples:\n  gavel prune --jobs --older-than 365d --dry-run\n  gavel prune --jobs --sessions --older-than 2024-01-01",
     group = ArgGroup::new("what").args(["jobs", "sessions", "calls", "deliveries", "imports"]).required(true).multiple(true)
 )]
@@ -55,7 +57,7 @@ pub(super) struct Prune {
     /// Delete even if that is more than half of the stored rows of a type
     #[arg(long)]
     more_than_half: bool,
-    /// Count rows, delete nothing
+    /// Count rows without deleting them
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -80,7 +82,7 @@ impl Prune {
         let mut signals = Signals::listen()?;
         let _held = hold_data_folder(&mode).map_err(|error| match error {
             AppError::Locked { path } => CliError::usage(format!(
-                "{} is in use by another gavel process: end that one first, or let it do this by itself, with retention.jobs_days, \
+                "{} is in use by another gavel process: end that process first, or let it prune automatically with retention.jobs_days, \
                  retention.sessions_days and retention.judge_calls_days",
                 path.display()
             )),
@@ -129,7 +131,7 @@ impl Prune {
                 let expired = store.retention().expired(*aged, self.older_than).await?;
                 if expired.is_implausible() {
                     return Err(CliError::usage(format!(
-                        "{expired}: nothing is deleted; if that is right, add --more-than-half"
+                        "{expired}: no rows deleted; if that is intended, add --more-than-half"
                     )));
                 }
             }

@@ -23,11 +23,10 @@ use crate::wire::ItemOutcome;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  gavel report reports/evaluation-runs/run-20260102T030405Z\n  gavel report reports/evaluation-runs/run-20260102T030405Z --output report.xlsx\n  gavel report 019ab2c3-7d1e-7000-8000-0123456789ab --format junit.xml \\\n      --server http://127.0.0.1:8080",
-    long_about = "Write the report of a run or of a batch.\n\n\
-        The report goes to stdout, or whole or not at all to --output. A report has no gate: exit 0 says that it \
-        was written, not that anything passed. Its verdict knows no gate flags of the run. The reports that `gavel \
-        evaluate` wrote into the run's folder know them. Simulated scores never count as passed unless \
-        --allow-simulated says so."
+    long_about = "Write the report of a run or of a batch.\n\nThe report is written to stdout, or atomically to the \
+        file in --output. A report has no gate: exit 0 means that it was written, not that the items passed. Its \
+        verdict ignores the gate flags of the run, unlike the reports that `gavel evaluate` wrote into the run's \
+        folder. Simulated scores don't count as passed unless you add --allow-simulated."
 )]
 pub(super) struct Report {
     /// Folder of a run, its evaluation-results.jsonl, or the id of a batch
@@ -76,7 +75,7 @@ impl Report {
         match self.subject()? {
             Subject::Run { .. } if self.outcome.is_some() => {
                 return Err(CliError::usage(
-                    "--outcome chooses items of a batch: give a batch's id, or leave it out",
+                    "--outcome selects items of a batch: give a batch's id, or omit it",
                 ));
             }
             Subject::Run { results, folder } => self.of_run(results, &folder, format).await?,
@@ -122,9 +121,7 @@ impl Report {
         };
         let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty());
         match dir {
-            Some(dir) if !dir.is_dir() => {
-                Err(fault(&format!("there is no folder {}", dir.display())))
-            }
+            Some(dir) if !dir.is_dir() => Err(fault(&format!("no folder {}", dir.display()))),
             Some(_) | None if output.is_dir() => Err(fault("is a folder")),
             Some(_) | None => Ok(()),
         }
@@ -148,7 +145,7 @@ impl Report {
         }
         self.of.parse().map(Subject::Batch).map_err(|_| {
             CliError::usage(format!(
-                "{:?} is neither a run's folder nor the id of a batch: give a folder under reports/evaluation-runs, or a UUID",
+                "{:?} is not a run's folder or a batch id: give a folder under reports/evaluation-runs, or a UUID",
                 self.of
             ))
         })

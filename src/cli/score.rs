@@ -20,12 +20,12 @@ use crate::wire::{self, Job, Rating};
 /// Score sessions from files or by id, and print the scores
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Score sessions and print the scores. What is a UUID is the id of a stored session. Anything else \
-                  is a file, which is imported first. It has one session, a list of sessions, or one session per \
-                  line (- is stdin).\n\nWithout --server and without a database the jobs run in this process, over the data folder. \
-                  A session that has a score already is shown, not judged again, unless --force.\n\nExit codes:\n  0 \
-                  all scored\n  2 a session can't be scored as it is\n  3 a job failed or isn't finished\n  4 \
-                  nothing to score",
+    long_about = "Score sessions and print the scores. A UUID is the id of a stored session. Any other argument is a \
+        file, which the command imports first. It contains one session, a list of sessions, or one session per line \
+        (- is stdin).\n\nWithout --server and without a database the jobs run in this process and are stored in the \
+        data folder. If a session already has a score, the command prints it; use --force to score it again.\n\nExit \
+        codes:\n  0 all scored\n  2 a session is invalid\n  3 a job failed or isn't finished\n  4 no sessions to \
+        score",
     after_help = "Examples:\n  gavel score session.json\n  gavel score session.json --simulate   # made-up scores, no key\n  gavel score --server http://127.0.0.1:8080 \\\n      6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel score --force --json sessions.jsonl > scores.json"
 )]
 pub(super) struct Score {
@@ -61,7 +61,7 @@ impl Score {
                 let path = PathBuf::from(target);
                 if target != "-" && !path.exists() {
                     return Err(CliError::usage(format!(
-                        "{target}: there is no such file, and it is not the id of a session (a UUID) either; by another tool's id: \
+                        "{target}: no such file, and not a session id (a UUID); to search by another tool's id: \
                          `gavel sessions list --search {target}`"
                     )));
                 }
@@ -73,7 +73,7 @@ impl Score {
         let mut seen = std::collections::BTreeSet::new();
         ids.retain(|id| seen.insert(*id));
         if ids.is_empty() {
-            output::note("nothing to score: the files hold no session");
+            output::note("no sessions to score: the files contain no session");
             return Ok(Exit::Nothing);
         }
         let command =
@@ -166,7 +166,7 @@ impl Printable for ScoreResults {
     fn exit(&self) -> Exit {
         let is_open = |one: &SessionVerdict| matches!(one.verdict, Verdict::Unfinished { .. });
         if self.works_here && self.items.iter().any(is_open) {
-            output::note("unfinished jobs stay in the data folder: `gavel up` goes on with them");
+            output::note("unfinished jobs stay in the data folder: `gavel up` resumes them");
         }
         self.exit
     }

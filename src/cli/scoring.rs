@@ -65,7 +65,7 @@ pub(super) struct SessionVerdict {
     pub(super) verdict: Verdict,
 }
 
-/// Requests the scores of all sessions and waits. Problems of one session are its verdict; those of the service are errors.
+/// Requests the scores of all sessions and waits. Problems of one session are its verdict; problems of the service are errors.
 pub(super) async fn score_all(
     client: &Client,
     sessions: &[Uuid],

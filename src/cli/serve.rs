@@ -12,11 +12,11 @@ use crate::lifecycle::Signals;
 /// Run the API over Postgres and Redis
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Run the API over Postgres and Redis; any number of them, beside any number of `gavel worker`. Needs \
-                  DATABASE_URL and REDIS_URL, and a migrated database (`gavel migrate`). SIGHUP reads the criteria \
-                  files and the tokens again. Send it to each of them, since one that is left out goes on with the \
-                  old ones. SIGTERM: /readyz is 503 at once, requests are answered for http.drain_delay_s more, \
-                  and open ones have 10 s after that.",
+    long_about = "Run the API with Postgres and Redis. You can run any number of API processes and of `gavel \
+        worker`. Needs DATABASE_URL and REDIS_URL, and a migrated database (`gavel migrate`). SIGHUP reloads the \
+        criteria files and the tokens. Send it to each process, because the others keep the old ones. After SIGTERM \
+        /readyz returns 503 at once, new requests are served for http.drain_delay_s more, and open requests have 10 \
+        s after that.",
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 \\\n      gavel serve --bind 0.0.0.0:8080"
 )]
 pub(super) struct Serve {

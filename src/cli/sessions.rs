@@ -29,11 +29,11 @@ pub(super) struct Sessions {
 enum SessionsCommand {
     /// Store sessions from files or from a TARSy, without scoring them
     #[command(
-        long_about = "Store sessions from files or from a TARSy; scores nothing.\n\nFrom a TARSy, every page of its list \
-                      is read, 2 requests a second. Interrupted, killed or restarted, the import goes on where it stood \
-                      with the same command. A session that has ended and is listed as it is stored isn't fetched \
-                      again.\n\nExit codes:\n  0 all stored\n  2 some can't be stored as they are\n  3 TARSy or the \
-                      service is down\n  4 the files hold no session\n  130 interrupted"
+        long_about = "Store sessions from files or from a TARSy, without scoring them.\n\nFrom a TARSy, the command \
+            reads every page of its list, with 2 requests a second. Repeat the command to resume an import that was \
+            interrupted or killed. Sessions that have ended and are unchanged since the last import aren't fetched \
+            again.\n\nExit codes:\n  0 all stored\n  2 some sessions are invalid\n  3 TARSy or the service is down\n  \
+            4 the files contain no session\n  130 interrupted"
     )]
     Import {
         /// Files with one session, a list, or one per line, or folders of them; - is stdin
@@ -78,7 +78,7 @@ impl Sessions {
                 tarsy.run(global, &common.connection, common.json).await
             }
             SessionsCommand::Import { files, .. } if files.is_empty() => Err(CliError::usage(
-                "nothing to import from: name files (- is stdin), or a TARSy with --from URL",
+                "no source: name files (- is stdin), or a TARSy with --from URL",
             )),
             SessionsCommand::Import {
                 files,
@@ -115,7 +115,7 @@ impl Sessions {
                 let delete = async |client: &Client| {
                     client.delete_session(*id).await.map(|()| OneLine {
                         result: json!({ "session_id": id, "deleted": true }),
-                        text: format!("session {id} is deleted with everything made of it"),
+                        text: format!("session {id} is deleted with its jobs and scores"),
                         exit: Exit::Done,
                     })
                 };
@@ -133,7 +133,7 @@ async fn import_files(
 ) -> Result<Exit, CliError> {
     let FileSessions { sessions, unread } = import::read(files, format)?;
     if sessions.is_empty() {
-        output::note("nothing to import: the files hold no session");
+        output::note("no sessions to import: the files contain no session");
         return Ok(match unread {
             0 => Exit::Nothing,
             _ => Exit::Usage,

@@ -19,9 +19,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// Run a judge with generated scores, for trials and load tests
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Run a server that speaks chat completions and makes up scores: the same question always gets the same \
-                  score. Every score that it makes is marked as simulated. The seed chooses which calls go wrong, in shares of all \
-                  calls.",
+    long_about = "Run a server with a chat completions API that makes up scores: the same question always gets the \
+        same score. Every score is marked as simulated. The seed selects the calls that fail; --fault sets their \
+        share of all calls.",
     after_help = "Examples:\n  gavel simulate-judge --port 8099\n  gavel simulate-judge --port 8099 --latency 2s \\\n      --fault 429=0.1,500=0.1,timeout=0.05,malformed=0.05,truncated=0.02\n  DEFAULT_LLM_PROVIDER=simulated GAVEL_SIMULATED_URL=http://127.0.0.1:8099/v1 \\\n      gavel up"
 )]
 pub(super) struct SimulateJudge {

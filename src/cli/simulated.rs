@@ -60,7 +60,7 @@ impl SimulatedJudge {
         // Not checked by clap, because its message wouldn't name a server from the environment.
         if service.is_remote() {
             return Err(CliError::usage(
-                "--simulate uses a judge in this process, but --server (GAVEL_SERVER) names another process: leave out one of the two",
+                "--simulate uses a judge in this process, but --server (GAVEL_SERVER) names another process: omit one of the two",
             ));
         }
         let judge = Self::open().await?;
@@ -97,7 +97,7 @@ fn over_the_data_folder(settings: &mut Settings) {
         return;
     }
     output::note(&format!(
-        "--simulate: the judge is in this process, so its jobs are kept in the data folder {}, and DATABASE_URL and \
+        "--simulate: the judge is in this process, so its jobs are stored in the data folder {}, and DATABASE_URL and \
          REDIS_URL are ignored",
         settings.data_dir
     ));

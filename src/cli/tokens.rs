@@ -1,4 +1,4 @@
-//! `gavel tokens new`: prints a random token as a line for the settings. Stores nothing.
+//! `gavel tokens new`: prints a random token as a line for the settings, without storing it.
 
 use clap::{Args, Subcommand};
 use uuid::Uuid;
@@ -25,8 +25,8 @@ const EXAMPLES: &str = "Examples:\n  gavel tokens new ci --scope enqueue >> toke
 /// Print a new token as name:scope:token
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Print a new token as name:scope:token: a line for the file of auth.tokens_file, or an entry of auth.tokens \
-                  (GAVEL_AUTH_TOKENS). Clients send the last part. Nothing is stored.",
+    long_about = "Print a new token as name:scope:token: a line for the file of auth.tokens_file, or an entry of \
+        auth.tokens (GAVEL_AUTH_TOKENS). Clients send the last part. The command doesn't store the token.",
     after_help = EXAMPLES
 )]
 struct New {
@@ -42,7 +42,7 @@ fn name(text: &str) -> Result<String, &'static str> {
     match text.is_empty()
         || text.contains(|c: char| c == ':' || c.is_control() || c.is_whitespace())
     {
-        true => Err("must be one printable word without a colon"),
+        true => Err("must be printable, without spaces and colons"),
         false => Ok(text.to_owned()),
     }
 }

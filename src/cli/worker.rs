@@ -14,9 +14,10 @@ use crate::lifecycle::Signals;
 /// Run a worker over Postgres and Redis
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Run a worker over Postgres and Redis; any number of them. After SIGTERM running jobs may finish \
-                  for worker.drain_timeout_s (15 s). What isn't finished then goes back to the queue, and the process ends 11 s later at the \
-                  latest. Needs DATABASE_URL, REDIS_URL, a migrated database and a judge. Health and metrics are on a port of its own (--health-bind).",
+    long_about = "Run a worker with Postgres and Redis. You can run any number of workers. After SIGTERM running \
+        jobs may finish for worker.drain_timeout_s (15 s). Unfinished jobs then return to the queue, and the process \
+        ends at most 11 s later. Needs DATABASE_URL, REDIS_URL, a migrated database and a judge. Health and metrics \
+        have a separate port (--health-bind).",
     after_help = "Example:\n  DATABASE_URL=postgres://gavel@db/gavel REDIS_URL=redis://redis:6379 \\\n      OPENAI_API_KEY=sk-... gavel worker --concurrency 64"
 )]
 pub(super) struct Worker {
@@ -109,11 +110,11 @@ fn require_judge(app: &App) -> Result<(), AppError> {
         .into_iter()
         .any(|(name, fault)| fault.is_none() && !name.starts_with("simulated"));
     if other {
-        tracing::warn!(%judge, "the current criteria's judge can't be asked: {}", problem.remedy);
+        tracing::warn!(%judge, "the current criteria's judge can't be called: {}", problem.remedy);
         return Ok(());
     }
     Err(AppError::NoJudge(format!(
-        "this worker has no judge to ask: {}",
+        "this worker has no judge: {}",
         problem.remedy
     )))
 }

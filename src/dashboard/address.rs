@@ -29,7 +29,7 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     }
     // PostgreSQL text can't contain NUL, and the page would be truncated there.
     if uri.query().is_some_and(|query| query.contains("%00")) {
-        let message = "holds a character of code 0: clear the address behind the question mark";
+        let message = "contains a NUL character: remove it from the query string";
         return Err(problem::of_field("query", message));
     }
     let repeated: Vec<(String, String)> = given
@@ -51,16 +51,17 @@ fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
     let read = Query::<T>::try_from_uri(uri);
     read.map(|Query(asked)| asked).map_err(|error| {
         let why = error.body_text();
-        let why = why.split_once("query string: ").map_or(&*why, |(_, why)| why);
+        let why = why
+            .split_once("query string: ")
+            .map_or(&*why, |(_, why)| why);
         match strange(why) {
             Some((name, known)) => {
-                let message = format!(
-                    "narrows nothing here; there are {known}: correct the address behind the question mark"
-                );
+                let message = format!("is not a filter of this page; use one of {known}");
                 problem::of_field(name, &message)
             }
             None => {
-                let message = format!("can't be read: {why}; clear the address behind the question mark");
+                let message =
+                    format!("can't be read: {why}; clear the address behind the question mark");
                 problem::of_field("query", &message)
             }
         }
@@ -133,7 +134,7 @@ mod tests {
             ),
             (
                 "/min",
-                "narrows nothing here; there are min_score or tag: correct the address behind the question mark"
+                "is not a filter of this page; use one of min_score or tag"
             )
         );
     }

@@ -20,7 +20,7 @@ const BATCHES: &str = "5";
 pub(super) struct Alert {
     pub(super) text: String,
     pub(super) to: String,
-    /// Comma-separated ids of the sessions that can be scored again. Empty if there are none.
+    /// Comma-separated ids of the sessions that can be scored again, possibly empty.
     pub(super) retry: String,
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Ale
             let until = judge.gates.iter().filter_map(|gate| gate.until).max();
             let again = until.map_or_else(String::new, |at| {
                 format!(
-                    " It is asked again by itself at {} UTC.",
+                    " The next automatic check is at {} UTC.",
                     at.format("%H:%M:%S")
                 )
             });

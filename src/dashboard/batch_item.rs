@@ -98,7 +98,7 @@ impl ItemPage {
         self.bars.iter().any(|bar| !bar.weight.is_empty())
     }
 
-    /// The judge's name. `None` for the simulated judge, because the badge next to it already says so.
+    /// The judge's name. `None` for the simulated judge, because a badge next to it already marks it.
     fn judge(&self) -> Option<&str> {
         let job = &self.item.job;
         let judge = job.judge.as_deref();
@@ -273,7 +273,7 @@ mod tests {
             json!([1]),
             json!({"generated_results": 5, "expected_results": "x"}),
         ] {
-            assert!(page(&payload).contains("What was sent"));
+            assert!(page(&payload).contains(">Payload<"));
         }
     }
 }

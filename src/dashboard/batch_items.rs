@@ -78,7 +78,7 @@ impl ItemLine {
         };
         let waits = match (&answer.job.wait, answer.job.state) {
             (Some(wait), _) => wait.text(answer.job.judge.as_deref()),
-            (None, JobState::Running) => "its judge is asked".to_owned(),
+            (None, JobState::Running) => "waiting for the judge's reply".to_owned(),
             (None, _) => String::new(),
         };
         let error = answer
@@ -140,7 +140,7 @@ const SECTIONS: [(ItemOutcome, &str, &str); 6] = [
     (
         ItemOutcome::Unscored,
         "Without a score",
-        "which says nothing of the work: the judge failed, or a part could not be computed",
+        "which is no verdict on the work: the judge failed, or a part could not be computed",
     ),
     (ItemOutcome::Passed, "Success", ""),
     (ItemOutcome::Scored, "Scored", ""),
@@ -164,7 +164,7 @@ impl Show {
             (_, None) => {
                 let names = SECTIONS.iter().map(|(outcome, ..)| outcome.as_str());
                 let names: Vec<&str> = ["all", "failures"].into_iter().chain(names).collect();
-                let message = format!("is none of {}: choose one of them", names.join(", "));
+                let message = format!("is invalid: use one of {}", names.join(", "));
                 Err(problem::of_field("show", &message))
             }
         }
@@ -221,7 +221,7 @@ pub(super) struct ItemsView<'a> {
 }
 
 impl ItemsView<'_> {
-    /// Loads the selected sections that have items. A section selected by name is kept even if empty.
+    /// Loads the selected sections that have items. A section selected by name is included even if empty.
     pub(super) async fn sections(
         &self,
         show: Show,

@@ -115,7 +115,7 @@ impl BatchView for Batch {
         }
         let Some(verdict) = &self.verdict else {
             return match (counts.failed, counts.succeeded) {
-                (0, 0) => incomplete("nothing was scored".to_owned()),
+                (0, 0) => incomplete("no item was scored".to_owned()),
                 (0, scored) => BatchVerdict {
                     word: "SCORED",
                     colour: "well",
@@ -129,7 +129,7 @@ impl BatchView for Batch {
             return incomplete(format!("{} without a score", items(without)));
         }
         if verdict.simulated {
-            return incomplete("scores of a simulated judge pass nothing".to_owned());
+            return incomplete("scores of a simulated judge cannot pass".to_owned());
         }
         if verdict.failed > 0 {
             return BatchVerdict {
@@ -295,7 +295,7 @@ pub(super) mod tests {
             (
                 verdict(40, 0, 0, true),
                 "INCOMPLETE",
-                "scores of a simulated judge pass nothing",
+                "scores of a simulated judge cannot pass",
             ),
             (open, "INCOMPLETE", "1 item still to come"),
             (sessions, "SCORED", "40 items"),

@@ -42,7 +42,7 @@ pub(super) struct ChartLine {
     pub(super) points: Vec<(usize, f64)>,
 }
 
-/// Draws a bar chart; `words` are the axis titles.
+/// Renders a bar chart; `words` are the axis titles.
 pub(super) fn bars(
     title: &str,
     summary: String,
@@ -80,7 +80,7 @@ pub(super) fn bars(
     }
 }
 
-/// Draws lines over shared labels; the axis ranges from 0 to `top`.
+/// Renders lines over shared labels; the axis ranges from 0 to `top`.
 pub(super) fn lines(
     title: &str,
     summary: String,
@@ -158,7 +158,7 @@ pub(super) struct Promise {
     pub(super) cases: usize,
 }
 
-/// Draws promised (x) against observed shares (y). A calibrated suite lies on the diagonal.
+/// Renders promised (x) against observed shares (y). A calibrated suite follows the diagonal.
 pub(super) fn reliability(title: &str, summary: String, levels: &[Promise]) -> Chart {
     const SIDE: f64 = 24.0;
     let x = |share: f64| LEFT + SIDE + (WIDTH - LEFT - 2.0 * SIDE) * share.clamp(0.0, 1.0);
@@ -236,7 +236,7 @@ fn frame(top: f64, words: &impl Fn(f64) -> String) -> String {
     svg
 }
 
-/// Draws the labels of the x axis, thinned out so that they don't overlap.
+/// Renders the labels of the x axis, thinned out so that they don't overlap.
 fn labels<'a>(svg: &mut String, step: f64, labels: impl ExactSizeIterator<Item = &'a str>) {
     let every = labels.len().div_ceil(10).max(1);
     for (at, label) in labels.enumerate() {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn calibrated_level_lies_on_the_diagonal() {
+    fn calibrated_level_is_on_the_diagonal() {
         let level = |promised, kept| Promise {
             name: "<high>".to_owned(),
             promised,

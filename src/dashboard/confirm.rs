@@ -1,5 +1,5 @@
-//! Confirmation page before an action that costs money or stops others' work. Without JavaScript a form lacks the `sure` field, which
-//! `keys.js` adds after the browser's dialog; then the server asks.
+//! Confirmation page before an action that costs money or stops others' work. `keys.js` adds the `sure` field
+//! to a form after the browser's dialog. Without JavaScript the field is missing and the server sends this page.
 
 use askama::Template;
 
@@ -37,7 +37,7 @@ struct ConfirmPage {
     back: String,
 }
 
-/// Whether the user has confirmed. htmx requests always count as confirmed, because `keys.js` asks before it sends them.
+/// Whether the user has confirmed. htmx requests always count as confirmed, because `keys.js` opens a dialog before it sends them.
 pub(super) fn is_sure(form: &Form) -> bool {
     form.user.fragment || form.ticked("sure")
 }

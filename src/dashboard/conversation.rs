@@ -288,7 +288,7 @@ async fn message(
             i64::try_from(session.conversation.len()).unwrap_or(i64::MAX),
             "message",
         );
-        let fault = format!("is none of this session's {messages}: they are counted from 1");
+        let fault = format!("is not one of this session's {messages}: use a number from 1");
         return Err(PageError::from(problem::of_field("message", &fault)));
     };
     let to = format!("/sessions/{}/messages/{no}", session.session_id);
@@ -303,7 +303,7 @@ async fn message(
         let is_cut = next.filter(|_| is_of_tool(message) || html_of_it.starts_with("<pre>"));
         return html(&ShownMessage {
             rest: is_cut.map(|next| format!("{to}?from={next}")),
-            rest_says: "Go on reading",
+            rest_says: "Continue reading",
             ..ShownMessage::around(no, message, html_of_it)
         });
     }

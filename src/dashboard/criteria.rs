@@ -255,8 +255,8 @@ struct ScoringBy {
     llm_provider: String,
 }
 
-/// Stores an edited copy of the version `copied`. Rejects an unchanged copy and one for a judge that isn't configured, because neither
-/// could be previewed.
+/// Stores an edited copy of the version `copied`. Rejects an unchanged copy and one for a judge that isn't configured, because they
+/// can't be previewed.
 async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, PageError> {
     let settings = form.text("settings").unwrap_or("{}");
     let mut content: Map<String, Value> = serde_json::from_str(settings).map_err(|error| {
@@ -272,8 +272,7 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
     let api = state.api(&form.user)?;
     let before = criteria::read(api, copied, Kind::Session).await?;
     if before.content == Value::Object(content.clone()) {
-        let fault =
-            "nothing was changed: change a prompt or a setting, or leave the version as it is";
+        let fault = "is unchanged: edit a prompt or a setting first";
         return Err(problem::of_field("settings", fault).into());
     }
     // Malformed content is rejected below with the position of the error.

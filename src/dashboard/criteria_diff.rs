@@ -17,7 +17,7 @@ pub(super) fn changed_parts(diff: CriteriaDiff) -> Vec<ChangedPart> {
 }
 
 fn part(part: DiffPart) -> ChangedPart {
-    // The two header lines name the versions and are neither removed nor added lines.
+    // The two header lines name the versions and don't count as changed lines.
     let is_head = |at: usize, line: &str| match at {
         0 => line.starts_with("--- "),
         1 => line.starts_with("+++ "),

@@ -9,7 +9,7 @@ use crate::wire::{Bucket, Distribution, Period, Trend, TrendItem};
 /// Minimum number of scores for a chart.
 pub(super) const ENOUGH: u64 = 20;
 
-/// Buckets of five points, so that each bucket lies within one rating and has its colour.
+/// Buckets of five points, so that each bucket is within one rating and has its colour.
 pub(super) const BY_RATING: (&str, &str) = ("points", "5");
 const DAY: &str = "%-d %b";
 /// Maximum number of criteria versions with a line, so that the lines stay distinguishable.
@@ -123,13 +123,15 @@ fn summary(trend: &Trend, version: Option<&TrendItem>, versions: usize) -> Strin
         0 | 1 => String::new(),
         n if n > LINES => match version.is_current {
             true => format!(
-                " Of {n} versions {LINES} are drawn: the current one and those of the newest sessions."
+                " {LINES} of {n} versions are shown: the current one and the versions with the newest sessions."
             ),
             false => {
-                format!(" Of {n} versions {LINES} are drawn: those of the newest sessions.")
+                format!(
+                    " {LINES} of {n} versions are shown: the versions with the newest sessions."
+                )
             }
         },
-        n => format!(" {n} versions are drawn."),
+        n => format!(" {n} versions are shown."),
     };
     format!(
         "Mean total under {} {}: {means}.{others}",
@@ -279,23 +281,23 @@ mod tests {
             ("2026-11-11", "bbbbbbbbbb", 30.0),
             ("2026-11-12", "bbbbbbbbbb", 50.0),
         ]);
-        let summary = "Mean total under criteria bbbbbbbb: 30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are drawn.";
+        let summary = "Mean total under criteria bbbbbbbb: 30.0 (10 scores) at first, 50.0 (10 scores) at last. 2 versions are shown.";
         assert!(page_of_two.contains(summary), "{page_of_two}");
         assert!(!page_of_two.contains("current"), "{page_of_two}");
-        // The current version comes first even if others have newer sessions.
+        // The current version is first even if others have newer sessions.
         let many: Vec<String> = (0..6).map(|n| format!("{n}").repeat(10)).collect();
         let mut many: Vec<_> = many
             .iter()
             .map(|hash| ("2026-11-12", hash.as_str(), 50.0))
             .collect();
         let page_of_many = page(&many);
-        let summary = "Of 6 versions 4 are drawn: those of the newest sessions.";
+        let summary = "4 of 6 versions are shown: the versions with the newest sessions.";
         assert!(page_of_many.contains(summary), "{page_of_many}");
         many.insert(0, ("2026-11-10", "cccccccccc", 40.0));
         let page_of_many = page(&many);
         for part in [
             "Mean total under the current criteria cccccccc: 40.0 (10 scores). Of",
-            "Of 7 versions 4 are drawn: the current one and those of the newest sessions.",
+            "4 of 7 versions are shown: the current one and the versions with the newest sessions.",
             ">cccccccc, current</text>",
             "of-3",
         ] {

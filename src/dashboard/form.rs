@@ -1,4 +1,4 @@
-//! Extractor of a form's fields. Rejects a form whose token differs from the browser's cookie.
+//! Extractor of a form's fields. Rejects a form if its token differs from the browser's cookie.
 
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
@@ -77,7 +77,7 @@ impl Form {
     }
 
     /// Runs the API function of a POST route. A form with a `key` runs at most once. A keyed response is stored in the database for a day,
-    /// so a form whose response contains a secret must not have a key.
+    /// so a form must not have a key if its response contains a secret.
     pub(super) async fn post<R: Serialize, T, F>(
         &self,
         state: &PageState,

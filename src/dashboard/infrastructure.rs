@@ -9,7 +9,7 @@ use crate::api::{ApiError, ApiState, judges, operate};
 use crate::job::WaitReason;
 use crate::wire::{Check, Judge, Queue, Readiness, ReadinessStatus, Spent, Worker, WorkerState};
 
-/// Silence after which pages show a worker as gone.
+/// Age of the last heartbeat after which pages show a worker as gone.
 const GONE_AFTER: TimeDelta = TimeDelta::seconds(60);
 
 const READINESS_TIMEOUT: Duration = Duration::from_millis(500);
@@ -122,7 +122,7 @@ pub(super) fn alert(judge: &Judge) -> Option<Alert> {
     })
 }
 
-/// Why the judge is stopped, otherwise how many of its calls fail.
+/// Reason of the judge's stop, otherwise its share of failed calls.
 pub(super) fn trouble(judge: &Judge) -> Option<String> {
     let stopped = judge.stopped().map(str::to_owned);
     stopped.or_else(|| judge.failing().map(|health| health.to_string()))

@@ -42,7 +42,7 @@ pub(super) fn segment(text: &str) -> String {
     percent_encoded(text)
 }
 
-/// Query string of the pairs with a value, with leading `?`. Empty if there are none.
+/// Query string of the pairs with a value, with leading `?`. Empty without pairs.
 pub(super) fn query(pairs: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));

@@ -32,12 +32,12 @@ pub(super) fn render(text: &str, about: Option<Uuid>) -> String {
     let mut cut = cut_to(text, MAX_HTML_BYTES, about);
     if !cut.is_complete() {
         cut.html
-            .push_str("<p class=\"dim\">It is longer; the API has the whole text.</p>");
+            .push_str("<p class=\"dim\">The text is longer. Read all of it through the API.</p>");
     }
     cut.html
 }
 
-/// Renders the longest prefix whose HTML has at most `most` bytes. The limit applies to the HTML, because a few characters may expand to
+/// Renders the longest prefix with at most `most` bytes of HTML. The limit applies to the HTML, because a few characters may expand to
 /// megabytes (tables).
 pub(super) fn within(text: &str, most: usize) -> Cut {
     cut_to(text, most, None)

@@ -26,10 +26,10 @@ impl ToolRow {
 
 fn other_sessions_text(tool: &ScoreTool) -> String {
     match (tool.other_sessions, tool.more) {
-        (0, _) => "asked for in no other session".to_owned(),
-        (1, false) => "asked for in 1 other session".to_owned(),
-        (n, false) => format!("asked for in {} other sessions", words::grouped(n)),
-        (n, true) => format!("asked for in {}+ other sessions", words::grouped(n)),
+        (0, _) => "requested in no other session".to_owned(),
+        (1, false) => "requested in 1 other session".to_owned(),
+        (n, false) => format!("requested in {} other sessions", words::grouped(n)),
+        (n, true) => format!("requested in {}+ other sessions", words::grouped(n)),
     }
 }
 
@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn formats_number_of_other_sessions() {
         for (other_sessions, more, other_sessions_text) in [
-            (0, false, "asked for in no other session"),
-            (1, false, "asked for in 1 other session"),
-            (12, false, "asked for in 12 other sessions"),
-            (1_000, true, "asked for in 1,000+ other sessions"),
+            (0, false, "requested in no other session"),
+            (1, false, "requested in 1 other session"),
+            (12, false, "requested in 12 other sessions"),
+            (1_000, true, "requested in 1,000+ other sessions"),
         ] {
             let tool = ScoreTool {
                 name: "logs".to_owned(),

@@ -89,7 +89,7 @@ fn steps(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     if has_unscored {
-        let text = "Score what was sent and has no score yet.";
+        let text = "Score the sessions without a score.";
         let to = "/sessions?scored=no&status=completed";
         steps.push((text.to_owned(), to.to_owned(), "Choose sessions"));
     }
@@ -97,14 +97,14 @@ fn steps(
         let text = "Read a score, with the judge's reasons.";
         let to = format!("/sessions/{}/score", item.session_id);
         steps.push((text.to_owned(), to, "The latest score"));
-        let text = "Rate some sessions: ratings show how far the judge can be trusted.";
+        let text = "Rate some sessions: ratings show whether you can trust the judge.";
         steps.push((text.to_owned(), "/annotate".to_owned(), "Annotate"));
     }
     if ever.simulated && simulates {
         let text = "Name a real judge: set its key and start Gavel without the simulated one.";
         steps.push((text.to_owned(), "/system".to_owned(), "The settings"));
     } else if ever.simulated {
-        let text = "Have the judge score what a simulated one made up.";
+        let text = "Replace simulated scores with scores of the judge.";
         steps.push((text.to_owned(), "/rescore".to_owned(), "Rescore"));
     }
     if !has_batches {
@@ -128,7 +128,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         sessions(("sort", "lowest_score")),
         sessions(("scored", "yes")),
     )?;
-    // After the alerts, because they cache what the status bar shows: queue and judges are read once.
+    // After the alerts, because they cache the data of the status bar: queue and judges are read once.
     let frame = Frame::load(&state, user.clone(), "", "Overview").await;
     let failed = batches.items.iter().filter(|batch| batch.counts.failed > 0);
     alerts.extend(failed.map(|batch| {
@@ -139,7 +139,7 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
     let outdated = ever.scores.saturating_sub(distribution.scores);
     if outdated > 0 && ever.simulated == frame.status_bar.simulated {
         // The list includes simulated scores, but the numbers don't.
-        let text = "Some scores are of other criteria than the current ones: the mean and the spread of scores here leave them out.";
+        let text = "Some scores are by other criteria than the current ones. The mean and the distribution on this page exclude them.";
         alerts.push(alert(text.to_owned(), "/rescore?criteria=not_current"));
     }
     let steps = if ever.scores < figures::ENOUGH {
@@ -270,7 +270,10 @@ mod tests {
         };
         let text = full.render().unwrap();
         assert!(text.find("Needs attention").unwrap() < text.find("1,234").unwrap());
-        assert!(text.contains("1 score is too few to draw"), "{text}");
+        assert!(
+            text.contains("1 score. The chart needs at least 20"),
+            "{text}"
+        );
         assert!(
             !text.contains("<b>one") && !text.contains("<i>nightly"),
             "{text}"

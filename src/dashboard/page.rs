@@ -75,32 +75,32 @@ type NotFoundPage = (&'static str, &'static str, (&'static str, &'static str));
 fn not_found_page(slug: &str) -> Option<NotFoundPage> {
     Some(match slug {
         "not-found" => (
-            "There is no such page",
-            "Nothing is at this address; it may have been cut short.",
+            "Page not found",
+            "No page has this address. It may be incomplete.",
             ("/", "the overview"),
         ),
         "session-not-found" => (
-            "There is no such session",
-            "No session has this id: it may never have been sent here.",
+            "Session not found",
+            "No session has this id. It may not have been sent to this server.",
             ("/sessions", "the list of sessions"),
         ),
         "score-not-found" => (
-            "There is no such score",
+            "Score not found",
             "No score has this id. A session's History has all of its scores.",
             ("/sessions", "the list of sessions"),
         ),
         "batch-not-found" | "batch-item-not-found" => (
-            "There is no such batch or item",
+            "Batch or item not found",
             "No batch has this id, or it has no item of this number.",
             ("/batches", "the list of batches"),
         ),
         "criteria-not-found" => (
-            "There are no such criteria",
+            "Criteria not found",
             "No stored version of the criteria has this hash.",
             ("/criteria", "the versions there are"),
         ),
         "job-not-found" => (
-            "There is no such job",
+            "Job not found",
             "No job has this id.",
             ("/queue", "the queue"),
         ),
@@ -181,7 +181,7 @@ pub(super) fn is_fixable(problem: &Problem) -> bool {
     matches!(problem.status, 400 | 422)
 }
 
-/// Paths for programs, whose problems stay JSON.
+/// Paths for programs. Their errors stay JSON.
 fn for_programs(target: &str) -> bool {
     let path = target.split('?').next().unwrap_or_default();
     path.starts_with("/api/") || matches!(path, "/livez" | "/readyz" | "/metrics" | "/openapi.json")
@@ -259,14 +259,14 @@ fn label(field: &str) -> Option<&'static str> {
     Some(match field {
         "budget_usd" => "Budget, USD:",
         "total" => "Points:",
-        "rating" | "quality" => "What it deserves:",
+        "rating" | "quality" => "Your rating:",
         "comment" => "Why:",
         "by" => "Your name:",
         _ => return None,
     })
 }
 
-/// The local page that the user came from.
+/// The local page with the form or link.
 fn back(asked: &FailedRequest) -> String {
     referer(asked)
         .and_then(|from| path_of(&from))

@@ -29,7 +29,7 @@ pub(super) fn why_not(scorable: bool, status: SessionStatus) -> String {
     }
 }
 
-/// A score as a badge with number and word, so that colour isn't needed.
+/// A score as a badge with number and label, so that colour isn't needed.
 #[derive(Debug, Clone, Template)]
 #[template(path = "badge.html")]
 pub(super) struct Badge {

@@ -73,7 +73,7 @@ impl Stored {
 
 impl SessionUploadPage {
     fn nothing() -> &'static str {
-        "Nothing was stored."
+        "No session was stored."
     }
 
     fn formats() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -90,7 +90,7 @@ impl SessionUploadPage {
             };
             (format.as_str(), name)
         });
-        std::iter::once(("", "what the file shows")).chain(named)
+        std::iter::once(("", "detect from the file")).chain(named)
     }
 }
 
@@ -119,7 +119,7 @@ impl FileForm for Chosen {
         }
     }
 
-    /// No idempotency key: uploading a session twice stores it once.
+    /// No idempotency key: uploading a session again doesn't store it again.
     async fn send(
         &self,
         client: &ApiAccess,
@@ -160,7 +160,7 @@ async fn upload(
         Err(fault) => fault,
     };
     let (status, rejected) = upload_error(fault)?;
-    let frame = Frame::load(&state, user, "Sessions", "Not taken · Upload sessions").await;
+    let frame = Frame::load(&state, user, "Sessions", "Rejected · Upload sessions").await;
     let page = SessionUploadPage {
         frame,
         format: form.0,

@@ -200,7 +200,7 @@ struct SessionsPage {
 impl SessionsPage {
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
-            (1, None, None) => "the one that matches".to_owned(),
+            (1, None, None) => "the matching one".to_owned(),
             (n, None, None) => format!("all {n} that match"),
             (n, Some(_), None) if !self.short => format!("all that match, more than {n}"),
             (_, _, _) => "all that match".to_owned(),
@@ -278,7 +278,7 @@ struct Wanted {
 #[template(path = "session_rows.html")]
 struct SessionListRows {
     rows: Vec<SessionListRow>,
-    /// Deleted sessions, whose rows are removed.
+    /// Deleted sessions. Their rows are removed.
     gone: Vec<Uuid>,
 }
 
@@ -451,7 +451,9 @@ mod tests {
             ..SessionListFilter::default()
         };
         let narrowed = page(narrowed).render().unwrap();
-        assert!(narrowed.contains("No session matches") && narrowed.contains("Clear the filters"));
+        assert!(
+            narrowed.contains("No matching sessions") && narrowed.contains("Clear the filters")
+        );
         assert!(!narrowed.contains(BAD), "{narrowed}");
     }
 
@@ -469,7 +471,7 @@ mod tests {
             };
             page.matching()
         };
-        assert_eq!(page(1, false, false), "the one that matches");
+        assert_eq!(page(1, false, false), "the matching one");
         assert_eq!(page(3, false, false), "all 3 that match");
         assert_eq!(page(50, true, false), "all that match, more than 50");
         assert_eq!(page(3, true, true), "all that match");

@@ -1,8 +1,8 @@
-//! Response to a form with an outdated token or from a signed-out user. Nothing is changed, the input is kept, and the user can send it
-//! again.
+//! Response to a form with an outdated token or from a signed-out user. No data changes, the page repeats the input, and the user can send
+//! it again.
 //!
-//! The guard has already rejected forms of other sites. If the browser doesn't confirm that the form is from this site, there is no resend
-//! button, because an attacker may have filled it in.
+//! The guard has already rejected forms of other sites. If the browser doesn't confirm that the form is from this site, the page has no
+//! resend button, because an attacker may have filled it in.
 
 use askama::Template;
 use axum::http::request::Parts;
@@ -14,7 +14,7 @@ use super::page::with_status;
 use super::user::SessionUser;
 use crate::api::{ApiError, FailedRequest};
 
-/// Fields that are neither shown nor sent back. The user enters them again.
+/// Fields that the page doesn't repeat. The user enters them again.
 const SECRET: [&str; 1] = ["token"];
 /// Internal fields, not shown.
 const UNSEEN: [&str; 5] = ["key", "back", "piece", "next", "sure"];
@@ -46,10 +46,11 @@ impl StaleForm {
     }
 }
 
-const CHANGED: &str = "It was opened before this browser lost or changed its cookie: signed out, cleared, or closed meanwhile. Nothing was done.";
-const SIGNED_OUT: &str = "Somebody has signed out in this browser, or its token is not valid any more. Nothing was done.";
+const CHANGED: &str = "This browser's cookie changed after you opened the form: you signed out, cleared it or closed the browser. The form had no effect.";
+const SIGNED_OUT: &str =
+    "You signed out in this browser, or your token is not valid any more. The form had no effect.";
 
-/// Response to a form of a signed-out user. `None` if there is no input to keep, or if the form may be another site's.
+/// Response to a form of a signed-out user. `None` if the form has no input to repeat, or if the form may be another site's.
 pub(super) fn signed_out(asked: &FailedRequest) -> Option<Response> {
     if asked.form.is_empty() || !is_same_site(&asked.headers) {
         return None;
@@ -81,7 +82,7 @@ pub(super) fn signed_out(asked: &FailedRequest) -> Option<Response> {
     with_status(StatusCode::UNAUTHORIZED, &page).ok()
 }
 
-/// Whether the browser says that the form is from this site. The guard has compared both headers with this host.
+/// Whether the browser confirms that the form is from this site. The guard has compared both headers with this host.
 fn is_same_site(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     text("origin").is_some() || text("sec-fetch-site") == Some("same-origin")

@@ -52,7 +52,7 @@ impl PageState {
         *self.status_bar.lock().await = None;
     }
 
-    /// Returns the API's state for reads. Error if the user lacks the read scope.
+    /// Returns the API's state for reads. Error without the read scope.
     pub(super) fn api(&self, user: &SessionUser) -> Result<&ApiState, ApiError> {
         self.api.reader(&user.caller)
     }
@@ -87,7 +87,7 @@ impl PageState {
         let mut kept = self.status_bar.lock().await;
         if let Some((at, status_bar)) = kept.as_ref()
             && at.elapsed() < STATUS_BAR_KEPT
-            // Not cached while Redis is unavailable, so that pages reload as soon as it is back.
+            // Not cached while Redis is unavailable, so that pages reload as soon as it returns.
             && !status_bar.redis_away
         {
             return status_bar.clone();

@@ -15,7 +15,7 @@ pub(super) struct StatusBar {
     /// Number of workers with a heartbeat within the last minute.
     pub(super) workers: usize,
     pub(super) silent: usize,
-    /// Whether Redis is unavailable. Jobs are then processed from the database, but there are no events.
+    /// Whether Redis is unavailable. Jobs are then processed from the database, but without events.
     pub(super) redis_away: bool,
     /// Stopped judges with reasons.
     pub(super) stopped: Vec<(String, String)>,

@@ -69,8 +69,7 @@ async fn template(Path(file): Path<String>) -> Page {
     let (name, end) = file.rsplit_once('.').unwrap_or((&file, ""));
     let unknown = || {
         let kinds = words::one_of(Kind::to_choose().iter().map(|kind| kind.as_str()));
-        let fault =
-            format!("names no template: ask for {kinds} with .xlsx, .csv or .jsonl behind it");
+        let fault = format!("is not a template: use {kinds} with the ending .xlsx, .csv or .jsonl");
         problem::of_field("file", &fault)
     };
     let kind: Kind = name.parse().map_err(|_| unknown())?;

@@ -30,18 +30,18 @@ fn blocked_judges(judges: &[Judge]) -> Vec<BlockedJudge> {
     let blocked_judges = judges.iter().filter_map(|judge| {
         let why = trouble(judge)?;
         let (remedy, colour) = match alert(judge)? {
-            Alert::Paused => ("Its jobs wait until somebody resumes it, in", "waiting"),
+            Alert::Paused => ("Its jobs wait until you resume it, in", "waiting"),
             Alert::Capped => (
                 "Its jobs wait until the cap's day or month is over, or the cap is raised:",
                 "waiting",
             ),
             Alert::Slow => (
-                "Its jobs wait, and go on by themselves. Until when:",
+                "Its jobs wait and resume automatically. Until when:",
                 "waiting",
             ),
             Alert::Unset => ("Its jobs wait until it is set up:", "failed"),
             Alert::Refused => (
-                "Its jobs wait until its key, model or address is put right and the workers are restarted, or its quota is topped up and somebody resumes it, in",
+                "Its jobs wait until you correct its key, model or address and restart the workers, or top up its quota and resume it, in",
                 "failed",
             ),
             Alert::Silent => ("Its jobs wait. Why, and what to do:", "failed"),
@@ -87,8 +87,8 @@ fn verdict(status: &str, workers: &Check, judges: &[Judge]) -> String {
             (Alert::Silent, n) => format!("{n} judges don't answer"),
             (Alert::Unset, 1) => "a judge isn't set up".to_owned(),
             (Alert::Unset, n) => format!("{n} judges aren't set up"),
-            (Alert::Refused, 1) => "a judge refuses to be asked".to_owned(),
-            (Alert::Refused, n) => format!("{n} judges refuse to be asked"),
+            (Alert::Refused, 1) => "a judge rejects calls".to_owned(),
+            (Alert::Refused, n) => format!("{n} judges reject calls"),
             (Alert::Slow, 1) => "a judge limits our rate".to_owned(),
             (Alert::Slow, n) => format!("{n} judges limit our rate"),
             (Alert::Capped, 1) => "a judge has reached its cap".to_owned(),
@@ -105,11 +105,12 @@ fn workers(status_bar: &StatusBar) -> Check {
     let ok = status_bar.workers > 0;
     let silent = match status_bar.silent {
         0 => None,
-        n if n == status_bar.workers => {
-            Some("None was heard for some seconds; after a minute they count as gone.".to_owned())
-        }
+        n if n == status_bar.workers => Some(
+            "No heartbeat for some seconds; after a minute without one, workers count as gone."
+                .to_owned(),
+        ),
         n => Some(format!(
-            "{n} of {} weren't heard for some seconds.",
+            "{n} of {} sent no heartbeat for some seconds.",
             status_bar.workers
         )),
     };
@@ -119,7 +120,7 @@ fn workers(status_bar: &StatusBar) -> Check {
         detail: match ok {
             true => silent,
             false => Some(
-                "No worker is running: start one with the same settings as this server (gavel worker); where this server is gavel up, start it again."
+                "No worker is running: start one with the same settings as this server (gavel worker). If this server is gavel up, restart it."
                     .to_owned(),
             ),
         },
@@ -238,11 +239,11 @@ mod tests {
         let text = page(&status_bar(1, 0), &judges);
         assert!(
             text.contains(
-                "System: ok, a judge refuses to be asked, a judge limits our rate, a judge has reached its cap, 2 judges are paused<"
+                "System: ok, a judge rejects calls, a judge limits our rate, a judge has reached its cap, 2 judges are paused<"
             ),
             "{text}"
         );
-        assert!(text.contains("until somebody resumes it") && text.contains("/queue"));
+        assert!(text.contains("until you resume it") && text.contains("/queue"));
         assert!(!text.contains("<i>gpt"), "{text}");
     }
 }

@@ -72,7 +72,7 @@ impl UploadForm {
     }
 
     fn nothing() -> &'static str {
-        "Nothing was queued."
+        "No item was queued."
     }
 
     /// Kinds of suites, each with a description of its items.
@@ -82,7 +82,7 @@ impl UploadForm {
     }
 }
 
-/// A form whose last field is a file that is streamed to the API.
+/// A form with a file as last field. The file is streamed to the API.
 pub(super) trait FileForm: Send + Sync {
     type Accepted;
     fn set_field(&mut self, name: &str, value: String);
@@ -114,7 +114,7 @@ impl<'f> SentFile<'f> {
             } else {
                 let endings = form.endings();
                 let remedy = form.remedy(&name);
-                format!("{name:?} ends in none of {endings}: {remedy}")
+                format!("{name:?} does not end in one of {endings}: {remedy}")
             };
             return Err(problem::of_field("file", &fault));
         };
@@ -162,7 +162,7 @@ impl FileForm for UploadForm {
     fn remedy(&self, file_name: &str) -> &'static str {
         match file_name.to_ascii_lowercase().ends_with(".json") {
             true => {
-                "write one item a line as .jsonl, or run gavel evaluate FILE, which also asks agents the questions of a file"
+                "write one item per line as .jsonl, or run gavel evaluate FILE, which also sends questions to agents"
             }
             false => "save it as one of them",
         }
@@ -264,7 +264,7 @@ pub(super) async fn upload(
     form.rejected = Some(rejected);
     // A new key, because the old one has stored the rejection.
     form.key = Uuid::new_v4().to_string();
-    let frame = Frame::load(&state, user, "Batches", "Not taken · Upload a suite").await;
+    let frame = Frame::load(&state, user, "Batches", "Rejected · Upload a suite").await;
     with_status(status, &UploadPage { frame, form })
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::api::{Caller, Scope, Transport, cookie};
 
-/// Cookie that must equal a form's token. Renewed by sign-in and sign-out. Pages of other origins can neither read nor set it. It is
+/// Cookie that must equal a form's token. Renewed by sign-in and sign-out. Pages of other origins can't read or set it. It is
 /// `SameSite=Lax`, so that following a link from a chat or a mail keeps the token of open pages.
 const FORM_COOKIE: &str = "gavel_form";
 
@@ -53,7 +53,7 @@ impl SessionUser {
     }
 }
 
-/// Cookies are HTTP-only and `SameSite=Lax`: other sites' links send them, their forms don't. `Secure` if the request came over TLS.
+/// Cookies are HTTP-only and `SameSite=Lax`: other sites' links send them, their forms don't. `Secure` if the request used TLS.
 fn cookie_for(transport: Transport, name: &str, value: &str) -> String {
     let secure = match transport {
         Transport::Plain => "",
@@ -105,7 +105,7 @@ pub(super) async fn visit(mut request: Request, next: Next) -> Response {
     response
 }
 
-/// Header by which scripts recognize responses of pages.
+/// Header that marks responses of pages for scripts.
 const PAGE_HEADER: header::HeaderName = header::HeaderName::from_static("gavel-page");
 
 /// Marks a response as a page. Scripts ignore unmarked ones, because a proxy may respond instead of the server.

@@ -166,7 +166,7 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {
             title: "Delete this webhook?".to_owned(),
-            consequence: "It is told nothing more, not even what waits for it, and its deliveries leave the log.".to_owned(),
+            consequence: "It gets no more events, not even pending ones, and its deliveries are removed from the log.".to_owned(),
             button: "Delete it",
             stops: true,
             part: "System",

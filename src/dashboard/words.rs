@@ -132,7 +132,7 @@ pub(super) fn pieces(name: &str) -> Vec<&str> {
     pieces
 }
 
-/// Removes bidirectional control characters for a tab's title, where they would affect the surrounding text.
+/// Removes bidirectional control characters for a tab's title, because they would affect the surrounding text.
 pub(super) fn straight(text: &str) -> String {
     let is_direction = |c: &char| matches!(c, '\u{200E}' | '\u{200F}' | '\u{061C}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     text.chars().filter(|c| !is_direction(c)).collect()

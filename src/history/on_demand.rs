@@ -100,7 +100,7 @@ impl OnDemand {
 
     fn flight(&self, id: Uuid) -> Shared<Flight> {
         let mut flights = self.flights();
-        // Drops fetches whose clients have all disconnected.
+        // Drops fetches without a connected client.
         flights.retain(|_, flight| flight.upgrade().is_some());
         if let Some(flight) = flights.get(&id).and_then(WeakShared::upgrade) {
             return flight;

@@ -1,4 +1,4 @@
-//! Reads a batch's items from the store once, page by page, into a temporary file from which reports are built.
+//! Reads a batch's items from the store once, page by page, into a temporary file as the source of reports.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
@@ -77,7 +77,7 @@ fn next_limit(limit: u32, bytes: usize) -> u32 {
 }
 
 impl From<BatchItem> for Item {
-    /// Converts an item; one that hasn't ended is incomplete.
+    /// Converts an item. An item that hasn't ended is incomplete.
     fn from(row: BatchItem) -> Self {
         let outcome = outcome(&row).unwrap_or(Outcome::Incomplete);
         item(row, outcome)

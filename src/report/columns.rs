@@ -74,7 +74,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Returns the columns of these kinds: those of the first kind, then those that the others add.
+    /// Returns the columns of these kinds: all of the first kind, then the additional ones of the others.
     pub(super) fn for_kinds(kinds: &[Kind]) -> Self {
         let mut heads: Vec<(&'static str, u16)> = Vec::new();
         let all = kinds.iter().flat_map(|kind| of_kind(*kind));

@@ -161,7 +161,7 @@ impl Item {
         Some(SafetyOutcome::from_flags(safety_valid, should_pass))
     }
 
-    /// Returns the generator's confidence and the actual score, if both are known.
+    /// Returns the generator's confidence and the actual score, if both exist.
     pub(super) fn calibration(&self) -> Option<(Confidence, f64)> {
         let level = self.text("confidence")?.parse().ok()?;
         let correctness = self.about().components.first()?;

@@ -69,7 +69,7 @@ pub(super) fn write(
         let start = element("testsuite", counts.attributes(name.clone()));
         xml.write_event(Event::Start(start)).map_err(failed)?;
         properties(&mut xml, figures, meta).map_err(failed)?;
-        // The names are those of the first pass, so each item gets the same suite.
+        // Uses the names of the first pass, so each item gets the same suite.
         source.each(&mut |item| {
             if key(item, &mut names) == *suite {
                 case(&mut xml, item, (&name, meta.simulated)).map_err(failed)?;

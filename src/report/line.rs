@@ -2,7 +2,7 @@
 //!
 //! A QAS item has the fields of the original program: `test_id`, `question`, `agent_used`, `difficulty`, `expected_sql`, `generated_sql`,
 //! `expected_results`, `actual_results`, `qas_evaluation`. Other kinds, and items whose payload isn't an object, have `id`, `payload`,
-//! `result`. Both have an object `gavel` with further fields. A line without it, from another program, is read as far as possible.
+//! `result`. Both have an object `gavel` with further fields. From a line without it (of another program), the known fields are read.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -95,7 +95,7 @@ pub fn read(text: impl AsRef<[u8]>, nth: u64) -> Result<Item, String> {
             Ok(own(line, gavel))
         }
         None if line.contains_key(About::LINE_RESULT) => Ok(foreign(line, nth)),
-        None => Err("it has neither the object gavel nor the object qas_evaluation".to_owned()),
+        None => Err("it has no object gavel or qas_evaluation".to_owned()),
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
         for (text, fault) in [
             ("[1]", "no JSON object"),
             ("{\"a\": 1", "no JSON object"),
-            ("{\"a\": 1}", "neither the object gavel"),
+            ("{\"a\": 1}", "it has no object gavel"),
             ("{\"gavel\": {\"item_no\": 1}}", "gavel: missing field"),
         ] {
             let error = read(text, 0).unwrap_err();

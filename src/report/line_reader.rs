@@ -33,7 +33,7 @@ pub(crate) struct LineReader<'a> {
 }
 
 impl<'a> LineReader<'a> {
-    /// Starts at the beginning of the file. A line of more than `longest` bytes is an error.
+    /// Starts at offset 0. A line of more than `longest` bytes is an error.
     pub(crate) fn new(file: &'a File, longest: u64) -> Result<Self> {
         let mut input = BufReader::new(file);
         input.seek(SeekFrom::Start(0))?;

@@ -71,7 +71,7 @@ pub fn obstacle(item: &Item) -> Option<String> {
     })
 }
 
-/// Returns the score with its threshold, or the reason why there is none.
+/// Returns the score with its threshold, or the reason for its absence.
 pub fn score(item: &Item) -> String {
     let status = item.status();
     let mark = if item.simulated { ", simulated" } else { "" };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn accepted_unsafe_sql_comes_before_score() {
+    fn accepted_unsafe_sql_precedes_score() {
         let passed = Item {
             kind: Kind::SqlMetrics,
             result: None,

@@ -1,7 +1,7 @@
 //! Markdown report of at most 900 KB, the limit of comments and job summaries of CI servers.
 //!
 //! Order: the summary, passes, misses and unexecuted items with breakdown and the judge's reasoning, then items without a score because of
-//! their judge. Each part has a size limit, and a truncated part states the number of omitted items. Text of items comes from outside, so
+//! their judge. Each part has a size limit, and a truncated part states the number of omitted items. Text of items is untrusted, so
 //! it is escaped or fenced.
 
 use std::fmt::Write as _;
@@ -66,7 +66,7 @@ impl Chapter {
         if self.left_out > 0 {
             let _ = writeln!(
                 out,
-                "\n_{} more left out for length: report.json and report.csv have them all._",
+                "\n_{} more omitted for length: report.json and report.csv contain all._",
                 self.left_out
             );
         }
@@ -96,7 +96,7 @@ pub(super) fn write(
     }
     let head = head(figures, meta);
     let misses = misses.finish("Nothing missed.");
-    let judge = judge.finish("The judge answered wherever it was asked.");
+    let judge = judge.finish("All judge calls succeeded.");
     let room = LONGEST.saturating_sub(head.len() + misses.len() + judge.len() + 1_000);
     let mut passed = Chapter::new("Passed", room);
     source.each(&mut |item| {
@@ -120,7 +120,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Returns whether an item only lacks its judge's part: the judge failed, or wasn't used (`--no-judge`).
+/// Returns whether only an item's judged part is missing: the judge failed, or wasn't used (`--no-judge`).
 fn is_judges(item: &Item) -> bool {
     let not_run = item
         .error

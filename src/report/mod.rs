@@ -5,7 +5,7 @@
 //! a batch in the store ─▶ spool ─────┴─ Source ─▶ Summary (first pass) ─▶ a writer of each format (further passes)
 //! ```
 //!
-//! A [`Source`] is read several times instead of being kept in memory, so memory doesn't depend on the number of items.
+//! A [`Source`] is read several times instead of being stored in memory, so memory doesn't depend on the number of items.
 
 mod batch;
 mod columns;

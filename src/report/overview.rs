@@ -48,19 +48,19 @@ pub(super) fn sections(figures: &Figures, meta: &Meta) -> Vec<Section> {
     sections
 }
 
-/// Returns sentences that a reader must know before the figures.
+/// Returns sentences that a reader must know before the numbers.
 pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     let mut notes = Vec::new();
     match meta.judging {
         Judging::Asked => {}
         Judging::NotRun => notes.push(
-            "No judge was asked (--no-judge): what needs none is scored, and the run never passes."
+            "No judge was used (--no-judge): only computed components are scored, and the run can't pass."
                 .to_owned(),
         ),
     }
     if figures.gate.is_none() {
         notes.push(
-            "The verdict knows no gates: it says whether every item was scored, and passed."
+            "The verdict ignores gates: it depends on whether every item was scored and passed."
                 .to_owned(),
         );
     }
@@ -72,26 +72,21 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     }
     if figures.judge_errors > 0 {
         notes.push(format!(
-            "{} no score because the judge failed: {} apart from the misses.",
-            items_have(figures.judge_errors),
-            if figures.judge_errors == 1 {
-                "it stands"
-            } else {
-                "they stand"
-            },
+            "{} no score because the judge failed, listed separately from the misses.",
+            items_have(figures.judge_errors)
         ));
     }
     if figures.all.simulated > 0 {
         notes.push(match figures.basis {
             Basis::Simulated if figures.all.simulated < figures.all.scored => format!(
-                "{} of {} scores are of a simulated judge: they say nothing about quality. The others needed no judge.",
+                "{} of {} scores are from a simulated judge: they are not meaningful. The others needed no judge.",
                 figures.all.simulated, figures.all.scored
             ),
             Basis::Simulated => {
-                "All scores are of a simulated judge: they say nothing about quality.".to_owned()
+                "All scores are from a simulated judge: they are not meaningful.".to_owned()
             }
             Basis::Real => format!(
-                "{} scores are of a simulated judge: they are counted apart, and in no mean.",
+                "{} scores are from a simulated judge: they are counted separately, and means exclude them.",
                 figures.all.simulated
             ),
         });
@@ -101,7 +96,7 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     }
     if figures.usage.unpriced > 0 {
         notes.push(format!(
-            "The cost of {} is not known, since there is no price for the model in llm_providers.yaml.",
+            "The cost of {} is unknown, because llm_providers.yaml has no price for the model.",
             words::counted(figures.usage.unpriced, "item")
         ));
     }
@@ -113,7 +108,7 @@ pub(super) fn verdict(verdict: DefaultGate) -> &'static str {
         DefaultGate::Pass => "PASS: every item was scored, and passed",
         DefaultGate::Fail => "FAIL: every item was scored, and some missed",
         DefaultGate::Incomplete => "INCOMPLETE: not every item has a score that counts",
-        DefaultGate::Nothing => "NOTHING: there are no items",
+        DefaultGate::Nothing => "NOTHING: no items",
     }
 }
 
@@ -121,8 +116,8 @@ pub(super) fn gate(decision: GateDecision) -> &'static str {
     match decision {
         GateDecision::Passed => "PASSED: the gates of this run hold",
         GateDecision::Failed => "FAILED: a gate of this run does not hold",
-        GateDecision::Incomplete => "INCOMPLETE: whether the gates of this run hold is not known",
-        GateDecision::Nothing => "NOTHING TO RUN: there are no items",
+        GateDecision::Incomplete => "INCOMPLETE: the gates of this run can't be evaluated",
+        GateDecision::Nothing => "NOTHING TO RUN: no items",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Text from outside in reports: cells of a table, XML, Markdown.
 //!
-//! CSV and XLSX contain the same text, so that converting one to the other changes nothing.
+//! CSV and XLSX contain the same text, so that one can be converted to the other.
 //! - A text that would be read as a formula (it starts with `=`, `+`, `-`, `@`, a tab or a line end, and isn't a number) gets a leading
 //!   apostrophe. The same applies to text after a semicolon or a line end, which programs with semicolon-separated cells read as a new
 //!   cell.
@@ -126,7 +126,7 @@ pub(super) fn xml_lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Escapes a text for a line or table cell of Markdown, so that none of it is Markdown or HTML.
+/// Escapes a text for a line or table cell of Markdown, so that it contains no Markdown or HTML.
 pub(super) fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {

@@ -129,7 +129,7 @@ fn bad_line(path: &str, line: u64, reason: String) -> ReportError {
 
 fn reading(path: &str, error: &std::io::Error) -> ReportError {
     let reason = if error.kind() == ErrorKind::NotFound {
-        "there is no such file".to_owned()
+        "no such file".to_owned()
     } else {
         error.to_string()
     };

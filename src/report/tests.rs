@@ -220,7 +220,7 @@ fn markdown_separates_passes_misses_and_judge_errors() {
     );
     assert!(text.contains("**INCOMPLETE: "), "{text}");
     assert!(
-        text.contains("1 scores are of a simulated judge: they are counted apart"),
+        text.contains("1 scores are from a simulated judge: they are counted separately"),
         "{text}"
     );
 }
@@ -248,9 +248,9 @@ fn truncated_markdown_counts_omitted_items() {
     assert!(text.len() > 700_000, "{}", text.len());
     assert!(text.contains("## Missed or not executed (2000)"));
     let shown = text.matches("\n### q-").count();
-    let left_out = format!("_{} more left out for length", 2_000 - shown);
+    let left_out = format!("_{} more omitted for length", 2_000 - shown);
     assert!(shown > 50 && text.contains(&left_out), "{shown}");
-    assert_eq!(text.matches("more left out for length").count(), 2);
+    assert_eq!(text.matches("more omitted for length").count(), 2);
 }
 
 /// Returns a report from a run's folder, with gate results.
@@ -303,7 +303,7 @@ fn report_without_gates_states_that() {
         told.contains("**PASS: every item was scored, and passed**"),
         "{told}"
     );
-    assert!(told.contains("The verdict knows no gates"), "{told}");
+    assert!(told.contains("The verdict ignores gates"), "{told}");
     let json: Value = serde_json::from_slice(&written(Format::Json, &[query(0, 1.0)])).unwrap();
     assert_eq!(json["summary"]["gate"], Value::Null);
     let xml = text(Format::Junit, &[query(0, 1.0)]);

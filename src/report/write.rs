@@ -40,7 +40,7 @@ pub fn write(
 }
 
 /// Writes all reports of a run into its folder, replacing each file atomically: report.json, report.xlsx, report.csv, junit.xml,
-/// summary.md. The figures are those of [`sum_up`] with the run's gate results. Blocks.
+/// summary.md. The summary is [`sum_up`]'s with the run's gate results. Blocks.
 pub fn write_all(
     dir: &Path,
     source: &(impl Source + ?Sized),
@@ -87,7 +87,7 @@ pub(crate) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
         .make_in(dir.unwrap_or(Path::new(".")), |path| File::create_new(path))
 }
 
-/// Returns the figures of a source without gates: its first pass. Blocks, like [`write()`].
+/// Returns the summary of a source without gates: its first pass. Blocks, like [`write()`].
 pub fn sum_up(source: &(impl Source + ?Sized), meta: &Meta) -> Result<Figures, ReportError> {
     let mut summary = Summary::default();
     source.each(&mut |item| {

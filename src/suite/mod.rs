@@ -77,7 +77,7 @@ pub struct SuiteRow {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place(*line, column.as_deref()))]
 pub struct SuiteError {
-    /// As in [`SuiteRow::line`]; `None`: the whole file.
+    /// As in [`SuiteRow::line`]; `None`: the file.
     pub line: Option<u64>,
     pub column: Option<String>,
     pub message: String,

@@ -126,7 +126,7 @@ fn open<R: Read + Seek + Send + 'static>(
     })
 }
 
-/// Content of a JSON object apart from its list of items.
+/// Content of a JSON object without its list of items.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Envelope {
     /// The other fields, each at most 64 KiB.
@@ -135,7 +135,7 @@ pub struct Envelope {
     pub list: Option<String>,
 }
 
-/// Reads the content of a JSON file apart from its items, before and after the list. Scans the whole file without storing the items.
+/// Reads the content of a JSON file before and after its list of items. Scans the items without storing them.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
     json::Items::open(source, limits)?.into_envelope()
@@ -186,7 +186,7 @@ impl Iterator for SuiteRows {
 }
 
 /// Returns the approximate memory for reading a file, in bytes: its heaviest item, and the shared texts of a workbook. Stops at the first
-/// error. Errors: those of [`read`].
+/// error. Errors: as [`read`].
 pub fn weight<R: Read + Seek + Send + 'static>(
     mut source: R,
     reading: &ReadOptions<'_>,
@@ -248,7 +248,7 @@ fn parse(bytes: &[u8], limits: Limits) -> Result<Value, ParseFault> {
 }
 
 struct ParseFault {
-    /// JSON pointer; empty: the whole value.
+    /// JSON pointer; empty: the root.
     pointer: String,
     message: String,
     /// Whether the bytes are JSON that exceeds a limit.
@@ -301,7 +301,7 @@ impl<R> Stoppable<R> {
 impl<R: Read> Read for Stoppable<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self.stop.is_cancelled() {
-            true => Err(std::io::Error::other("nobody waits for it any more")),
+            true => Err(std::io::Error::other("the reader is closed")),
             false => self.source.read(buffer),
         }
     }

@@ -1,6 +1,6 @@
 """The tested cluster: one API, three workers, a load, and a record of the accepted requests.
 
-The drill itself records the sessions sent and the jobs answered with 202. It reads their outcome from
+The drill itself records the sessions sent and the jobs accepted with 202. It reads their outcome from
 the database with its own SQL.
 """
 
@@ -17,7 +17,7 @@ import servers
 import stub
 import wire
 
-# Above every recovery bound: a job that takes longer counts as lost.
+# Above every recovery bound: a slower job counts as lost.
 PATIENCE = 90.0
 
 
@@ -122,7 +122,7 @@ class Cluster:
         self.place.forget(done)
 
     async def is_live(self):
-        """Waits until the API is ready and each worker's heartbeat has changed, whatever its clock."""
+        """Waits until the API is ready and each worker's heartbeat has changed, at any clock."""
         seen = {}
 
         async def live():
@@ -148,7 +148,7 @@ class Cluster:
         await self.is_live()
 
     async def reset(self):
-        """Kills and restarts every process of gavel, because a fault left them in a permanent state."""
+        """Kills and restarts every process of gavel, because a failure left them in a permanent state."""
         for service in [self.api, *self.workers]:
             service.signal(signal.SIGCONT)
             await service.end()
@@ -185,7 +185,7 @@ class Load:
         # session id -> mark; job id -> (session id, time of the 202)
         self.sessions = {}
         self.accepted = {}
-        # Sessions whose POST returned a score, because an earlier attempt with a lost response had created the job.
+        # Sessions with a score in the response to their POST, because an earlier attempt with a lost response had created the job.
         self.scored = set()
         self.posted_at = {}
         # (start, end, error) of each failed attempt

@@ -4,7 +4,7 @@ python3 tests/faults/connections.py --binary target/dist/gavel [--only up|apart]
 
 Tests `gavel up`, then a `serve` and a `worker` over a private Postgres and Redis. Times are measured from the scheduled time of a
 request. Exits with 1 if a request failed, a stream ended, or a slow connection stayed open longer than its timeout. Times depend on
-the machine: the output includes those of a server that does nothing.
+the machine: the output includes the times of an idle server.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ async def beside_streams(port):
 
 
 async def slow(port, kind, wait):
-    """A slow connection: measures how long the server keeps it open."""
+    """A slow connection: measures the time until the server closes it."""
     said, byte, timeout = KINDS[kind]
     await asyncio.sleep(wait)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -130,7 +130,7 @@ def slow_ones(port):
 
 
 def beside_slow(port):
-    """The load before and during slow connections, and how long each of these stayed open."""
+    """The load before and during slow connections, and the time until each of these closed."""
     reading, fresh = [request for request in MIX if request[0] == "GET"], "Connection: close\r\n"
     before = asyncio.run(load(port, reading, 50, 10, fresh))
     # In a separate process, so that they don't slow this one down.
@@ -155,7 +155,7 @@ def streaming(port, processes):
 
 
 def slowed(port, processes):
-    """Load during more slow connections than the default limit, also of those whose bodies are awaited."""
+    """Load during more slow connections than the default limit, including connections with a pending body."""
     return {"slow": beside_slow(port), "peak_with_slow_mib": resident(processes, "VmHWM")}
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The fault drill: checks from outside that no job is lost or scored twice, and that the service recovers.
+"""The fault drill: checks from outside that no job is lost or scored more than once, and that the service recovers.
 
 It shares no code with the product. Private servers (Postgres behind a proxy, Redis, a judge), one API and three workers
-with default settings; injects one fault after another under load and prints a table. Loopback only.
+with default settings; injects all failures in sequence under load and prints a table. Loopback only.
 
-  drill.py --short --binary target/debug/gavel             a few faults, about a minute: lost and twice must be 0
-  drill.py --jobs 2000 --binary target/release/gavel       every fault; recovery bounds must hold as well
-  drill.py --mixed --jobs 20000 --seconds 300 --every 2    a random fault every 2 s
-  drill.py --only redis,frozen                             faults whose name has one of these words
+  drill.py --short --binary target/debug/gavel             a few failures, about a minute: lost and twice must be 0
+  drill.py --jobs 2000 --binary target/release/gavel       every failure; recovery bounds must hold as well
+  drill.py --mixed --jobs 20000 --seconds 300 --every 2    a random failure every 2 s
+  drill.py --only redis,frozen                             failures with one of these texts in the name
   drill.py --measure skew|pace|roll|degraded|connections   measurements; roll needs --old BINARY
 
-Exit codes: 0 passed, 1 a job was lost, scored twice, or too late, 2 a requirement is missing.
+Exit codes: 0 passed, 1 a job was lost, scored more than once, or too late, 2 a requirement is missing.
 """
 
 import argparse
@@ -115,7 +115,7 @@ class Drill:
         say("    " + " | ".join(f"{name} {cell}" for name, cell in zip(COLUMNS[1:], row.cells()[1:])))
 
     def wanted(self):
-        """The faults to run, and reasons for skipping others."""
+        """The failures to run, and reasons for skipping others."""
         words = [word.strip() for word in self.args.only.split(",") if word.strip()]
         chosen = []
         for fault in faults.FAULTS:
@@ -179,7 +179,7 @@ class Drill:
         return row
 
     async def storm(self, backlog):
-        """A random fault every few seconds, and the result after all have ended."""
+        """A random failure every few seconds, and the result after all have ended."""
         c, args = self.cluster, self.args
         row = Row(f"a random fault every {args.every:g} s for {args.seconds:g} s", None)
         run = faults.Run(c, cluster.Load(c.http, args.jobs, args.jobs / args.seconds, c.chance), c.postgres.control.rows)
@@ -208,7 +208,7 @@ class Drill:
         return row
 
     async def postgres_is_quiet(self):
-        """Stops the shared processes, because the embedded faults need the machine."""
+        """Stops the shared processes, because the embedded failures need the machine."""
         for service in [self.cluster.api, *self.cluster.workers]:
             if service.runs():
                 await service.end()

@@ -1,4 +1,4 @@
-"""The faults, one function each: it starts the load, injects the fault, marks its end, and restores the original state."""
+"""The failures, one function each: it starts the load, injects the failure, marks its end, and restores the original state."""
 
 import asyncio
 import random
@@ -77,7 +77,7 @@ class Run:
             self.notes.append("NOT NAMED BY /READYZ")
 
     def over(self):
-        """Marks the end of the fault: recovery counts from now. The jobs accepted so far are affected."""
+        """Marks the end of the failure: recovery counts from now. The jobs accepted so far are affected."""
         self.over_at = time.monotonic()
         self.affected = list(self.load.accepted)
         if self.waiting:
@@ -406,7 +406,7 @@ async def postgres_read_only(c, run):
 
 
 async def role_set(c, run, setting, value, seconds):
-    """Sessions that start during the fault keep the setting until they are closed, as those to a demoted primary do."""
+    """Sessions that start during the failure keep the setting until they are closed, like sessions on a demoted primary."""
     await run.loaded()
     await c.postgres.control.rows(f"alter role gavel set {setting} = '{value}'")
     await c.postgres.cut_role()
@@ -585,7 +585,7 @@ async def api_ahead(c, run):
 
 
 async def steppable_clock(c, run):
-    """Restarts the database with a clock that the returned function shifts, until the fault is over."""
+    """Restarts the database with a clock that the returned function shifts, until the failure is over."""
     path = f"{c.postgres.home}/offset"
 
     def step(offset):
@@ -692,7 +692,7 @@ async def judge_resets(c, run):
 async def judge_closed(c, run):
     await run.loaded()
     await c.stub.close_port()
-    # Kept-alive connections end with their process.
+    # Keep-alive connections end with their process.
     c.stub.say("reset")
     await asyncio.sleep(20.0)
     c.stub.say("good")
@@ -723,7 +723,7 @@ async def judge_large(c, run):
 
 
 class Storm:
-    """Random faults, each a few seconds long; a component that is already faulty is skipped."""
+    """Random failures, each a few seconds long; a component that is already failing is skipped."""
 
     def __init__(self, cluster, seed):
         self.c, self.chance = cluster, random.Random(seed)
@@ -752,7 +752,7 @@ class Storm:
         }
 
     def strike(self):
-        """Starts a random fault; None if every component is faulty."""
+        """Starts a random failure; None if every component is failing."""
         free = [name for name, (what, _) in self.kinds.items() if what not in self.busy]
         if "all" in self.busy:
             free = [name for name in free if self.kinds[name][0] != "worker"]
@@ -858,7 +858,7 @@ class Storm:
         self.c.stub.say(mode)
         await asyncio.sleep(3.0)
         self.c.stub.say("good")
-        # Its breaker is then open for 30 s. More than one fault a minute would leave no calls for the others.
+        # Its breaker is then open for 30 s. More than one failure a minute would leave no calls for the others.
         try:
             await asyncio.wait_for(self.ended.wait(), 60.0)
         except asyncio.TimeoutError:

@@ -112,7 +112,7 @@ async def pace(args, place, say):
 
 
 class Balancer:
-    """A load balancer over several APIs: each request goes to the next one in service."""
+    """A load balancer over several APIs: requests rotate over the APIs in service."""
 
     def __init__(self, *ports):
         self.behind = [wire.Http(port) for port in ports]

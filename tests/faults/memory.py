@@ -5,7 +5,7 @@ python3 tests/faults/memory.py --binary target/dist/gavel [--only up|apart] [--f
 Tests `gavel up`, then a `serve` and a `worker` over a private Postgres and Redis. Sends workbooks of shared texts,
 files of heavy items and cases of 520,000 cells, all together, while it requests /livez every 20 ms. Writes the peak of each process
 (VmHWM), its memory a minute later (VmRSS), and the times of /livez; exits with 1 if one exceeds its limit. Times depend on the
-machine: their limit is for a release build, and the output includes those of a server that does nothing.
+machine: their limit is for a release build, and the output includes the times of an idle server.
 """
 
 import argparse
@@ -92,7 +92,7 @@ def ask(port, method, path, body=None, media_type=None, timeout=300):
 
 
 class Nothing(http.server.BaseHTTPRequestHandler):
-    """A server that does nothing: its latency is that of the machine."""
+    """An idle server. Its latency is the machine's."""
 
     def do_GET(self):
         self.send_response(200)
@@ -103,7 +103,7 @@ class Nothing(http.server.BaseHTTPRequestHandler):
 
 
 class Watch:
-    """Requests /livez every 20 ms, and then a server that does nothing. Both have separate processes."""
+    """Requests /livez every 20 ms, and then an idle server. Both have separate processes."""
 
     def __init__(self, port):
         nothing = http.server.HTTPServer(("127.0.0.1", 0), Nothing)
@@ -190,7 +190,7 @@ SET_UPS = {"up": up, "apart": apart}
 
 
 def sent(port, name, request, answers):
-    """Sends a request, and retries as long as the response says so."""
+    """Sends a request, and retries while the response requests it."""
     path, media_type, body = request
     while True:
         try:
@@ -253,7 +253,7 @@ def measured(port, processes):
 
 
 def figures_of(description, *measures):
-    """Starts each selected set-up once per measurement with its settings, measures it, and stops it; writes the figures."""
+    """Starts each selected set-up once per measurement with its settings, measures it, and stops it; writes the results."""
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--binary", required=True)
     arguments.add_argument("--only", choices=SET_UPS)

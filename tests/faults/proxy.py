@@ -1,8 +1,8 @@
-"""A TCP proxy with faults by command, as a separate process: proxy.py LISTEN TARGET. Loopback only.
+"""A TCP proxy with failures by command, as a separate process: proxy.py LISTEN TARGET. Loopback only.
 
 Commands are lines on stdin; each gets a line on stdout:
 pass    forwards everything
-stall   forwards nothing, on old and new connections, until `pass`
+stall   forwards no data, on old and new connections, until `pass`
 freeze  existing connections go silent permanently (no RST, no FIN; the server's side ends); new ones work
 cut     resets the existing connections
 It exits when stdin ends.

@@ -1,4 +1,4 @@
-"""A forced rescore during the faults: one backlog after another, each over the same sessions."""
+"""A forced rescore during the failures: a sequence of backlogs over the same sessions."""
 
 import asyncio
 import collections
@@ -62,7 +62,7 @@ class Backlog:
             if await self.state() == "completed":
                 await self.begin()
         except wire.Gone:
-            # Postgres is unavailable: retried after the next fault.
+            # Postgres is unavailable: retried after the next failure.
             pass
 
     async def verdict(self, row_type):
@@ -100,7 +100,7 @@ class Backlog:
         )
         row.twice += len(current)
         row.failed = ", ".join(f"{what} x {n}" for what, n in failed.items())
-        # Jobs may fail here during faults of the judge.
+        # Jobs may fail here during failures of the judge.
         row.may_fail = True
         row.calls, row.most = self.c.stub.calls_per_job(self.sessions.values())
         row.calls, row.most = row.calls / len(self.batches), row.most

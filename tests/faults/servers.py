@@ -91,7 +91,7 @@ class Place:
             user=user,
             group=user and pwd.getpwnam(user).pw_gid,
             extra_groups=[] if user else None,
-            # Ctrl-C goes only to the drill, which then stops them in order.
+            # Ctrl-C only reaches the drill, which then stops them in order.
             start_new_session=True,
             **more,
         )

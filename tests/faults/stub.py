@@ -1,4 +1,4 @@
-"""A judge with a chat completions API that counts its calls, with faults by command. Loopback only.
+"""A judge with a chat completions API that counts its calls, with failures by command. Loopback only.
 
 Every session of the drill has a mark in its prompt, so the judge detects a second call for a session
 by any process.

@@ -1,4 +1,4 @@
-"""Minimal clients of HTTP, Postgres and Redis. They never retry."""
+"""Minimal clients of HTTP, Postgres and Redis. They don't retry."""
 
 import asyncio
 import json
@@ -6,11 +6,11 @@ import struct
 
 
 class Gone(Exception):
-    """The peer didn't respond: refused, disconnected, or too slow."""
+    """The peer didn't respond: connection rejected, disconnected, or too slow."""
 
 
 class Http:
-    """A client with kept-alive connections to one address."""
+    """A client with keep-alive connections to one address."""
 
     def __init__(self, port):
         self.port = port
@@ -117,7 +117,7 @@ class Postgres:
         words = f"user\0{self.user}\0database\0{self.database}\0application_name\0drill\0\0".encode()
         self.writer.write(struct.pack("!ii", len(words) + 8, 196608) + words)
         await self._until_ready()
-        # Resets global settings of a fault for this session.
+        # Resets global settings of a failure for this session.
         text = b"set statement_timeout = 0; set default_transaction_read_only = off\0"
         self.writer.write(b"Q" + struct.pack("!i", len(text) + 4) + text)
         await self._until_ready()

@@ -26,10 +26,10 @@ pub(super) use watch::{exit_of, watch};
 /// List, show, pause, resume, cancel, retry, watch and push batches
 #[derive(Debug, Args)]
 #[command(
-    long_about = "List, show, pause, resume, cancel, retry, watch and push batches. A batch is a suite that was \
-                  sent whole, a run of `gavel evaluate` (push), or a rescore (see `gavel rescore`).\n\nExit codes of watch:\n  0 \
-                  completed and everything scored\n  3 something failed, was cancelled or has no score, or the batch \
-                  is paused\n  4 it has no items\n  130 interrupted (the batch goes on)",
+    long_about = "List, show, pause, resume, cancel, retry, watch and push batches. A batch is an uploaded suite, a \
+        run of `gavel evaluate` (push), or a rescore (see `gavel rescore`).\n\nExit codes of watch:\n  0 completed \
+        and everything scored\n  3 an item failed, was cancelled or has no score, or the batch is paused\n  4 it has \
+        no items\n  130 interrupted (the batch keeps running)",
     after_help = "Examples:\n  gavel batches list --state running\n  gavel batches watch 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches retry-errors 019ab2c3-7d1e-7000-8000-0123456789ab\n  gavel batches budget 019ab2c3-7d1e-7000-8000-0123456789ab 25\n  gavel batches push run --server https://gavel.example.com"
 )]
 pub(super) struct Batches {
@@ -52,11 +52,11 @@ enum BatchesCommand {
     },
     /// Show one batch with its state, results and cost
     Show(One),
-    /// Pause a batch: start none of its items; running items finish, and individually requested items are scored
+    /// Pause a batch: start no more of its items; running items finish, and individually requested items are scored
     Pause(One),
     /// Resume a paused batch
     Resume(One),
-    /// Cancel a batch and its unfinished items, except individually requested ones; results are kept
+    /// Cancel a batch and its unfinished items, except individually requested ones; results stay
     Cancel(One),
     /// Queue failed items again
     RetryErrors(One),
@@ -73,9 +73,10 @@ enum BatchesCommand {
     },
     /// Show the spread of the scores of a batch of repeats or of a jury
     #[command(
-        long_about = "Show how far the scores of a batch of repeats (`gavel rescore --repeat`), or of a jury (`--judge` \
-                      several times), lie apart. It shows all sessions together, each judge, and each session. May be asked while the batch \
-                      runs; docs/trust.md says how to read it.\n\nExit codes: 0 shown, 4 the batch asks nothing twice."
+        long_about = "Show the spread of the scores of a batch of repeats (`gavel rescore --repeat`) or of a jury \
+            (`--judge` several times): of all sessions together, of each judge, and of each session. You can use it \
+            while the batch runs; docs/trust.md explains the output.\n\nExit codes: 0 shown, 4 the batch scores no \
+            session more than once."
     )]
     Spread {
         /// Id of the batch
@@ -88,12 +89,12 @@ enum BatchesCommand {
     Watch(One),
     /// Send a run of `gavel evaluate` as a batch, to show it on the pages
     #[command(
-        long_about = "Send a run of `gavel evaluate` as a batch, so that the pages show it.\n\nThe cases of the run are sent, \
-                      with what the agents answered, and the service scores them. What it scored within a day comes from its cache and \
-                      costs nothing. That is so after `gavel evaluate --server`, which sends its run by itself. For the \
-                      rest its judge is asked, so scores may differ from those in the folder. Items whose agent gave no \
-                      answer are left out. Sent again within a day, the same run is the same batch.\n\nExit codes: 0 sent, 2 usage, 3 the \
-                      service is down, 4 the run has no case."
+        long_about = "Send a run of `gavel evaluate` as a batch, so that the pages show it.\n\nThe command sends the \
+            cases of the run with the agents' answers, and the service scores them. It uses cached replies for cases \
+            that it scored within a day, at no cost, such as those of `gavel evaluate --server`, which sends its run \
+            automatically. It calls the judge for the others, so their scores may differ from the scores in the \
+            folder. Items without an agent's answer are skipped. Sending the same run again within a day returns the \
+            same batch.\n\nExit codes: 0 sent, 2 usage, 3 the service is down, 4 the run has no case."
     )]
     Push {
         /// Folder of the run
@@ -170,7 +171,7 @@ async fn pushed(
     let command = async |connection: Connection<'_>| {
         let client = connection.client;
         let Some(batch) = push(client, dir, &label.given()).await? else {
-            output::note("nothing to send: the run has no case");
+            output::note("no cases to send: the run has no case");
             return Ok(Exit::Nothing);
         };
         output::print(&batch, common.json)?;
@@ -210,7 +211,7 @@ impl Printable for Ended {
 
 pub(super) fn follow(id: Uuid) -> String {
     format!(
-        "batch {id} runs wherever workers run (`gavel up` for a data folder); follow it with: gavel batches watch {id}"
+        "batch {id} runs on the workers (`gavel up` for a data folder); follow it with: gavel batches watch {id}"
     )
 }
 

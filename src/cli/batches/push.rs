@@ -49,7 +49,7 @@ impl LabelArgs {
     }
 }
 
-/// Sends the cases of the run in `dir`. Fields missing in `label` are taken from the header. Within a day, the same cases return the same
+/// Sends the cases of the run in `dir`. Fields missing in `label` default to the header's. Within a day, the same cases return the same
 /// batch. `None` if the run has no cases.
 pub(in crate::cli) async fn push(
     client: &Client,

@@ -84,7 +84,7 @@ impl Printable for BatchRetried {
     }
 }
 
-/// State of a batch in one or two words.
+/// State of a batch in short.
 fn brief(batch: &Batch) -> String {
     match (batch.state, &batch.paused) {
         (BatchState::Running | BatchState::Expanding, _) if batch.stopped.is_some() => {
@@ -101,7 +101,7 @@ pub(super) fn state_of(batch: &Batch) -> String {
         | (BatchState::Expanding, BatchOrigin::Rescore, Some(stopped)) => {
             let until = stopped
                 .until
-                .map(|at| format!("; it goes on at {}", time(at)));
+                .map(|at| format!("; it resumes at {}", time(at)));
             format!(
                 "running, but stopped: {}{}",
                 stopped.message,
@@ -203,7 +203,7 @@ fn provider_batch_text(batch: &ProviderBatch) -> String {
     };
     if batch.replied + batch.failed > 0 {
         words = format!(
-            "{words}: {} fetched, {} to be asked at the full price",
+            "{words}: {} fetched, {} to be called at the full price",
             batch.replied, batch.failed
         );
     }
@@ -333,7 +333,7 @@ pub(super) mod tests {
         let batch = batch(&json!({"economy": economy})).economy.unwrap();
         assert_eq!(
             provider_batch_text(&batch),
-            "its replies are being fetched: 3 fetched, 1 to be asked at the full price; it waits: the queue is stopped (paused)"
+            "its replies are being fetched: 3 fetched, 1 to be called at the full price; it waits: the queue is stopped (paused)"
         );
         let parts: Vec<String> = batch.parts.iter().map(chunk_text).collect();
         assert_eq!(

@@ -24,7 +24,7 @@ impl Printable for Spread {
                 "judge",
                 "scale",
                 "ratings",
-                "same word as people",
+                "same rating as raters",
                 "kappa",
                 "points apart",
                 "points above",
@@ -32,7 +32,7 @@ impl Printable for Spread {
             out.table(&head, held);
         } else if self.purpose == Some(Purpose::Jury) {
             out.note(
-                "people rated none of these sessions, so no judge is held against them; --rated chooses those that were",
+                "these sessions have no ratings to compare judges with; --rated selects rated sessions",
             );
         }
         if !self.items.is_empty() {
@@ -55,15 +55,15 @@ impl Printable for Spread {
 
 fn overall(summary: &PanelSummary) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} of {}, {} of which with all of theirs",
+        "{} of {}, {} of them complete",
         counted(summary.scores, "score"),
         counted(summary.sessions, "session"),
         summary.complete
     )];
     if let (Some(sd), Some(flips)) = (summary.mean_sd, summary.flip_share) {
         lines.push(format!(
-            "standard deviation {sd:.1} points on average; {} of the scores have another word than their session's \
-             median; totals more than 15 points apart: those of {}",
+            "standard deviation {sd:.1} points on average; {} of the scores have another rating than their \
+             session's median; {} with a range above 15 points",
             words::percent(flips),
             counted(summary.disagreements, "session")
         ));

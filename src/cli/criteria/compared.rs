@@ -9,7 +9,7 @@ impl Printable for CriteriaComparison {
     fn text(&self, out: &mut Text) {
         out.line(format!("a  {}\nb  {}\n", self.a, self.b));
         out.line(format!(
-            "{} under both, {} under a alone, {} under b alone",
+            "{} under both, {} only under a, {} only under b",
             words::counted(self.n, "session"),
             self.only_a,
             self.only_b
@@ -45,7 +45,7 @@ fn figures(found: &CriteriaComparison, out: &mut Text) {
         number(difference.map(|difference| difference.value))
     ));
     let order = match found.kendall_tau_b {
-        None => "there is no order to compare".to_owned(),
+        None => "no order to compare".to_owned(),
         Some(tau) => format!("Kendall's tau-b of the two orders is {tau:.2}"),
     };
     let changed = words::percent(found.changed.unwrap_or_default());

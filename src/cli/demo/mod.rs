@@ -30,9 +30,9 @@ const DATA_DIR: &str = "./gavel-demo";
 /// Score example sessions with a simulated judge, then serve the results
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Start everything in one process, store the example sessions, score those that have ended, and \
-                  print the scores. Then stay up with the API until Ctrl-C. The judge is simulated, unless --judge names one of \
-                  llm_providers.yaml. Data lies in ./gavel-demo; a second run shows what is scored already.",
+    long_about = "Start everything in one process, store the example sessions, score the ended ones, and print the \
+        scores. The API then runs until Ctrl-C. The judge is simulated, unless --judge names one of \
+        llm_providers.yaml. Data is stored in ./gavel-demo; a second run prints the existing scores.",
     after_help = "Examples:\n  gavel demo\n  OPENAI_API_KEY=sk-... gavel demo --judge openai-default\n  GOOGLE_API_KEY=... gavel demo --judge google-default"
 )]
 pub(super) struct Demo {
@@ -140,7 +140,7 @@ impl Demo {
         }
         if is_named {
             output::note(
-                "DEFAULT_LLM_PROVIDER is not used by the demo, whose judge is simulated: --judge NAME asks a real one",
+                "DEFAULT_LLM_PROVIDER is ignored, because the demo's judge is simulated: use --judge NAME for a real one",
             );
         }
         let simulated = SimulatedJudge::open().await?;
@@ -167,7 +167,7 @@ fn token_for_ourselves(settings: &mut Settings, address: SocketAddr) -> Option<S
     Some(SecretString::from(token))
 }
 
-/// Returns an address to which local clients can connect.
+/// Returns an address for local clients.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
@@ -189,12 +189,12 @@ impl Show {
         let sessions = examples::sessions()?;
         let imported = import::put(client, &sessions).await?;
         output::note(&format!(
-            "{} example sessions, {} of them new; asking for the scores of those that have ended",
+            "{} example sessions, {} of them new; requesting scores of the ended ones",
             sessions.len(),
             imported.count(PutOutcome::New)
         ));
         let ids: Vec<Uuid> = sessions.iter().map(|session| session.session_id).collect();
-        // With --judge, requests the current criteria so that the named judge replaces simulated scores. Without, simulated scores never
+        // With --judge, requests the current criteria so that the named judge replaces simulated scores. Without, simulated scores don't
         // replace real ones.
         let criteria_hash = match self.simulated {
             true => None,
@@ -214,7 +214,7 @@ impl Show {
             "alert type",
             "rating",
             "score",
-            "the judge says",
+            "reasoning",
             "flags",
         ];
         let both = sessions.iter().zip(&judged);
@@ -230,8 +230,8 @@ impl Show {
         if failed {
             let remedy = match &self.judge {
                 Some(judge) => format!(
-                    ": the table says why. Mend what judge {judge} lacks and run the demo again, or leave --judge out for a simulated \
-                     one. Commands that the table names take --data-dir {}",
+                    ": the table has the reasons. Fix judge {judge} and run the demo again, or omit --judge for a simulated \
+                     one. Commands in the table need --data-dir {}",
                     self.data_dir
                 ),
                 None => String::new(),
@@ -246,7 +246,7 @@ impl Show {
     fn what_next(&self, judged: &[SessionVerdict]) -> Result<(), CliError> {
         if judged.iter().any(is_simulated) {
             output::line(
-                "\n*** SIMULATED: these scores are made up by a simulated judge. They say nothing about the sessions. ***\n\
+                "\n*** SIMULATED: these scores are made up by a simulated judge. They are not meaningful. ***\n\
                  For real ones: OPENAI_API_KEY=... gavel demo --judge openai-default",
             )?;
         }
@@ -262,7 +262,7 @@ impl Show {
         };
         let base = &self.base;
         output::line(&format!(
-            "\nOpen {base} in a browser. The API is there, too (docs: {base}/docs). Try:\n\
+            "\nOpen {base} in a browser. The API has the same address (docs: {base}/docs). Try:\n\
              \x20 curl -s{token} {base}/api/v1/scoring/sessions/{id}/score\n\
              \x20 curl -s{token} -X POST -H 'Content-Type: application/json' -H 'Prefer: wait=30' \\\n\
              \x20   -d '{{\"force_rescore\": true}}' {base}/api/v1/scoring/sessions/{id}/score\n\
@@ -302,7 +302,7 @@ fn row(session: &FileSession, one: &SessionVerdict) -> TableRow {
     vec![id, alert, rating, score, why, flags]
 }
 
-/// Returns the first whole sentences, up to about 160 characters.
+/// Returns the first complete sentences, up to about 160 characters.
 fn first_sentences(text: &str) -> String {
     const ENOUGH: usize = 160;
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -40,7 +40,7 @@ pub(super) async fn check(
     futures::future::join_all(checks).await
 }
 
-/// Lists the spending caps. `None` if there are none.
+/// Lists the spending caps. `None` without caps.
 pub(super) fn caps(providers: &Providers) -> Option<Check> {
     let found = match providers.caps() {
         Ok(caps) if !caps.are_set() => return None,

@@ -35,7 +35,7 @@ pub(super) async fn check(client: &Client) -> Vec<Check> {
         Ok(workers) => {
             let alive = workers.items.iter().filter(|worker| worker.alive).count();
             let found = match alive {
-                0 => Err("none is alive: start one with `gavel worker`".to_owned()),
+                0 => Err("no worker is alive: start one with `gavel worker`".to_owned()),
                 alive => Ok(format!("{alive} alive")),
             };
             checks.push(Check::new("workers", found));
@@ -73,7 +73,7 @@ fn state(judge: &Judge) -> Result<String, String> {
                     .last_error()
                     .map_or("its calls fail", |(error, _)| error)
             )),
-            false => Ok("can be asked".to_owned()),
+            false => Ok("available".to_owned()),
         },
     }
 }
@@ -97,7 +97,7 @@ mod tests {
                 "hold": null, "gates": [gate], "spent": spent, "cap": null}))
             .unwrap()
         };
-        assert_eq!(state(&judge("closed")), Ok("can be asked".to_owned()));
+        assert_eq!(state(&judge("closed")), Ok("available".to_owned()));
         assert_eq!(
             state(&judge("open")),
             Err("its breaker is open: 500 from the judge".to_owned())

@@ -60,7 +60,7 @@ async fn clock(store: &Store) -> Result<String, String> {
     let skew = ClockSkew::of(time);
     match skew.is_too_large() {
         true => Err(clocks_apart(skew)),
-        false => Ok(format!("{skew}; the database's decides what is due")),
+        false => Ok(format!("{skew}; the database's clock decides due times")),
     }
 }
 
@@ -69,7 +69,7 @@ async fn workers(store: &Store) -> Result<String, String> {
     let listed = store.workers().list().await;
     let workers = listed.map_err(|error| error.to_string())?;
     Ok(match workers.iter().filter(|worker| worker.alive).count() {
-        0 => "none is alive: jobs wait until one is started (`gavel worker`)".to_owned(),
+        0 => "no worker is alive: jobs wait until you start one (`gavel worker`)".to_owned(),
         alive => format!("{alive} alive"),
     })
 }

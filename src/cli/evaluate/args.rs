@@ -36,18 +36,18 @@ const RUN_FLAGS: [&str; 19] = [
 /// Run a suite against agents and a judge, and gate on the result
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Run the items of a suite, and write each result down as it comes. A pipeline can gate on the exit \
-                  code.\n\nA suite is a .json, .jsonl, .csv or .xlsx file: cases of one kind (--kind), or questions \
-                  for agents. Questions are answered over HTTP by the agents that the settings name (agents.sql.url, \
-                  agents.docking.url). With --agent-command a command answers, with --agent-results a file has the \
-                  answers. A suite is checked whole before anything is run.\n\nWithout --server and \
-                  without a database, or with --simulate, the jobs run in this process, over the data folder. A run that was stopped, even \
-                  killed, continues with --resume. No item is scored twice. Its flags and gates are those it was \
-                  started with.\n\nWith --server a run that has ended is sent as a batch, too, so that the pages \
-                  show it. The command ends with the page's address. A run that was made without a server is sent by `gavel batches push`.\n\nExit \
-                  codes:\n  0 passed\n  1 a gate failed\n  2 usage or settings\n  3 incomplete (an agent, the judge \
-                  or the service is down, scores are\n    simulated, or --no-judge)\n  4 nothing to run\n  130 \
-                  interrupted\n\nWithout a gate flag every scored item must pass.",
+    long_about = "Run the items of a suite, and write each result as soon as it is available. The exit code can gate \
+        a pipeline.\n\nA suite is a .json, .jsonl, .csv or .xlsx file: cases of one kind (--kind), or questions for \
+        agents. The agents in the settings answer questions over HTTP (agents.sql.url, agents.docking.url). Use \
+        --agent-command to get answers from a command, --agent-results to read them from a file. The command \
+        validates the suite before it runs an item.\n\nWithout --server and without a database, or with --simulate, \
+        the jobs run in this process and are stored in the data folder. Use --resume to continue a run that was \
+        stopped or killed. It keeps the flags and gates of the run, and scores no item again.\n\nWith --server the \
+        command also sends the finished run as a batch, so that the pages show it, and prints the page's address. \
+        Use `gavel batches push` to send a run that was made without a server.\n\nExit codes:\n  0 passed\n  1 a \
+        gate failed\n  2 usage or settings\n  3 incomplete (an agent, the judge or the service is down, scores are\n    \
+        simulated, or --no-judge)\n  4 no items to run\n  130 interrupted\n\nWithout a gate flag every scored item \
+        must pass.",
     after_help = "Examples:\n  gavel evaluate examples/queries/kql-suite.jsonl\n  gavel evaluate questions.json \\\n      \
                   --agent-command 'python3 agent.py' --min-pass-rate 0.9\n  gavel evaluate --resume \\\n      \
                   reports/evaluation-runs/run-20260101T120000Z --retry-errors\n  gavel evaluate suite.jsonl --max-regression 0.02 \\\n      \
@@ -134,7 +134,7 @@ pub(super) struct JudgeArgs {
     #[arg(long)]
     pub(super) force: bool,
     /// Maximum wait for an unavailable judge (down, paused, out of quota). After it, compute the scores that need no judge. If the jobs run
-    /// in this process, there is no wait for a judge that rejects its key or model
+    /// in this process, don't wait for a judge that rejects its key or model
     #[arg(long, value_name = "SECONDS", default_value = "300")]
     pub(super) max_wait: u64,
 }

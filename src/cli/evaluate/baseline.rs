@@ -1,4 +1,4 @@
-//! Baseline of a run. Checked before the run, so that an incomparable baseline is reported before time and money are spent.
+//! Baseline of a run. Checked before the run, so that an incomparable baseline is reported before the run costs time and money.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -73,9 +73,9 @@ impl Baseline {
         }
         let what = match (self.items, self.names.iter().min()) {
             (0, _) => "that run has no items".to_owned(),
-            (items, None) => format!("none of that run's {items} items has a total"),
+            (items, None) => format!("no total in that run's {items} items"),
             (_, Some(first)) => format!(
-                "no item of this suite has a total in that run, whose items call themselves otherwise, such as {first}"
+                "no item of this suite has a total in that run; its items have other ids, such as {first}"
             ),
         };
         Err(CliError::usage(output::clean(&format!(

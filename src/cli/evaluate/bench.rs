@@ -50,13 +50,13 @@ pub(super) async fn judges_of(client: &Client) -> Result<Vec<Judge>, CliError> {
     }
 }
 
-/// Rejects a run whose judge is unavailable, before any item runs. Callers that may not list judges get the error with the first item.
+/// Rejects a run with an unavailable judge, before any item runs. Callers that may not list judges get the error with the first item.
 pub(super) fn check_available(judges: &[Judge], bench: &Bench) -> Result<(), CliError> {
     let judge = bench.judge.as_deref();
     let known = judge.and_then(|name| find(judges, name));
     match known.filter(|judge| !judge.configured) {
         Some(unset) => Err(CliError::usage(format!(
-            "judge {:?} can't be asked: {}\n  --no-judge evaluates what can be computed",
+            "judge {:?} can't be called: {}\n  --no-judge evaluates only the computed components",
             unset.name,
             unset.remedy.as_deref().unwrap_or_default()
         ))),
@@ -73,7 +73,7 @@ pub(super) fn find<'a>(judges: &'a [Judge], name: &str) -> Option<&'a Judge> {
         .or_else(|| first(&|known| known.ends_with(&model)))
 }
 
-/// Adds the model, for a service in this process, whose settings contain it.
+/// Adds the model, for a service in this process, because its settings contain it.
 pub(super) fn with_model(bench: Bench, settings: &Settings) -> Result<Bench, CliError> {
     let model = match &bench.judge {
         Some(judge) => model_of(settings, judge)?,
@@ -92,8 +92,8 @@ pub(super) fn check_unchanged(
         Some(began) if !began.is_that_of(now) => {
             let (folder, kind) = run;
             Err(CliError::usage(format!(
-                "--resume {}: that run began with {began}; it would go on with {now}, and its scores would not measure the \
-                 same. Restore what it began with (GAVEL_CRITERIA_{}, DEFAULT_LLM_PROVIDER, llm_providers.yaml), or begin \
+                "--resume {}: that run started with {began}; it would resume with {now}, and its scores would not be \
+                 comparable. Restore its set-up (GAVEL_CRITERIA_{}, DEFAULT_LLM_PROVIDER, llm_providers.yaml), or start \
                  a new run",
                 folder.display(),
                 kind.as_str().to_ascii_uppercase()

@@ -51,7 +51,7 @@ struct GivenUp {
 pub(super) enum Opener {
     /// The operator of the service, with another key.
     Operator,
-    /// No one, because the service is this process and ends with its command.
+    /// No other process, because the service is this process and ends with its command.
     Nobody,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Service<'a> {
         given_up.get(judge).cloned()
     }
 
-    /// Cancels a job whose judge is unavailable, unless it has ended. All cases of a judge get the first reason.
+    /// Cancels a job with an unavailable judge, unless it has ended. All cases of a judge get the first reason.
     async fn give_up(
         &self,
         id: JobId,
@@ -165,14 +165,14 @@ impl<'a> Service<'a> {
         if first {
             self.hurry.cancel();
             self.progress.println(&format!(
-                "{}; what can be computed is, the rest stays incomplete",
+                "{}; computed components are scored, the rest stays incomplete",
                 why.message
             ));
         }
         let cancelled = self.client.cancel(id).await;
         if let Err(error) = &cancelled {
             self.progress.println(&format!(
-                "job {id} may go on, and cost: cancelling it failed ({error}); `gavel jobs cancel {id}` tries again"
+                "job {id} may still run and cost: cancelling it failed ({error}); `gavel jobs cancel {id}` tries again"
             ));
         }
         let look = || self.client.job(id);
@@ -203,7 +203,7 @@ impl<'a> Service<'a> {
             )
         } else {
             format!(
-                "no judge could be asked within {} s ({why}): finish it with --resume and --retry-errors once there is one",
+                "no judge was available within {} s ({why}): finish the run with --resume and --retry-errors when a judge is available",
                 self.timeout.as_secs()
             )
         };
@@ -245,7 +245,7 @@ fn key(run: &str, case: &CaseToScore, body: &JobRequest) -> String {
     format!("{run}-{}-{}-{digest}", case.item_no, case.attempt)
 }
 
-/// Whether a rejection concerns only this case, not the service or the whole run.
+/// Whether a rejection concerns only this case, not the service or the run.
 fn concerns_case(problem: &Problem) -> bool {
     let mut faults = problem.errors.iter();
     problem.name() == "invalid-request"
@@ -260,7 +260,7 @@ fn stopped(error: &ClientError) -> Stopped {
             message.push_str("\n  give the token with --token (GAVEL_TOKEN)");
         }
         Some("judge-not-configured") => {
-            message.push_str("\n  --no-judge evaluates what can be computed");
+            message.push_str("\n  --no-judge evaluates only the computed components");
         }
         Some(_) | None => {}
     }

@@ -61,8 +61,8 @@ impl Evaluate {
         if prepared.header.suite.items == 0 {
             let limit = prepared.header.options.limit;
             output::note(match limit {
-                Some(0) => "nothing to run: --limit 0 takes no item",
-                Some(_) | None => "nothing to run: the suite has no items",
+                Some(0) => "no items to run: --limit is 0",
+                Some(_) | None => "no items to run: the suite is empty",
             });
             return Ok(Exit::Nothing);
         }
@@ -74,9 +74,9 @@ impl Evaluate {
         {
             output::note(&match prepared.header.options.limit {
                 Some(limit) => {
-                    format!("nothing to run: of the first {limit} items (--limit) every one passed")
+                    format!("no items to run: the first {limit} items (--limit) passed")
                 }
-                None => "nothing to run: every item of that run passed".to_owned(),
+                None => "no items to run: every item of that run passed".to_owned(),
             });
             return Ok(Exit::Nothing);
         }
@@ -133,7 +133,7 @@ impl Evaluate {
         ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
     }
 
-    /// Rejects a run whose judges are unavailable, or of another type than the baseline's.
+    /// Rejects a run if its judges are unavailable, or of another type than the baseline's.
     async fn check_judges(
         &self,
         client: &Client,
@@ -185,7 +185,7 @@ impl Evaluate {
         if let Some(connection) =
             connection.filter(|_| self.connection.is_remote() && !needed.is_empty())
         {
-            // Checks the permission before agents are called for answers that couldn't be scored.
+            // Checks the permission before agents are called, because their answers couldn't be scored.
             let progress = Progress::new("items", 0);
             retried(&progress, async || connection.client.may_ask().await).await?;
         }
@@ -212,7 +212,7 @@ impl Evaluate {
         let progress = Progress::new("items", todo);
         let not_run = ItemError {
             class: "not_run".to_owned(),
-            message: "no judge was asked (--no-judge): run it with a judge for a total".to_owned(),
+            message: "no judge was used (--no-judge): run it with a judge for a total".to_owned(),
         };
         let computed = Computed::new(Arc::new(criteria), Arc::new(SystemClock), not_run);
         let service = connection.map(|connection| {
@@ -295,10 +295,10 @@ impl Evaluate {
         let (figures, gate_result, against, missed) = match (made, &ended) {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
-            // The error that ended the run takes precedence.
+            // The error that ended the run has precedence.
             (Err(_), Err(_)) => {
                 output::note(&format!(
-                    "there are no reports; go on with: {}",
+                    "no reports written; resume with: {}",
                     resume(folder.path())
                 ));
                 return ended.map(|()| Exit::Incomplete);
@@ -352,7 +352,7 @@ fn hint(figures: &Figures, folder: &RunFolder) -> Option<String> {
     // Items that failed without involving the judge would fail again.
     let is_final = |class: &String| class == Outcome::Incomplete.as_str();
     Some(match figures.errors.keys().all(is_final) {
-        true => "a retry won't score the items without a score: fix what is named above, or allow some with --max-errors".to_owned(),
+        true => "a retry won't score the items without a score: fix the problems above, or allow some with --max-errors".to_owned(),
         false => format!("retry items without a score with: {resume} --retry-errors"),
     })
 }
@@ -378,8 +378,8 @@ async fn show_as_batch(client: &Client, folder: &Path, prepared: &Prepared) {
 /// Error for a comparison of a real with a simulated run.
 pub(super) fn mixed(what: &str) -> String {
     format!(
-        "{what}: one of the two runs has scores of a simulated judge and the other has none, so their difference says \
-         nothing of the agents; --allow-simulated compares them all the same"
+        "{what}: one of the two runs has scores of a simulated judge and the other has none, so their difference is not \
+         meaningful; use --allow-simulated to compare them anyway"
     )
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Prepared {
     plan: Plan,
     /// Folder for a new run. `None`: a new one in [`RUNS`], named by the start time.
     output: Option<PathBuf>,
-    /// Folder of the resumed run, until [`Prepared::open`] takes it.
+    /// Folder of the resumed run, until [`Prepared::open`] moves it out.
     resumed: RefCell<Option<RunFolder>>,
 }
 
@@ -102,7 +102,7 @@ impl Evaluate {
         let sha256 = digest(&path).map_err(|bad| unreadable(&path, &bad.into()))?;
         if sha256 != header.suite.sha256 {
             return Err(CliError::usage(format!(
-                "--resume {}: that run is of another suite: {} has the digest {}, the run's suite {} had {}; restore the \
+                "--resume {}: that run used another suite: {} has the digest {}, the run's suite {} had {}; restore the \
                  file, or start a new run",
                 dir.display(),
                 path.display(),
@@ -161,7 +161,7 @@ impl Prepared {
             .agents(|item_no| self.is_wanted(folder, item_no) && !is_answered(item_no))
     }
 
-    /// Whether the criteria's judge scores any remaining item, as far as known before the agents answer.
+    /// Whether the criteria's judge scores any remaining item, if known before the agents answer.
     pub(super) fn needs_judge(&self) -> bool {
         let folder = self.resumed.borrow();
         let mut judged = self.plan.judged.iter();
@@ -186,7 +186,7 @@ impl Prepared {
             .collect()
     }
 
-    /// Warning about answers that no item needs. `None` if only the first items are read.
+    /// Warning about unused answers. `None` if only the first items are read.
     pub(super) fn unasked(&self, agents: &Agents) -> Option<String> {
         let is_whole = self.header.options.limit.is_none();
         let names = agents.unasked(|name| !is_whole || self.plan.names.contains_key(name));
@@ -207,7 +207,7 @@ impl Prepared {
     }
 }
 
-/// Reads the baseline and checks it as far as possible before the run.
+/// Reads the baseline and runs the checks that are possible before the run.
 fn baseline(header: &RunHeader, plan: &Plan) -> Result<Option<Baseline>, CliError> {
     let gates = &header.gates;
     let Some(dir) = &gates.baseline else {
@@ -242,7 +242,7 @@ fn not_passed(dir: &Path, plan: &Plan) -> Result<BTreeSet<u64>, CliError> {
     let earlier = RunFolder::header_of(dir)?;
     if earlier.suite.sha256 != plan.sha256 {
         return Err(CliError::usage(format!(
-            "--only-failed {}: that run is of another suite, or of an earlier state of it: its digest is {}, that of this one {}",
+            "--only-failed {}: that run used another suite, or an earlier state of it: its digest is {}, this suite's digest is {}",
             dir.display(),
             short(&earlier.suite.sha256),
             short(&plan.sha256)

@@ -120,7 +120,7 @@ impl RunSummary<'_> {
             let cost = match (usage.cost_usd, usage.unpriced) {
                 (Some(usd), 0) => format!("{usd:.4} USD"),
                 (Some(usd), _) => format!("{usd:.4} USD, and what {unpriced} without a price cost"),
-                (None, _) => format!("what it cost is not known: {unpriced} without a price"),
+                (None, _) => format!("the cost is unknown: {unpriced} without a price"),
             };
             let (tokens_in, tokens_out) = (usage.tokens_in, usage.tokens_out);
             out.line(format!(

@@ -115,11 +115,11 @@ impl Ratings {
             };
             match (error.problem(), rated) {
                 (Some("score-not-found"), Rated::Score(id)) => {
-                    let message = format!("score {id} is not known");
+                    let message = format!("score {id} not found");
                     faults.push(fault(*line, "score_id", message));
                 }
                 (Some("session-not-found"), Rated::Session(id)) => {
-                    let message = format!("session {id} is not known: import it first");
+                    let message = format!("session {id} not found: import it first");
                     faults.push(fault(*line, "session_id", message));
                 }
                 (_, _) => return Err(error.into()),
@@ -133,7 +133,7 @@ impl Ratings {
     }
 }
 
-/// Errors for rows that rate the same subject for the same person as an earlier row, because it is ambiguous which one counts.
+/// Errors for rows with the same subject and rater as an earlier row, because it is ambiguous which one counts.
 fn repeated(ratings: &[FileRating]) -> Vec<SuiteError> {
     let mut first: HashMap<(Rated, Option<&str>), u64> = HashMap::new();
     let repeated = ratings.iter().filter_map(|rating| {
@@ -143,7 +143,7 @@ fn repeated(ratings: &[FileRating]) -> Vec<SuiteError> {
             Rated::Score(_) => ("score_id", "score"),
             Rated::Session(_) => ("session_id", "session"),
         };
-        let who = by.map_or_else(|| "the same person".to_owned(), |by| format!("{by:?}"));
+        let who = by.map_or_else(|| "the same rater".to_owned(), |by| format!("{by:?}"));
         let message = format!(
             "rates this {what} for {who} again, as row {earlier} does: keep one of the two"
         );
@@ -160,11 +160,11 @@ fn file_error(path: &Path, faults: &[SuiteError]) -> CliError {
         .collect();
     if faults.len() > MAX_NAMED_ERRORS {
         lines.push(format!(
-            "and {} more faults",
+            "and {} more errors",
             faults.len() - MAX_NAMED_ERRORS
         ));
     }
-    lines.push("nothing is stored".to_owned());
+    lines.push("no rating is stored".to_owned());
     CliError::usage(lines.join("\n"))
 }
 
@@ -207,7 +207,7 @@ fn rating(row: &SuiteRow, now: DateTime<Utc>) -> Result<FileRating, Vec<SuiteErr
     let body = RatingRequest {
         total: cells.read("total", |text| {
             let total = text.parse::<i64>();
-            total.map_err(|_| format!("is {text:?}; a whole number of 0-100 is expected"))
+            total.map_err(|_| format!("is {text:?}; an integer of 0-100 is expected"))
         }),
         rating: cells.read("rating", parse_label),
         quality: cells.read("quality", parse_label),
@@ -241,7 +241,7 @@ fn rated(line: u64, session: Option<String>, score: Option<String>) -> Result<Ra
         (Some(text), None) => ("session_id", text, Rated::Session),
         (None, Some(text)) => ("score_id", text, Rated::Score),
         (None, None) => {
-            let message = "holds neither session_id nor score_id: give one";
+            let message = "has no session_id or score_id: give one";
             return Err(fault(line, "", message));
         }
         (Some(_), Some(_)) => {

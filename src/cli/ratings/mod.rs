@@ -32,14 +32,14 @@ pub(super) struct Ratings {
 enum RatingsCommand {
     /// Store ratings from a CSV, XLSX, JSON or JSONL file
     #[command(
-        long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Columns are session_id or score_id, and one of \
-                      total (0-100), rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, \
-                      partially_accurate, accurate). Columns that may be left out are by (who gave it), comment and at (RFC 3339). A person has one rating of a score and \
-                      one of a session as such. A new one takes its place, so that the same file can be imported \
-                      again. Two in one file are a fault.\n\nThe whole \
-                      file is checked first, also whether there is what it rates. With one fault in it nothing is stored.\n\nExit \
-                      codes:\n  0 all stored\n  2 the file has faults\n  3 the service is down\n  4 the file holds \
-                      no rating"
+        long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Each row needs session_id or score_id, \
+            and one of total (0-100), rating (failed, weak, adequate, good, near_perfect) and quality (inaccurate, \
+            partially_accurate, accurate). Optional columns are by (name of the rater), comment and at (RFC 3339). A \
+            rater has one rating per score and one per session. A new rating replaces it, so you can import the same \
+            file again. Two ratings of the same subject in one file are an error.\n\nThe command validates the \
+            complete file first, including that the rated sessions and scores exist. If it has an error, no rating \
+            is stored.\n\nExit codes:\n  0 all stored\n  2 the file has errors\n  3 the service is down\n  4 the \
+            file contains no rating"
     )]
     Import(Import),
     /// List the ratings of a session and its scores, newest first
@@ -55,11 +55,10 @@ enum RatingsCommand {
     },
     /// Show the agreement between users and the judge under one version of the criteria
     #[command(
-        long_about = "Show how far people and the judge agree under one version of the criteria. It shows the share \
-                      of ratings where both say the same word, and which word met which. It also shows Cohen's kappa \
-                      with quadratic weights and its 95 % interval. \
-                      How to read them is in docs/trust.md.\n\nExit codes: 0 shown, 2 the hash names no definition or several, 4 \
-                      no rating meets a score."
+        long_about = "Show the agreement between ratings and the judge for one version of the criteria: the share of \
+            equal ratings, the table of ratings by the judge's ratings, and Cohen's kappa with quadratic weights and \
+            its 95 % interval. docs/trust.md explains them.\n\nExit codes: 0 shown, 2 the hash matches no definition \
+            or several, 4 no rated session or score has a score by these criteria."
     )]
     Agreement {
         /// Criteria: a hash (at least 8 digits), or current
@@ -74,7 +73,7 @@ enum RatingsCommand {
 struct Import {
     /// File; its extension determines the format
     file: PathBuf,
-    /// Check the file, store nothing
+    /// Check the file without storing it
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -114,7 +113,7 @@ impl Import {
         if ratings.rows.is_empty() {
             ratings.check(&self.file)?;
             let file = self.file.display();
-            output::note(&format!("nothing to import: {file} holds no rating"));
+            output::note(&format!("no ratings to import: {file} contains no rating"));
             return Ok(Exit::Nothing);
         }
         let command = async |connection: Connection<'_>| {
@@ -132,7 +131,7 @@ impl Import {
                 "ratings": n, "new": new, "replaced": replaced, "dry_run": self.dry_run,
             });
             let words = match self.dry_run {
-                true => format!("{}, all good; nothing stored", words::counted(n, "rating")),
+                true => format!("{}, all valid; not stored", words::counted(n, "rating")),
                 false => format!("{new} new, {replaced} in the place of earlier ones"),
             };
             Ok(OneLine::done(words)(answer))
@@ -170,7 +169,7 @@ impl Printable for AgreementReport {
             out.line("SIMULATED: the scores were made up by a simulated judge");
         }
         if self.scales.is_empty() {
-            out.note("no rating meets a score under these criteria: gavel ratings import FILE");
+            out.note("no ratings of scores by these criteria: gavel ratings import FILE");
         }
         for scale in &self.scales {
             print_scale(scale, out);
@@ -178,7 +177,7 @@ impl Printable for AgreementReport {
         if self.unmet > 0 {
             let of_others = words::counted(self.unmet, "rating");
             out.note(format!(
-                "{of_others} besides: of sessions and scores that have no score by these criteria"
+                "{of_others} more: of sessions and scores without a score by these criteria"
             ));
         }
     }
@@ -193,7 +192,7 @@ impl Printable for AgreementReport {
 
 fn print_scale(found: &Agreement, out: &mut Text) {
     out.line(format!(
-        "\n{}: ratings {}, raters {}, scores {}; the same word in {}",
+        "\n{}: ratings {}, raters {}, scores {}; the same label in {}",
         found.scale,
         found.n,
         found.raters,
@@ -218,7 +217,7 @@ fn print_scale(found: &Agreement, out: &mut Text) {
     if let (Some(apart), Some(above)) = (found.mean_absolute_difference, found.mean_difference) {
         let side = if above < 0.0 { "below" } else { "above" };
         out.line(format!(
-            "totals lie {apart:.2} points apart on average, the judge's {:.2} {side} people's",
+            "totals differ by {apart:.2} points on average, the judge's {:.2} {side} the raters'",
             above.abs()
         ));
     }

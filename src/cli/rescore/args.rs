@@ -19,19 +19,18 @@ const PREVIEW_SAMPLE: u64 = 50;
 /// Score many stored sessions again, selected by a filter
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Score many stored sessions anew: all that the filter finds, in one batch that the service runs. Nothing \
-                  is filtered unless it is asked for: without a filter it is every session.\n\nTwo flags name criteria. \
-                  --criteria says what is judged BY (default: the current ones); --scored-with chooses sessions by what \
-                  they WERE judged by. A session whose score is by the target criteria already is skipped unless \
-                  --force or --scored failed. One that is being scored is skipped too.\n\nFirst the plan is shown: how many sessions, what it will cost, \
-                  how long it takes. On a terminal the command then asks (not with --yes); --dry-run shows the plan alone. \
-                  The batch then goes on without this command; --watch follows it, and `gavel batches` shows, pauses and \
-                  cancels it.\n\n--preview, --repeat and --judge score beside the current scores and replace none of \
-                  them. --preview compares with scores by the current criteria. It takes only sessions with one, \
-                  unless --scored-with, --not-current, --scored or --ids-file chooses others.\n\nExit codes:\n  0 \
-                  started (with --watch: everything is scored)\n  2 usage or settings\n  3 the service is down (with \
-                  --watch: something has no score, or the batch\n    is paused)\n  4 nothing to score, or not \
-                  wanted\n  130 interrupted (a batch that was started goes on)",
+    long_about = "Score many stored sessions again, in one batch that the service runs. Without a filter the batch \
+        contains every session.\n\nTwo flags select criteria. --criteria sets the criteria to judge by (default: the \
+        current ones); --scored-with selects sessions by the criteria of their score. Sessions with a score by \
+        the target criteria are skipped unless you give --force or --scored failed. Sessions with an active job are \
+        skipped too.\n\nThe command first prints the plan: number of sessions, cost and duration. On a terminal it \
+        then waits for your confirmation (not with --yes); --dry-run only prints the plan. The batch runs without \
+        this command; use --watch to follow it, and `gavel batches` to show, pause or cancel it.\n\n--preview, \
+        --repeat and --judge create additional scores and replace no current score. --preview compares with scores \
+        by the current criteria, so it uses only sessions with such a score, unless --scored-with, --not-current, \
+        --scored or --ids-file selects others.\n\nExit codes:\n  0 started (with --watch: everything is scored)\n  2 \
+        usage or settings\n  3 the service is down (with --watch: some items have no score, or the batch\n    is \
+        paused)\n  4 no sessions to score, or not confirmed\n  130 interrupted (a started batch keeps running)",
     after_help = "Examples:\n  gavel rescore --not-current --dry-run\n  gavel rescore --scored-with 9f2c.. --from 2026-01-01 --budget 25 --watch\n  gavel rescore --scored failed --yes\n  gavel rescore --preview new_criteria.yaml --watch\n  gavel rescore --repeat 5 --sample 20\n  gavel rescore --rated --judge a --judge b --watch",
     group = ArgGroup::new("sampled").args(["sample", "preview"]).multiple(true)
 )]
@@ -227,7 +226,7 @@ impl Rescore {
 }
 
 impl Rescore {
-    /// Whether a preview is limited to comparable sessions, those with a score by the current criteria.
+    /// Whether a preview is limited to comparable sessions: with a score by the current criteria.
     pub(super) fn limits_to_comparable(&self) -> bool {
         let selection = &self.selection;
         let is_chosen = selection.scored_with.is_some()

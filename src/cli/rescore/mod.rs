@@ -1,4 +1,4 @@
-//! `gavel rescore`: scores many stored sessions again. Shows the plan, asks for confirmation, starts the batch, and watches it if
+//! `gavel rescore`: scores many stored sessions again. Shows the plan, waits for confirmation, starts the batch, and watches it if
 //! requested.
 
 mod args;
@@ -26,9 +26,9 @@ const MOST_IDS: usize = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Consent {
-    /// The user is asked on the terminal.
+    /// The user confirms on the terminal.
     Asked,
-    /// Given by --yes, or implied because there is no terminal (script).
+    /// Given by --yes, or implied without a terminal (script).
     Given,
     /// There is a user, but stdin contains the ids, so that the answer can't be read.
     Lacking,
@@ -49,7 +49,7 @@ impl Rescore {
         let consent = self.consent(terminals);
         if consent == Consent::Lacking && !self.execution.dry_run {
             return Err(CliError::usage(
-                "--ids-file -: stdin holds the ids, so that whether the plan is wanted can't be asked: look at it with \
+                "--ids-file -: stdin contains the ids, so you can't confirm the plan: show it with \
                  --dry-run, then start it with --yes, or give the ids in a file",
             ));
         }
@@ -60,7 +60,7 @@ impl Rescore {
             .map(read_ids)
             .transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
-            output::note("nothing to score: --ids-file names no session");
+            output::note("no sessions to score: --ids-file names no session");
             return Ok(Exit::Nothing);
         }
         let needs = match self.execution.watch {
@@ -98,10 +98,10 @@ impl Rescore {
         if plan.to_score == 0 {
             output::note(match self.limits_to_comparable() {
                 true => {
-                    "nothing to score: --preview takes sessions with a score by the current criteria, to compare with; \
-                         --not-current or --scored no takes others"
+                    "no sessions to score: --preview needs sessions with a score by the current criteria, to compare with; \
+                         use --not-current or --scored no for others"
                 }
-                false => "nothing to score",
+                false => "no sessions to score",
             });
             return Ok(Exit::Nothing);
         }
@@ -178,7 +178,7 @@ impl Rescore {
         };
         if self.execution.watch && batch.counts.succeeded == 0 {
             output::note(&format!(
-                "nothing was scored, so there is nothing to compare; why: gavel report {id} --format csv"
+                "no item was scored, so you can't compare scores; reasons: gavel report {id} --format csv"
             ));
         } else if self.purpose.judge.is_empty() {
             let candidate = batch.criteria_hash.as_deref().unwrap_or_default();
@@ -186,14 +186,14 @@ impl Rescore {
             output::note(&format!(
                 "compare them: gavel criteria compare current {candidate}\n\
                  make it current: press Make current on the page /criteria/{candidate}, or set GAVEL_SCORING_CONFIG of the API to \
-                 {file} and restart it (counts only if that button was never pressed); then: gavel rescore --not-current"
+                 {file} and restart it (only has an effect if no version was made current by that button); then: gavel rescore --not-current"
             ));
         }
         Ok(())
     }
 }
 
-/// Asks the user on the terminal whether to run the plan.
+/// Prompts the user on the terminal to confirm the plan.
 async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     output::note(&format!(
         "Score {}? [y/N]",
@@ -204,7 +204,7 @@ async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = stdin().read_line(&mut line).map(|_| line);
-        let _ = answer.send(read); // receiver gone after Ctrl-C
+        let _ = answer.send(read); // receiver dropped after Ctrl-C
     });
     let line = answered
         .await
@@ -222,8 +222,8 @@ fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
     let Some(listed) = of(judge).or_else(|| of(entry)) else {
         let known: Vec<&str> = judges.iter().map(|known| known.name.as_str()).collect();
         return Err(format!(
-            "the service has no judge {judge:?}: name one of its own in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER where this \
-             command runs; known: {}",
+            "the service has no judge {judge:?}: name one of its judges in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER of this \
+             command; known: {}",
             known.join(", ")
         ));
     };
@@ -269,7 +269,7 @@ fn ids_of(text: &str) -> Result<Vec<Uuid>, String> {
     }
     if ids.len() > MOST_IDS {
         return Err(format!(
-            "there are {} ids, and at most {MOST_IDS} are taken at once: split the file",
+            "{} ids are more than the limit of {MOST_IDS}: split the file",
             ids.len()
         ));
     }

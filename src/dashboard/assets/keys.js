@@ -1,7 +1,7 @@
 // Confirmation dialogs, single submission of forms, and keyboard shortcuts.
 (function () {
   "use strict";
-  // Asks before a form that costs money or loses data. Without JavaScript, such forms lead to a confirmation page.
+  // Opens a dialog before a form that costs money or loses data. Without JavaScript, such forms lead to a confirmation page.
   document.addEventListener("submit", function (event) {
     var form = event.target, question = form.dataset.confirm;
     if (question && !window.confirm(question)) { event.preventDefault(); event.stopImmediatePropagation(); return; }
@@ -36,7 +36,7 @@
     if (link) { link.focus({ preventScroll: true }); }
     next.scrollIntoView({ block: "nearest" });
   }
-  // On pages with rows, one must be selected, so that the key doesn't spend money on an arbitrary row.
+  // On pages with rows, one must be selected, so that the key doesn't start paid work for an arbitrary row.
   function score(current) {
     if (!current && rows().length) {
       document.dispatchEvent(new CustomEvent("gavel:say", { detail: "Choose a row with j or k first; then s scores its session." }));
@@ -45,7 +45,7 @@
     var button = (current || document).querySelector("form[data-score] button:not(:disabled)");
     if (button) { button.click(); }
   }
-  // Character keys can be turned off, for dictation and accidental key presses. Stored in this browser.
+  // Character keys can be disabled, for dictation and accidental key presses. Stored in this browser.
   var switched = document.getElementById("keys-switch");
   function off() {
     try { return localStorage.getItem("gavel-keys") === "off"; } catch (_) { return false; }

@@ -62,7 +62,7 @@
     if (element.querySelector(".news")) { return; }
     var note = document.createElement("p");
     note.className = "note warn news";
-    note.textContent = "There is a newer score. It shows here once what you have filled in is sent or cleared.";
+    note.textContent = "A newer score exists. It appears here after you send or clear the form.";
     element.prepend(note);
   }
   function scheduleRefresh(ms) {
@@ -133,9 +133,9 @@
     if (!ctx.response) { return "The server can't be reached"; }
     if (ctx.response.status === 401) { return "You are signed out"; }
     if (ctx.error) { return "The server's answer broke off"; }
-    if (ctx.response.status < 400) { return "Something on the way to the server answers in its place; you may have to sign in there"; }
+    if (ctx.response.status < 400) { return "A proxy replied instead of the server; you may have to sign in there"; }
     var note = errorNote(ctx), title = note && note.querySelector("strong");
-    return title ? title.textContent : "The server answers with " + ctx.response.status;
+    return title ? title.textContent : "The server returned status " + ctx.response.status;
   }
   function signIn() {
     var link = document.createElement("a");
@@ -154,7 +154,7 @@
     var line = document.createElement("p"), strong = document.createElement("strong");
     line.className = "banner alarm";
     strong.textContent = first.why + ", since " + first.since.toISOString().slice(11, 19) + " UTC.";
-    line.append(strong, " What has a frame here is from before. It is asked for again by itself. ");
+    line.append(strong, " Framed parts of this page are outdated. They reload automatically. ");
     if (first.why === failureText({ response: { status: 401 } })) { line.append(signIn()); }
     if (!place.firstChild || place.textContent !== line.textContent) { place.replaceChildren(line); }
   }
@@ -167,7 +167,7 @@
       note = document.createElement("div");
       note.className = "note alarm";
       note.setAttribute("role", "alert");
-      note.textContent = failureText(ctx) + (out ? ": nothing was done. " : ": nothing is known to have been done. Try again.");
+      note.textContent = failureText(ctx) + (out ? ": no change was made. " : ": the result is unknown. Try again.");
       if (out) { note.append(signIn()); }
     }
     place.replaceChildren(document.importNode(note, true));
@@ -267,7 +267,7 @@
     var place = document.getElementById("stream");
     streamed = on;
     document.documentElement.dataset.stream = on ? "live" : "polling";
-    if (place) { place.textContent = on ? "Live" : "Not live: asks every ten seconds"; }
+    if (place) { place.textContent = on ? "Live" : "Not live: reloads every ten seconds"; }
     // The status bar may show the cause.
     if (!on) { reload(queryAll('[data-live="any"]')); }
   }
@@ -285,7 +285,7 @@
       if (message.type === "bye") { return; }
       if (message.type === "hello") {
         setStreamed(true);
-        // A stream that doesn't resume has missed earlier events. Even one that does may lack events between the rendering of this
+        // A stream that doesn't resume has missed earlier events. Even after a resume, events can be missing between the rendering of this
         // page and its start, because the tab's previous page may have received them.
         if (event.resumed && opened) { retryFailed(); } else { reloadAll(); }
         broadcast({ live: true, all: !event.resumed, id: lastId });

@@ -1,4 +1,4 @@
-//! Actions on a batch. Those that cost money or discard work need a confirmation.
+//! Actions on a batch. Actions that cost money or discard work need a confirmation.
 
 use askama::Template;
 use axum::Router;
@@ -116,7 +116,7 @@ async fn confirm_cancel(
             frame,
             question: format!("Cancel {}?", batch.title()),
             consequence: format!(
-                "{} will never be scored, but for what somebody asked for by itself; what was scored until now stays. A cancelled \
+                "{} will not be scored, except individually requested ones. Existing scores stay. A cancelled \
                  batch can't be resumed.",
                 items(open)
             ),
@@ -141,7 +141,7 @@ async fn confirm_retry(
         frame,
         question: format!("Queue the failed items of {} again?", batch.title()),
         consequence: format!(
-            "{} failed. Each is sent to its judge once more, which is paid for; so far the batch cost {}.",
+            "{} failed. Each is sent to its judge again, which costs money; so far the batch cost {}.",
             items(batch.counts.failed),
             batch.cost()
         ),

@@ -140,7 +140,7 @@ impl Body {
         REPORTS
     }
 
-    /// Whether a simulated judge made scores of the batch. Such scores never pass.
+    /// Whether a simulated judge made scores of the batch. Such scores can't pass.
     fn simulated(&self) -> bool {
         let verdict = self.batch.verdict.as_ref();
         verdict.is_some_and(|verdict| verdict.simulated)
@@ -214,10 +214,10 @@ fn idle(batch: &Batch, workers: usize, now: DateTime<Utc>) -> String {
     match &batch.stopped {
         Some(stopped) => {
             let until = stopped.until.map(|at| words::timestamp(at, now).ago);
-            let until = until.map_or_else(String::new, |at| format!("; it goes on {at}"));
-            format!("Nothing of it begins: {}{until}.", stopped.message)
+            let until = until.map_or_else(String::new, |at| format!("; it resumes {at}"));
+            format!("No item starts: {}{until}.", stopped.message)
         }
-        None if workers == 0 => "Nothing of it begins: no worker is running.".to_owned(),
+        None if workers == 0 => "No item starts: no worker is running.".to_owned(),
         None => String::new(),
     }
 }
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(pace(&alone, 0), "");
         assert_eq!(
             idle(&alone, 0, now),
-            "Nothing of it begins: no worker is running."
+            "No item starts: no worker is running."
         );
         assert_eq!(idle(&alone, 1, now), "");
         let paused = with(
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(pace(&stopped, 1), "");
         assert_eq!(
             idle(&stopped, 1, now),
-            "Nothing of it begins: judge a is paused; it goes on in 2 h."
+            "No item starts: judge a is paused; it resumes in 2 h."
         );
     }
 

@@ -33,7 +33,7 @@ pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) ->
         batches::compare::compare(api, pair.params()),
     )?;
     let title = format!(
-        "{} broke, {} mended · Compare",
+        "{} broke, {} fixed · Compare",
         found.pass_to_fail.count, found.fail_to_pass.count
     );
     let frame = Frame::load(state, user, "Compare", title).await;
@@ -73,7 +73,7 @@ impl BatchesPage {
         }));
         let interval = match (found.low, found.high) {
             (Some(low), Some(high)) => format!(
-                "The difference of the means lies between {} and {} points (95%).",
+                "The difference of the means is between {} and {} points (95%).",
                 words::points(100.0 * low),
                 words::points(100.0 * high)
             ),

@@ -89,7 +89,7 @@ struct Choice {
     after: bool,
 }
 
-/// Keeps the choices whose group has at least two.
+/// Keeps the choices of groups with at least two.
 fn paired(found: Vec<Choice>) -> Vec<Choice> {
     let mut groups: BTreeMap<String, usize> = BTreeMap::new();
     for choice in &found {

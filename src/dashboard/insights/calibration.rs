@@ -65,7 +65,7 @@ impl CalibrationSection {
         Self {
             suites,
             chart: None,
-            summary: "No suite of SQL metrics is stored. Upload one whose cases have a confidence and an expected query."
+            summary: "No suite of SQL metrics is stored. Upload one with a confidence and an expected query in its cases."
                 .to_owned(),
             warnings: Vec::new(),
         }
@@ -83,7 +83,7 @@ impl CalibrationSection {
         let levels: Vec<Promise> = answer.groups.iter().filter_map(promise).collect();
         let Some(score) = answer.score else {
             let summary = format!(
-                "{cases}, and {} without a confidence or a correctness that counts: fewer than 20 cases say nothing, so nothing is drawn.",
+                "{cases}, and {} without a confidence or a valid correctness. The chart needs at least 20 cases.",
                 words::counted(count(answer.left_out), "item")
             );
             return Self {
@@ -100,7 +100,7 @@ impl CalibrationSection {
             ""
         };
         let summary = format!(
-            "Score {score:.2}: {}{}. {cases}{graded}; the dashed line is where a promise is kept.",
+            "Score {score:.2}: {}{}. {cases}{graded}; the dashed line marks perfect calibration.",
             meaning.get(..1).unwrap_or_default().to_lowercase(),
             meaning.get(1..).unwrap_or_default(),
         );

@@ -240,7 +240,7 @@ async fn insights(
     } = figures;
     let calibration = CalibrationSection::read(&state, &user, choice.suite.trim()).await?;
     let stored = criteria::list(state.api(&user)?).await?.items;
-    // Warnings of the whole page aren't repeated per section.
+    // Warnings of the page aren't repeated per section.
     let mut group_warnings = groups.warnings.clone();
     group_warnings.retain(|warning| !distribution.warnings.contains(warning));
     let total = &costs.total;

@@ -16,8 +16,8 @@ pub(in super::super) struct Trust {
 
 fn in_words(scale: Scale) -> &'static str {
     match scale {
-        Scale::Ratings => "Ratings in five words",
-        Scale::Quality => "Quality in three words",
+        Scale::Ratings => "Ratings of five levels",
+        Scale::Quality => "Quality of three levels",
     }
 }
 
@@ -32,15 +32,13 @@ impl Trust {
             return Self {
                 about: in_words(scale.scale),
                 scale: scale.scale.to_string(),
-                summary: format!(
-                    "{given}: fewer than {ENOUGH} say nothing, so no figure is shown."
-                ),
+                summary: format!("{given}. Agreement is shown from {ENOUGH} ratings on."),
                 labels: Vec::new(),
                 rows: Vec::new(),
                 warnings: Vec::new(),
             };
         }
-        let mut summary = format!("{given}: the same word in {}", percent(scale.raw));
+        let mut summary = format!("{given}: the same label in {}", percent(scale.raw));
         if let Some(kappa) = &scale.kappa_quadratic {
             summary.push_str(&format!(", kappa {:.2}", kappa.value));
             if let (Some(low), Some(high)) = (kappa.low, kappa.high) {
@@ -88,13 +86,13 @@ mod tests {
         let few = summary(19);
         assert_eq!(
             few.summary,
-            "19 ratings by 1 person: fewer than 20 say nothing, so no figure is shown."
+            "19 ratings by 1 person. Agreement is shown from 20 ratings on."
         );
         assert!(few.rows.is_empty() && few.warnings.is_empty());
         let enough = summary(20);
         assert_eq!(
             enough.summary,
-            "20 ratings by 1 person: the same word in 50%, kappa 0.90 (95%: 0.80 to 1.00), almost perfect."
+            "20 ratings by 1 person: the same label in 50%, kappa 0.90 (95%: 0.80 to 1.00), almost perfect."
         );
         assert_eq!(enough.rows, [("near perfect".to_owned(), vec![20])]);
     }

@@ -103,7 +103,7 @@ impl Body {
         ))
     }
 
-    /// Builds the page. `jobs` are the waiting, queued, running and failed ones; `sessions` those that the jobs belong to.
+    /// Builds the page. `jobs` are the waiting, queued, running and failed ones; `sessions` the sessions of the jobs.
     fn new(
         Infrastructure {
             queue,
@@ -119,7 +119,7 @@ impl Body {
             .into_iter()
             .partition(|judge| judge.is_used() || judge.stop_reason().is_some());
         let counts = queue.counts;
-        // Jobs in state running although all workers are gone.
+        // Jobs in state running although no worker is alive.
         let left = workers
             .iter()
             .all(|worker| infrastructure::is_gone(worker, now));
@@ -156,10 +156,10 @@ impl Body {
             ],
             held: queue.hold.map(|hold| hold.text()),
             groups: vec![
-                group("Waiting", "Nothing that was begun waits.", waiting),
-                group("Queued", "Nothing is queued.", queued),
-                group(RUNNING, "Nothing runs.", running),
-                group("Failed for good", "Nothing has failed.", failed),
+                group("Waiting", "No started jobs wait.", waiting),
+                group("Queued", "No queued jobs.", queued),
+                group(RUNNING, "No running jobs.", running),
+                group("Failed permanently", "No failed jobs.", failed),
             ],
             workers: workers
                 .into_iter()
@@ -194,7 +194,7 @@ async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {
             title: "Pause the queue?".to_owned(),
-            consequence: "Workers hear of it within a second: from then on no job starts until somebody resumes it; what runs ends.".to_owned(),
+            consequence: "Workers stop within a second: no job starts until you resume the queue. Running jobs finish.".to_owned(),
             button: "Pause the queue",
             stops: true,
             part: "Queue",
@@ -217,7 +217,7 @@ async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, f
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {
             title: format!("Pause {name}?"),
-            consequence: "Workers hear of it within a second: from then on its jobs wait until somebody resumes it; what runs ends.".to_owned(),
+            consequence: "Workers stop within a second: its jobs wait until you resume it. Running jobs finish.".to_owned(),
             button: "Pause the judge",
             stops: true,
             part: "Queue",
@@ -315,12 +315,12 @@ mod tests {
         let text = page(&Value::Null, [&[], &[], &[], &[]]).render().unwrap();
         for part in [
             "10,000+",
-            "Nothing that was begun waits.",
-            "Nothing is queued.",
-            "Nothing runs.",
-            "Nothing has failed.",
+            "No started jobs wait.",
+            "No queued jobs.",
+            "No running jobs.",
+            "No failed jobs.",
             "gavel worker",
-            "No judge is known.",
+            "No judges.",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -410,7 +410,7 @@ mod tests {
         assert!(!text.contains("<script>"), "{text}");
         // Without a live worker, no job is really running.
         let left = page(&Value::Null, groups).render().unwrap();
-        assert_eq!(left.matches("begins again as soon as").count(), 1, "{left}");
+        assert_eq!(left.matches("restarts as soon as").count(), 1, "{left}");
     }
 
     #[test]

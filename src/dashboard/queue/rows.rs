@@ -29,7 +29,7 @@ pub(super) struct WorkerRow {
     pub(super) version: String,
     pub(super) started: Timestamp,
     pub(super) heard: Timestamp,
-    /// Number of active jobs, `–` for a gone worker because its jobs run elsewhere.
+    /// Number of active jobs, `–` for a lost worker because its jobs run elsewhere.
     pub(super) in_hand: String,
     /// The worker's state, `silent` if its heartbeat is late, or `gone`.
     pub(super) state: String,
@@ -53,11 +53,11 @@ pub(super) struct JudgeRow {
     pub(super) colour: &'static str,
     pub(super) control: Control,
     pub(super) detail: String,
-    /// Message of the newest failed call. Empty if there is none, or if it is already shown as the reason of the hold.
+    /// Message of the newest failed call. Empty without failed calls, or if it is already shown as the reason of the hold.
     pub(super) last_error: String,
     pub(super) erred: Option<Timestamp>,
     pub(super) in_flight: i32,
-    /// Use of the rate limits in the last minute. Empty if there were no calls.
+    /// Use of the rate limits in the last minute. Empty without calls.
     pub(super) pace: String,
     pub(super) today: String,
 }
@@ -112,7 +112,9 @@ impl JobRow {
             asked: words::timestamp(job.times.created_at, now),
             why,
             remedy: match (job.error, &job.wait) {
-                (Some(_), _) if is_scored_since => "Nothing: it was scored since.".to_owned(),
+                (Some(_), _) if is_scored_since => {
+                    "No action needed: it was scored since.".to_owned()
+                }
                 (Some(error), _) => error.remedy,
                 // The head of the page explains how to start a worker.
                 (None, Some(wait)) if wait.reason != WaitReason::NoWorker => {

@@ -55,7 +55,7 @@ struct RescoreForm {
     filled: Vec<(String, String)>,
     jurors: Vec<Juror>,
     form_errors: Vec<FormError>,
-    /// Display name of the criteria in the address. Empty if there are none.
+    /// Display name of the criteria in the address. Empty without criteria.
     criteria: String,
 }
 
@@ -140,7 +140,7 @@ async fn show_form(
     let strange =
         strange.filter(|name| !is_filter(name) && !FIELDS.contains(name) && *name != "with");
     if let Some(name) = strange.into_iter().next() {
-        let message = "narrows nothing here: correct the address behind the question mark";
+        let message = "is not a filter of this page: remove it from the query string";
         return Err(problem::of_field(name, message).into());
     }
     html(&RescoreForm::read(&state, user, filled, Vec::new()).await?)

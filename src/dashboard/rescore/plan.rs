@@ -25,8 +25,8 @@ pub(super) struct PlanPage {
     key: String,
 }
 
-const NOTHING_TO_PREVIEW: &str = "A preview takes sessions with a score by the current criteria, to compare with, and none has one. \
-    Score some by them first, or choose others: begin from the list of sessions with a filter, then Score many.";
+const NOTHING_TO_PREVIEW: &str = "A preview needs sessions with a score by the current criteria, to compare with. No chosen session has one. \
+    Score some by the current criteria first, or filter the list of sessions differently and press Score many.";
 
 impl PlanPage {
     pub(super) fn new(
@@ -54,10 +54,10 @@ impl PlanPage {
                 words::grouped(plan.tokens_in.expected),
                 words::grouped(plan.tokens_out.expected)
             ),
-            cost: plan.cost_usd.as_ref().map_or_else(
-                || "not known: a judge's model has no price".to_owned(),
-                text,
-            ),
+            cost: plan
+                .cost_usd
+                .as_ref()
+                .map_or_else(|| "unknown: a judge's model has no price".to_owned(), text),
             took: took(form, plan.duration_s),
             warnings: plan.warnings.into_iter().chain(nothing).collect(),
             fields,
@@ -67,7 +67,7 @@ impl PlanPage {
     }
 }
 
-/// Form fields plus the plan's criteria and count, so that the request runs exactly what was shown even if data has changed since.
+/// Form fields plus the plan's criteria and count, so that the request runs exactly the shown plan even if data has changed since.
 fn pinned(form: &Form, plan: &RescorePlan) -> Vec<(String, String)> {
     let mut fields = form.rest();
     fields.retain(|(name, _)| !matches!(name.as_str(), "with" | "max"));
@@ -86,16 +86,16 @@ fn text(cost: &CostRange) -> String {
 fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, String)> {
     let sessions = words::counted(sessions, "session");
     let purpose = match form.text("purpose") {
-        Some("preview") => "a preview: current scores stay as they are".to_owned(),
+        Some("preview") => "a preview: current scores stay unchanged".to_owned(),
         Some("repeat") => format!(
-            "repeats: each of {sessions} {} times by the same judge, past the cache, at so many times the cost; current scores stay as they are",
+            "repeats: each of {sessions} {} times by the same judge without the cache, at that multiple of the cost; current scores stay unchanged",
             form.text("repeats").unwrap_or_default()
         ),
         Some("jury") => format!(
-            "a jury: each of {sessions} once by each of {judges} judges, at the cost of all of them; a reply that is cached is used again, at no cost; current scores stay as they are"
+            "a jury: each of {sessions} once by each of {judges} judges, at the cost of all of them; cached replies are free; current scores stay unchanged"
         ),
         Some(_) | None => {
-            "new current scores; those that they replace stay in each session's history".to_owned()
+            "new current scores; replaced scores stay in each session's history".to_owned()
         }
     };
     let mut effects = vec![("What for", purpose)];
@@ -109,9 +109,9 @@ fn effects(form: &Form, sessions: u64, judges: usize) -> Vec<(&'static str, Stri
 /// Expected duration, or that it is unknown.
 fn took(form: &Form, seconds: Option<f64>) -> String {
     match (seconds, form.ticked("economy")) {
-        (_, true) => "within a day, when the provider has answered".to_owned(),
+        (_, true) => "within a day, when the provider has replied".to_owned(),
         (Some(seconds), false) => format!("{}, at the present pace", lasting(seconds)),
-        (None, false) => "not known yet".to_owned(),
+        (None, false) => "not yet known".to_owned(),
     }
 }
 

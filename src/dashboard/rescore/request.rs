@@ -6,7 +6,7 @@ use super::super::form::Form;
 use crate::api::{ApiError, problem, typed};
 use crate::wire::{Problem, RescoreRequest};
 
-/// Filter fields that the API takes as text.
+/// Filter fields with text values in the API.
 const TEXTS: [&str; 9] = [
     "q",
     "status",
@@ -54,11 +54,11 @@ pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
         }
     }
     for name in ["max", "repeats"] {
-        if let Some(n) = wrong.or(form.read::<u64>(name, "a whole number above 0")) {
+        if let Some(n) = wrong.or(form.read::<u64>(name, "an integer above 0")) {
             put(name, n.into());
         }
     }
-    if let Some(size) = wrong.or(form.read::<u64>("sample", "a whole number above 0")) {
+    if let Some(size) = wrong.or(form.read::<u64>("sample", "an integer above 0")) {
         put("sample", json!({ "size": size }));
     }
     let judges: Vec<&str> = form.all("judge").collect();
@@ -106,7 +106,7 @@ fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
         filter.insert("ids".to_owned(), ids.into());
     }
     for name in ["min_score", "max_score"] {
-        if let Some(n) = wrong.or(form.read::<u64>(name, "a whole number from 0 to 100")) {
+        if let Some(n) = wrong.or(form.read::<u64>(name, "an integer from 0 to 100")) {
             filter.insert(name.to_owned(), n.into());
         }
     }

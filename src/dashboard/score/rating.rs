@@ -108,15 +108,15 @@ pub(super) async fn rate(
 
 async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError> {
     let mut body = form.texts(&["rating", "comment", "by"]);
-    if let Some(total) = form.read::<u64>("total", "a whole number from 0 to 100")? {
+    if let Some(total) = form.read::<u64>("total", "an integer from 0 to 100")? {
         body.insert("total".to_owned(), total.into());
     }
     if form.text("total").is_none() && form.text("rating").is_none() {
-        let wanted = "is empty: choose what it deserves, or give points from 0 to 100";
+        let wanted = "is empty: choose a rating, or enter points from 0 to 100";
         return Err(problem::of_field("rating", wanted).into());
     }
     if form.text("total").is_some() && form.text("rating").is_some() {
-        let both = "is chosen, and points are given too: say it once, by the word or by points";
+        let both = "is chosen together with points: give only one of the two";
         return Err(problem::of_field("rating", both).into());
     }
     let body: RatingRequest = typed("", body.into())?;

@@ -57,9 +57,9 @@ pub(in super::super) struct ScoreDetail {
     pub(in super::super) more: usize,
     pub(in super::super) scored: Timestamp,
     pub(in super::super) superseded: Option<Timestamp>,
-    /// Kind of a score that never was its session's current one. Empty otherwise.
+    /// Kind of a score that was not meant to be its session's current one. Empty otherwise.
     pub(in super::super) aside: &'static str,
-    /// Number of judge calls. `None` if none are stored.
+    /// Number of judge calls. `None` without stored calls.
     pub(in super::super) calls: Option<usize>,
     pub(in super::super) opinions: Vec<Opinion>,
     pub(in super::super) may_rate: bool,
@@ -113,8 +113,8 @@ impl ScoreDetail {
                 .collect(),
             scored: words::timestamp(answer.scored_at, now),
             aside: match purpose {
-                Purpose::Preview => "a preview of what other criteria would say",
-                Purpose::Repeat => "a repeat, asked to see how steady the judge is",
+                Purpose::Preview => "a preview by other criteria",
+                Purpose::Repeat => "a repeat, to measure judge consistency",
                 Purpose::Jury => "one vote of a jury",
                 Purpose::Score => "",
             },
@@ -211,7 +211,7 @@ impl ScoreDetail {
 /// Explains the effect and the possible cost of scoring the session again.
 pub(in super::super) fn again(score: &Score) -> String {
     format!(
-        "The score it has stays in its history, and the judge is paid once more. What it was paid for this one: {}.",
+        "The current score stays in its history, and the judge call is paid again. Cost of this score: {}.",
         words::usd(score.usage.cost_usd)
     )
 }

@@ -15,7 +15,7 @@ use crate::job::JobState;
 use crate::wire::{JobDetail, Session, SessionItem, SessionStatus, Wait, WaitReason};
 
 pub(in super::super) const LEFT: &str =
-    "its worker isn't heard any more, and no other is: it begins again as soon as one is";
+    "its worker is gone and no other is running: it restarts as soon as a worker runs";
 
 /// Number of the current attempt, from 1. Workers retry calls before they requeue the job.
 fn attempt(detail: &JobDetail) -> usize {
@@ -105,7 +105,7 @@ impl ScoringStatus {
                 let why = wait.map(|wait| wait.text(job.job.judge.as_deref()));
                 let mut why = why.unwrap_or_default();
                 if away && !wait.is_some_and(waits_for_worker) {
-                    why.push_str("; Redis is away, so workers look for it in the database, which takes a little longer");
+                    why.push_str("; Redis is unavailable, so workers poll the database for it, which is a little slower");
                 }
                 if deserted {
                     why = LEFT.to_owned();

@@ -1,7 +1,7 @@
 //! Imports from a TARSy: started by a request, run by any process, resumed by another one if it dies.
 //!
 //! The store keeps the request, the progress and the owner. [`Imports::run`] claims unowned imports. A stopping process releases its
-//! imports, and those of a dead process become stale. Sessions are stored as by PUT.
+//! imports, and the imports of a dead process become stale. Sessions are stored as by PUT.
 
 mod gathered;
 mod moment;
@@ -44,7 +44,7 @@ pub struct HistoryOptions {
     pub timeout: Duration,
     pub max_retries: u32,
     pub first_delay: Duration,
-    /// Silence of an import's owner after which another process takes over.
+    /// Silence of an import's owner after which another process claims it.
     pub stale_after: Duration,
 }
 
@@ -111,7 +111,7 @@ pub struct Imports {
 pub enum Whose {
     /// All unowned ones.
     Anybodys,
-    /// Only unowned ones requested from this process, because its settings may differ from those of other processes.
+    /// Only unowned imports that this process received, because other processes may have different settings.
     Own,
 }
 
@@ -232,7 +232,7 @@ impl Imports {
         if pace != 0.0 && !(SLOWEST..=FASTEST).contains(&pace) {
             return Err(invalid(
                 "rps",
-                format!("is out of range; give 0 (as fast as it goes) or {SLOWEST} to {FASTEST}"),
+                format!("is out of range; give 0 (no limit) or {SLOWEST} to {FASTEST}"),
             ));
         }
         let (since_given, until_given) = (given(&request.since), given(&request.until));
@@ -263,7 +263,7 @@ impl Imports {
 
 fn report(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "an import broke; another process goes on with it");
+        tracing::error!(%error, "import panicked; another process resumes it");
     }
 }
 

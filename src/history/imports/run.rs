@@ -25,7 +25,7 @@ use crate::wire::Quality;
 
 /// Maximum concurrent fetches of sessions.
 const MAX_CONCURRENT_SESSIONS: usize = 8;
-/// Maximum time for which a fetched session is buffered.
+/// Maximum time a fetched session is buffered.
 const STEP_EVERY: Duration = Duration::from_secs(2);
 
 /// Reason why a run ended early.
@@ -60,14 +60,14 @@ impl Imports {
             None => {
                 tracing::info!(import_id = %id, "stopping: the import is given back");
                 if let Err(error) = self.store.imports().release(id, owner).await {
-                    tracing::warn!(import_id = %id, %error, "could not give an import back; it is taken over when it is stale");
+                    tracing::warn!(import_id = %id, %error, "failed to release an import; another process claims it when it is stale");
                 }
                 return;
             }
             Some(Ok(())) => ImportEnd::Completed,
             Some(Err(StopReason::Broken(reason))) => ImportEnd::Failed(reason),
             Some(Err(StopReason::Lost)) => {
-                tracing::info!(import_id = %id, "the import was cancelled or taken over");
+                tracing::info!(import_id = %id, "import cancelled or claimed by another process");
                 return;
             }
             // This error would repeat, so another owner would retry forever.
@@ -75,7 +75,7 @@ impl Imports {
                 ImportEnd::Failed(error.to_string())
             }
             Some(Err(StopReason::Store(error))) => {
-                tracing::warn!(import_id = %id, %error, "an import stopped; it goes on when the database is back");
+                tracing::warn!(import_id = %id, %error, "import stopped; it resumes when the database is available");
                 return;
             }
         };
@@ -269,7 +269,7 @@ impl Run<'_> {
             Err(TarsyError::Unusable(reason)) => reason,
             Err(error @ TarsyError::Denied(_)) => return Err(broken(error)),
             Err(error @ TarsyError::Unavailable { .. }) => {
-                // Checks whether only this session fails or the whole TARSy does.
+                // Checks whether only this session fails or all of TARSy.
                 let first = WalkPlace {
                     until: self.import.until,
                     page: 1,

@@ -3,7 +3,7 @@
 //! Both generations list by start time, newest first. After each page, the end of the window moves down to the oldest
 //! session of the page, and the first page is read again, so that insertions and deletions above don't shift the rest.
 //! Because the end is exclusive in one generation, it is set one microsecond after that session: some sessions are
-//! listed twice, but none is skipped.
+//! listed again, but none is skipped.
 //!
 //! If the window can't move (a page of sessions with the same start, another order, an ignored window), pages are
 //! counted instead. If the window then has fewer sessions than before, some may have shifted, so it restarts at its

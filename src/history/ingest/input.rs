@@ -141,11 +141,8 @@ pub(super) fn all<T>(
     results: impl IntoIterator<Item = Result<T, Faults>>,
 ) -> Result<Vec<T>, Faults> {
     let (values, faults): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-    let faults: Faults = faults
-        .into_iter()
-        .filter_map(Result::err)
-        .flatten()
-        .collect();
+    let faults = faults.into_iter().filter_map(Result::err);
+    let faults: Faults = faults.flatten().collect();
     match faults.is_empty() {
         true => values.into_iter().collect(),
         false => Err(faults),

@@ -23,20 +23,18 @@ impl Address {
             BadAddress("is not an address; give one such as https://tarsy.example.com")
         })?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(BadAddress("is neither http:// nor https://"));
+            return Err(BadAddress("must start with http:// or https://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BadAddress(
-                "holds a user or a password; a token is given in history.token (GAVEL_HISTORY_TOKEN)",
+                "contains a user or a password; set a token in history.token (GAVEL_HISTORY_TOKEN)",
             ));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(BadAddress(
-                "holds a query or a fragment; give the address alone",
-            ));
+            return Err(BadAddress("contains a query or a fragment; remove it"));
         }
         if url.host_str().is_none() {
-            return Err(BadAddress("names no host"));
+            return Err(BadAddress("has no host"));
         }
         Ok(Self {
             base: url.as_str().trim_end_matches('/').to_owned(),

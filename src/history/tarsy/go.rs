@@ -1,8 +1,8 @@
 //! Newer generation: `/api/v1/sessions`, RFC 3339 times, the investigation as a timeline of events.
 //!
 //! Events become messages, ordered by stage, because their numbers restart with each agent. Each message names its agent and stage. Output
-//! of the TARSy's judge is omitted, because it would bias ours. Unknown kinds of events are kept under their own names. Every field may be
-//! missing, and so may the trace; then the tools are those that were called.
+//! of the TARSy's judge is omitted, because it would bias Gavel's. Unknown kinds of events are stored with their names. Every field may be
+//! missing, and so may the trace; then the tools are the called ones.
 
 mod chain;
 

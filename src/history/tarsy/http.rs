@@ -56,7 +56,7 @@ impl Http {
         &self.address
     }
 
-    /// Gets a path. Retries after 1, 2, 4 s (configurable), or when the server asks for it.
+    /// Gets a path. Retries after 1, 2, 4 s (configurable), or after the server's `Retry-After`.
     pub(super) async fn get(&self, path: &str) -> Result<String, TarsyError> {
         let (mut retries, mut waits) = (0, 0);
         loop {
@@ -83,7 +83,7 @@ impl Http {
                     });
                 }
             };
-            tracing::debug!(address = %self.address, delay_ms = delay.as_millis(), message, "asking TARSy again");
+            tracing::debug!(address = %self.address, delay_ms = delay.as_millis(), message, "retrying TARSy request");
             sleep(delay).await;
         }
     }
@@ -125,27 +125,27 @@ impl Http {
                 let said = format!("broke off its answer: {}", outbound::innermost(&error));
                 return Err(Failed::Passing(said, None));
             }
-            Err(Unread::TooLarge) => return Err(self.lasting("answered with more than 32 MiB")),
+            Err(Unread::TooLarge) => return Err(self.lasting("returned more than 32 MiB")),
         };
-        String::from_utf8(body).map_err(|_| self.lasting("answered with what is not UTF-8"))
+        String::from_utf8(body).map_err(|_| self.lasting("returned invalid UTF-8"))
     }
 
     fn refused(&self, status: StatusCode, headers: &HeaderMap) -> Failed {
         let address = &self.address;
         match status.as_u16() {
             401 | 403 => Failed::For(TarsyError::Denied(format!(
-                "{address} answered {status}: set a token that it takes in history.token (GAVEL_HISTORY_TOKEN); it is \
+                "{address} returned {status}: set a valid token in history.token (GAVEL_HISTORY_TOKEN); it is \
                  sent to the address of history.base_url only"
             ))),
-            404 | 410 => Failed::For(TarsyError::Missing(format!("{address} answered {status}"))),
+            404 | 410 => Failed::For(TarsyError::Missing(format!("{address} returned {status}"))),
             300..=399 => {
-                self.lasting("redirects: give the address that it redirects to, none is followed")
+                self.lasting("redirects, and redirects are not followed: give the target address")
             }
             408 | 425 | 429 | 500..=599 => {
                 let wait = outbound::retry_after(headers, None);
-                Failed::Passing(format!("answered {status}"), wait)
+                Failed::Passing(format!("returned {status}"), wait)
             }
-            _ => self.lasting(&format!("answered {status}")),
+            _ => self.lasting(&format!("returned {status}")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Client of a TARSy's HTTP API: detects the generation, lists sessions, reads one session.
 //!
-//! [`Tarsy`] distinguishes the two generations by which of two lists answers. Only GET requests are sent. Unknown fields are ignored, and
-//! unknown kinds of events are kept as text.
+//! [`Tarsy`] tries the list of each generation to distinguish them. Only GET requests are sent. Unknown fields are ignored, and
+//! unknown kinds of events are stored as text.
 
 mod address;
 mod go;
@@ -88,7 +88,7 @@ pub struct Listed {
     pub id: String,
     /// `None`: unknown status.
     pub status: Option<SessionStatus>,
-    /// Start time, by which the list is filtered.
+    /// Start time, the filter of the list.
     pub began_at: Option<DateTime<Utc>>,
     pub completed_at: Option<DateTime<Utc>>,
     /// Reviewer's rating; only in the newer generation.
@@ -130,7 +130,7 @@ impl Tarsy {
         self.http.address()
     }
 
-    /// Returns the generation, cached for ten minutes. Concurrent callers share one detection. Errors: `Unusable` if neither list answers;
+    /// Returns the generation, cached for ten minutes. Concurrent callers share one detection. Errors: `Unusable` if both lists fail;
     /// `Denied`; `Unavailable`.
     pub async fn generation(&self) -> Result<Generation, TarsyError> {
         let mut known = self.generation.lock().await;
@@ -159,7 +159,7 @@ impl Tarsy {
         };
         page.map_err(|fault| {
             TarsyError::Unusable(format!(
-                "{} answered with what is not the list of sessions: {fault}",
+                "{} returned an invalid list of sessions: {fault}",
                 self.address()
             ))
         })
@@ -173,7 +173,7 @@ impl Tarsy {
         }
     }
 
-    /// Detects the generation by the list that answers with sessions. A page of a web application doesn't count, whatever its status.
+    /// Detects the generation: its list returns sessions. A page of a web application doesn't count, at any status.
     async fn detect(&self) -> Result<Generation, TarsyError> {
         let attempts = [
             (Generation::Python, python::PROBE),
@@ -191,8 +191,8 @@ impl Tarsy {
             }
         }
         Err(TarsyError::Unusable(format!(
-            "{} is no TARSy: neither /api/v1/history/sessions nor /api/v1/sessions answers with a list of sessions \
-             ({why}); give the address that its API has, without /api/v1",
+            "{} is not a TARSy: /api/v1/history/sessions and /api/v1/sessions return no list of sessions \
+             ({why}); give the address of its API, without /api/v1",
             self.address()
         )))
     }
@@ -257,7 +257,7 @@ fn available_tool(entry: &Value) -> Option<&str> {
 fn about(id: Uuid, said: Option<&str>) -> Result<(), TarsyError> {
     match said {
         Some(other) if other.parse() != Ok(id) => Err(TarsyError::Unusable(format!(
-            "what came for session {id} is about session {}",
+            "the response for session {id} is about session {}",
             shortened(other)
         ))),
         Some(_) | None => Ok(()),

@@ -29,7 +29,7 @@ impl Pace {
 
     pub(super) async fn turn(&self) {
         let mut interval = self.interval.subscribe();
-        // A slot is taken only when it is due, so that cancelled waits cost the others nothing.
+        // A slot is reserved only when it is due, so that cancelled waits don't delay the others.
         let mut last = self.last.lock().await;
         while let Some(at) = *last {
             let each = *interval.borrow_and_update();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn cancelled_wait_takes_no_slot() {
+    async fn cancelled_wait_uses_no_slot() {
         let pace = Pace::new(1.0);
         let begun = Instant::now();
         pace.turn().await;

@@ -1,6 +1,6 @@
 //! Summary of a suite: counts, means, errors, cost, and the verdict of the default gate.
 //!
-//! Items are added one by one and not stored. Items without a score are excluded from means and lower the coverage. Real and simulated
+//! Items are added in sequence and not stored. Items without a score are excluded from means and lower the coverage. Real and simulated
 //! scores are not mixed: if there are both, means use the real ones. Items without a judge count with either.
 
 mod tally;
@@ -32,7 +32,7 @@ const UNNAMED: &str = "(none)";
 pub enum DefaultGate {
     Pass,
     Fail,
-    /// An item has no score or hasn't ended, was scored by a simulated judge that isn't allowed, or no judge was used. Takes precedence
+    /// An item has no score or hasn't ended, was scored by a simulated judge that isn't allowed, or no judge was used. Has precedence
     /// over `Fail`.
     Incomplete,
     Nothing,
@@ -73,11 +73,11 @@ pub struct UsageSum {
     pub tokens_out: i64,
     /// USD of the items with known cost; null if there were calls and none has a price.
     pub cost_usd: Option<f64>,
-    /// Items whose calls have no price; their cost isn't in `cost_usd`.
+    /// Items with calls without a price; their cost isn't in `cost_usd`.
     pub unpriced: u64,
 }
 
-/// Outcomes of the validator. Ids are stored only of cases where it was wrong.
+/// Outcomes of the validator. Ids are stored only of cases with a wrong outcome.
 #[derive(Debug, Clone, Default)]
 struct Safety {
     n: u64,
@@ -113,7 +113,7 @@ pub struct Figures {
     /// Items that haven't ended; not included in `n`.
     pub unfinished: u64,
     pub basis: Basis,
-    /// Figures of the simulated scores, if there are real ones as well.
+    /// Summary of the simulated scores, if real ones exist as well.
     pub simulated_apart: Option<Share>,
     /// Items without a score because of their judge; not misses.
     pub judge_errors: u64,
@@ -126,7 +126,7 @@ pub struct Figures {
     pub by_difficulty: Vec<NamedShare>,
     pub by_agent: Vec<NamedShare>,
     pub usage: UsageSum,
-    /// Of `sql_metrics`: figures of the validator; null if no case has its flag.
+    /// Of `sql_metrics`: summary of the validator; null if no case has its flag.
     pub safety: Option<SafetySuite>,
     /// Of `sql_metrics`: calibration of the confidence; null if no case has one.
     pub calibration: Option<Calibration>,
@@ -197,7 +197,7 @@ impl Summary {
         let mut by_difficulty = groups(&self.by_difficulty, basis);
         by_difficulty.sort_by_key(|group| rank(&group.name));
         let verdict = match (self.verdict(meta.unfinished, meta.simulated), meta.judging) {
-            // Items without a judge may have passed, but the whole run hasn't.
+            // Items without a judge may have passed, but the run hasn't.
             (DefaultGate::Pass | DefaultGate::Fail, Judging::NotRun) => DefaultGate::Incomplete,
             (verdict, Judging::Asked | Judging::NotRun) => verdict,
         };

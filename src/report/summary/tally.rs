@@ -14,7 +14,7 @@ pub struct Share {
     pub failed: u64,
     /// `scored / n`; null without items.
     pub coverage: Option<f64>,
-    /// Number of scored items in mean and pass rate: those of real judges, or simulated ones if there are no real ones; items without a
+    /// Number of scored items in mean and pass rate: of real judges, or simulated ones without real ones; items without a
     /// judge are included in both cases.
     pub measured: u64,
     pub passed: u64,
@@ -102,7 +102,7 @@ impl<T> RealAndSimulated<T> {
     }
 }
 
-/// Scores over which the means are taken. Items without a judge are always included.
+/// Scores which the means include. Items without a judge are always included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {

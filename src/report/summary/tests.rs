@@ -1,4 +1,4 @@
-//! Tests of the figures of a summary.
+//! Tests of summaries.
 
 use super::*;
 use crate::job::Usage;

@@ -124,7 +124,7 @@ impl<R: std::io::BufRead> RecordReader<R> {
     }
 }
 
-/// Returns the delimiter: named by Excel's line `sep=;`, otherwise the one that yields most columns in the header.
+/// Returns the delimiter: named by Excel's line `sep=;`, otherwise the delimiter with most columns in the header.
 fn delimiter(head: &[u8], limits: Limits) -> u8 {
     let line = head
         .trim_ascii_start()
@@ -235,5 +235,5 @@ impl<R: Read> RowSource for Records<R> {
 }
 
 const STRAY: &str = "has text behind a closing quote: double each quote within a cell";
-const UNCLOSED: &str = "has a quote that is never closed, so that all behind it is in one cell: close it, or double a quote within a cell";
+const UNCLOSED: &str = "has an unclosed quote, so the rest of the file is one cell: close it, or double a quote within a cell";
 const NOT_UTF8: &str = "is not UTF-8: save the file as CSV UTF-8";

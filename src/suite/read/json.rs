@@ -161,10 +161,10 @@ impl<R: Read> Items<R> {
         let fields = &mut self.envelope.fields;
         let fault = match parse(&self.text, self.limits) {
             _ if fields.len() >= FIELDS => {
-                format!("the file has more than {FIELDS} fields beside its items")
+                format!("the file has more than {FIELDS} fields next to its items")
             }
             _ if fields.contains_key(&name) => {
-                format!("the field `{name}` is there twice: keep one")
+                format!("duplicate field `{name}`: keep one")
             }
             Ok(value) => {
                 fields.insert(name, value);
@@ -204,7 +204,7 @@ impl<R: Read> Items<R> {
         self.fault("it breaks off")
     }
 
-    /// Returns an error of the whole file, with the last item read.
+    /// Returns an error of the file, with the last item read.
     fn fault(&self, what: &str) -> SuiteError {
         SuiteError {
             line: (self.items > 0).then_some(self.items),

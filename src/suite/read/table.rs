@@ -37,7 +37,7 @@ impl Header {
     ) -> Result<Self, SuiteError> {
         if names.len() > MAX_FIELDS {
             let fault = format!(
-                "has {} columns; at most {MAX_FIELDS} are taken: leave some out",
+                "has {} columns; the maximum is {MAX_FIELDS}: omit some",
                 names.len()
             );
             return Err(SuiteError::row(line, fault));
@@ -101,7 +101,7 @@ impl Header {
                 }
             };
             if columns.contains(&Some(column.clone())) {
-                let fault = "stands in the header twice";
+                let fault = "is in the header more than once";
                 return Err(SuiteError::cell(line, name, fault));
             }
             columns.push(Some(column));

@@ -93,7 +93,7 @@ fn unclosed_quote_is_reported_without_losing_rows() {
             .filter_map(Result::err)
             .map(|fault| fault.to_string())
             .collect();
-        let expected = format!("row {line}: has a quote that is never closed");
+        let expected = format!("row {line}: has an unclosed quote");
         assert_eq!(faults.len(), 1, "{rest}: {faults:?}");
         assert!(faults[0].starts_with(&expected), "{faults:?}");
     }
@@ -277,7 +277,7 @@ fn csv_error_has_row_and_column() {
         ),
         (
             "session_id,session_id\n",
-            "column session_id: stands in the header twice",
+            "column session_id: is in the header more than once",
         ),
         (
             "session_ID\n",
@@ -448,7 +448,7 @@ fn reads_one_sheet_and_rejects_ambiguous_workbooks() {
     }
     let several = |n, names| {
         format!(
-            "the workbook has {n} sheets with something in them, {names}, and one is read: call the one with the items `items`, and hide \
+            "the workbook has {n} sheets with content, {names}, but only one is read: name the sheet with the items `items`, and hide \
              or delete the others"
         )
     };
@@ -490,7 +490,7 @@ fn rejects_duplicate_fields() {
 }
 
 #[test]
-fn unknown_case_column_is_kept_as_note() {
+fn unknown_case_column_is_stored_as_note() {
     let file = b"test_id,question,Ticket No,empty\n1,?,0042,\n";
     let rows = rows_of(file, &ReadOptions::of_kind(Format::Csv, Kind::Qas));
     let fields = &rows[0].as_ref().unwrap().fields;
@@ -504,7 +504,7 @@ fn unknown_case_column_is_kept_as_note() {
     );
     let twice = twice[0].as_ref().unwrap_err().to_string();
     assert!(
-        twice.contains("column note: stands in the header twice"),
+        twice.contains("column note: is in the header more than once"),
         "{twice}"
     );
 }
@@ -635,7 +635,7 @@ fn formula_without_value_is_rejected() {
         let found = faults(&sheet(cell), Format::Xlsx);
         assert!(
             found[0].starts_with(
-                "row 2, column force_rescore: holds a formula whose value is not in the file"
+                "row 2, column force_rescore: contains a formula without a stored value"
             ),
             "{cell}: {found:?}"
         );
@@ -645,7 +645,7 @@ fn formula_without_value_is_rejected() {
             "<c r=\"B2\" t=\"b\"><f>A2&gt;5</f><v>1</v></c>",
             json!({"session_id": "7", "force_rescore": true}),
         ),
-        // The value is known, but it isn't text.
+        // The value exists, but isn't text.
         (
             "<c r=\"B2\" t=\"str\"><f>\"\"</f><v></v></c>",
             json!({"session_id": "7"}),
@@ -758,7 +758,7 @@ fn cell_length_limit_cannot_be_bypassed() {
             "no XLSX workbook",
         ),
     ] {
-        // Whatever path of the sheet the workbook declares.
+        // Any path of the sheet in the workbook.
         for name in ["xl/worksheets/sheet1.xml", "xl/media/picture.png"] {
             let found = weighed(&[(name, sheet.as_bytes())]).unwrap_err();
             assert!(

@@ -16,9 +16,9 @@ use crate::suite::SuiteError;
 
 /// Rows read ahead; each may be as large as an item.
 const ROWS_AHEAD: usize = 1;
-/// Memory of a cell apart from its text, bytes.
+/// Memory of a cell without its text, bytes.
 const CELL_BYTES: u64 = 16;
-const UNCOMPUTED: &str = "holds a formula whose value is not in the file: open and save it in a spreadsheet program, or write the value";
+const UNCOMPUTED: &str = "contains a formula without a stored value: open and save the file in a spreadsheet program, or write the value";
 
 pub(super) struct Sheet {
     rows: Receiver<Result<Row, SuiteError>>,
@@ -155,7 +155,7 @@ fn send_rows<R: Read + Seek>(
     Ok(())
 }
 
-/// Returns the name of the sheet with the items: the only visible sheet that isn't empty, or of several the one named `items` or
+/// Returns the name of the sheet with the items: the only visible sheet that isn't empty, or of several the sheet named `items` or
 /// `questions`.
 fn sheet_of_items<R: Read + Seek>(workbook: &mut Xlsx<R>) -> Result<String, SuiteError> {
     let sheets = workbook.sheets_metadata().iter();
@@ -186,7 +186,7 @@ fn sheet_of_items<R: Read + Seek>(workbook: &mut Xlsx<R>) -> Result<String, Suit
             "no sheet of the workbook has anything in it; sheets that are hidden are not read",
         )),
         (several, _) => Err(SuiteError::whole(format!(
-            "the workbook has {} sheets with something in them, {several:?}, and one is read: call the one with the items `items`, and hide \
+            "the workbook has {} sheets with content, {several:?}, but only one is read: name the sheet with the items `items`, and hide \
              or delete the others",
             several.len()
         ))),
@@ -206,7 +206,7 @@ fn typed(cell: &DataRef<'_>) -> Option<Cell> {
         DataRef::Float(value) => Some(Cell::Value(number(*value))),
         DataRef::DateTime(value) => text(&moment(value)),
         DataRef::Error(error) => Some(Cell::Fault(format!(
-            "holds the spreadsheet's error {error}"
+            "contains the spreadsheet's error {error}"
         ))),
     }
 }
@@ -215,7 +215,7 @@ fn typed(cell: &DataRef<'_>) -> Option<Cell> {
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() <= EXACT {
-        #[expect(clippy::cast_possible_truncation, reason = "within 2^53, and whole")]
+        #[expect(clippy::cast_possible_truncation, reason = "an integer within 2^53")]
         return Value::from(value as i64);
     }
     Number::from_f64(value).map_or(Value::Null, Value::Number)

@@ -19,7 +19,7 @@ use crate::suite::SuiteError;
 const PARTS: usize = 10_000;
 /// Maximum shared texts.
 const TEXTS: u64 = 10_000_000;
-/// Memory of a shared text apart from its characters, bytes: its entry in a list that doubles when full.
+/// Memory of a shared text without its characters, bytes: its entry in a list that doubles when full.
 const TEXT_BYTES: u64 = 56;
 /// Maximum bytes of each part that describes sheets and styles.
 const HEAD_BYTES: u64 = 16 << 20;
@@ -147,13 +147,13 @@ pub(super) fn not_xlsx() -> SuiteError {
 
 fn too_many_texts() -> SuiteError {
     SuiteError::whole(format!(
-        "the workbook says that it holds more than {TEXTS} texts: split it"
+        "the workbook declares more than {TEXTS} texts: split it"
     ))
 }
 
 fn too_long() -> SuiteError {
     SuiteError::whole(
-        "a cell or a picture of the workbook is longer than an item may be: shorten it or leave it out",
+        "a cell or a picture of the workbook exceeds the maximum size of an item: shorten or omit it",
     )
 }
 

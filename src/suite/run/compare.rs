@@ -25,7 +25,7 @@ pub struct RunComparison {
     pub gained_score: Vec<Change>,
     pub new: Vec<String>,
     pub gone: Vec<String>,
-    /// Number of items with a score in both runs, over which the means are taken.
+    /// Number of items with a score in both runs, which the means include.
     pub compared: u64,
     /// Their mean in A, 0-1.
     pub mean_a: Option<f64>,
@@ -217,7 +217,7 @@ impl RunComparison {
     }
 }
 
-/// Returns the name by which an item is paired with the other run.
+/// Returns the name for pairing an item with the other run.
 pub fn name(item: &Item) -> String {
     match &item.id {
         Some(id) => id.clone(),

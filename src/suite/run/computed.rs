@@ -103,7 +103,7 @@ impl Computed {
 #[async_trait(?Send)]
 impl Scorer for Computed {
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped> {
-        // Comparing two large results takes seconds.
+        // Comparing two large results can need seconds.
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.item(case))
             .await

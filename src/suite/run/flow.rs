@@ -152,7 +152,7 @@ impl Run<'_> {
             Ok(_) => Ok(Ok(payload)),
             Err(faults) => {
                 let message = format!("its answer can't be scored: {}", Fault::in_words(&faults));
-                // Stored as a failure, so that a later attempt asks again.
+                // Stored as a failure, so that a later attempt calls the agent again.
                 self.folder.keep_answer(question, Err(&message))?;
                 Ok(Err(Box::new(unanswered(kind, question, message))))
             }

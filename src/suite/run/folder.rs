@@ -103,7 +103,7 @@ impl RunFolder {
     fn begin(path: &Path, made: Vec<PathBuf>, header: &RunHeader) -> Result<Self, FolderError> {
         let taken = || {
             FolderError::Unfit(format!(
-                "{}: there is something in this folder already; name another one, or go on with its run by --resume",
+                "{}: this folder isn't empty; name another one, or resume its run with --resume",
                 path.display()
             ))
         };
@@ -179,7 +179,7 @@ impl RunFolder {
                 return io(&file, &error);
             }
             FolderError::Unfit(format!(
-                "{}: there is no {HEADER}; name the folder of a run, such as reports/evaluation-runs/run-20260101T120000Z",
+                "{}: no {HEADER}; name the folder of a run, such as reports/evaluation-runs/run-20260101T120000Z",
                 path.display()
             ))
         })?;
@@ -218,7 +218,7 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Returns whether this process created the folder and wrote nothing of the run yet.
+    /// Returns whether this process created the folder and hasn't written to it.
     pub fn is_untouched(&self) -> bool {
         self.made.is_some() && self.lines() == 0 && held(&self.answers.places).is_empty()
     }
@@ -376,7 +376,7 @@ fn io(path: &Path, error: &std::io::Error) -> FolderError {
     }
 }
 
-/// Returns the items of a run whose last line is a pass.
+/// Returns the items of a run with a pass as last line.
 pub fn passed_items(path: &Path) -> Result<BTreeSet<u64>, FolderError> {
     let unfit = |error: ReportError| FolderError::Unfit(error.to_string());
     let mut passed = BTreeSet::new();

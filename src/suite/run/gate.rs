@@ -1,4 +1,4 @@
-//! Decides from its figures whether a run passes. An incomplete run doesn't pass, and `Incomplete` takes precedence over `Fail`.
+//! Decides whether a run passes. An incomplete run doesn't pass, and `Incomplete` has precedence over `Fail`.
 
 use super::compare::RunComparison;
 use super::thresholds::Gates;
@@ -43,7 +43,7 @@ fn judged(open: Vec<String>, missed: Vec<String>) -> GateResult {
 fn completeness(figures: &Figures, gates: &Gates, judging: Judging, open: &mut Vec<String>) {
     match judging {
         Judging::Asked => {}
-        Judging::NotRun => open.push("no judge was asked (--no-judge)".to_owned()),
+        Judging::NotRun => open.push("no judge was used (--no-judge)".to_owned()),
     }
     if figures.unfinished > 0 {
         let (left, all) = (figures.unfinished, figures.all.n + figures.unfinished);
@@ -81,10 +81,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     let scored = figures.all.scored;
     if figures.all.n > 0 && scored == 0 && figures.unscored() <= gates.most_errors() {
         // A run without scores is incomplete, even if `--max-errors` allows all the errors.
-        open.push(format!(
-            "none of {} items has a score: there is nothing to judge the run by",
-            figures.all.n
-        ));
+        open.push(format!("0 of {} items have a score", figures.all.n));
     }
     let is_default =
         gates.min_pass_rate.is_none() && gates.min_mean.is_none() && gates.max_regression.is_none();
@@ -110,7 +107,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
         match (given, asked) {
             (_, None) => {}
             (None, Some(_)) if scored == 0 => {} // reported above
-            (None, Some(_)) => open.push(format!("there is no {what}: no item has a verdict")),
+            (None, Some(_)) => open.push(format!("no {what}: no item has a verdict")),
             (Some(given), Some(asked)) if given < asked - SLACK => {
                 missed.push(format!("the {what} is {given:.3}, below {flag} {asked}"));
             }
@@ -137,7 +134,7 @@ fn quality(figures: &Figures, gates: &Gates, open: &mut Vec<String>, missed: &mu
     }
 }
 
-/// Returns a figure over real and simulated scores, weighted by count. Reports show them separately, but a gate that allows simulated
+/// Returns a value over real and simulated scores, weighted by count. Reports show them separately, but a gate that allows simulated
 /// scores must not consider only the few items that needed no judge.
 fn over_all(figures: &Figures, figure: impl Fn(&Share) -> (Option<f64>, u64)) -> Option<f64> {
     let shares = std::iter::once(&figures.all).chain(&figures.simulated_apart);
@@ -181,8 +178,8 @@ fn has(n: u64) -> &'static str {
     if n == 1 { "has" } else { "have" }
 }
 
-/// Decides from a comparison only (`gavel compare --max-regression`). The mean of the items that kept their score ignores the others, so at
-/// most `max_errors` items may have lost theirs.
+/// Decides from a comparison only (`gavel compare --max-regression`). The mean ignores the items that lost their score, so at most
+/// `max_errors` items may have lost it.
 pub fn decide_comparison(
     against: &RunComparison,
     max_regression: Option<f64>,

@@ -1,4 +1,4 @@
-//! Runs: answers the questions of a suite, scores its items, and writes each result at once.
+//! Runs: gets answers to the questions of a suite, scores its items, and writes each result at once.
 //!
 //! ```text
 //! suite ─▶ Plan (fully validated) ─▶ rows ─▶ Work ─┬─ a case ───────────────────────────┬─▶ Scorer ─▶ RunFolder

@@ -1,4 +1,4 @@
-//! Plan of a run: reads the whole suite once before anything runs. Determines kind, size, digest and all errors that are known by then.
+//! Plan of a run: reads the suite once before any item runs. Determines kind, size, digest and all errors of the suite.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -184,7 +184,7 @@ pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows, SuiteError> {
 fn rows_of(path: &Path, columns: Columns, also: &[Field]) -> Result<SuiteRows, SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
         SuiteError::whole(
-            "its name ends in none of .json, .jsonl (.ndjson), .csv and .xlsx: the ending says how it is read",
+            "its name does not end in one of .json, .jsonl (.ndjson), .csv and .xlsx: the ending selects the format",
         )
     })?;
     let reading = ReadOptions {
@@ -206,7 +206,7 @@ pub(super) fn take(limit: Option<u64>) -> usize {
 fn open(path: &Path) -> Result<File, SuiteError> {
     let failed = |error: std::io::Error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            SuiteError::whole("there is no such file")
+            SuiteError::whole("no such file")
         } else {
             unreadable(&error)
         }
@@ -248,7 +248,7 @@ fn guess(path: &Path) -> Result<Kind, SuiteError> {
             let fields = distinguishing_fields().map(|(kind, field)| format!("{field} ({kind})"));
             let fields: Vec<_> = fields.collect();
             SuiteError::whole(format!(
-                "its first item has none of the fields that tell its kind, such as {}: give --kind {}",
+                "its first item has no field that determines its kind, such as {}: give --kind {}",
                 words::one_of(fields),
                 words::one_of(distinguishing_fields().map(|(kind, _)| kind.as_str())),
             ))
@@ -310,7 +310,7 @@ mod tests {
             ),
             (
                 "id,generated_sql,expected_sql\na,\"select 1,select 1\n",
-                "row 2: has a quote that is never closed",
+                "row 2: has an unclosed quote",
             ),
         ] {
             let (_dir, path) = suite("suite.csv", text);
@@ -328,12 +328,12 @@ mod tests {
     #[test]
     fn reports_missing_file_and_unknown_extension() {
         let missing = Plan::read(Path::new("nowhere.jsonl"), None, None).unwrap_err();
-        assert_eq!(missing.to_string(), "there is no such file");
+        assert_eq!(missing.to_string(), "no such file");
         let (_dir, path) = suite("suite.txt", "{}");
         let bad = Plan::read(&path, Some(Kind::Query), None)
             .unwrap_err()
             .to_string();
-        assert!(bad.contains("ends in none of .json"), "{bad}");
+        assert!(bad.contains("does not end in one of .json"), "{bad}");
     }
 
     #[test]

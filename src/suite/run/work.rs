@@ -91,7 +91,7 @@ impl Work {
     }
 }
 
-/// Returns all errors of a question row: those of the agent's input, and those of its case.
+/// Returns all errors of a question row: of the agent's input, and of its case.
 fn unfit(
     kind: Kind,
     asked: &Map<String, Value>,
@@ -135,10 +135,10 @@ impl AgentQuestion {
         };
         let test_id = match case.get("test_id").and_then(Value::as_number) {
             Some(id) => id.to_string(),
-            None => text("test_id", "give each question an id of its own"),
+            None => text("test_id", "give each question a unique id"),
         };
-        let named = text("agent_used", "say who is to answer: sql or docking");
-        let question = text("question", "give the question that the agent is asked");
+        let named = text("agent_used", "set the agent: sql or docking");
+        let question = text("question", "set the question for the agent");
         let agent = AgentName::parse(&named);
         if agent.is_none() && !named.is_empty() {
             missing.push(Missing(
@@ -195,7 +195,7 @@ impl AgentQuestion {
     }
 }
 
-/// Whether a row uses the column names of question files or those of a case. Errors use the same names.
+/// Whether a row uses the column names of question files or of cases. Errors use the same names.
 #[derive(Debug, Default)]
 struct Written {
     id: bool,
@@ -239,14 +239,18 @@ impl Missing {
     }
 }
 
-/// Renames the fields of a question file to those of a case: `id` to `test_id`, `agent` to `agent_used`.
+/// Renames the fields of a question file to the fields of a case: `id` to `test_id`, `agent` to `agent_used`.
 fn origin_names(mut fields: Map<String, Value>) -> Result<Map<String, Value>, Missing> {
     for (given, name, both) in [
-        ("id", "test_id", "is given beside test_id: give one of them"),
+        (
+            "id",
+            "test_id",
+            "is given together with test_id: give one of them",
+        ),
         (
             "agent",
             "agent_used",
-            "is given beside agent_used: give one of them",
+            "is given together with agent_used: give one of them",
         ),
     ] {
         let Some(value) = fields.shift_remove(given).filter(|value| !value.is_null()) else {
@@ -357,11 +361,7 @@ mod tests {
                 Value::Null,
                 "row 5, column id: give each question an id",
             ),
-            (
-                "agent",
-                Value::Null,
-                "row 5, column agent: say who is to answer",
-            ),
+            ("agent", Value::Null, "row 5, column agent: set the agent"),
             (
                 "agent",
                 json!("robot"),
@@ -370,12 +370,12 @@ mod tests {
             (
                 "question",
                 json!("  "),
-                "row 5, column question: give the question",
+                "row 5, column question: set the question",
             ),
             (
                 "test_id",
                 json!("t"),
-                "row 5, column id: is given beside test_id",
+                "row 5, column id: is given together with test_id",
             ),
         ] {
             let mut fields = question();

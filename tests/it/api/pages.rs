@@ -95,18 +95,18 @@ async fn every_page_is_complete_with_its_policy() {
         ("/sessions".to_owned(), "adequate"),
         (format!("/sessions/{session}"), "Final analysis"),
         (format!("/sessions/{session}/technical"), "Tools at hand"),
-        (format!("/sessions/{session}/score"), "Where it comes from"),
+        (format!("/sessions/{session}/score"), "Origin"),
         (format!("/sessions/{session}/history"), "current"),
         (format!("/scores/{score}"), "Human ratings"),
         (format!("/scores/{score}/calls"), "calls"),
-        ("/insights".to_owned(), "Agreement with people"),
+        ("/insights".to_owned(), "Agreement with ratings"),
         ("/criteria".to_owned(), "current"),
         (format!("/criteria/{hash}"), "Judge prompt"),
-        ("/rescore?tag=a".to_owned(), "See what it comes to"),
-        ("/queue".to_owned(), "Failed for good"),
+        ("/rescore?tag=a".to_owned(), "Show the plan"),
+        ("/queue".to_owned(), "Failed permanently"),
         ("/system".to_owned(), "database"),
         ("/help".to_owned(), "Next and previous row"),
-        ("/sign-in".to_owned(), "asks for no token"),
+        ("/sign-in".to_owned(), "requires no token"),
     ];
     let documented = documented_pages().map(|path| (path.to_owned(), "<h1"));
     pages.extend(documented);
@@ -137,8 +137,8 @@ async fn errors_are_pages_for_browsers_and_json_for_programs() {
     let mut browser = Browser::of(&server);
     let missing = format!("/sessions/{}", Uuid::now_v7());
     for (path, status, words) in [
-        ("/nowhere", 404, "There is no such page"),
-        (missing.as_str(), 404, "There is no such session"),
+        ("/nowhere", 404, "Page not found"),
+        (missing.as_str(), 404, "Session not found"),
         ("/sessions/none", 422, "session_id"),
         ("/sessions?min_score=many", 422, "min_score"),
     ] {
@@ -186,7 +186,7 @@ async fn empty_service_shows_first_steps_and_loads_samples() {
         "nothing is scored because it arrived"
     );
     let none = browser.get("/sessions?tag=nobody-has-this").await;
-    assert!(none.shows("No session matches") && none.shows("Clear the filters"));
+    assert!(none.shows("No matching sessions") && none.shows("Clear the filters"));
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn sign_in_is_needed_once_and_readers_see_no_actions() {
     ];
     let refused = browser.post("/sign-in", &wrong).await;
     assert_eq!(refused.status, 401);
-    assert!(refused.shows("none of the configured tokens"));
+    assert!(refused.shows("This token is not configured"));
     let right = [
         ("form_token", token.as_str()),
         ("token", "r-token-of-a-test"),
@@ -376,7 +376,7 @@ async fn score_is_rated_and_backlog_planned_before_it_runs() {
     let refused = browser.post(&format!("/scores/{score}/rate"), &wrong).await;
     assert_eq!(refused.status, 422);
     assert!(
-        refused.shows("a whole number from 0 to 100"),
+        refused.shows("an integer from 0 to 100"),
         "{}",
         refused.text
     );
@@ -389,7 +389,7 @@ async fn score_is_rated_and_backlog_planned_before_it_runs() {
     let plan = browser.post("/rescore", &ask).await;
     assert_eq!(plan.status, 200, "{}", plan.text);
     assert!(
-        plan.shows("This is what it comes to") && plan.shows("Score 1 session<"),
+        plan.shows("Plan") && plan.shows("Score 1 session<"),
         "{}",
         plan.text
     );

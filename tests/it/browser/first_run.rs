@@ -35,7 +35,7 @@ async fn empty_service_leads_to_a_rated_score_without_reloads() {
     );
 
     site.click("#standing .badge").await;
-    site.shows("main", "Where it comes from").await;
+    site.shows("main", "Origin").await;
     site.shows(".mark", "simulated").await;
     assert_eq!(look(&site).await, Vec::<String>::new());
     let title = site.driver.title().await.unwrap();
@@ -55,7 +55,7 @@ async fn empty_service_leads_to_a_rated_score_without_reloads() {
     site.open("/sessions?scored=no&status=completed").await;
     site.click("main a[href^='/rescore']").await;
     site.submit("form[action='/rescore'] button").await;
-    site.shows("h1", "This is what it comes to").await;
+    site.shows("h1", "Plan").await;
     site.submit("form[action='/rescore/go'] button").await;
     site.shows("main", "completed").await;
     site.open("/sessions?scored=yes").await;
@@ -78,7 +78,7 @@ async fn rescore_and_compare(site: &Site) {
     site.shows("main", "completed").await;
     site.open(&format!("/criteria/{other}")).await;
     site.click("main a[href^='/compare']").await;
-    site.shows("main", "From which rating to which").await;
+    site.shows("main", "Changes of ratings").await;
     let moved = site
         .run("return Array.from(document.querySelectorAll('table td.shade-1')).map(cell => Number(cell.textContent))")
         .await;

@@ -136,9 +136,9 @@ async fn page_shows_it_is_not_live_while_redis_is_unavailable() {
     site.open("/queue").await;
     site.shows("#stream", "Live").await;
     redis.kill().await;
-    site.shows("#stream", "Not live: asks every ten seconds")
+    site.shows("#stream", "Not live: reloads every ten seconds")
         .await;
-    site.shows("#status-bar", "Redis is away").await;
+    site.shows("#status-bar", "Redis is unavailable").await;
     // Changes in the outage are still shown.
     let (_, job) = site.api.enqueue(session()).await;
     site.api.ended(job).await;
@@ -150,7 +150,7 @@ async fn page_shows_it_is_not_live_while_redis_is_unavailable() {
     site.open("/queue").await;
     eventually(PATIENCE, "the strip forgets it", || async {
         let strip = site.find("#status-bar").await.text().await.unwrap();
-        (!strip.contains("Redis is away")).then_some(())
+        (!strip.contains("Redis is unavailable")).then_some(())
     })
     .await;
     site.close().await.end().await;

@@ -51,7 +51,7 @@ async fn suites_pauses_and_pages_work_without_scripts() {
     site.gavel.judge.rule(super::suites::judge);
     site.open("/batches/upload").await;
     site.upload("wrong.csv", &WRONG).await;
-    site.shows("[role=alert]", "Nothing was queued").await;
+    site.shows("[role=alert]", "No item was queued").await;
     site.upload("right.csv", WHOLE).await;
     site.shows(".headline", "3 of 4").await;
     let batch = site.path().await;
@@ -83,12 +83,12 @@ async fn suites_pauses_and_pages_work_without_scripts() {
         (&format!("{batch}/items/1"), "Generated against expected"),
         (&format!("{batch}/retry-errors"), "Batches"),
         ("/compare", "Two batches"),
-        ("/insights", "Agreement with people"),
+        ("/insights", "Agreement with ratings"),
         ("/criteria", "current"),
-        ("/rescore", "See what it comes to"),
+        ("/rescore", "Show the plan"),
         ("/system", "database"),
         ("/help", "Keys"),
-        ("/nowhere", "There is no such page"),
+        ("/nowhere", "Page not found"),
     ] {
         site.open(path).await;
         site.shows("main", words).await;

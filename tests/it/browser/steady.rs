@@ -264,7 +264,7 @@ async fn shown_score_follows_the_badge_unless_a_rating_is_open() {
     is_live(&site).await;
     site.shows("#scored", "Not scored yet").await;
     site.api.ask(session).await.expect(202);
-    site.shows("#scored", "Where it comes from").await;
+    site.shows("#scored", "Origin").await;
     let shown = "return [document.querySelector('#standing .badge').getAttribute('href'), document.querySelector('#scored .badge').getAttribute('href')]";
     let first = site.run(shown).await;
     assert_eq!(first[0], first[1]);

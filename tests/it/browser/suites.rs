@@ -47,7 +47,7 @@ async fn suite_is_rejected_by_row_then_accepted_and_reported() {
     };
     site.open("/batches").await;
     site.upload("wrong.csv", &WRONG).await;
-    site.shows("[role=alert]", "Nothing was queued").await;
+    site.shows("[role=alert]", "No item was queued").await;
     site.shows("tbody tr td:nth-child(1)", "3").await;
     site.shows("tbody tr td:nth-child(2)", "expected_kql").await;
     site.shows("tbody tr td:nth-child(3)", "is missing").await;

@@ -103,7 +103,7 @@ fn simulated_baseline_of_a_real_run_is_rejected_before_any_cost() {
         place
             .run(&without)
             .ends(2)
-            .says("--allow-simulated compares them"),
+            .says("use --allow-simulated to compare them"),
     );
     // No server listens there: a judge call would delay the run, and end it with 3.
     let judge =
@@ -115,7 +115,7 @@ fn simulated_baseline_of_a_real_run_is_rejected_before_any_cost() {
     let refused = place
         .run(&against)
         .ends(2)
-        .says("--allow-simulated compares them");
+        .says("use --allow-simulated to compare them");
     assert_eq!(refused.out, "");
     assert!(!place.path().join("real").exists(), "no run was begun");
 }
@@ -135,7 +135,7 @@ fn run_resumes_only_with_its_suite_whatever_its_errors() {
         place
             .run(&other)
             .ends(2)
-            .says("that run is of another suite"),
+            .says("that run used another suite"),
     );
     let none = ["evaluate", "suite.jsonl", "--limit", "0"];
     drop(place.run(&none).ends(4).says("--limit 0 takes no item"));
@@ -169,7 +169,7 @@ fn baseline_without_common_items_is_rejected_before_the_run() {
             ])
             .ends(ends)
     };
-    drop(held("b.jsonl", "a", 2).says("whose items call themselves otherwise, such as a"));
+    drop(held("b.jsonl", "a", 2).says("its items have other ids, such as a"));
     drop(held("b.jsonl", "empty", 2).says("that run has no items"));
     drop(held("b.jsonl", "none", 2).says("such as #1"));
     assert!(!place.path().join("new").exists(), "no run was begun");
@@ -199,7 +199,7 @@ async fn simulated_run_is_rejected_against_a_real_baseline() {
     drop(
         held(&[])
             .ends(2)
-            .says("--allow-simulated compares them all the same"),
+            .says("use --allow-simulated to compare them anyway"),
     );
     assert!(!place.path().join("b").exists(), "no run was begun");
     let run = held(&["--allow-simulated"]);

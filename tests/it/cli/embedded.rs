@@ -107,7 +107,7 @@ async fn rejected_key_ends_demo_and_score_with_the_remedy() {
     let server = judge(ResponseTemplate::new(401).set_body_json(refusal)).await;
     let place = asking(&server);
     let args = ["demo", "--judge", "openai-default", "--bind", NOBODY];
-    let run = place.run(&args).ends(3).says("leave --judge out");
+    let run = place.run(&args).ends(3).says("omit --judge");
     let run = run.prints("Incorrect").prints("OPENAI_API_KEY");
     assert!(!run.out.contains("Open http"), "{}", run.out);
     assert!(!run.out.contains("provided.."), "{}", run.out);
@@ -457,8 +457,8 @@ fn import_without_files_or_address_names_the_argument() {
     let nothing = place.run(&["sessions", "import"]).ends(2);
     nothing.says("name files").says("--from URL");
     for (from, fault) in [
-        ("ftp://tarsy", "is neither http:// nor https://"),
-        ("http://me:secret@tarsy", "holds a user or a password"),
+        ("ftp://tarsy", "must start with http:// or https://"),
+        ("http://me:secret@tarsy", "contains a user or a password"),
     ] {
         let run = place.run(&["sessions", "import", "--from", from]).ends(2);
         assert!(!run.err.contains("secret"), "{}", run.err);
@@ -555,7 +555,7 @@ fn migrations_of_the_data_folder_are_reverted_and_reapplied() {
     let imported = place.run(&["sessions", "import", "session.json"]).ends(0);
     drop(imported.says("store: data folder ./gavel-data"));
     let migrate = |more: &[&str]| place.run(&[&["migrate"], more].concat()).ends(0);
-    let now = migrate(&[]).prints("nothing to do, at version ").out;
+    let now = migrate(&[]).prints("no change, at version ").out;
     let now = now.trim().rsplit(' ').next().unwrap();
     drop(migrate(&["--revert", "1"]).prints(&format!("; reverted {now}")));
     place.run(&["migrate", "--revert", "0"]).ends(2);

@@ -124,7 +124,7 @@ fn impossible_run_is_reported_before_it_starts() {
     place
         .run(&["evaluate", "nowhere.jsonl"])
         .ends(2)
-        .says("there is no such file");
+        .says("no such file");
     let mut bad = right("b");
     bad["expected_tabels"] = json!(["users"]);
     suite(&place, "bad.jsonl", &[right("a"), bad]);
@@ -199,7 +199,7 @@ fn run_resumes_only_its_suite_and_reruns_only_failures() {
     place
         .run(&["evaluate", "--resume", "first"])
         .ends(2)
-        .says("that run is of another suite");
+        .says("that run used another suite");
     suite(&place, "all.jsonl", &[right("a")]);
     place
         .run(&["evaluate", "all.jsonl", "--output", "all"])
@@ -593,7 +593,7 @@ fn reports_of_a_run_show_its_gate_results() {
         .run(&["report", "PASSED"])
         .ends(0)
         .prints("**FAIL: ")
-        .prints("The verdict knows no gates");
+        .prints("The verdict ignores gates");
 }
 
 #[test]
@@ -744,7 +744,7 @@ fn run_with_a_silent_agent_is_incomplete_despite_max_errors() {
     place
         .run(&[&args[..], &["--max-errors", "100"]].concat())
         .ends(3)
-        .prints("none of 2 items has a score");
+        .prints("0 of 2 items have a score");
 }
 
 #[test]

@@ -49,11 +49,11 @@ fn run_resumes_only_under_its_original_criteria() {
     let run = place.run(&again).ends(2);
     let run = run
         .says(&format!(
-            "that run began with judge simulated ({}), criteria {}",
+            "that run started with judge simulated ({}), criteria {}",
             began["model"].as_str().unwrap(),
             &hash[..8]
         ))
-        .says("it would go on with judge simulated")
+        .says("it would resume with judge simulated")
         .says("GAVEL_CRITERIA_QAS");
     assert_eq!(run.out, "", "nothing is told of what was not run");
     // With no item left to judge, the gates can be evaluated again.
@@ -115,7 +115,7 @@ fn unreachable_server_is_reported_before_the_run() {
     suite(&place, "suite.jsonl", &[right("a")]);
     let args = ["evaluate", "suite.jsonl", "--server", &address];
     let run = place.run(&args).ends(3).says(&address);
-    let run = run.says("the service is away").says("for up to 3 s");
+    let run = run.says("the service is unavailable").says("for up to 3 s");
     assert!(!run.err.contains("items to run"), "{}", run.err);
     assert!(!place.path().join("reports").exists(), "no run was begun");
 }

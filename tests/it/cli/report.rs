@@ -99,7 +99,7 @@ fn invalid_report_request_is_exit_2_with_its_remedy() {
     place
         .run(&["report", "run-2"])
         .ends(2)
-        .says("neither a run's folder nor the id of a batch");
+        .says("not a run's folder or a batch id");
     place
         .run(&["report", "run-1", "--format", "pdf"])
         .ends(2)
@@ -112,16 +112,16 @@ fn invalid_report_request_is_exit_2_with_its_remedy() {
     place
         .run(&["report", "empty"])
         .ends(2)
-        .says("evaluation-results.jsonl: there is no such file");
+        .says("evaluation-results.jsonl: no such file");
     place.write("broken.jsonl", "{\"a\": 1}\n");
     place
         .run(&["report", "broken.jsonl"])
         .ends(2)
-        .says("broken.jsonl, line 1: it has neither the object gavel");
+        .says("broken.jsonl, line 1: it has it has no object gavel");
     place
         .run(&["report", "run-1", "--output", "none/out.csv"])
         .ends(2)
-        .says("--output none/out.csv: there is no folder none; make its folder");
+        .says("--output none/out.csv: no folder none; make its folder");
     place
         .run(&["report", "run-1", "--format", "csv", "--output", "empty"])
         .ends(2)

@@ -66,7 +66,7 @@ async fn rescore_is_planned_started_and_watched_to_its_end() {
     drop(
         again
             .says("3 scored by these criteria already")
-            .says("nothing to score"),
+            .says("no sessions to score"),
     );
     let shown = run(&world, &["batches", "show", &id(&batch)]).await.ends(0);
     drop(shown.prints("completed").prints("3 of 3 done: 3 scored"));
@@ -235,7 +235,7 @@ async fn repeats_end_with_the_spread_of_their_scores() {
     let base = world.api.base().to_owned();
     let args = ["rescore", "--repeat", "3", "--watch", "--server", &base];
     let done = run_in(Sandbox::new(), &args).await.ends(0);
-    let done = done.prints("6 scores of 2 sessions, 2 of which with all of theirs");
+    let done = done.prints("6 scores of 2 sessions, 2 of them complete");
     let batch = id(&batches(&world).await[0]);
     let spread = format!("gavel batches spread {batch}");
     drop(done.says(&spread));
@@ -313,7 +313,7 @@ fn invalid_rescore_is_rejected_with_its_remedy() {
     place
         .run(&["rescore"])
         .ends(2)
-        .says("there is no data in ./gavel-data");
+        .says("no data in ./gavel-data");
     place
         .run(&[
             "batches",

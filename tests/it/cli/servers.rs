@@ -21,7 +21,7 @@ async fn migrate_applies_reverts_and_reapplies_on_postgres() {
             .prints("from version 0 to ")
             .prints("; applied 1"),
     );
-    let now = migrate(&[]).prints("nothing to do, at version ").out;
+    let now = migrate(&[]).prints("no change, at version ").out;
     let now = now.trim().rsplit(' ').next().unwrap();
     let reverted = migrate(&["--revert", "1"]).prints(&format!("from version {now} to "));
     drop(reverted.prints(&format!("; reverted {now}")));
@@ -61,7 +61,7 @@ async fn worker_without_a_judge_is_exit_2_with_the_remedy() {
     drop(
         run.prints("ok     migrations")
             .prints("ok     clock")
-            .prints("ok     workers: none is alive")
+            .prints("ok     workers: no worker is alive")
             .prints("FAULT  judge"),
     );
 }

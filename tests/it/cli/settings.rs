@@ -209,7 +209,7 @@ fn unreachable_database_is_named_with_the_setting() {
 #[test]
 fn argument_that_is_no_file_and_no_id_is_exit_2() {
     let run = Sandbox::new().run(&["score", "sesion.json"]).ends(2);
-    run.says("sesion.json: there is no such file, and it is not the id");
+    run.says("sesion.json: no such file, and not a session id");
 }
 
 #[test]

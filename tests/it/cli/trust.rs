@@ -37,7 +37,7 @@ fn text(value: &Value, pointer: &str) -> String {
 fn faults(place: &Sandbox, ratings: &str, expected: &[&str]) {
     place.write("faulty.csv", ratings);
     let mut run = place.run(&["ratings", "import", "faulty.csv"]);
-    run = run.ends(2).says("nothing is stored");
+    run = run.ends(2).says("no rating is stored");
     for part in expected {
         run = run.says(part);
     }
@@ -60,7 +60,7 @@ fn rating_file_is_checked_completely_and_stored_once() {
     faults(&place, &ratings, &told);
     let stranger = Uuid::now_v7();
     let ratings = format!("session_id,total\n{id},5\n{stranger},6\n");
-    let told = ["row 3, column session_id", "is not known"];
+    let told = ["row 3, column session_id", "not found"];
     faults(&place, &ratings, &told);
     let ratings = format!("session_id,total\n{id},101\n{stranger},6\n");
     let told = [
@@ -75,7 +75,7 @@ fn rating_file_is_checked_completely_and_stored_once() {
     let told = [
         "row 5, column session_id: rates this session for \"ann\" again, as row 2 does: keep one",
         "row 7, column score_id: rates this score for \"ann\" again, as row 4 does",
-        "row 8, column session_id: rates this session for the same person again, as row 6 does",
+        "row 8, column session_id: rates this session for the same rater again, as row 6 does",
     ];
     faults(&place, &ratings, &told);
     let ratings = format!("session_id,stars\n{id},5\n");
@@ -96,7 +96,7 @@ fn rating_file_is_checked_completely_and_stored_once() {
     assert_eq!(
         listed.ends(0).json()["items"],
         json!([]),
-        "one fault, and nothing is stored"
+        "one fault, and no rating is stored"
     );
 
     let good = format!(
@@ -107,7 +107,7 @@ fn rating_file_is_checked_completely_and_stored_once() {
     place
         .run(&dry)
         .ends(0)
-        .prints("2 ratings, all good; nothing stored");
+        .prints("2 ratings, all valid; not stored");
     let import = ["ratings", "import", "good.csv"];
     place
         .run(&import)
@@ -134,7 +134,10 @@ fn rating_file_is_checked_completely_and_stored_once() {
 fn agreement_is_printed_with_its_caveats() {
     let (place, id, _, hash) = session_with_two_scores();
     let args = ["ratings", "agreement", "--criteria", &hash[..8]];
-    place.run(&args).ends(4).says("no rating meets a score");
+    place
+        .run(&args)
+        .ends(4)
+        .says("no ratings of scores by these criteria");
     place.write(
         "ratings.jsonl",
         &json!({ "session_id": id, "total": 70 }).to_string(),
@@ -143,7 +146,7 @@ fn agreement_is_printed_with_its_caveats() {
     place
         .run(&args)
         .ends(0)
-        .prints("ratings: ratings 1, raters 1, scores 1; the same word")
+        .prints("ratings: ratings 1, raters 1, scores 1; the same label")
         .prints("SIMULATED")
         .prints("kappa isn't defined")
         .prints("near perfect")
@@ -168,7 +171,7 @@ fn criteria_and_their_texts_are_compared() {
         .ends(0);
     compared
         .prints(&hash)
-        .prints("1 session under both, 0 under a alone, 0 under b alone")
+        .prints("1 session under both, 0 only under a, 0 only under b")
         .prints("SIMULATED")
         .prints("near perfect")
         .says("simulated judge")

@@ -41,13 +41,13 @@ async fn unknown_filter_is_rejected_before_actions_and_counts() {
     let browser = Browser::of(&server);
     let batch = server.cases(&["q"]).await.0;
     for (path, told) in [
-        ("/rescore?min=90".to_owned(), "narrows nothing here"),
+        ("/rescore?min=90".to_owned(), "is not a filter of this page"),
         ("/insights?day=14".to_owned(), "criteria, days, suite"),
         ("/insights?days=abc".to_owned(), "14, 30, 90 or 365"),
         (format!("/batches/{batch}?only=missed"), "show or cursor"),
         (
             format!("/batches/{batch}?show=zz"),
-            "is none of all, failures, missed",
+            "is invalid: use one of all, failures, missed",
         ),
         ("/compare?x=1".to_owned(), "a or b"),
     ] {

@@ -142,7 +142,11 @@ async fn queue_is_a_sample_or_sorted_by_disagreement() {
         let page = Browser::of(&server).page("/annotate").await;
         in_order(
             &page,
-            &["How people agree", "ann and bob", "2 ratings by 2 people"],
+            &[
+                "Agreement between raters",
+                "ann and bob",
+                "2 ratings by 2 people",
+            ],
         );
     }
 }

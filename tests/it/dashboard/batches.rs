@@ -52,9 +52,9 @@ async fn upload_becomes_a_batch_or_lists_its_errors() {
         assert_eq!(refused.status, 422);
         harmless("the refusal", &refused.text);
         let row = "<td class=\"num\">3</td><td class=\"mono\">expected_kql</td>";
-        in_order(&refused.text, &["Nothing was queued", row]);
+        in_order(&refused.text, &["No item was queued", row]);
         for (kind, file, fault) in [
-            ("query", ("suite.doc", "x"), "ends in none of"),
+            ("query", ("suite.doc", "x"), "does not end in one of"),
             ("qas", ("questions.json", "[]"), "gavel evaluate FILE"),
             (
                 "query",
@@ -164,7 +164,7 @@ async fn batch_lists_failures_first_and_each_item_has_a_page() {
                 "No rows",
                 "<td>1</td>",
                 "It <strong>counts</strong>",
-                "What was sent",
+                "<summary>Payload</summary>",
             ],
         );
         browser.page(&format!("/batches/{id}/items/3")).await;
@@ -224,7 +224,7 @@ async fn batch_is_paused_resumed_limited_retried_and_cancelled() {
         done("retry-errors", &[]).await;
         assert_eq!(state().await["counts"]["failed"], 0);
         let asked = browser.page(&format!("{this}/cancel")).await;
-        assert!(asked.contains("2 items will never be scored"), "{asked}");
+        assert!(asked.contains("2 items will not be scored"), "{asked}");
         assert_eq!(state().await["state"], "running");
         done("cancel", &[]).await;
         assert_eq!(state().await["state"], "cancelled");

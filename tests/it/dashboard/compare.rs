@@ -19,7 +19,7 @@ async fn batch_comparison_lists_changed_items_first() {
         }
         let page = browser.page(&format!("/compare?a={a}&b={b}")).await;
         let turned = [
-            "1 broke, 1 mended",
+            "1 broke, 1 fixed",
             "<h2>Passed before, misses now</h2>",
             "100% before",
             "25% after",
@@ -84,13 +84,13 @@ async fn criteria_are_compared_by_sessions_and_texts() {
         let page = browser.page(&format!("/compare?a=current&b={other}")).await;
         let parts = [
             "only 1 session:",
-            "From which rating to which",
+            "Changes of ratings",
             "The largest movers",
             "PodCrashLooping · kube-agent, 2026-01-02 03:14 UTC</a>",
             "80 good",
             "50 weak",
             "−30",
-            "What was changed",
+            "<h2>Changes</h2>",
             "Judge it otherwise",
         ];
         in_order(&page, &parts);
@@ -116,7 +116,7 @@ async fn versions_with_equal_totals_have_no_table_of_changes() {
     let browser = Browser::of(&server);
     let other = moved(&server, 80, 80).await;
     let page = browser.page(&format!("/compare?a=current&b={other}")).await;
-    let parts = ["The largest movers", "No total moved.", "What was changed"];
+    let parts = ["The largest movers", "No total moved.", "<h2>Changes</h2>"];
     in_order(&page, &parts);
     assert!(!page.contains("aria-label=\"Movers\""), "{page}");
 }

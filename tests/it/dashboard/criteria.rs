@@ -47,7 +47,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
         assert_ne!(of_nobody, settings);
         for (field, text, fault) in [
             ("settings", "{", "is no JSON object"),
-            ("settings", settings.as_str(), "nothing was changed"),
+            ("settings", settings.as_str(), "is unchanged"),
             (
                 "settings",
                 of_nobody.as_str(),
@@ -107,7 +107,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
         in_order(&browser.page("/sessions").await, &["outdated"]);
         in_order(
             &browser.page("/").await,
-            &["Some scores are of other criteria"],
+            &["Some scores are by other criteria"],
         );
         let job = server.queued(server.session().await).await;
         assert_eq!(server.job(job).await.criteria_hash, hash);

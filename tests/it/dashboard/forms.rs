@@ -68,7 +68,7 @@ async fn sign_in_redirects_only_locally_and_external_links_work() {
     let open = Server::with(Setup::default()).await;
     let text = Browser::of(&open).page("/sign-in").await;
     assert!(
-        text.contains("asks for no token") && !text.contains("name=\"token\""),
+        text.contains("requires no token") && !text.contains("name=\"token\""),
         "{text}"
     );
 }
@@ -90,7 +90,7 @@ async fn stale_form_preserves_input_and_can_be_sent_again() {
     let parts = [
         "href=\"/sessions\">Sessions",
         "This form is out of date",
-        "What you entered",
+        "Your input",
         "<dd>41</dd>",
         "too &#60;b&#62;kind&#60;/b&#62;",
         &format!("action=\"{path}\""),
@@ -135,14 +135,14 @@ async fn empty_rating_is_rejected_with_a_form_message() {
         .form(&path, &[("comment", "hm"), ("key", "k-1")])
         .await;
     assert_eq!(refused.status, 422);
-    let says = "choose what it deserves, or give points from 0 to 100";
+    let says = "choose a rating, or enter points from 0 to 100";
     assert!(refused.text.contains(says), "{}", refused.text);
     assert!(!refused.text.contains("quality"), "{}", refused.text);
     assert!(refused.text.contains("value=\"hm\""), "{}", refused.text);
     let twice = [("rating", "good"), ("total", "80"), ("key", "k-2")];
     let refused = browser.form(&path, &twice).await;
     assert_eq!(refused.status, 422);
-    let says = "<b>What it deserves:</b> is chosen, and points are given too";
+    let says = "<b>Your rating:</b> is chosen together with points";
     let marked = "name=\"rating\" aria-invalid=\"true\"";
     assert!(refused.text.contains(marked), "{}", refused.text);
     assert!(refused.text.contains(says), "{}", refused.text);
@@ -234,7 +234,7 @@ async fn without_scripts_pause_cancel_and_paid_actions_are_confirmed() {
             again.as_str(),
             "1",
             "Score this session again?",
-            "the judge is paid once more",
+            "the judge call is paid again",
             "/sessions",
         ),
     ] {
@@ -304,17 +304,17 @@ async fn rejected_form_is_shown_again_with_its_error() {
     let plan = browser.form("/rescore", &fields).await;
     assert_eq!(plan.status, 422);
     let parts = [
-        "Nothing was started.",
+        "Scoring was not started.",
         "tag: shop",
         "checked",
         "value=\"a lot\"",
         "value=\"again\"",
-        "The size of the sample is not a whole number above 0",
+        "The size of the sample is not an integer above 0",
         "an amount of USD",
     ];
     in_order(&plan.text, &parts);
     assert!(
-        plan.text.contains("a whole number from 0 to 100"),
+        plan.text.contains("an integer from 0 to 100"),
         "{}",
         plan.text
     );
@@ -325,7 +325,7 @@ async fn rejected_form_is_shown_again_with_its_error() {
         .await;
     assert_eq!(rated.status, 422);
     let parts = [
-        "a whole number from 0 to 100",
+        "an integer from 0 to 100",
         "value=\"a lot\"",
         "value=\"too kind\"",
     ];
@@ -338,7 +338,7 @@ async fn rejected_form_is_shown_again_with_its_error() {
         &[
             "href=\"/sessions\">Sessions",
             "href=\"/queue\">Queue",
-            "There is no such page",
+            "Page not found",
         ],
     );
 }
@@ -350,8 +350,8 @@ async fn rating_names_its_author_and_the_rating_it_replaces() {
     let (_, score) = server.scored(72).await;
     let (page, rate) = (format!("/scores/{score}"), format!("/scores/{score}/rate"));
     let before = browser.page(&page).await;
-    assert!(before.contains("kept under api-client") && before.contains("name=\"by\""));
-    assert!(!before.contains(": here, of"));
+    assert!(before.contains("stored under api-client") && before.contains("name=\"by\""));
+    assert!(!before.contains(": here, <b>"));
     for (by, total) in [("", "41"), ("ann", "80")] {
         let fields = [("total", total), ("comment", "too kind"), ("by", by)];
         assert_eq!(browser.form(&rate, &fields).await.status, 303);
@@ -362,7 +362,7 @@ async fn rating_names_its_author_and_the_rating_it_replaces() {
         &[
             "80 / 100 good</b> by ann",
             "41 / 100 failed</b> by api-client",
-            ": here, of <b>41 / 100 failed: too kind</b>",
+            ": here, <b>41 / 100 failed: too kind</b>",
         ],
     );
     let named = Server::with(guarded()).await;
@@ -371,7 +371,7 @@ async fn rating_names_its_author_and_the_rating_it_replaces() {
         .await
         .page(&format!("/scores/{score}"))
         .await;
-    assert!(page.contains("Your ratings are kept under ci") && !page.contains("name=\"by\""));
+    assert!(page.contains("Your ratings are stored under ci") && !page.contains("name=\"by\""));
 }
 
 impl Server {
@@ -407,7 +407,7 @@ async fn rescore_accepts_ids_and_runs_the_shown_plan() {
     assert!(plan.text.contains("Score 2 sessions"), "{}", plan.text);
     let wrong = browser.form("/rescore", &[("ids", "none")]).await;
     assert_eq!(wrong.status, 422);
-    in_order(&wrong.text, &["Nothing was started.", "<b>ids</b>"]);
+    in_order(&wrong.text, &["Scoring was not started.", "<b>ids</b>"]);
 
     let current = server.enqueue.current_criteria().hash.0.clone();
     let all = browser.form("/rescore", &[("tag", "prod")]).await;

@@ -110,10 +110,7 @@ async fn suites_are_listed_with_their_cost() {
     let server = Server::with(Setup::default()).await;
     let browser = Browser::of(&server);
     let page = browser.page("/insights").await;
-    assert!(
-        page.contains("No batch was asked for in this time."),
-        "{page}"
-    );
+    assert!(page.contains("No batches in this time."), "{page}");
     let (_, jobs) = server.cases(&["a", "b"]).await;
     let mut call = crate::support::call(jobs[0]);
     call.usage = CallUsage {

@@ -68,10 +68,10 @@ async fn preview_without_sessions_gives_a_reason() {
         let fields = [("purpose", purpose), ("criteria", "current")];
         let plan = browser.form("/rescore", &fields).await;
         assert_eq!(plan.status, 200, "{}", plan.text);
-        assert!(plan.text.contains("Nothing to score"), "{}", plan.text);
+        assert!(plan.text.contains("No sessions to score"), "{}", plan.text);
         let told = plan
             .text
-            .contains("A preview takes sessions with a score by the current criteria");
+            .contains("A preview needs sessions with a score by the current criteria");
         assert_eq!(told, says, "{}", plan.text);
     }
 }
@@ -96,7 +96,7 @@ async fn conflicting_options_are_reported_at_the_field_with_all_input() {
         (
             vec![("repeats", "many")],
             "repeats",
-            "is not a whole number above 0",
+            "is not an integer above 0",
         ),
         (
             vec![("purpose", "jury")],
@@ -141,7 +141,7 @@ async fn conflicting_options_are_reported_at_the_field_with_all_input() {
             );
             for part in [
                 told,
-                "Nothing was started.",
+                "Scoring was not started.",
                 "name=\"tag\" value=\"checkout\"",
                 "name=\"force\" value=\"1\" checked",
                 "alert(1)",
@@ -175,7 +175,7 @@ async fn filter_errors_are_shown_above_the_form() {
     in_order(
         &shown.text,
         &[
-            "Nothing was started.",
+            "Scoring was not started.",
             "<b>min score</b> must not be more than max_score",
             "Which sessions",
         ],
@@ -184,5 +184,5 @@ async fn filter_errors_are_shown_above_the_form() {
     let unknown = Uuid::now_v7().to_string();
     let plan = browser.form("/rescore", &[("ids", unknown.as_str())]).await;
     assert_eq!(plan.status, 200, "{}", plan.text);
-    assert!(plan.text.contains("Nothing to score"), "{}", plan.text);
+    assert!(plan.text.contains("No sessions to score"), "{}", plan.text);
 }

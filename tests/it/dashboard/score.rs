@@ -25,11 +25,11 @@ async fn missing_tool_shows_the_number_of_other_sessions_missing_it() {
             &page,
             &[
                 "<b>logs</b>",
-                "asked for in 2 other sessions",
+                "requested in 2 other sessions",
                 "alert(1)",
-                "asked for in 1 other session<",
+                "requested in 1 other session<",
                 "<b>shell</b>",
-                "asked for in no other session",
+                "requested in no other session",
             ],
         );
     }
@@ -58,7 +58,7 @@ async fn score_links_to_its_messages_and_to_the_final_analysis() {
             let mut parts = vec!["<h2>Alert</h2>", "web-1", "Out of memory."];
             parts.extend([">consistency<", ">logical flow<", "<h2>Why</h2>"]);
             parts.extend(links.iter().map(String::as_str));
-            parts.push("<h2>Where it comes from</h2>");
+            parts.push("<h2>Origin</h2>");
             in_order(&browser.page(&path).await, &parts);
         }
         let badge = format!("rating-adequate\" href=\"{of_session}\">70");
@@ -97,13 +97,13 @@ async fn score_can_be_requested_again_from_its_page_with_permission() {
         let page = browser.page(&format!("/scores/{score}")).await;
         let action = format!("action=\"/sessions/{session}/score-now\"");
         let says = "stays in its history";
-        in_order(&page, &[&action, says, "paid for this one", "Score again"]);
+        in_order(&page, &[&action, says, "Cost of this score", "Score again"]);
 
         // Without scripts the server shows the confirmation, with the cost.
         let path = format!("/sessions/{session}/score-now");
         let asked = browser.form(&path, &[("force", "1"), ("key", "k")]).await;
         assert_eq!(asked.status, 200);
-        let question = ["Score this session again?", says, "paid for this one"];
+        let question = ["Score this session again?", says, "Cost of this score"];
         in_order(&asked.text, &question);
 
         // The page of a replaced score links to its replacement.

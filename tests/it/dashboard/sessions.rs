@@ -56,10 +56,10 @@ async fn overview_lists_lowest_and_latest_scores_and_next_steps() {
             [0, 1, 2].map(|n| format!("/sessions/{}/score", sessions[n]));
         let parts = [
             "What to do next",
-            "Score what was sent and has no score yet",
+            "Score the sessions without a score",
             &latest,
             "href=\"/annotate\"",
-            "Have the judge score what a simulated one made up",
+            "Replace simulated scores with scores of the judge",
             "Upload a suite",
             "Lowest scores",
             &lowest,
@@ -78,25 +78,17 @@ async fn missing_page_links_to_alternatives() {
     let browser = Browser::of(&server);
     let id = Uuid::now_v7();
     for (path, title, place) in [
-        ("/nowhere".to_owned(), "There is no such page", "/"),
-        (
-            format!("/sessions/{id}"),
-            "There is no such session",
-            "/sessions",
-        ),
-        (
-            format!("/scores/{id}"),
-            "There is no such score",
-            "/sessions",
-        ),
+        ("/nowhere".to_owned(), "Page not found", "/"),
+        (format!("/sessions/{id}"), "Session not found", "/sessions"),
+        (format!("/scores/{id}"), "Score not found", "/sessions"),
         (
             format!("/batches/{id}"),
-            "There is no such batch or item",
+            "Batch or item not found",
             "/batches",
         ),
         (
             format!("/criteria/{}", "a".repeat(64)),
-            "There are no such criteria",
+            "Criteria not found",
             "/criteria",
         ),
     ] {
@@ -133,11 +125,14 @@ async fn session_file_is_uploaded_completely_or_its_errors_are_listed() {
         let bad = "{\"id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"?\"}]}\n{\"id\":\"b\",\"messages\":[7]}\n";
         for (file, said) in [
             (("a.jsonl", bad), "line 2: is no message"),
-            (("a.csv", "x"), "ends in none of .json, .jsonl and .ndjson"),
+            (
+                ("a.csv", "x"),
+                "does not end in one of .json, .jsonl and .ndjson",
+            ),
         ] {
             let refused = send(file).await;
             assert_eq!(refused.status, 422);
-            in_order(&refused.text, &["Nothing was stored.", said]);
+            in_order(&refused.text, &["No session was stored.", said]);
         }
         assert!(browser.page("/sessions").await.contains("No sessions yet"));
         let good = bad.replace("[7]", "[{\"role\":\"user\",\"content\":\"!\"}]");

@@ -59,7 +59,7 @@ async fn linked_reports_match_the_page() {
         &page,
         &[
             "INCOMPLETE",
-            "scores of a simulated judge pass nothing",
+            "scores of a simulated judge cannot pass",
             "report.junit.xml\"",
         ],
     );
@@ -227,7 +227,7 @@ async fn labels_match_their_values() {
     for verb in ["cancel", "retry-errors"] {
         let ask = browser.page(&format!("/batches/{batch}/{verb}")).await;
         assert!(
-            ask.contains("There is nothing to do") && !ask.contains("<button class=\""),
+            ask.contains("No action needed") && !ask.contains("<button class=\""),
             "{ask}"
         );
     }
@@ -355,7 +355,7 @@ async fn long_message_has_a_page_and_long_conversation_is_paged() {
     let piece = server.get(&rest).header("hx-request", "true");
     let piece = browser.send(piece).await.text;
     assert!(piece.starts_with("<article id=\"message-60\"") && piece.len() < MOST);
-    assert!(piece.contains("Go on reading"), "it goes on by itself");
+    assert!(piece.contains("Continue reading"), "it goes on by itself");
     let none = browser
         .send(server.get(&format!("{home}/messages/121")))
         .await;

@@ -215,7 +215,7 @@ async fn interrupted_import_is_exit_130_and_prints_the_resume_command() {
     first.terminate();
     assert_eq!(first.exit_code().await, Some(130), "{}", first.output());
     assert!(
-        first.output().contains("the same command goes on with it"),
+        first.output().contains("repeat the command to resume it"),
         "{}",
         first.output()
     );
@@ -244,7 +244,7 @@ async fn import_exit_code_matches_its_error() {
     server.rule(|_, _| Some(FakeError::Status(503)));
     let (code, output) = run(&home, &args).await;
     assert_eq!(code, Some(3), "{output}");
-    assert!(output.contains("answered 503"), "{output}");
+    assert!(output.contains("returned 503"), "{output}");
     let bad = server.ids()[1].to_string();
     let named = bad.clone();
     server.rule(move |_, asked| asked.path.contains(&bad).then_some(FakeError::BrokenJson));

@@ -261,7 +261,7 @@ async fn transient_errors_are_retried_and_others_reported(home: Home) {
     };
     assert!(reason(&ids[0]).unwrap().contains("not a UUID"));
     assert!(reason(&ids[3]).unwrap().contains("the details of session"));
-    assert!(reason(&ids[4]).unwrap().contains("answered 503"));
+    assert!(reason(&ids[4]).unwrap().contains("returned 503"));
     assert!(reason(&ids[5]).unwrap().contains("404"));
     assert_eq!(reason(&ids[6]), None);
     // Without a trace, the called tools count as available.
@@ -279,9 +279,9 @@ async fn unavailable_source_fails_the_import_with_a_reason(home: Home) {
     let server = tarsy_python::start(kept(3)).await;
     let faults = [
         (FakeError::Status(401), "history.token"),
-        (FakeError::Status(503), "answered 503"),
-        (FakeError::Html, "is no TARSy"),
-        (FakeError::BrokenJson, "is no TARSy"),
+        (FakeError::Status(503), "returned 503"),
+        (FakeError::Html, "is not a TARSy"),
+        (FakeError::BrokenJson, "is not a TARSy"),
         (
             FakeError::Redirect("http://127.0.0.1:1/elsewhere".to_owned()),
             "redirects",

@@ -49,7 +49,7 @@ impl AgentAnswer {
 
     fn read(said: &Value, paths: &AgentSettings) -> Result<Self, String> {
         if !said.is_object() && !said.is_array() {
-            return Err("it answered JSON that is neither an object nor a list".to_owned());
+            return Err("it returned JSON that is not an object or a list".to_owned());
         }
         let sql = text(said, "sql_path", &paths.sql_path)?;
         let error = error(said, &paths.error_path);
@@ -66,8 +66,8 @@ impl AgentAnswer {
         };
         if sql.is_none() && results.is_null() && success.is_none() && error.is_none() {
             return Err(format!(
-                "its answer has nothing at {:?}, {:?}, {:?} and {:?}: set agents.<agent>.sql_path, .results_path, \
-                 .success_path and .error_path to where its parts stand",
+                "its response has no value at {:?}, {:?}, {:?} and {:?}: set agents.<agent>.sql_path, .results_path, \
+                 .success_path and .error_path to the paths of its parts",
                 paths.sql_path, paths.results_path, paths.success_path, paths.error_path
             ));
         }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn rejects_answers_without_valid_parts() {
         for (said, fault) in [
-            (json!({"answer": 1}), "nothing at"),
+            (json!({"answer": 1}), "no value at"),
             (json!("select 1"), "neither an object nor a list"),
             (json!({"sql": 7}), "no text at \"sql\" (sql_path)"),
             (

@@ -151,7 +151,7 @@ impl HttpAgent {
 fn refusal(status: StatusCode, body: &[u8], agent: AgentName) -> String {
     if status.is_redirection() {
         return format!(
-            "it answered {status}, and no redirect is followed: set agents.{}.url to the address that it sends to",
+            "it returned {status}, and redirects are not followed: set agents.{}.url to the target address",
             agent.as_str()
         );
     }

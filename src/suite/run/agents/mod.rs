@@ -133,11 +133,11 @@ impl Agents {
     pub async fn ask(&self, question: &AgentQuestion) -> Result<AgentAnswer, AgentFault> {
         let Some(agent) = self.by_name.get(&question.agent) else {
             return Err(AgentFault::Question(format!(
-                "there is no agent {}",
+                "no agent {}",
                 question.agent.as_str()
             )));
         };
-        // The semaphore is never closed.
+        // The semaphore isn't closed.
         let _slot = self.slots.acquire().await.ok();
         agent.ask(question).await
     }

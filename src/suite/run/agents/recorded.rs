@@ -91,7 +91,7 @@ impl Recorded {
             };
             if !has_answer {
                 return Err(bad(format!(
-                    "line {number} has none of {}, so it is no answer",
+                    "line {number} has no field of {}, so it is not an answer",
                     AgentAnswer::FIELDS.join(", ")
                 )));
             }
@@ -192,7 +192,7 @@ mod tests {
         ] {
             let error = open(misspelled).err().unwrap().to_string();
             assert!(
-                error.contains("line 1 has none of generated_sql"),
+                error.contains("line 1 has no field of generated_sql"),
                 "{error}"
             );
         }

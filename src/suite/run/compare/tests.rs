@@ -190,7 +190,7 @@ fn reports_different_judges_and_criteria() {
             "judged under criteria f00 in A and ba7 in B: a difference may be the criteria's and not the agent's"
         ]
     );
-    // Without judged items or without the other header, nothing is known.
+    // Unknown without judged items or without the other header.
     let nobody = RunComparison::between([by("m1")].as_slice(), [item("a", Some(1.0))].as_slice());
     let nobody = nobody.unwrap().under(Some(&bench("f00")), None);
     assert_eq!(nobody.judged.otherwise(), [""; 0]);

@@ -9,7 +9,7 @@ const MAX_NAME_CHARS: usize = 200;
 /// Characters shown of a commit.
 const COMMIT: usize = 12;
 
-/// Variables in which CI systems store the branch; the first one that is set is used.
+/// Variables in which CI systems store the branch; the first set variable is used.
 const BRANCH: [&str; 9] = [
     // The source branch of a pull request, because the other two name the merge.
     "GITHUB_HEAD_REF",

@@ -119,7 +119,7 @@ fn run_is_locked_and_used_folder_is_rejected() {
     let again = RunFolder::create(&path, &header()).unwrap_err().to_string();
     assert!(again.contains("--resume"), "{again}");
     let none = RunFolder::open(dir.path()).unwrap_err().to_string();
-    assert!(none.contains("there is no run.json"), "{none}");
+    assert!(none.contains("no run.json"), "{none}");
 }
 
 #[test]
