@@ -80,24 +80,6 @@ fn root_has_no_reexports() {
 }
 
 #[test]
-fn every_file_has_a_module_doc() {
-    let files = ["src", "crates", "tests", "benches"]
-        .into_iter()
-        .flat_map(files);
-    none(
-        files
-            .filter(|file| !file.text.starts_with("//!"))
-            .map(|file| {
-                format!(
-                    "{}:1: begins without `//!`: say what it does and what it never does",
-                    file.path
-                )
-            })
-            .collect(),
-    );
-}
-
-#[test]
 fn file_names_are_specific() {
     let files = ["src", "crates", "tests"].into_iter().flat_map(files);
     none(

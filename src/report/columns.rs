@@ -200,18 +200,18 @@ mod tests {
                 .filter(|document| document.contains(line))
                 .collect();
             assert_eq!(told.len(), 1, "so many documents have: {line}");
-            assert!(told[0].matches("own columns of").count() <= 1, "{line}");
+            assert!(told[0].matches("The columns of").count() <= 1, "{line}");
         };
         for &kind in Kind::ALL {
             let names: Vec<&str> = about(kind).columns.iter().map(|column| column.0).collect();
             let kind = kind.as_str();
             assert_told(&format!(
-                "own columns of `{kind}` are {}.",
+                "The columns of `{kind}` are {}.",
                 names.join(", ")
             ));
         }
         let shared: Vec<&str> = TAIL.iter().map(|column| column.0).collect();
-        assert_told(&format!("every kind has {}.", shared.join(", ")));
+        assert_told(&format!("are common to all kinds: {}.", shared.join(", ")));
     }
     use crate::report::source::tests::any_item;
     use proptest::prelude::*;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::golden;
 use crate::interfaces::pretty;
 use crate::mask::Mask;
-use crate::service::{Output, Service, gavel};
+use crate::seeded_service::{Output, Service, gavel};
 use crate::support::home::built_in;
 
 fn transcript(args: &[&str], output: &Output, mask: &Mask) -> String {

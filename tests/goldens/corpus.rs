@@ -14,7 +14,7 @@ use row_match::{Case, Options, Table, compare};
 use serde_json::{Value, json};
 
 use crate::golden;
-use crate::service::{answered_questions, lines};
+use crate::seeded_service::{answered_questions, lines};
 use crate::support::home::built_in;
 
 /// Reads a JSONL file. Returns no values if it doesn't exist.

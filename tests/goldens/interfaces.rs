@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::golden;
-use crate::service::{Output, gavel};
+use crate::seeded_service::{Output, gavel};
 
 pub(crate) fn pretty(value: &Value) -> String {
     use serde::Serialize as _;

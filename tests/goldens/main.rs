@@ -19,7 +19,7 @@ mod mask;
 mod pages;
 mod prompts;
 mod reports;
-mod service;
+mod seeded_service;
 #[path = "../it/support/mod.rs"]
 #[expect(
     dead_code,

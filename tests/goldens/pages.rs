@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use crate::golden;
-use crate::service::{LAST_DAY, Service};
+use crate::seeded_service::{LAST_DAY, Service};
 use crate::support::documented_pages;
 
 struct Browser {

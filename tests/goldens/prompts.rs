@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::golden;
 use crate::interfaces::pretty;
 use crate::mask::Mask;
-use crate::service::answered_questions;
+use crate::seeded_service::answered_questions;
 use crate::support::client::id_of;
 use crate::support::home::{Home, built_in};
 use crate::support::judge_server::Reply;

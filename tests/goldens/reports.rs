@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::golden;
 use crate::mask::Mask;
-use crate::service::{Clock, LAST_DAY, answered_suite, gavel};
+use crate::seeded_service::{Clock, LAST_DAY, answered_suite, gavel};
 use crate::support::home::built_in;
 
 fn sheets(path: &Path) -> String {
