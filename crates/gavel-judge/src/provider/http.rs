@@ -166,6 +166,7 @@ mod tests {
 
     /// Blocks the only thread of the runtime, as SIGSTOP does, until the timeout has passed and the answer has arrived.
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "blocks the runtime")]
     async fn timeout_during_suspension_reads_the_answer_that_arrived() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut server = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
