@@ -113,7 +113,10 @@ mod tests {
     #[test]
     fn rejects_nul_characters() {
         let problem = asked("q=a%00b").unwrap_err().problem();
-        assert!(problem.errors[0].message.contains("code 0"), "{problem:?}");
+        assert!(
+            problem.errors[0].message.contains("NUL character"),
+            "{problem:?}"
+        );
     }
 
     #[derive(Debug, Default, PartialEq, Deserialize)]

@@ -296,7 +296,7 @@ mod tests {
         many.insert(0, ("2026-11-10", "cccccccccc", 40.0));
         let page_of_many = page(&many);
         for part in [
-            "Mean total under the current criteria cccccccc: 40.0 (10 scores). Of",
+            "Mean total under the current criteria cccccccc: 40.0 (10 scores).",
             "4 of 7 versions are shown: the current one and the versions with the newest sessions.",
             ">cccccccc, current</text>",
             "of-3",

@@ -327,7 +327,7 @@ mod tests {
                 let cut = plain(&text, most);
                 assert!(cut.html.len() <= most && cut.taken > 0);
             }
-            assert!(render(&text, None).contains("It is longer"));
+            assert!(render(&text, None).contains("The text is longer"));
         }
         let cut = within("**a**", 100);
         assert!(cut.is_complete());

@@ -221,7 +221,7 @@ mod tests {
         assert!(alone.contains("(gavel worker)"), "{alone}");
         let late = page(&status_bar(2, 1), &[]);
         assert!(
-            late.contains("System: ok<") && late.contains("1 of 2 weren"),
+            late.contains("System: ok<") && late.contains("1 of 2 sent no heartbeat"),
             "{late}"
         );
     }

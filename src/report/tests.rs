@@ -327,7 +327,7 @@ fn report_without_judge_does_not_pass() {
     assert!(text(Format::Junit).contains("<property name=\"verdict\" value=\"INCOMPLETE\"/>"));
     let told = text(Format::Markdown);
     assert!(
-        told.contains("**INCOMPLETE: ") && told.contains("No judge was asked"),
+        told.contains("**INCOMPLETE: ") && told.contains("No judge was used"),
         "{told}"
     );
 }

@@ -208,8 +208,8 @@ impl Service {
             .pattern(r#"("last_error_at":\s*")[^"]+"#, "${1}time")
             // The breaker reports a failure after one or more moves of the clock.
             .pattern(
-                r#"datetime="2030-03-05T11:59:\d\dZ"( title="2030-03-05 11:59 UTC">just now)"#,
-                r#"datetime="2030-03-05T11:59:00Z"${1}"#,
+                r#"datetime="2030-03-05T1[12]:\d\d:\d\dZ" title="[^"]*"(>just now)"#,
+                r#"datetime="2030-03-05T12:00:00Z" title="2030-03-05 12:00 UTC"${1}"#,
             )
             .pattern(r"(last error: [^(]+\()[^)]+", "${1}time")
     }

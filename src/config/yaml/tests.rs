@@ -107,7 +107,7 @@ fn malformed_dollar_brace_error_has_position() {
         ("${1A}", "variable's name"),
         ("${NAME-x}", "must be followed by"),
         ("${NAME:?x}", "must be followed by"),
-        (deep.as_str(), "more than 16 deep"),
+        (deep.as_str(), "nested more than 16 levels deep"),
     ];
     for (text, message) in cases {
         let error = error(&format!("a: 1\nk: \"{text}\"\n"));

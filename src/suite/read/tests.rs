@@ -174,7 +174,7 @@ fn json_error_has_item() {
         ),
         ("{\"items\":7}", "the field `items` is no list"),
         ("{\"items\":[],\"questions\":[]}", "two lists"),
-        ("{\"a\":1,\"a\":2,\"items\":[]}", "`a` is there twice"),
+        ("{\"a\":1,\"a\":2,\"items\":[]}", "duplicate field `a`"),
         ("{7:1}", "key must be a string"),
     ] {
         let found = faults(text.as_bytes(), Format::Json);
@@ -735,19 +735,19 @@ fn cell_length_limit_cannot_be_bypassed() {
     for (sheet, fault) in [
         (
             format!("<sheetData><row><c><is><t>{long}"),
-            "longer than an item",
+            "exceeds the maximum size of an item",
         ),
         (
             format!("<sheetData><row><c r='A1' t='inlineStr'><is>{runs}"),
-            "longer than an item",
+            "exceeds the maximum size of an item",
         ),
         (
             format!("<sheetData><row><c><is><t>a<!-- </c> --><x/>{runs}"),
-            "longer than an item",
+            "exceeds the maximum size of an item",
         ),
         (
             format!("<sheetData><row><c a='</c>'><is>{runs}"),
-            "longer than an item",
+            "exceeds the maximum size of an item",
         ),
         (
             "<sheetData><row><c><is><t>a</c><c><is><t>".to_owned(),

@@ -359,7 +359,7 @@ mod tests {
             (
                 "id",
                 Value::Null,
-                "row 5, column id: give each question an id",
+                "row 5, column id: give each question a unique id",
             ),
             ("agent", Value::Null, "row 5, column agent: set the agent"),
             (

@@ -201,7 +201,7 @@ async fn duplicate_case_name_is_rejected_with_the_second_row() {
     let problem = problem_of(server.json_batch(&body).await, 422, "invalid-request").await;
     assert_eq!(pointers(&problem), ["/items/2/id"], "{problem:#}");
     let message = problem["errors"][0]["message"].as_str().unwrap();
-    assert!(message.contains("is the name of row 1 too"), "{message}");
+    assert!(message.contains("is also the name of row 1"), "{message}");
     assert_eq!(server.json_of(PATH).await["items"], json!([]));
 }
 

@@ -162,7 +162,12 @@ async fn suites_are_billed_by_name_and_unpriced_is_not_zero() {
 
         let first = server.json_of(&format!("{path}?limit=1")).await;
         assert_eq!(first["items"].as_array().unwrap().len(), 1);
-        assert!(first["warnings"][0].as_str().unwrap().contains("1 dearest"));
+        assert!(
+            first["warnings"][0]
+                .as_str()
+                .unwrap()
+                .contains("1 most expensive")
+        );
         let before = SystemClock.now().date_naive() - TimeDelta::days(3);
         let before = server.json_of(&format!("{path}?to={before}")).await;
         assert_eq!(

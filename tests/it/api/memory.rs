@@ -33,7 +33,7 @@ async fn body_is_weighed_by_its_values_and_rejected_if_too_heavy() {
     let problem = problem_of(refused, 413, "payload-too-large").await;
     let detail = problem["detail"].as_str().unwrap();
     assert!(
-        detail.contains("there are 56 MiB") && detail.contains("memory_budget_bytes"),
+        detail.contains("the budget is 56 MiB") && detail.contains("memory_budget_bytes"),
         "{detail}"
     );
     // A long text needs no more memory than its length.

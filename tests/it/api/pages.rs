@@ -94,7 +94,7 @@ async fn every_page_is_complete_with_its_policy() {
         ("/".to_owned(), "Overview"),
         ("/sessions".to_owned(), "adequate"),
         (format!("/sessions/{session}"), "Final analysis"),
-        (format!("/sessions/{session}/technical"), "Tools at hand"),
+        (format!("/sessions/{session}/technical"), "Available tools"),
         (format!("/sessions/{session}/score"), "Origin"),
         (format!("/sessions/{session}/history"), "current"),
         (format!("/scores/{score}"), "Human ratings"),

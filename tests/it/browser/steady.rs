@@ -54,8 +54,8 @@ async fn stale_content_stays_and_is_marked_as_old() {
         (format!("/sessions/{session}"), "#standing", "Not scored"),
     ] {
         for (way, why) in [
-            (Way::BadGateway, "answers with 502"),
-            (Way::Elsewhere, "answers in its place"),
+            (Way::BadGateway, "returned status 502"),
+            (Way::Elsewhere, "replied instead of the server"),
             (Way::Closed, "can't be reached"),
         ] {
             proxy.turn(Way::Open);

@@ -138,7 +138,12 @@ fn run_resumes_only_with_its_suite_whatever_its_errors() {
             .says("that run used another suite"),
     );
     let none = ["evaluate", "suite.jsonl", "--limit", "0"];
-    drop(place.run(&none).ends(4).says("--limit 0 takes no item"));
+    drop(
+        place
+            .run(&none)
+            .ends(4)
+            .says("no items to run: --limit is 0"),
+    );
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn unreachable_service_is_an_error() {
     let run = Sandbox::new().run(&["doctor", "--server", "https://127.0.0.1:1"]);
     run.ends(3)
         .prints("FAULT  service")
-        .prints("if it has no TLS, say http://127.0.0.1:1");
+        .prints("if it has no TLS, use http://127.0.0.1:1");
 }
 
 #[tokio::test(flavor = "multi_thread")]

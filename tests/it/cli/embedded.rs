@@ -91,7 +91,7 @@ fn demo_scores_the_examples_and_marks_them_as_simulated() {
     assert!(!first.err.contains(" INFO "), "{}", first.err);
     let place = place.with("DEFAULT_LLM_PROVIDER", "openai-default");
     let second = place.run(&args).ends(0).says("0 of them new");
-    let second = second.says("--judge NAME asks a real one");
+    let second = second.says("use --judge NAME for a real one");
     let table = |run: &Run| run.out.split("***").next().unwrap().to_owned();
     assert_eq!(
         table(&first),
@@ -532,7 +532,7 @@ fn up_serves_and_locks_its_data_folder_until_stopped() {
     drop(
         doctor
             .prints("ok     service http")
-            .prints("ok     judge simulated: can be asked")
+            .prints("ok     judge simulated: available")
             .prints("ok     workers: 1 alive"),
     );
     assert_eq!(up.stop("-TERM"), Some(0), "a signal is no failure");

@@ -59,7 +59,7 @@ fn demo_cost_is_unknown_and_its_scores_are_marked() {
         "--output",
         "t.jsonl",
     ];
-    drop(place.run(&export).ends(4).says("nothing to export"));
+    drop(place.run(&export).ends(4).says("no scores to export"));
     assert!(!place.path().join("t.jsonl").exists());
     for name in ["s.csv", "s.parquet"] {
         let table = place.run(&["export", "scores", "--output", name]).ends(0);

@@ -117,7 +117,7 @@ fn invalid_report_request_is_exit_2_with_its_remedy() {
     place
         .run(&["report", "broken.jsonl"])
         .ends(2)
-        .says("broken.jsonl, line 1: it has it has no object gavel");
+        .says("broken.jsonl, line 1: it has no object gavel");
     place
         .run(&["report", "run-1", "--output", "none/out.csv"])
         .ends(2)

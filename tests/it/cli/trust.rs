@@ -52,7 +52,7 @@ fn rating_file_is_checked_completely_and_stored_once() {
     let told = [
         "faulty.csv: row 2: holds both session_id and score_id",
         "row 3, column total: is 101; 0-100 is expected",
-        "row 4: holds neither session_id nor score_id",
+        "row 4: has no session_id or score_id",
         "row 5, column quality: \"good\" is unknown",
         "row 6, column at: \"soon\" is not a time",
         "row 7, column session_id: is \"none\"",
@@ -212,7 +212,7 @@ fn criteria_and_their_texts_are_compared() {
         );
     }
     let exported = ["export", "training", "--criteria", short];
-    place.run(&exported).ends(4).says("nothing to export");
+    place.run(&exported).ends(4).says("no scores to export");
     let trend = ["analytics", "trend", "--criteria", short, "--json"];
     assert_eq!(
         place.run(&trend).ends(0).json()["items"][0]["criteria_hash"],

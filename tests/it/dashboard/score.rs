@@ -141,7 +141,7 @@ async fn score_pages_stay_small_for_any_judge_reply() {
             ..
         } = current(&server, session).await;
         let page = light(&browser, &format!("/scores/{score}")).await;
-        in_order(&page, &["<b>tool 0 ", "<b>tool 39 ", "It names 260 more"]);
+        in_order(&page, &["<b>tool 0 ", "<b>tool 39 ", "260 more are in"]);
         light(&browser, &format!("/sessions/{session}/score")).await;
 
         for reply in ["<&>".repeat(100_000), "short".to_owned()] {

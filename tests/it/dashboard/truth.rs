@@ -222,7 +222,7 @@ async fn labels_match_their_values() {
     assert!(page.contains("no worker is running"), "{page}");
     server.scored(72).await;
     let overview = browser.page("/").await;
-    assert!(overview.contains("1 score is too few"));
+    assert!(overview.contains("1 score. The chart needs"));
     server.score_case(jobs[0], 0.95).await;
     for verb in ["cancel", "retry-errors"] {
         let ask = browser.page(&format!("/batches/{batch}/{verb}")).await;

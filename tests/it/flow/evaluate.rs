@@ -134,6 +134,6 @@ async fn wait_for_an_uncallable_judge_times_out(home: Home) {
             "{line}"
         );
     }
-    assert!(text.contains("no judge could be asked"), "{text}");
+    assert!(text.contains("no judge was available"), "{text}");
     world.end().await;
 }

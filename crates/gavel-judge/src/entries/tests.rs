@@ -631,7 +631,7 @@ fn rejects_unusable_fallback() {
         (json!("c:n"), json!({}), "unknown judge \"c:n\""),
         (json!("a"), json!({}), "the judge itself"),
         (json!("a:m"), json!({}), "the judge itself"),
-        (json!("b"), json!({ "fallback": "a" }), "circle"),
+        (json!("b"), json!({ "fallback": "a" }), "cycle"),
         (json!("b"), json!({ "simulated": true }), "simulated"),
     ];
     for (fallback, b, words) in table {

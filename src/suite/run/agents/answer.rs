@@ -181,7 +181,7 @@ mod tests {
     fn rejects_answers_without_valid_parts() {
         for (said, fault) in [
             (json!({"answer": 1}), "no value at"),
-            (json!("select 1"), "neither an object nor a list"),
+            (json!("select 1"), "not an object or a list"),
             (json!({"sql": 7}), "no text at \"sql\" (sql_path)"),
             (
                 json!({"sql": "s", "success": "yes"}),
