@@ -236,7 +236,10 @@ fn parse(bytes: &[u8], limits: Limits) -> Result<Value, ParseFault> {
         match (error, encoding(bytes)) {
             (JsonError::RepeatedField { pointer, .. }, _) => fault(pointer, message, true),
             (JsonError::Syntax(_), None) => {
-                let message = format!("is not JSON: {}", words::json_fault(&message));
+                let mut message = format!("is not JSON: {}", words::json_fault(&message));
+                if message.contains("trailing characters") {
+                    message.push_str(": remove them, or put each item on a line of its own");
+                }
                 fault(String::new(), message, false)
             }
             (JsonError::Syntax(_), Some(encoding)) => {

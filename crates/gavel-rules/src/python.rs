@@ -16,8 +16,11 @@ pub fn parse_python(text: &str) -> Option<Value> {
         depth: 0,
     };
     let begins = literal.rest.starts_with(['[', '(', '{', '_']) || literal.rest.ends_with(')');
+    // A value in parentheses is no tuple.
+    let must_be_tuple = literal.rest.starts_with('(');
     let value = begins.then(|| literal.value()).flatten()?;
-    literal.rest.trim().is_empty().then_some(value)
+    let is_literal = literal.rest.trim().is_empty() && (value.is_array() || !must_be_tuple);
+    is_literal.then_some(value)
 }
 
 struct Literal<'a> {

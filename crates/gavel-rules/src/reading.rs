@@ -6,7 +6,7 @@ use super::Field;
 use super::faults::{Faults, kind, pointer, shown};
 use super::nearest::nearest;
 use crate::Fault;
-use query_shape::sql::Dialect;
+use query_shape::sql::{self, Dialect};
 
 /// Maximum length of a text field, in bytes.
 pub(super) const LONGEST_TEXT: usize = 64 * 1024;
@@ -309,6 +309,17 @@ impl<'a> ObjectReader<'a> {
             self.wrong(found, &format!("one of {words} is expected"));
             Dialect::default()
         })
+    }
+
+    /// Reports an `expected_sql` without a query.
+    pub(super) fn check_expected_sql(&mut self, sql: Option<&str>, dialect: Dialect) {
+        if sql.is_some_and(|sql| sql::is_nothing(sql, dialect)) {
+            let at = self.pointer("expected_sql");
+            self.fault(
+                at,
+                "has only comments: give the query that is right, or leave it out",
+            );
+        }
     }
 
     /// Reports a missing required field, unless it has another error.

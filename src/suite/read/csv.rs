@@ -24,9 +24,10 @@ struct RecordReader<R> {
     /// Concatenated cells of the last record, and the end of each.
     text: Vec<u8>,
     ends: Vec<usize>,
-    /// First line of the last record, and the current line.
-    begin: u64,
-    line: u64,
+    /// Row of the last record, as a spreadsheet counts it, with empty lines.
+    row: u64,
+    /// Number of rows read.
+    rows: u64,
     /// Whether the last byte was a carriage return, so that a line feed after it ends no other line.
     after_return: bool,
 }
@@ -36,12 +37,11 @@ struct RecordReader<R> {
 enum Place {
     Begin,
     Bare,
-    /// Within quotes opened on this line.
-    Quoted(u64),
+    Quoted,
     /// After a quote within quotes: the closing one, or the first of two.
-    Closing(u64),
+    Closing,
     /// After a closing quote in a cell that continues.
-    Stray(u64),
+    Stray,
 }
 
 impl<R: std::io::BufRead> RecordReader<R> {
@@ -52,8 +52,8 @@ impl<R: std::io::BufRead> RecordReader<R> {
             limits,
             text: Vec::new(),
             ends: Vec::new(),
-            begin: 1,
-            line: 1,
+            row: 1,
+            rows: 0,
             after_return: false,
         }
     }
@@ -65,15 +65,13 @@ impl<R: std::io::BufRead> RecordReader<R> {
         let (mut place, mut bytes) = (Place::Begin, 0);
         while let Some(byte) = self.input.by_ref().bytes().next() {
             let byte = byte.map_err(unreadable)?;
-            if bytes == 0 {
-                self.begin = self.line;
-            }
+            self.row = self.rows + 1;
             let is_second = self.after_return && byte == b'\n';
             self.after_return = byte == b'\r';
             let next = self.see(place, byte);
-            self.line += u64::from(matches!(byte, b'\r' | b'\n') && !is_second);
+            self.rows += u64::from(next.is_none() && !is_second);
             match next {
-                Some(Place::Stray(line)) => return Err(SuiteError::row(line, STRAY)),
+                Some(Place::Stray) => return Err(SuiteError::row(self.row, STRAY)),
                 Some(next) => (place, bytes) = (next, bytes + 1),
                 None if bytes == 0 => {}
                 None => {
@@ -82,15 +80,15 @@ impl<R: std::io::BufRead> RecordReader<R> {
                 }
             }
             if bytes > self.limits.item_bytes {
-                let mut fault = too_large(self.begin, self.limits);
+                let mut fault = too_large(self.row, self.limits);
                 fault.message.push_str("; is a quote not closed?");
                 return Err(fault);
             }
         }
         match place {
-            Place::Quoted(line) => Err(SuiteError::row(line, UNCLOSED)),
+            Place::Quoted => Err(SuiteError::row(self.row, UNCLOSED)),
             Place::Begin if self.ends.is_empty() => Ok(false),
-            Place::Begin | Place::Bare | Place::Closing(_) | Place::Stray(_) => {
+            Place::Begin | Place::Bare | Place::Closing | Place::Stray => {
                 self.ends.push(self.text.len());
                 Ok(true)
             }
@@ -100,18 +98,18 @@ impl<R: std::io::BufRead> RecordReader<R> {
     /// Handles a byte of a record; `None`: it ends the record.
     fn see(&mut self, place: Place, byte: u8) -> Option<Place> {
         let next = match (place, byte) {
-            (Place::Begin, b'"') => return Some(Place::Quoted(self.line)),
-            (Place::Quoted(line), b'"') => return Some(Place::Closing(line)),
-            (Place::Closing(line), b'"') => Place::Quoted(line),
-            (Place::Quoted(_), _) => place,
-            (Place::Begin | Place::Bare | Place::Closing(_), b'\r' | b'\n') => return None,
-            (Place::Begin | Place::Bare | Place::Closing(_), _) if byte == self.delimiter => {
+            (Place::Begin, b'"') => return Some(Place::Quoted),
+            (Place::Quoted, b'"') => return Some(Place::Closing),
+            (Place::Closing, b'"') => Place::Quoted,
+            (Place::Quoted, _) => place,
+            (Place::Begin | Place::Bare | Place::Closing, b'\r' | b'\n') => return None,
+            (Place::Begin | Place::Bare | Place::Closing, _) if byte == self.delimiter => {
                 self.ends.push(self.text.len());
                 return Some(Place::Begin);
             }
-            (Place::Closing(line), byte) if byte != b' ' => return Some(Place::Stray(line)),
-            (Place::Begin | Place::Bare | Place::Closing(_), _) => Place::Bare,
-            (Place::Stray(_), _) => place,
+            (Place::Closing, byte) if byte != b' ' => return Some(Place::Stray),
+            (Place::Begin | Place::Bare | Place::Closing, _) => Place::Bare,
+            (Place::Stray, _) => place,
         };
         self.text.push(byte);
         Some(next)
@@ -179,7 +177,7 @@ impl<R: Read> Records<R> {
         }
         if let Some(found) = encoding(&input.text) {
             let fault = format!("is {found}: save the file as CSV UTF-8");
-            return Err(SuiteError::row(input.begin, fault));
+            return Err(SuiteError::row(input.row, fault));
         }
         let names = input
             .cells()
@@ -189,9 +187,9 @@ impl<R: Read> Records<R> {
             && name.contains('|')
         {
             let fault = "has its cells separated by |: separate them by commas, semicolons or tabs, or put a line `sep=|` before the header";
-            return Err(SuiteError::row(input.begin, fault));
+            return Err(SuiteError::row(input.row, fault));
         }
-        let header = Header::read(&names, input.begin, reading)?;
+        let header = Header::read(&names, input.row, reading)?;
         Ok(Self { input, header })
     }
 }
@@ -207,11 +205,11 @@ impl<R: Read> RowSource for Records<R> {
     }
 
     fn item(&self) -> (u64, &[u8]) {
-        (self.input.begin, &self.input.text)
+        (self.input.row, &self.input.text)
     }
 
     fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
-        let line = self.input.begin;
+        let line = self.input.row;
         let (cells, columns) = (self.input.ends.len(), self.header.len());
         if cells != columns {
             return Err(SuiteError::row(

@@ -153,7 +153,7 @@ impl<R: Read> Items<R> {
                     "the field `{name}` is no list: a list of objects is expected"
                 ))),
                 (Some(list), _) => Err(SuiteError::whole(format!(
-                    "the file has two lists of items, `{list}` and `{name}`"
+                    "the file has two lists of items, `{list}` and `{name}`: put all items into one of them"
                 ))),
             };
         }
@@ -228,7 +228,7 @@ impl<R: Read> RowSource for Items<R> {
         }
         match self.peek()? {
             None => Ok(false),
-            Some(_) => Err(self.fault("there are trailing characters behind it")),
+            Some(_) => Err(self.fault("there is text after its end: remove it, or save a file with one item per line as .jsonl")),
         }
     }
 

@@ -86,6 +86,8 @@ fn unclosed_quote_is_reported_without_losing_rows() {
         ("b,T,\"T\nc,T,X\nd,T,Y\n", 3),
         ("b,T,T\nc,T,\"X\nd,T,Y", 4),
         ("b,T,\"T \"\" x\nc,T,X\n", 3),
+        // A cell with line breaks is in one row.
+        ("b,T,\"T\n| take 1\r\n\"\r\n\r\nc,T,\"X\nd", 5),
     ] {
         let text = format!("{head}{rest}");
         let rows = read(std::io::Cursor::new(text), &reading).unwrap();
@@ -136,7 +138,11 @@ fn json_error_has_item() {
         ("", "the file is empty"),
         ("7", "expected a JSON list of objects, or an object"),
         ("[{},", "breaks off"),
-        ("[{}] x", "there are trailing characters"),
+        ("[{}] x", "there is text after its end: remove it"),
+        (
+            "{\"items\":[],\"questions\":[]}",
+            "two lists of items, `items` and `questions`: put all items into one of them",
+        ),
         (
             "[{},7]",
             "row 2: an item must be a JSON object, and this is a number",
@@ -147,7 +153,7 @@ fn json_error_has_item() {
         ),
         (
             "[{} {}]",
-            "row 1: the item is not JSON: trailing characters at its character 4",
+            "row 1: the item is not JSON: trailing characters at its character 4: remove them, or put each item on a line of its own",
         ),
         ("[,]", "row 1: the item is not JSON: EOF while parsing"),
         ("[{},]", "row 2: the item is not JSON: EOF while parsing"),

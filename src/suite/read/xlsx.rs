@@ -206,7 +206,7 @@ fn typed(cell: &DataRef<'_>) -> Option<Cell> {
         DataRef::Float(value) => Some(Cell::Value(number(*value))),
         DataRef::DateTime(value) => text(&moment(value)),
         DataRef::Error(error) => Some(Cell::Fault(format!(
-            "contains the spreadsheet's error {error}"
+            "contains the spreadsheet's error {error}: correct its formula, or leave the cell empty"
         ))),
     }
 }

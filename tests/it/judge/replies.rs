@@ -516,10 +516,7 @@ async fn answer_in_the_thoughts_is_unparsable_and_its_place_reported() {
     let stage = Stage::new(vec![fails(200, reply)]).await;
     let (error, ..) = error_of(stage.ask().await);
     assert_eq!(error.class, ErrorClass::Unparsable);
-    assert!(
-        error.message.contains("its text is in reasoning_content"),
-        "{error}"
-    );
+    assert!(error.message.contains("only reasoning_content"), "{error}");
 }
 
 #[tokio::test]

@@ -242,7 +242,10 @@ impl Endpoint {
             Err(Unreadable::ErrorInside(error)) => {
                 return Err(self.rejection(&exchange, ErrorBody::of(&error), sent, decide));
             }
-            Err(Unreadable::Failed(class, what)) => return Err(self.error(class, status, what)),
+            Err(Unreadable::Failed(class, what)) => {
+                let words = format!("answered {} {what}", exchange.status);
+                return Err(self.error(class, status, &words));
+            }
         };
         let error = match (&raw.error, &raw.stop) {
             (Some(error), _) => Some(self.rejection(&exchange, ErrorBody::of(error), sent, decide)),

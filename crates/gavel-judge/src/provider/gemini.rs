@@ -30,7 +30,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     has_new_cap: false,
     body,
     read,
-    no_reply: "answered 200 with a body that generateContent doesn't give; check base_url",
+    no_reply: "with a body that generateContent doesn't give; check base_url",
     rate_headers: None,
     batches: None,
 };
@@ -78,7 +78,7 @@ fn read(generated: &Value) -> Read {
             let reason = format!("its filter blocked the prompt: {reason}");
             (String::new(), Stop::Refused(with_words(reason, words)))
         }
-        (None, None) => return Err(without_answer(generated, "answered 200 with no candidates")),
+        (None, None) => return Err(without_answer(generated, "with no candidates")),
     };
     let usage = given(generated, "/usageMetadata").and_then(tokens);
     Ok(RawReply::new(generated, text, stop, usage))

@@ -43,8 +43,7 @@ const ACCOUNTS_EMPTY: &str = "credit balance is too low|insufficient balance|ins
 const BUDGETS_SPENT: &str = "#quota-spent|any credits|available credits|budget has been exceeded|check your billing|credit balance|\
     credits are depleted|credits left|insufficient balance|insufficient credits|key limit exceeded|out of call volume quota|out of credits|\
     requires more credits|spend limit|spending limit|余额不足";
-const PERIODS: &str =
-    "(rpd)|(tpd)|daily limit|monthly|/ month|per day|per-day|perday|per month|usage limits";
+const PERIODS: &str = "(rpd)|(tpd)|daily free allocation|daily limit|monthly|/ month|per day|per-day|perday|per month|usage limits";
 const RATE_LIMITS: &str = "=engine_overloaded_error|=rate_limit_error|=rate_limit_exceeded|=rate_limit_reached_error|=ratelimitexceeded|\
     =resource_exhausted|=throttlingexception|#quota|too many requests, please wait|too many tokens, please wait";
 const RATE_WORDS: &str = "rate limit exceeded|rate limit reached|too many requests";
@@ -54,11 +53,14 @@ const WRONG_SETUP: &str = "=account_deactivated|=api_key_invalid|=auth_error|=au
 const NOT_FOUND: &str = "=failed_precondition|=not_found_error|=notfounderror|=permission_error|=resource_not_found_error|api key expired|\
     api key not valid|failed to load model|incorrect api key|invalid model name|invalid model:|model identifier is invalid|model not exist|\
     model*does not exist|model*has been decommissioned|model*has been deprecated|model*has been retired|model*not found|no connected db.|\
-    no models loaded|not a valid model|on-demand throughput";
+    no models loaded|no such model|not a valid model|on-demand throughput";
 const SERVER_ERRORS: &str = "=internal_server_error|=modelnotreadyexception|=overloaded_error|=server_error|=serviceunavailableexception|\
     =timeout_error|=unavailable_error";
 const OVERLOADED: &str = "model has crashed|model is unloaded|model unloaded|overloaded|temporarily unavailable|upstream connect error|\
     upstream error";
+/// Errors of servers in successful responses. `api_error` is a server error in Anthropic's API, and any error in Ollama's.
+const FAILURES: &str = "=api_error|bad gateway|gateway timeout|internal error|internal server error|service unavailable|timed out|\
+    try again later";
 /// After the cap's name. A server that knows the name accepts a lower cap, so it isn't renamed.
 const CAP_TOO_HIGH: &str = "_tokens*above maximum|_tokens*at most|_tokens*less than or equal|_tokens*maximum allowed|_tokens*must have stream|\
     _tokens*should be [1,|_tokens*too high|_tokens*too large|_tokens*valid range|maxoutputtokens*supported range";
@@ -78,23 +80,24 @@ const MEANINGS: &[Row] = {
         on(Exhausted, &[], QUOTAS_SPENT),
         // Only messages that can't quote a prompt, because prompts are rejected with 400 as well.
         on(Exhausted, &[400], ACCOUNTS_EMPTY),
-        on(Exhausted, &[402, 403, 412, 429], BUDGETS_SPENT),
+        on(Exhausted, &[200, 402, 403, 412, 429], BUDGETS_SPENT),
         // Not 403, because a firewall may quote a period from the prompt.
         on(Exhausted, &[402, 429], PERIODS),
         on(Throttled, &[], RATE_LIMITS),
         on(Throttled, &[200, 403], RATE_WORDS),
         // Google also sends this for limits per minute, with a code of RATE_LIMITS.
-        on(Exhausted, &[403, 429], "exceeded your current quota"),
+        on(Exhausted, &[200, 403, 429], "exceeded your current quota"),
         on(Misconfigured, &[], WRONG_SETUP),
         on(Misconfigured, &[200, 400, 404, 422], "#model"),
         // About the key, the account or the model, or about a file, a tool or a part of the prompt.
         Row(Some(Meaning::Unclear), BAD_REQUEST, NOT_FOUND),
         on(Transient, &[], SERVER_ERRORS),
         on(Transient, &[200, 400, 404], OVERLOADED),
-        // In Anthropic's API a server error, in Ollama's any error.
-        on(Transient, &[200], "=api_error"),
+        on(Transient, &[200], FAILURES),
         Row(Some(Meaning::Cap), BAD_REQUEST, CAP_TOO_HIGH),
         Row(None, BAD_REQUEST, ""),
+        // An error in a successful response: of the key, the account, the address or the request.
+        Row(Some(Meaning::Unclear), &[200], ""),
         on(Misconfigured, &[401], ""),
         on(Exhausted, &[402], ""),
         Row(Some(Meaning::Unclear), &[403, 404, 405, 407, 410], ""),

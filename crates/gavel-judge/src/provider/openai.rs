@@ -35,7 +35,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     has_new_cap: true,
     body,
     read,
-    no_reply: "answered 200 with a body that is no chat completion; check base_url",
+    no_reply: "with a body that is no chat completion; check base_url",
     rate_headers: Some(RateHeaders {
         name: |what, part| format!("x-ratelimit-{part}-{what}"),
         quantities: &["requests", "tokens"],
@@ -68,7 +68,7 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
 }
 
 fn read(completion: &Value) -> Read {
-    const NO_CHOICES: &str = "answered 200 with no choices";
+    const NO_CHOICES: &str = "with no choices";
     let choice = match completion.get("choices") {
         Some(Value::Array(choices)) => {
             let first = choices.iter().find(|choice| choice["index"] == json!(0));
@@ -83,7 +83,7 @@ fn read(completion: &Value) -> Read {
     });
     let answer = message.and_then(answer);
     let stop = match (choice, message.and_then(refusal)) {
-        (None, _) => Stop::Failed(NO_CHOICES.to_owned()),
+        (None, _) => Stop::Failed(format!("answered {NO_CHOICES}")),
         (Some(_), Some(refusal)) => Stop::Refused(refusal.to_owned()),
         (Some(choice), None) => reply::stop(choice.get("finish_reason"), |reason| {
             format!("its content filter cut the reply: {reason}")
@@ -93,7 +93,8 @@ fn read(completion: &Value) -> Read {
     let usage = usage.find_map(|at| tokens(given(completion, at)?));
     let thoughts = message.filter(|_| answer.is_none()).and_then(|message| {
         let mut keys = THOUGHTS.into_iter();
-        keys.find(|key| text_at(message, &format!("/{key}")).is_some())
+        let thoughts = keys.find(|key| text_at(message, &format!("/{key}")).is_some());
+        thoughts.or(given(message, "/tool_calls/0").map(|_| "tool_calls"))
     });
     let reply = RawReply::new(completion, answer.unwrap_or_default(), stop, usage);
     Ok(RawReply {
@@ -103,10 +104,9 @@ fn read(completion: &Value) -> Read {
     })
 }
 
-/// Returns the content's text, otherwise the arguments of the only tool call, the SDK's parsed content or a text completion.
+/// Returns the content's text, otherwise the arguments of all tool calls, the SDK's parsed content or a text completion.
 fn answer(message: &Value) -> Option<String> {
-    const ELSEWHERE: &str =
-        "/tool_calls/0/function/arguments /function_call/arguments /parsed /text";
+    const ELSEWHERE: &str = "/function/arguments /function_call/arguments /parsed /text";
     let text = match message.get("content") {
         Some(Value::String(text)) => text.clone(),
         // Some servers answer with parts or with parsed JSON.
@@ -119,12 +119,16 @@ fn answer(message: &Value) -> Option<String> {
     if !text.trim().is_empty() {
         return Some(text);
     }
-    if given(message, "/tool_calls/1").is_some() {
-        return None;
-    }
-    let answer = ELSEWHERE.split(' ').find_map(|at| given(message, at))?;
-    let text = answer.as_str().map(str::to_owned);
-    Some(text.unwrap_or_else(|| answer.to_string()))
+    let calls = given(message, "/tool_calls").and_then(Value::as_array);
+    let places = calls.into_iter().flatten().chain([message]);
+    let answers = places.filter_map(|place| ELSEWHERE.split(' ').find_map(|at| given(place, at)));
+    let texts = answers.map(|answer| {
+        answer
+            .as_str()
+            .map_or_else(|| answer.to_string(), str::to_owned)
+    });
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 /// Returns the text of a part, unless it is thinking.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::call::{Stop, Tokens};
+use super::error_body::ErrorBody;
 use super::events;
 use crate::error::ErrorClass;
 use crate::json as lenient;
@@ -27,7 +28,7 @@ const FAILED: &str = "abort aborted cancelled error insufficient_system_resource
 pub(super) enum Unreadable {
     /// An error in the body, as some gateways send it.
     ErrorInside(Value),
-    /// A message that follows the judge's name. The class is transient if the JSON is cut off or missing, such as in the page of a proxy.
+    /// A message that follows the status. The class is transient if the JSON is cut off or missing, such as in the page of a proxy.
     Failed(ErrorClass, &'static str),
 }
 
@@ -66,7 +67,7 @@ pub(super) type Reader = fn(&Value) -> Read;
 
 /// Reads a body of status 200 or a stream of events; `no_reply` is the error message for other bodies.
 pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
-    const BROKEN: &str = "broke off its answer in the middle of the JSON";
+    const BROKEN: &str = "and broke off its answer in the middle of the JSON";
     let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii();
@@ -74,16 +75,14 @@ pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read 
     let value = match lenient::leading(body) {
         Ok(leading) if events::is_end(rest(leading.length)) => leading.value,
         Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
-        Err(error) if error.is_cut_off && !body.is_empty() => return Err(failed(BROKEN)),
+        Err(_) if body.is_empty() => return Err(failed("with no body")),
+        Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
         Ok(_) | Err(_) => return Err(failed(no_reply)),
     };
-    // Google puts an error into a list.
-    if value.is_object() {
-        reader(&value)
-    } else if given(&value, "/0/error").is_some() {
-        Err(Unreadable::ErrorInside(value))
-    } else {
-        Err(Unreadable::Failed(ErrorClass::Rejected, no_reply))
+    match value {
+        Value::Object(_) => reader(&value),
+        // Google puts an error into a list.
+        value => Err(without_answer(&value, no_reply)),
     }
 }
 
@@ -103,15 +102,14 @@ pub(super) fn error_at(value: &Value) -> Option<Value> {
     given(value, "/error").map(|error| json!({ "error": error }))
 }
 
-/// Returns the error of a reply without an answer: an error in the body or `otherwise`. Some gateways put only a message into the body.
+/// Returns the error of a reply without an answer: the body if it is an error, or `otherwise`.
 pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadable {
-    const MESSAGES: &str =
-        "/message /msg /errorMessage /error_msg /detail /errors/0/message /base_resp/status_msg";
-    let message = MESSAGES.split(' ').find_map(|at| text_at(reply, at));
-    let message = message.map(|message| json!({ "error": { "message": message } }));
-    let failed = Unreadable::Failed(ErrorClass::Rejected, otherwise);
-    let error = error_at(reply).or(message);
-    error.map_or(failed, Unreadable::ErrorInside)
+    let is_error =
+        error_at(reply).is_some() || !reply.is_string() && ErrorBody::of(reply).has_words();
+    match is_error {
+        true => Unreadable::ErrorInside(reply.clone()),
+        false => Unreadable::Failed(ErrorClass::Rejected, otherwise),
+    }
 }
 
 /// Interprets a server's reason for a text's end; `words` explains the rejection of a filter. Without a reason the text is complete.

@@ -140,7 +140,7 @@ impl Scorable for QueryCase {
             &self.expected
         } else {
             let computed = self.computed(criteria);
-            if computed.identical {
+            if computed.settled.is_some() {
                 return Ok(Vec::new());
             }
             self.right(computed.accepted)
@@ -161,18 +161,15 @@ impl Scorable for QueryCase {
 
     fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
         let computed = self.computed(criteria);
-        let grading = if computed.identical {
-            Grading::Identical
-        } else {
-            Grading::from_answer(answers.first())
-        };
+        let asked = || Grading::from_answer(answers.first());
+        let grading = computed.settled.map_or_else(asked, Grading::Settled);
         let graded = grading.score();
         let total = graded.and_then(|graded| Self::total(computed, graded));
         let passed = total.map(|total| self.passes(total));
         let (judged_by, error) = match &grading {
             Grading::Asked(JudgeOpinion::Replied { by, .. }) => (Some(by.clone()), None),
             Grading::Asked(JudgeOpinion::Failed(error)) => (None, Some(error.clone())),
-            Grading::Identical | Grading::Asked(JudgeOpinion::NotRun) => (None, None),
+            Grading::Settled(_) | Grading::Asked(JudgeOpinion::NotRun) => (None, None),
         };
         let score = QueryScore {
             total_score: total,
@@ -213,7 +210,7 @@ impl Scorable for QueryCase {
     /// Whether a judge may be needed: the generated query isn't the expected one, or there are several right answers. Choosing among these
     /// requires comparing results, so [`Scorable::questions`] decides.
     fn needs_judge(&self) -> bool {
-        !self.accepted.is_empty() || !self.is_identical_to(&self.expected)
+        !self.accepted.is_empty() || self.settled(&self.expected).is_none()
     }
 
     fn model(&self) -> Option<&str> {

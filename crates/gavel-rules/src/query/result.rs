@@ -3,11 +3,12 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::computed::Computed;
+use super::computed::{Computed, Settled};
 use super::grading::Grading;
 use super::{COMPONENT_WEIGHT, QueryCase};
 use crate::JudgedBy;
 use crate::opinion::JudgeOpinion;
+use query_shape::sql::SqlError;
 
 const SHOWN_NAMES: usize = 100;
 /// Maximum size of a complete row in details, bytes of JSON. A longer row is shown as cut text.
@@ -103,7 +104,10 @@ pub(super) fn components(
                 .err()
                 .map(|unread| ComponentError {
                     class: unread.error.class().to_owned(),
-                    message: format!("the {} query: {}", unread.which, unread.error),
+                    message: match unread.error {
+                        SqlError::Empty => format!("the {} query is empty", unread.which),
+                        _ => format!("the {} query: {}", unread.which, unread.error),
+                    },
                 }),
             ..component(computed.semantic_score, semantic(computed))
         },
@@ -190,7 +194,11 @@ fn grading_details(grading: &Grading) -> Value {
         Grading::Asked(JudgeOpinion::Replied { reasons, .. }) => {
             json!({"outcome": "graded", "reasoning": reasons})
         }
-        Grading::Identical => json!({
+        Grading::Settled(Settled::Nothing) => json!({
+            "outcome": "no_query",
+            "reasoning": "No query was generated: no judge was asked",
+        }),
+        Grading::Settled(Settled::Identical) => json!({
             "outcome": "identical",
             "reasoning": "Queries are identical but for white space and comments: no judge was asked",
         }),
@@ -201,7 +209,7 @@ fn grading_details(grading: &Grading) -> Value {
 
 fn grading_error(grading: &Grading) -> Option<ComponentError> {
     let (class, message) = match grading {
-        Grading::Asked(JudgeOpinion::Replied { .. }) | Grading::Identical => return None,
+        Grading::Asked(JudgeOpinion::Replied { .. }) | Grading::Settled(_) => return None,
         Grading::Asked(JudgeOpinion::Failed(error)) => (error.class_name(), error.message.as_str()),
         Grading::Asked(JudgeOpinion::NotRun) => ("not_run", "no judge was asked"),
     };

@@ -96,7 +96,7 @@ fn a_stream_of_one_event_is_the_reply_and_one_of_several_breaks_off() {
         several,
         Err(Unreadable::Failed(
             ErrorClass::Transient,
-            "broke off its answer in the middle of the JSON"
+            "and broke off its answer in the middle of the JSON"
         ))
     );
 }

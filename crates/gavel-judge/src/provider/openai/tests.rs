@@ -78,8 +78,8 @@ fn the_answer_is_read_in_each_form_that_servers_give_it() {
         (json!({ "content": "a", "parsed": { "total": 7 } }), "a"),
         (json!({ "content": null, "tool_calls": [] }), ""),
         (
-            json!({ "content": null, "tool_calls": [call(json!("{}"))[0], call(json!("{}"))[0]] }),
-            "",
+            json!({ "content": null, "tool_calls": [call(json!("{}"))[0], call(json!({"a": 1}))[0]] }),
+            "{}\n{\"a\":1}",
         ),
     ];
     for (message, text) in table {
@@ -125,6 +125,10 @@ fn text_in_thinking_field_is_no_answer_but_named() {
         ),
         (json!({ "content": "a", "reasoning_content": "{}" }), None),
         (json!({ "content": null, "reasoning_content": "" }), None),
+        (
+            json!({ "content": null, "tool_calls": [{ "function": { "name": "f" } }] }),
+            Some("tool_calls"),
+        ),
     ] {
         let reply = says(&message);
         assert_eq!(reply.text_in, field, "{message}");
@@ -375,7 +379,7 @@ fn empty_choices_are_transient_and_error_field_counts() {
         let reply = read_value(&completion).unwrap();
         assert_eq!(
             reply.stop,
-            Stop::Failed("answered 200 with no choices".to_owned())
+            Stop::Failed("answered with no choices".to_owned())
         );
         assert_eq!(reply.usage.map(|tokens| tokens.input), Some(10));
     }
@@ -385,10 +389,8 @@ fn empty_choices_are_transient_and_error_field_counts() {
         json!({ "error": error }),
         json!({ "choices": null, "error": error }),
     ] {
-        assert_eq!(
-            read_value(&completion),
-            Err(Unreadable::ErrorInside(inside.clone()))
-        );
+        let body = completion.clone();
+        assert_eq!(read_value(&completion), Err(Unreadable::ErrorInside(body)));
     }
     let mut in_choice = completion(&json!({ "content": "half a" }), &json!("error"));
     in_choice["choices"][0]["error"] = error;
@@ -413,6 +415,18 @@ fn rejects_bodies_without_completion() {
             "{body}"
         );
     }
+    for body in [
+        r#"{"success":false,"errors":[{"code":10000,"message":"Authentication error"}],"result":null}"#,
+        r#"{"Message":"no"}"#,
+        r#"[{"error":{"code":401}}]"#,
+        r#"[{"detail":"no"}]"#,
+    ] {
+        let inside = serde_json::from_str(body).unwrap();
+        assert_eq!(read(body.as_bytes()), Err(Unreadable::ErrorInside(inside)));
+    }
+    let message = "with no body";
+    let failed = Unreadable::Failed(ErrorClass::Transient, message);
+    assert_eq!(read(b" "), Err(failed));
     for body in ["", "<html></html>", "upstream timed out"] {
         assert!(
             matches!(
@@ -431,7 +445,7 @@ fn rejects_bodies_without_completion() {
 fn broken_off() -> Unreadable {
     Unreadable::Failed(
         ErrorClass::Transient,
-        "broke off its answer in the middle of the JSON",
+        "and broke off its answer in the middle of the JSON",
     )
 }
 

@@ -51,6 +51,10 @@ fn accepts_empty_generated_query_only() {
         faults(&with(json!({"expected_kql": " \n"}))),
         ["/expected_kql: is empty: give the query that is right"]
     );
+    assert_eq!(
+        faults(&with(json!({"expected_kql": "// none\n;"}))),
+        ["/expected_kql: has only comments: give the query that is right"]
+    );
 }
 
 #[test]
