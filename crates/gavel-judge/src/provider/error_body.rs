@@ -191,7 +191,8 @@ impl ErrorBody {
         let upstream = opens.find_map(|(at, _)| {
             let (before, rest) = text.split_at(at);
             let read = json::leading(rest.as_bytes()).ok()?;
-            is_error(&read.value).then_some((before, read.value, rest.get(read.length..)?))
+            let is_error = Self::of(&read.value).has_words();
+            is_error.then_some((before, read.value, rest.get(read.length..)?))
         });
         let (before, upstream, after) = upstream.unwrap_or((text, Value::Null, ""));
         self.message(before);
@@ -213,14 +214,7 @@ impl ErrorBody {
 
 /// Returns a name in lower case and without signs between its words.
 fn joined(name: &str) -> String {
-    let name = name.replace(['_', '-', ' '], "");
-    name.to_ascii_lowercase()
-}
-
-fn is_error(value: &Value) -> bool {
-    let first = value.get(0).unwrap_or(value);
-    let mut keys = ["error", "errors", "message", "msg", "detail"].into_iter();
-    keys.any(|key| first.get(key).is_some())
+    name.replace(['_', '-', ' '], "").to_ascii_lowercase()
 }
 
 /// Returns the numbers directly after a text: `30,000`, `0.5`.
@@ -236,8 +230,7 @@ fn numbers_after(text: &str, word: &str) -> impl Iterator<Item = f64> {
 fn headers_of(value: &Value) -> HeaderMap {
     let pairs = value.as_object().into_iter().flatten();
     let pairs = pairs.filter_map(|(name, value)| {
-        let text = value.as_str().map(str::to_owned);
-        let text = text.unwrap_or_else(|| value.to_string());
+        let text = value.as_str().map_or(value.to_string(), str::to_owned);
         let name = HeaderName::try_from(name).ok()?;
         Some((name, HeaderValue::try_from(text).ok()?))
     });

@@ -44,13 +44,13 @@ const BUDGETS_SPENT: &str = "#quota-spent|any credits|available credits|budget h
     credits are depleted|credits left|insufficient balance|insufficient credits|key limit exceeded|out of call volume quota|out of credits|\
     requires more credits|spend limit|spending limit|余额不足";
 const PERIODS: &str = "(rpd)|(tpd)|daily free allocation|daily limit|monthly|/ month|per day|per-day|perday|per month|usage limits";
-const RATE_LIMITS: &str = "=engine_overloaded_error|=rate_limit_error|=rate_limit_exceeded|=rate_limit_reached_error|=ratelimitexceeded|\
+const RATE_LIMITS: &str = "=engine_overloaded_error|=rate_limit_error|=rate_limit_exceeded|=rate_limit_reached_error|\
     =resource_exhausted|=throttlingexception|#quota|too many requests, please wait|too many tokens, please wait";
 const RATE_WORDS: &str = "rate limit exceeded|rate limit reached|too many requests";
 const WRONG_SETUP: &str = "=account_deactivated|=api_key_invalid|=auth_error|=authentication_error|=invalid_api_key|=invalid_model|\
     =key_model_access_denied|=model_decommissioned|=model_deprecated|=model_not_available|=model_not_found|=model_not_supported|\
     =no_db_connection|=organization_restricted|=unsupported_country_region_territory";
-const NOT_FOUND: &str = "=failed_precondition|=not_found_error|=notfounderror|=permission_error|=resource_not_found_error|api key expired|\
+const NOT_FOUND: &str = "=failed_precondition|=not_found_error|=permission_error|=resource_not_found_error|api key expired|\
     api key not valid|failed to load model|incorrect api key|invalid model name|invalid model:|model identifier is invalid|model not exist|\
     model*does not exist|model*has been decommissioned|model*has been deprecated|model*has been retired|model*not found|no connected db.|\
     no models loaded|no such model|not a valid model|on-demand throughput";
@@ -59,8 +59,7 @@ const SERVER_ERRORS: &str = "=internal_server_error|=modelnotreadyexception|=ove
 const OVERLOADED: &str = "model has crashed|model is unloaded|model unloaded|overloaded|temporarily unavailable|upstream connect error|\
     upstream error";
 /// Errors of servers in successful responses. `api_error` is a server error in Anthropic's API, and any error in Ollama's.
-const FAILURES: &str = "=api_error|bad gateway|gateway timeout|internal error|internal server error|service unavailable|timed out|\
-    try again later";
+const FAILURES: &str = "=api_error|bad gateway|gateway timeout|internal error|internal server error|service unavailable|try again later";
 /// After the cap's name. A server that knows the name accepts a lower cap, so it isn't renamed.
 const CAP_TOO_HIGH: &str = "_tokens*above maximum|_tokens*at most|_tokens*less than or equal|_tokens*maximum allowed|_tokens*must have stream|\
     _tokens*should be [1,|_tokens*too high|_tokens*too large|_tokens*valid range|maxoutputtokens*supported range";
@@ -122,16 +121,11 @@ impl Row {
 }
 
 pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: Shape) -> Meaning {
-    let status = match status {
-        // A gateway's body may contain the upstream's status.
-        200..=299 => body.status().unwrap_or(200),
-        status => status,
-    };
-    let status = match status {
-        // A proxy reports that its upstream is unavailable.
-        520..=599 => 503,
-        status => status,
-    };
+    // The body of a gateway's successful response may contain the upstream's status.
+    let failed = Some(status).filter(|status| *status >= 300);
+    let status = failed.or(body.status()).unwrap_or(200);
+    // A proxy reports that its upstream is unavailable.
+    let status = if status < 520 { status } else { 503 };
     let mut rows = MEANINGS.iter().filter(|row| row.applies(status, body));
     let named = || named_field(format, body, sent).map(Meaning::Field);
     let decided = rows.find_map(|Row(meaning, ..)| meaning.or_else(named));

@@ -89,8 +89,7 @@ fn read(completion: &Value) -> Read {
             format!("its content filter cut the reply: {reason}")
         }),
     };
-    let mut usage = USAGE.iter();
-    let usage = usage.find_map(|at| tokens(given(completion, at)?));
+    let usage = USAGE.iter().find_map(|at| tokens(given(completion, at)?));
     let thoughts = message.filter(|_| answer.is_none()).and_then(|message| {
         let mut keys = THOUGHTS.into_iter();
         let thoughts = keys.find(|key| text_at(message, &format!("/{key}")).is_some());
@@ -111,9 +110,7 @@ fn answer(message: &Value) -> Option<String> {
         Some(Value::String(text)) => text.clone(),
         // Some servers answer with parts or with parsed JSON.
         Some(Value::Array(parts)) => parts.iter().filter_map(part).collect(),
-        Some(content @ Value::Object(_)) => {
-            part(content).map_or_else(|| content.to_string(), str::to_owned)
-        }
+        Some(it @ Value::Object(_)) => part(it).map_or(it.to_string(), str::to_owned),
         Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => String::new(),
     };
     if !text.trim().is_empty() {
@@ -122,11 +119,7 @@ fn answer(message: &Value) -> Option<String> {
     let calls = given(message, "/tool_calls").and_then(Value::as_array);
     let places = calls.into_iter().flatten().chain([message]);
     let answers = places.filter_map(|place| ELSEWHERE.split(' ').find_map(|at| given(place, at)));
-    let texts = answers.map(|answer| {
-        answer
-            .as_str()
-            .map_or_else(|| answer.to_string(), str::to_owned)
-    });
+    let texts = answers.map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
     let texts: Vec<String> = texts.collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }

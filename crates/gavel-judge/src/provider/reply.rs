@@ -71,9 +71,8 @@ pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read 
     let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii();
-    let rest = |length: usize| body.get(length..).unwrap_or_default();
     let value = match lenient::leading(body) {
-        Ok(leading) if events::is_end(rest(leading.length)) => leading.value,
+        Ok(json) if events::is_end(body.get(json.length..).unwrap_or_default()) => json.value,
         Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
         Err(_) if body.is_empty() => return Err(failed("with no body")),
         Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
@@ -104,9 +103,7 @@ pub(super) fn error_at(value: &Value) -> Option<Value> {
 
 /// Returns the error of a reply without an answer: the body if it is an error, or `otherwise`.
 pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadable {
-    let is_error =
-        error_at(reply).is_some() || !reply.is_string() && ErrorBody::of(reply).has_words();
-    match is_error {
+    match error_at(reply).is_some() || ErrorBody::of(reply).has_words() {
         true => Unreadable::ErrorInside(reply.clone()),
         false => Unreadable::Failed(ErrorClass::Rejected, otherwise),
     }
