@@ -31,18 +31,15 @@ fn is_hollow(value: &Value) -> bool {
 
 /// Fields that a judge doesn't need, on every level: types, ids, times, models, usage, signatures, caches and states. Any other field that no
 /// reader takes is kept as JSON.
-const METADATA: &str = "\
-    type _type object kind part_kind block_type content_type version index step weight raw phase status state scope \
-    id uuid parent_uuid message_id response_id provider_response_id run_id turn_id trace_id span_id session_id conversation_id thread_id \
-    tracking_id request_id item_id container_id source_id invocation_id approval_id approval_request_id \
-    tool_call_id tool_use_id call_id function_name plugin_name \
-    created created_at updated_at timestamp started_at completed_at expires_at time \
-    model model_name model_id model_provider provider provider_id provider_name provider_url provider_details provider_metadata \
-    provider_options provider_data additional_properties provider_executed internal_chat_message_metadata_passthrough system_fingerprint service_tier usage usage_metadata models_usage token_usage tokens cost logprobs metrics \
-    metadata meta response_metadata \
-    signature thought_signature encrypted_content cache_control cache_point \
-    finish_reason native_finish_reason stop_reason stop_sequence node_info canonical_system \
-    from_history stop_after_tool_call dynamic hosted redacted";
+pub(super) const METADATA: &str = "type _type object kind part_kind block_type content_type version index step weight raw phase status state scope id uuid parent_uuid \
+    message_id response_id provider_response_id run_id turn_id trace_id span_id session_id conversation_id thread_id tracking_id \
+    request_id item_id container_id source_id invocation_id approval_id approval_request_id tool_call_id tool_use_id call_id \
+    function_name plugin_name created created_at updated_at timestamp started_at completed_at expires_at time model model_name model_id \
+    model_provider provider provider_id provider_name provider_url provider_details provider_metadata provider_options provider_data \
+    provider_executed system_fingerprint service_tier usage usage_metadata models_usage token_usage tokens cost logprobs metrics \
+    metadata meta response_metadata generation_info node_info additional_properties internal_chat_message_metadata_passthrough \
+    canonical_system from_history stop_after_tool_call dynamic hosted redacted signature thought_signature encrypted_content \
+    cache_control cache_point finish_reason native_finish_reason stop_reason stop_sequence";
 
 /// The fields of an object that no reader has taken yet.
 pub(super) struct Fields(pub(super) Value);

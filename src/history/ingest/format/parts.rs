@@ -22,6 +22,8 @@ const THOUGHT_FIELDS: &str = "thinking reasoning reasoningText reasoning_text te
 const CONTENTS: &str = "tool_responses parts content blocks contents items transcript";
 /// Fields of a message with calls. The last repeats the only call of another one.
 const CALLS: &str = "tool_calls toolCalls invalid_tool_calls toolInvocations function_call";
+/// Fields of an object around a message that hold or repeat the message.
+const ENVELOPE: &str = "message data kwargs role name text lc";
 /// Fields that name the speaker of a message.
 const SPEAKERS: &str = "role source author channel author_name";
 /// Fields that add no meaning if they are the only field of an object.
@@ -71,6 +73,11 @@ pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Item>> {
             agent.is_some().then(|| fields.take("source"));
             reader.part(if is_system { "system" } else { place }, &fields.0);
         }
+    }
+    if !std::ptr::eq(message, value) {
+        let mut around = Fields::of(value, "");
+        ENVELOPE.split(' ').for_each(|name| drop(around.take(name)));
+        reader.text(UNKNOWN, &unread(&around.rest(), ""));
     }
     for item in &mut reader.items {
         item.agent.clone_from(&agent);

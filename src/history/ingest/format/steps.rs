@@ -53,6 +53,8 @@ const FAILED: &str = "ERROR STATUS_CODE_ERROR 2";
 /// Fields of a failed step with its error, which are all used.
 const ERRORS: &str = "/error /statusMessage /status_message /status/message /status/description /exceptions/0/type \
     /exceptions/0/message /attributes/error/type";
+/// Remarks on a step that didn't fail.
+pub(super) const NOTES: &str = "/statusMessage /status_message /status/message /status/description";
 /// Marks of a failed span, which may have no status.
 const FAULTS: &str = "/error /attributes/error/type /exceptions/0";
 pub(super) const INPUTS: &str = "/inputs /input /attributes/gen_ai/tool/call/arguments /attributes/ai/toolCall/args /attributes/input/value \

@@ -1,5 +1,6 @@
 //! The tests of fields, parts, items and events that no reader knows: they are kept and are never the conclusion, or are refused.
 
+use super::super::field::METADATA;
 use super::*;
 
 /// Asserts the roles and texts of the messages after the question, and the conclusion.
@@ -200,15 +201,15 @@ fn a_file_of_no_known_form_names_the_field_with_messages() {
     for (file, remedy) in [
         (
             json!({"external_id": "x", "mesages": messages}),
-            "the field mesages holds messages: name it messages",
+            "; /mesages holds messages: name it messages",
         ),
         (
             json!({"session_id": "x", "turns": messages}),
-            "the field turns holds messages: name it messages",
+            "; /turns holds messages: name it messages",
         ),
         (
-            json!({"ok": true, "data": {"messages": messages}}),
-            "the field data holds a session: write it alone into a file",
+            json!({"ok": true, "data": {"thread": {"messages": messages}}}),
+            "; /data/thread holds a session: write it alone into a file",
         ),
         (
             json!({"external_id": "x", "alert_data": "y", "mesages": messages}),
@@ -230,4 +231,12 @@ fn nul_within_json_is_replaced() {
         &json!({"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": {"t": "x\u{0}y"}}]}),
     );
     assert_eq!(lines(&session)[1].1, "Result:\n{\"t\":\"x\u{fffd}y\"}");
+}
+
+#[test]
+fn docs_list_the_metadata_that_is_skipped() {
+    let docs = include_str!("../../../../../docs/sessions.md");
+    for name in METADATA.split(' ') {
+        assert!(docs.contains(&format!("`{name}`")), "{name}");
+    }
 }
