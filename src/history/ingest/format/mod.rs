@@ -81,14 +81,16 @@ pub(super) fn unknown_form(value: &Value) -> String {
 /// Returns the place of messages or of a session in a value, with the remedy.
 fn session_within(value: &Value) -> Option<String> {
     let mut fields = value.as_object()?.iter();
-    fields.find_map(|(name, inner)| match inner {
-        Value::Array(_) if chats::is_conversation(inner) => {
+    fields.find_map(|(name, inner)| {
+        if inner.is_array() && chats::is_conversation(inner) {
             Some(format!("/{name} holds messages: name it messages"))
+        } else if inner.is_object() && detect(inner).is_some() {
+            Some(format!(
+                "/{name} holds a session: write it alone into a file"
+            ))
+        } else {
+            Some(format!("/{name}{}", session_within(inner)?))
         }
-        Value::Object(_) if detect(inner).is_some() => Some(format!(
-            "/{name} holds a session: write it alone into a file"
-        )),
-        _ => Some(format!("/{name}{}", session_within(inner)?)),
     })
 }
 
