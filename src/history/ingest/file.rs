@@ -107,7 +107,12 @@ fn sessions(text: &str, format: Option<SessionFormat>) -> Result<Vec<SessionInpu
     };
     let detected = || documents.iter().find_map(|it| format::detect(&it.value));
     let sessions: Vec<_> = match format.map(Form::Other).or_else(detected) {
-        None => return Err(placed(&first.place, fault("", format::unknown_form()))),
+        None => {
+            return Err(placed(
+                &first.place,
+                fault("", format::unknown_form(&first.value)),
+            ));
+        }
         Some(Form::Own) => {
             let read = |it: Document| (it.place, SessionInput::from_value(it.value));
             documents.into_iter().map(read).collect()

@@ -428,7 +428,9 @@ fn explain(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
         Some((unknown, known)) if message.starts_with("unknown field") => {
-            unknown_key(unknown, known.iter().copied())
+            // A session's messages may also be in the form of another tool.
+            let messages = known.contains(&"conversation").then_some("messages");
+            unknown_key(unknown, known.iter().copied().chain(messages))
         }
         _ if message.starts_with("UUID parsing failed") => {
             "is no UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; a session's id of another form goes into external_id".to_owned()

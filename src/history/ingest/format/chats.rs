@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::calls::tool_names;
+use super::calls::{error_text, tool_names};
 use super::field::{first, grouped, is_one_of, moment, once, rfc3339, text};
 use super::parts::{NO_MESSAGE, is_answers, located, read_any, read_list, read_message};
 use super::shown::shown;
@@ -159,9 +159,8 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
         items.truncate(repeated.unwrap_or(items.len()));
         items.extend(read);
     }
-    let error = text(document, "/error/message");
-    let error = error.or_else(|| document["error"].as_str().map(str::to_owned));
-    items.extend(error.map(|error| failure(&error)));
+    let error = first(document, "error").filter(|error| error.is_string() || error.is_object());
+    items.extend(error.map(|error| failure(&error_text(error))));
     match items.iter().any(|item| item.role != "system") {
         true => Ok(items),
         false => {

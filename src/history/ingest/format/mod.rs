@@ -68,12 +68,30 @@ pub(super) fn detect(value: &Value) -> Option<Form> {
     format.map(Form::Other).or_else(own)
 }
 
-pub(super) fn unknown_form() -> String {
+pub(super) fn unknown_form(value: &Value) -> String {
     let formats = SessionFormat::ALL.iter().map(|format| format.as_str());
+    let formats = formats.collect::<Vec<_>>().join(", ");
+    let remedy = session_within(value).map(|remedy| format!("; {remedy}"));
+    let remedy = remedy.unwrap_or_default();
     format!(
-        "is in no known form; known are Gavel's own (status with alert_data or conversation) and the formats {}",
-        formats.collect::<Vec<_>>().join(", ")
+        "is in no known form; known are Gavel's own (status with alert_data or conversation) and the formats {formats}{remedy}"
     )
+}
+
+/// Returns the place of messages or of a session in a value, with the remedy.
+fn session_within(value: &Value) -> Option<String> {
+    let mut fields = value.as_object()?.iter();
+    fields.find_map(|(name, inner)| {
+        if inner.is_array() && chats::is_conversation(inner) {
+            Some(format!("/{name} holds messages: name it messages"))
+        } else if inner.is_object() && detect(inner).is_some() {
+            Some(format!(
+                "/{name} holds a session: write it alone into a file"
+            ))
+        } else {
+            Some(format!("/{name}{}", session_within(inner)?))
+        }
+    })
 }
 
 /// Reads the sessions of one file, with their places.

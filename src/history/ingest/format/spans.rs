@@ -45,10 +45,15 @@ pub(super) fn records(document: &Value) -> Vec<Value> {
 
 fn record(span: &Value) -> Value {
     let mut record = unfolded(span);
-    let attributes = match record["attributes"].as_array() {
+    let tree = |attributes: &Value| match attributes.as_array() {
         Some(pairs) => unfolded(&fields(pairs)),
-        None => unfolded(&record["attributes"]),
+        None => unfolded(attributes),
     };
+    let attributes = tree(&record["attributes"]);
+    let events = record["events"].as_array().into_iter().flatten();
+    let exceptions =
+        events.filter_map(|event| tree(&event["attributes"]).get("exception").cloned());
+    record["exceptions"] = exceptions.collect();
     let given = messages(&attributes, INPUT_MESSAGES);
     let mut returned = messages(&attributes, OUTPUT_MESSAGES);
     let text = first(&attributes, "/ai/response/text");
@@ -126,7 +131,13 @@ fn unfolded(value: &Value) -> Value {
 
 /// Whether a value within attributes has dotted keys, as in Phoenix's data frames. Arguments of tools stay unchanged.
 fn is_folded(value: &Value) -> bool {
-    let prefixes = ["message.", "message_content.", "tool_call.", "tool."];
+    let prefixes = [
+        "message.",
+        "message_content.",
+        "tool_call.",
+        "tool.",
+        "document.",
+    ];
     let is_folded = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
     let fields = value.as_object().filter(|fields| !fields.is_empty());
     fields.is_some_and(|fields| fields.keys().all(is_folded))

@@ -4,8 +4,9 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
+use super::calls::error_text;
 use super::field::{first, is_one_of, list, moment, text};
-use super::shown::shown;
+use super::shown::{joined, shown};
 use super::spans;
 use super::{Document, all};
 use crate::history::ingest::input::{Faults, fault, placed};
@@ -49,10 +50,17 @@ const STARTS: &str = "/startTimeUnixNano /start_time_unix_nano /start_time /star
 const ENDS: &str = "/endTimeUnixNano /end_time_unix_nano /end_time /endTime /metrics/end";
 const STATES: &str = "/status/code /status/status_code /status_code /status /level";
 const FAILED: &str = "ERROR STATUS_CODE_ERROR 2";
-const ERRORS: &str = "/error /statusMessage /status_message /status/message /status/description";
+/// Fields of a failed step with its error, which are all used.
+const ERRORS: &str = "/error /statusMessage /status_message /status/message /status/description /exceptions/0/type \
+    /exceptions/0/message /attributes/error/type";
+/// Remarks on a step that didn't fail.
+pub(super) const NOTES: &str = "/statusMessage /status_message /status/message /status/description";
+/// Marks of a failed span, which may have no status.
+const FAULTS: &str = "/error /attributes/error/type /exceptions/0";
 pub(super) const INPUTS: &str = "/inputs /input /attributes/gen_ai/tool/call/arguments /attributes/ai/toolCall/args /attributes/input/value \
-    /attributes/traceloop/entity/input /attributes/langfuse/observation/input /attributes/mlflow/spanInputs";
-pub(super) const OUTPUTS: &str = "/outputs /output /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
+    /attributes/traceloop/entity/input /attributes/langfuse/observation/input /attributes/mlflow/spanInputs \
+    /attributes/reranker/query";
+pub(super) const OUTPUTS: &str = "/outputs /output /attributes/retrieval/documents /attributes/reranker/output_documents /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
     /attributes/traceloop/entity/output /attributes/langfuse/observation/output /attributes/mlflow/spanOutputs";
 /// A model's output in a library's own form, which may be next to the messages.
 pub(super) const RAW_OUTPUT: &str = "/attributes/output/value";
@@ -61,9 +69,9 @@ pub(super) const TOOLS: &str = "/extra/invocation_params/tools /metadata/tools /
 
 const MODEL_KINDS: &str = "chat_model llm chat generation generate_content text_completion ai.generatetext.dogenerate \
     ai.streamtext.dostream";
-const TOOL_KINDS: &str = "tool execute_tool retriever ai.toolcall";
+const TOOL_KINDS: &str = "tool execute_tool retriever reranker ai.toolcall";
 const AGENT_KINDS: &str = "agent invoke_agent create_agent";
-const WORK_KINDS: &str = "span event function guardrail reranker";
+const WORK_KINDS: &str = "span event function guardrail";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepKind {
@@ -110,9 +118,16 @@ impl Step {
         shown_text(&self.record, names)
     }
 
-    /// Returns the text of its error.
+    /// Returns the text of its error, without repetitions.
     pub(super) fn error(&self) -> Option<String> {
-        self.text(ERRORS).filter(|_| self.failed)
+        let mut texts: Vec<String> = Vec::new();
+        for error in ERRORS.split(' ').filter_map(|name| self.get(name)) {
+            let text = error_text(error);
+            if !texts.iter().any(|known| known.contains(&text)) {
+                texts.push(text);
+            }
+        }
+        Some(joined(texts.into_iter())).filter(|text| self.failed && !text.is_empty())
     }
 
     pub(super) fn get(&self, names: &str) -> Option<&Value> {
@@ -187,7 +202,8 @@ fn add(
             None => StepKind::Other,
         },
         name: word(NAMES),
-        failed: is_one_of(&state, FAILED) || first(&record, "/error").is_some(),
+        failed: is_one_of(&state, FAILED)
+            || !is_one_of(&state, "OK STATUS_CODE_OK 1") && first(&record, FAULTS).is_some(),
         started_at: first(&record, STARTS).and_then(moment),
         ended_at: first(&record, ENDS).and_then(moment),
         record,

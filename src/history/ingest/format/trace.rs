@@ -11,8 +11,10 @@ use serde_json::Value;
 use super::calls::tool_names;
 use super::field::{grouped, once};
 use super::parts::{only_value, read_any, read_message};
-use super::shown::shown;
-use super::steps::{AGENTS, AUTHORS, CALL_IDS, INPUTS, OUTPUTS, RAW_OUTPUT, Step, StepKind, TOOLS};
+use super::shown::{joined, shown};
+use super::steps::{
+    AGENTS, AUTHORS, CALL_IDS, INPUTS, NOTES, OUTPUTS, RAW_OUTPUT, Step, StepKind, TOOLS,
+};
 use super::transcript::{Item, ItemKind, Known, THINKING, begins_with};
 use super::{Found, all, failure};
 use crate::history::ingest::input::{Faults, SessionInput, fault, placed};
@@ -271,6 +273,8 @@ fn tool_result(step: &Step) -> Item {
     });
     let error = step.error().filter(|_| result.text.is_empty());
     let id = step.text(CALL_IDS).or(result.id);
+    let note = step.text(NOTES).filter(|_| !step.failed);
+    let note = note.map(|note| format!("status: {note}"));
     Item {
         kind: ItemKind::Result,
         id: Some(id.unwrap_or_else(|| step.id.clone())),
@@ -278,6 +282,7 @@ fn tool_result(step: &Step) -> Item {
         arguments: Some(arguments.clone()),
         is_error: step.failed || result.is_error,
         text: error.unwrap_or(result.text),
+        unread: joined(note.into_iter().chain([result.unread])),
         ..Item::default()
     }
 }
@@ -304,6 +309,9 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
         let result = result_keys(&items[*index], &id).find_map(|key| take(false, &key));
         if let Some(result) = result {
             items[result].is_error |= items[*index].is_error;
+            if items[result].unread.is_empty() {
+                items[result].unread = std::mem::take(&mut items[*index].unread);
+            }
             repeated.insert(*index);
         }
         items[*index].id = id;
