@@ -45,7 +45,7 @@ use std::time::Duration;
 use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, Tokens, router, serve};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings, ProxySettings};
-use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScorableStatus};
+use gavel::enqueue::{Enqueue, EnqueueParts, ScorableStatus};
 use gavel::events::{Announcer, Feed, announcer};
 use gavel::history::imports::{HistoryOptions, Imports};
 use gavel::history::tarsy::Address;
@@ -67,7 +67,7 @@ use uuid::Uuid;
 
 use crate::support::client::score_path;
 use crate::support::{TestStore, sqlite};
-use fakes::{Condition, Priced, Pushed};
+use fakes::{Condition, Pushed};
 
 struct Setup {
     http: HttpSettings,
@@ -93,7 +93,6 @@ impl Default for Setup {
                 max_batch_bytes: 32 << 20,
                 max_json_depth: 64,
                 max_wait_s: 60,
-                score_query_wait_s: 150,
                 max_streams: 2,
                 drain_delay_s: 0,
                 allowed_hosts: Vec::new(),
@@ -124,21 +123,6 @@ fn criteria(judge: &str, opening: &str) -> Value {
     json!({
         "scoring": { "enabled": true, "llm_provider": judge },
         "judge_prompt": format!("{opening} {{{{SESSION_CONVERSATION}}}} {{{{ALERT_DATA}}}} {{{{OUTPUT_SCHEMA}}}}"),
-    })
-}
-
-/// `judge-a`, `judge-b` and any model of `anything` are callable; other judges aren't.
-fn judge_check() -> JudgeCheck {
-    Arc::new(|name| {
-        if matches!(name, "judge-a" | "judge-b") || name.starts_with("anything:") {
-            Ok(())
-        } else {
-            Err(JudgeProblem {
-                judge: name.to_owned(),
-                remedy: "set its key in llm_providers.yaml".to_owned(),
-                named: "set its key in llm_providers.yaml".to_owned(),
-            })
-        }
     })
 }
 
@@ -197,8 +181,8 @@ impl Server {
                 queue: queue.clone(),
                 clock: Arc::new(SystemClock),
                 events: events.clone(),
-                judges: judge_check(),
-                directory: Arc::new(Priced),
+                providers: fakes::providers(),
+                history: None,
             },
             crate::support::criteria::current(&setup.criteria),
             setup.score_only,
