@@ -248,12 +248,8 @@ impl App {
             .names()
             .into_iter()
             .map(|name| {
-                let problem = self
-                    .providers
-                    .check(&name)
-                    .err()
-                    .map(|error| error.to_string());
-                (name, problem)
+                let checked = self.providers.check(&name);
+                (name, checked.err().map(|error| error.to_string()))
             })
             .collect()
     }
@@ -364,11 +360,9 @@ impl App {
     }
 
     fn askable_judges(&self) -> Vec<String> {
-        self.judges()
-            .into_iter()
-            .filter(|(_, problem)| problem.is_none())
-            .map(|(name, _)| name)
-            .collect()
+        let mut names = self.providers.names();
+        names.retain(|name| self.providers.check(name).is_ok());
+        names
     }
 
     fn health(&self, draining: CancellationToken) -> Arc<ProcessHealth> {

@@ -133,7 +133,7 @@ fn unreadable_yaml_has_line_and_column() {
         ),
         ("a: .nan\n", "f.yaml:1:4", "non-finite float"),
         ("? [a]\n: x\n", "f.yaml:1:3", "expected string"),
-        (deep.as_str(), "f.yaml:1:", "depth"),
+        (deep.as_str(), "f.yaml:1:", "recursion limit"),
     ];
     for (text, place, message) in cases {
         let error = error(text).to_string();

@@ -1,4 +1,4 @@
-//! Fakes around the API: a queue that records pushes, a process with settable health, judges with only their terms.
+//! Fakes around the API: a queue that records pushes, a process with settable health, judges that are never called.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
