@@ -12,9 +12,6 @@ use crate::history::tarsy::Address;
 /// Silence after which another process takes over an import. The same in all processes, independent of worker leases.
 const IMPORT_SILENCE: Duration = Duration::from_secs(12);
 
-/// Timeout of one request to the TARSy.
-const TARSY_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Returns the options of the TARSy client. Its requests are retried like judge calls.
 pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> {
     let history = &settings.history;
@@ -29,7 +26,7 @@ pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> 
         base,
         token: (!token.is_empty()).then(|| SecretString::from(token.to_owned())),
         requests_per_second: history.requests_per_second,
-        timeout: TARSY_TIMEOUT,
+        timeout: Duration::from_secs_f64(history.timeout_s),
         max_retries: settings.judge.max_retries,
         first_delay: Duration::from_secs_f64(settings.judge.retry_base_s),
         stale_after: IMPORT_SILENCE,

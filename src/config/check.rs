@@ -181,6 +181,7 @@ fn check_numbers(settings: &Settings, checks: &mut Checks<'_>) {
         http.body_timeout_s in 1..=600;
         http.max_json_depth in 4..=128;
         http.max_wait_s in 0..=600;
+        http.score_query_wait_s in 1..=600;
         http.max_streams in 0..=100_000;
         http.drain_delay_s in 0..=3_600;
         worker.concurrency in 1..=10_000;
@@ -204,6 +205,7 @@ fn check_numbers(settings: &Settings, checks: &mut Checks<'_>) {
         judge.max_slot_wait_s in 0.0..=60.0;
         judge.daily_cap_usd in 0.0..=1e9;
         judge.monthly_cap_usd in 0.0..=1e9;
+        history.timeout_s in 0.1..=300.0;
         agents.timeout_s in 0.1..=3_600.0;
         webhooks.mean_drop in 0.001..=1.0;
     }

@@ -84,6 +84,7 @@ pub struct HttpSettings {
     pub max_batch_bytes: usize,
     pub max_json_depth: usize,
     pub max_wait_s: u64,
+    pub score_query_wait_s: u64,
     pub max_streams: usize,
     pub drain_delay_s: u64,
     pub allowed_hosts: Vec<String>,
@@ -147,6 +148,7 @@ pub struct HistorySettings {
     pub base_url: Confidential,
     pub token: Confidential,
     pub requests_per_second: f64,
+    pub timeout_s: f64,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -324,6 +324,7 @@ pub(super) mod tests {
             max_batch_bytes: 10,
             max_json_depth: 64,
             max_wait_s: 60,
+            score_query_wait_s: 150,
             max_streams: 1,
             drain_delay_s: 0,
             allowed_hosts: Vec::new(),

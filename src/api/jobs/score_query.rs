@@ -24,8 +24,6 @@ use crate::job::{Job, JobOptions, JobState, Kind, Priority, Usage};
 use crate::score::query::QueryScore;
 use crate::wire::{JobRef, Problem, RequestFault};
 
-/// Maximum wait for the score without `Prefer`: four calls of 30 s, and the delays between them.
-const MAX_WAIT_S: u64 = 150;
 /// Timeout of the final poll after the wait, so that a hanging store doesn't delay the response.
 const FINAL_POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -103,7 +101,7 @@ pub(crate) struct ScoreQueryReply {
 
 /// Scores a generated query against an expected one.
 ///
-/// Responds with the score. Without a score after 150 s it returns 504 and the job continues. With
+/// Responds with the score. Without a score after `http.score_query_wait_s` it returns 504 and the job continues. With
 /// `Prefer: respond-async`, or `wait=N`, it returns 202 with the job, immediately or after N seconds. If the judge
 /// fails after its retries, only its component and the total are missing: 200 with `status` `incomplete`.
 #[utoipa::path(
@@ -226,7 +224,7 @@ async fn poll_until_ended(state: &ApiState, job: Job, limit: WaitLimit) -> Job {
     if job.state.is_terminal() {
         return job;
     }
-    let wait = limit.wait(MAX_WAIT_S);
+    let wait = limit.wait(state.http.score_query_wait_s);
     match wait.ended(state, job.job_id).await {
         Some(ended) => ended,
         // The job is accepted even if the store fails now.

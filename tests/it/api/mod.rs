@@ -93,6 +93,7 @@ impl Default for Setup {
                 max_batch_bytes: 32 << 20,
                 max_json_depth: 64,
                 max_wait_s: 60,
+                score_query_wait_s: 150,
                 max_streams: 2,
                 drain_delay_s: 0,
                 allowed_hosts: Vec::new(),

@@ -74,7 +74,7 @@ pub const ALL: &[ProblemType] = &[
     row("memory-busy", &[503], "Other requests have the memory", "Large bodies, batches and reports wait for memory, and this one waited for ten seconds. Try again after `retry_after_s`, or raise memory_budget_bytes."),
     row("too-many-reports", &[503], "Too many reports are being created", "Try again after `retry_after_s`."),
     row("too-many-streams", &[503], "Too many streams of events are open", "Try again after `retry_after_s`, or raise http.max_streams."),
-    row("judge-slow", &[504], "The judge didn't finish within the wait time of the response", "The job continues: poll `Location`, or send the request with `Prefer: respond-async`."),
+    row("judge-slow", &[504], "The judge didn't finish within the wait time of the response", "The job continues: poll `Location`, or send the request with `Prefer: respond-async`. http.score_query_wait_s sets the wait time."),
     row("database-unavailable", &[503], "The database is unavailable", "Try again after `retry_after_s`; no request was accepted."),
     row("storage-full", &[503], "The database's disk is full", "Free space on the disk of the database (of `gavel up`: the disk of its data folder), then try again; no restart is needed. This request wrote no data. Jobs that were accepted before are preserved and continue automatically."),
 ];
