@@ -249,10 +249,10 @@ fn offset_of(document: &DeTable<'_>, key: &str) -> usize {
             break;
         };
         offset = name.span().start;
-        match value.get_ref() {
-            DeValue::Table(inner) => table = inner,
-            _ => break,
-        }
+        let DeValue::Table(inner) = value.get_ref() else {
+            break;
+        };
+        table = inner;
     }
     offset
 }
