@@ -287,7 +287,7 @@ impl EmbeddedService {
         // All users of this machine can connect to the port, so a random token is required.
         let token = super::tokens::secret();
         settings.bind = address.to_string();
-        settings.auth.tokens = vec![format!("cli:admin:{token}")];
+        settings.auth.tokens = vec![format!("cli:admin:{token}").into()];
         settings.auth.tokens_file.clear();
         // Disables authentication by proxy headers.
         settings.auth.proxy.groups.clear();

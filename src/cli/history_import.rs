@@ -74,7 +74,7 @@ impl FromTarsy {
         // The address must be configured so that the token is sent there. A configured address keeps its token.
         let adjust = |settings: &mut crate::config::Settings| {
             if settings.history.base_url.is_empty() {
-                settings.history.base_url = from;
+                settings.history.base_url = from.into();
             }
         };
         let ended = connection

@@ -42,6 +42,11 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("store"),
             All("events"),
             All("wire"),
+            Only("history", &["on_demand"]),
+            Only(
+                "judge",
+                &["JudgeSpec", "Nonce", "NotConfigured", "Providers"],
+            ),
         ],
     ),
     ("queue", &[All("job"), All("redis_client")]),

@@ -163,7 +163,7 @@ fn token_for_ourselves(settings: &mut Settings, address: SocketAddr) -> Option<S
         return None;
     }
     let token = super::tokens::secret();
-    auth.tokens.push(format!("gavel-demo:admin:{token}"));
+    auth.tokens.push(format!("gavel-demo:admin:{token}").into());
     Some(SecretString::from(token))
 }
 

@@ -33,7 +33,7 @@ const SHIPPED: &str = include_str!("../../../../config/llm_providers.yaml");
 
 /// Returns the shipped file with the variables in `set`.
 fn shipped(set: &[(&str, &str)]) -> Providers {
-    let mut value: Value = serde_yaml_ng::from_str(SHIPPED).unwrap();
+    let mut value: Value = serde_saphyr::from_str(SHIPPED).unwrap();
     substitute(&mut value, set);
     read(value).unwrap()
 }

@@ -131,8 +131,8 @@ mod tests {
 
     fn paths(sql: &str, results: &str) -> AgentSettings {
         AgentSettings {
-            url: String::new(),
-            token: String::new(),
+            url: Default::default(),
+            token: Default::default(),
             sql_path: sql.to_owned(),
             results_path: results.to_owned(),
             success_path: "success".to_owned(),

@@ -56,7 +56,7 @@ impl HttpAgent {
         });
         let http = http.map_err(bad)?;
         let token =
-            (!settings.token.is_empty()).then(|| SecretString::from(settings.token.clone()));
+            (!settings.token.is_empty()).then(|| SecretString::from(settings.token.to_string()));
         Ok(Self {
             name,
             http,
@@ -181,8 +181,8 @@ mod tests {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let settings = AgentSettings {
-            url: format!("http://{}/", socket.local_addr().unwrap()),
-            token: String::new(),
+            url: format!("http://{}/", socket.local_addr().unwrap()).into(),
+            token: Default::default(),
             sql_path: "sql".to_owned(),
             results_path: "results".to_owned(),
             success_path: "success".to_owned(),
