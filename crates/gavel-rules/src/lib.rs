@@ -39,6 +39,7 @@ pub use question::{
 };
 pub use reading::MAX_FIELDS;
 pub use row_match::{JsonError, parse_json, readable_json, unambiguous_json};
+pub use sql_metrics::stamp_errors;
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 

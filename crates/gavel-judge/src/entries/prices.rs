@@ -163,10 +163,6 @@ fn day(fields: &Fields<'_>) -> Result<NaiveDate, ProvidersError> {
     })
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a call's tokens are far below 2^52"
-)]
 fn per_million(tokens: i64, price: f64) -> f64 {
     tokens as f64 * price / 1_000_000.0
 }

@@ -174,6 +174,13 @@ impl Scorable for QueryCase {
             Grading::Asked(JudgeOpinion::Failed(error)) => (None, Some(error.clone())),
             Grading::Identical | Grading::Asked(JudgeOpinion::NotRun) => (None, None),
         };
+        let components = vec![
+            ("schema_match", Some(computed.schema.score)),
+            ("semantic_similarity", computed.semantic_score),
+            ("results_match", Some(computed.results_score)),
+            ("llm_grading", graded),
+        ];
+        let missing = components.iter().filter(|(_, score)| score.is_none());
         let score = QueryScore {
             total_score: total,
             is_successful: passed.unwrap_or(false),
@@ -182,13 +189,7 @@ impl Scorable for QueryCase {
                 Some(_) => QueryStatus::Complete,
                 None => QueryStatus::Incomplete,
             },
-            missing: [
-                ("semantic_similarity", computed.semantic_score),
-                ("llm_grading", graded),
-            ]
-            .into_iter()
-            .filter_map(|(name, score)| score.is_none().then_some(name))
-            .collect(),
+            missing: missing.map(|(name, _)| *name).collect(),
             accepted: computed.accepted,
             components: result::components(self, computed, &grading),
             judge: judged_by.clone(),
@@ -197,12 +198,7 @@ impl Scorable for QueryCase {
             total,
             passed,
             threshold: Some(self.threshold),
-            components: vec![
-                ("schema_match", Some(computed.schema.score)),
-                ("semantic_similarity", computed.semantic_score),
-                ("results_match", Some(computed.results_score)),
-                ("llm_grading", graded),
-            ],
+            components,
             result: serde_json::to_value(&score).unwrap_or_default(),
             error,
             judged_by,
