@@ -34,7 +34,7 @@ const SLACK: f64 = 1e-9;
 /// Sent to the judge if the case has no question.
 const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks for)";
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct QueryCase {
     /// Name of the case, at most 255 characters.
     pub id: Option<String>,
@@ -48,10 +48,11 @@ pub struct QueryCase {
     decimals: Option<u8>,
     grammar: Grammar,
     threshold: f64,
-    computed: Once,
+    /// Computed once per case: large results take seconds, and both the question and the score need them.
+    computed: OnceLock<Computed>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 struct QueryAnswer {
     query: String,
     result: Arc<ResultSet>,
@@ -63,13 +64,6 @@ struct ResultSet {
     columns: Vec<String>,
     rows: Vec<Value>,
     table: Table,
-}
-
-/// Ignores the table, which is derived from the other fields.
-impl PartialEq for ResultSet {
-    fn eq(&self, other: &Self) -> bool {
-        self.columns == other.columns && self.rows == other.rows
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,18 +79,6 @@ enum Grammar {
     Sql(Dialect),
 }
 
-/// Results computed once per case: large results take seconds, and both the question and the score need them.
-///
-/// Derived from the other fields, so two are always equal.
-#[derive(Debug, Clone, Default)]
-struct Once(OnceLock<Computed>);
-
-impl PartialEq for Once {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
 impl QueryCase {
     /// Parses a payload.
     ///
@@ -109,7 +91,7 @@ impl QueryCase {
     /// Computed with the case sensitivity of the first criteria, because a case is only scored under one.
     fn computed(&self, criteria: &Criteria) -> &Computed {
         let compare = || Computed::compare(self, criteria.case);
-        self.computed.0.get_or_init(compare)
+        self.computed.get_or_init(compare)
     }
 
     /// Returns the total; `None` if the texts can't be compared.

@@ -1,6 +1,6 @@
 //! Parses payloads into cases: names, types and limits. Reports all errors at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
         decimals,
         grammar,
         threshold,
-        computed: super::Once::default(),
+        computed: OnceLock::new(),
     })
 }
 
