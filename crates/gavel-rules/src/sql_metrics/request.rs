@@ -162,45 +162,44 @@ struct EnabledMetric {
     outcome: Outcome,
 }
 
+impl EnabledMetric {
+    fn run(name: &'static str, input: Value, metric: impl FnOnce() -> Outcome) -> Self {
+        Self {
+            name,
+            input,
+            outcome: Outcome::catch_panic(metric),
+        }
+    }
+}
+
 impl MetricsCase {
     fn metrics(
         &self,
         shape: Option<&Result<QueryShape, Cause>>,
         answer: Option<&JudgeAnswer>,
     ) -> Vec<EnabledMetric> {
-        let sql = &self.generated_sql;
-        let mut metrics = Vec::with_capacity(4);
-        if let Some(expected) = &self.expected_sql {
-            metrics.push(EnabledMetric {
-                name: "query_correctness",
-                input: json!({ "generated_sql": sql, "expected_sql": expected }),
-                outcome: Outcome::catch_panic(|| self.correctness(expected, answer)),
-            });
-        }
-        if let (Some(expected), Some(shape)) = (&self.expected_tables, shape) {
-            metrics.push(EnabledMetric {
-                name: "table_accuracy",
-                input: json!({ "generated_sql": sql, "expected_tables": expected }),
-                outcome: Outcome::catch_panic(|| tables(expected, shape)),
-            });
-        }
-        let Some(should_pass) = self.should_pass else {
-            return metrics;
-        };
-        if let Some(safety_valid) = self.safety_valid {
-            metrics.push(EnabledMetric {
-                name: "safety_validation",
-                input: json!({ "safety_valid": safety_valid, "should_pass": should_pass }),
-                outcome: Outcome::catch_panic(|| self.safety(safety_valid, should_pass)),
-            });
-        }
-        if let Some(is_valid) = self.is_valid {
-            metrics.push(EnabledMetric {
-                name: "validation_accuracy",
-                input: json!({ "is_valid": is_valid, "should_pass": should_pass, "errors": self.errors }),
-                outcome: Outcome::catch_panic(|| self.validation(is_valid, should_pass)),
-            });
-        }
-        metrics
+        let (sql, should_pass) = (&self.generated_sql, self.should_pass);
+        let correctness = self.expected_sql.as_ref().map(|expected| {
+            let input = json!({ "generated_sql": sql, "expected_sql": expected });
+            let metric = || self.correctness(expected, answer);
+            EnabledMetric::run("query_correctness", input, metric)
+        });
+        let accuracy = self.expected_tables.as_ref().zip(shape);
+        let accuracy = accuracy.map(|(expected, shape)| {
+            let input = json!({ "generated_sql": sql, "expected_tables": expected });
+            EnabledMetric::run("table_accuracy", input, || tables(expected, shape))
+        });
+        let safety = self.safety_valid.zip(should_pass).map(|(valid, pass)| {
+            let input = json!({ "safety_valid": valid, "should_pass": pass });
+            EnabledMetric::run("safety_validation", input, || self.safety(valid, pass))
+        });
+        let validation = self.is_valid.zip(should_pass).map(|(valid, pass)| {
+            let input = json!({ "is_valid": valid, "should_pass": pass, "errors": self.errors });
+            EnabledMetric::run("validation_accuracy", input, || {
+                self.validation(valid, pass)
+            })
+        });
+        let metrics = [correctness, accuracy, safety, validation];
+        metrics.into_iter().flatten().collect()
     }
 }
