@@ -118,6 +118,7 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
+    use crate::job::Kind;
 
     fn item(kind: Kind, payload: Value, wanted: Wanted) -> Item {
         let definition = json!({
