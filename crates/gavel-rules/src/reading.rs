@@ -259,13 +259,9 @@ impl<'a> ObjectReader<'a> {
         }
         let mut texts = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
-            match entry {
-                Value::String(text) => texts.push(text.clone()),
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
+            match entry.as_str() {
+                Some(text) => texts.push(text.to_owned()),
+                None => {
                     let at = format!("{pointer}/{at}");
                     self.fault(at, format!("is {}; text is expected", shown(entry)));
                 }

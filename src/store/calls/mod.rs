@@ -270,10 +270,8 @@ fn call(row: &DbRow) -> sqlx::Result<CallRecord> {
 }
 
 fn error_class(text: &str) -> sqlx::Result<ErrorClass> {
-    ErrorClass::ALL
-        .into_iter()
-        .find(|class| class.as_str() == text)
-        .ok_or_else(|| decode("error_class", "it names no class of judge errors"))
+    text.parse()
+        .map_err(|_| decode("error_class", "it names no class of judge errors"))
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use chrono::SecondsFormat;
 
 use super::{CaseToScore, Scorer, Stopped};
 use crate::clock::Clock;
-use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Alert, Criteria, Fault, Scorable, Scorecard, about, read_case, score_unasked};
+use crate::score::{
+    Alert, Criteria, Fault, Scorable, Scorecard, read_case, score_unasked, stamp_errors,
+};
 
 #[derive(Clone)]
 pub struct Computed {
@@ -59,10 +60,10 @@ impl Computed {
         }
     }
 
-    fn stamped(&self, kind: Kind, mut result: Value) -> Value {
+    fn stamped(&self, mut result: Value) -> Value {
         let now = self.clock.now();
         let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
-        (about(kind).stamp)(&mut result, &now);
+        stamp_errors(&mut result, &now);
         result
     }
 
@@ -86,7 +87,7 @@ impl Computed {
                     passed: evaluation.passed,
                     outcome,
                     error: lacks_judge.then(|| self.error.clone()),
-                    result: Some(self.stamped(case.kind, evaluation.result))
+                    result: Some(self.stamped(evaluation.result))
                         .filter(|result| *result != Value::Null),
                     ..case.unscored()
                 }
@@ -117,6 +118,7 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
+    use crate::job::Kind;
 
     fn item(kind: Kind, payload: Value, wanted: Wanted) -> Item {
         let definition = json!({

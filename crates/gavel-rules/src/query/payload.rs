@@ -1,6 +1,6 @@
 //! Parses payloads into cases: names, types and limits. Reports all errors at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
         decimals,
         grammar,
         threshold,
-        computed: super::Once::default(),
+        computed: OnceLock::new(),
     })
 }
 
@@ -156,22 +156,16 @@ fn names(reading: &mut ObjectReader<'_>, field: &str) -> Option<Vec<String>> {
     }
     let mut names = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        let fault = match item {
-            Value::String(name) if name.len() <= MAX_NAME => {
-                names.push(name.clone());
+        let fault = match item.as_str() {
+            Some(name) if name.len() <= MAX_NAME => {
+                names.push(name.to_owned());
                 continue;
             }
-            Value::String(name) => format!(
+            Some(name) => format!(
                 "is {} bytes long; at most {MAX_NAME} are taken: shorten it",
                 name.len()
             ),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => {
-                format!("is {}; the name of a column is expected", shown(item))
-            }
+            None => format!("is {}; the name of a column is expected", shown(item)),
         };
         reading.fault(format!("{pointer}/{at}"), fault);
     }

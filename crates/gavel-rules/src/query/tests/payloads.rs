@@ -41,7 +41,8 @@ fn null_equals_absent() {
             nulls[field.name] = Value::Null;
         }
     }
-    assert_eq!(QueryCase::read(&nulls), QueryCase::read(&with(json!({}))));
+    let text = |payload| format!("{:?}", QueryCase::read(payload));
+    assert_eq!(text(&nulls), text(&with(json!({}))));
 }
 
 #[test]
