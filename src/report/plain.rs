@@ -10,7 +10,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::columns::Cell;
+use serde_json::Value;
+
+use super::columns::ColumnType;
 pub(super) use crate::wire::words::clip as cut;
 
 /// Maximum UTF-16 units of an Excel cell.
@@ -26,15 +28,24 @@ pub(super) enum Plain {
 }
 
 impl Plain {
-    /// Converts a cell. Numbers are rounded to six decimals, the precision shown by spreadsheets.
-    pub(super) fn from_cell(cell: &Cell<'_>) -> Self {
+    /// Converts a cell. Numbers are rounded to six decimals, the precision shown by spreadsheets, except in a column of texts, such as ids.
+    pub(super) fn new(cell: &Value, holds: ColumnType) -> Self {
         match cell {
-            Cell::Empty => Self::Text(String::new()),
-            Cell::Text(text) => Self::Text(cell_text(text)),
-            Cell::Json(value) => Self::Text(cell_text(&value.to_string())),
-            Cell::Number(number) => Self::Number((number * 1e6).round() / 1e6),
-            Cell::Count(count) => Self::Number(*count as f64),
-            Cell::Flag(flag) => Self::Flag(*flag),
+            Value::Null => Self::Text(String::new()),
+            Value::String(text) => Self::Text(cell_text(text)),
+            Value::Bool(flag) => Self::Flag(*flag),
+            Value::Number(number) if holds != ColumnType::Text => {
+                let value = number.as_f64().unwrap_or_default();
+                let is_whole = !number.is_f64();
+                Self::Number(if is_whole {
+                    value
+                } else {
+                    (value * 1e6).round() / 1e6
+                })
+            }
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                Self::Text(cell_text(&cell.to_string()))
+            }
         }
     }
 
@@ -48,7 +59,7 @@ impl Plain {
     }
 }
 
-fn cell_text(text: &str) -> String {
+pub(super) fn cell_text(text: &str) -> String {
     let clean = xml_lines(text);
     let mut guarded = String::with_capacity(clean.len() + 1);
     for (n, piece) in clean.split_inclusive([';', '\n']).enumerate() {
@@ -162,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn plain(text: &str) -> String {
-        Plain::from_cell(&Cell::text(Some(text))).csv()
+        Plain::new(&text.into(), ColumnType::Text).csv()
     }
 
     #[test]
@@ -210,9 +221,11 @@ mod tests {
     #[test]
     fn numbers_have_six_decimals() {
         for (number, cell) in [(0.123_456_789, "0.123457"), (1.0, "1"), (0.1 + 0.2, "0.3")] {
-            assert_eq!(Plain::from_cell(&Cell::Number(number)).csv(), cell);
+            assert_eq!(Plain::new(&number.into(), ColumnType::Number).csv(), cell);
         }
-        assert_eq!(Plain::from_cell(&Cell::Flag(true)).csv(), "TRUE");
+        assert_eq!(Plain::new(&true.into(), ColumnType::Flag).csv(), "TRUE");
+        let id = Plain::new(&0.123_456_789.into(), ColumnType::Text);
+        assert_eq!(id, Plain::Text("0.123456789".to_owned()));
     }
 
     #[test]

@@ -18,15 +18,8 @@ pub struct Computed {
     criteria: Arc<Criteria>,
     clock: Arc<dyn Clock>,
     error: ItemError,
-    wanted: Wanted,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// `--no-judge`: the judge's part is marked as not run.
-    No,
-    /// No judge is configured: the judge's part is marked as failed.
-    Yes,
+    /// `false` (`--no-judge`): the judge's part is marked as not run. `true` (no judge is configured): as failed.
+    is_judge_wanted: bool,
 }
 
 impl Computed {
@@ -36,7 +29,7 @@ impl Computed {
             criteria,
             clock,
             error,
-            wanted: Wanted::No,
+            is_judge_wanted: false,
         }
     }
 
@@ -44,15 +37,15 @@ impl Computed {
     pub fn because(&self, error: ItemError) -> Self {
         Self {
             error,
-            wanted: Wanted::Yes,
+            is_judge_wanted: true,
             ..self.clone()
         }
     }
 
     fn scored(&self, scorable: &dyn Scorable) -> Scorecard {
-        match self.wanted {
-            Wanted::No => scorable.score(&self.criteria, &[]),
-            Wanted::Yes => {
+        match self.is_judge_wanted {
+            false => scorable.score(&self.criteria, &[]),
+            true => {
                 let (class, message) = (&self.error.class, &self.error.message);
                 score_unasked(scorable, &self.criteria, (class, message))
             }
@@ -118,7 +111,7 @@ mod tests {
     use super::*;
     use crate::clock::SystemClock;
 
-    fn item(kind: Kind, payload: Value, wanted: Wanted) -> Item {
+    fn item(kind: Kind, payload: Value, is_judge_wanted: bool) -> Item {
         let definition = json!({
             "kind": "query", "scoring": {"llm_provider": "judge"},
             "judge_prompt": "Grade. {{QUESTION}} {{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}",
@@ -129,9 +122,9 @@ mod tests {
             message: "because".to_owned(),
         };
         let computed = Computed::new(criteria, Arc::new(SystemClock), error("not_run"));
-        let computed = match wanted {
-            Wanted::No => computed,
-            Wanted::Yes => computed.because(error("wait_expired")),
+        let computed = match is_judge_wanted {
+            false => computed,
+            true => computed.because(error("wait_expired")),
         };
         computed.item(CaseToScore {
             item_no: 0,
@@ -181,7 +174,7 @@ mod tests {
     #[test]
     fn missing_judge_error_is_in_item_and_result() {
         for case in doubtful() {
-            let item = item(case.kind, case.payload, Wanted::Yes);
+            let item = item(case.kind, case.payload, true);
             assert_eq!(item.error.unwrap().class, "wait_expired", "{}", case.kind);
             let result = item.result.unwrap();
             let text = result.to_string();
@@ -198,7 +191,7 @@ mod tests {
     #[test]
     fn unrequested_judge_is_not_run() {
         for case in doubtful() {
-            let item = item(case.kind, case.payload, Wanted::No);
+            let item = item(case.kind, case.payload, false);
             assert_eq!(item.error.unwrap().class, "not_run", "{}", case.kind);
             let text = item.result.unwrap().to_string();
             assert!(text.contains("not_run"), "{text}");
@@ -210,25 +203,25 @@ mod tests {
         for mut case in doubtful() {
             let (field, value) = case.miss;
             case.payload[field] = value;
-            for wanted in [Wanted::No, Wanted::Yes] {
-                let item = item(case.kind, case.payload.clone(), wanted);
+            for is_judge_wanted in [false, true] {
+                let item = item(case.kind, case.payload.clone(), is_judge_wanted);
                 assert_eq!(
                     (item.outcome, item.total, item.passed),
                     (Outcome::Incomplete, None, None),
-                    "{} {wanted:?}",
+                    "{} {is_judge_wanted}",
                     case.kind
                 );
             }
         }
         let unread = json!({"generated_sql": "SELEC", "expected_tables": ["a"]});
-        let item = item(Kind::SqlMetrics, unread, Wanted::No);
+        let item = item(Kind::SqlMetrics, unread, false);
         assert_eq!((item.outcome, item.error), (Outcome::Incomplete, None));
     }
 
     #[test]
     fn metric_errors_have_time_without_judge() {
         let payload = json!({"generated_sql": "SELEC", "expected_tables": []});
-        let result = item(Kind::SqlMetrics, payload, Wanted::No).result.unwrap();
+        let result = item(Kind::SqlMetrics, payload, false).result.unwrap();
         let at = result["metrics"]["table_accuracy"]["error"]["at"]
             .as_str()
             .unwrap();

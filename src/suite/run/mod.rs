@@ -24,7 +24,7 @@ use crate::job::{Kind, Usage};
 use crate::report::{Item, ItemError, Outcome, ReportError};
 
 pub use computed::Computed;
-pub use flow::{Again, Run, run, wanted};
+pub use flow::{Run, run, wanted};
 pub use folder::RunFolder;
 pub use plan::Plan;
 pub use work::AgentQuestion;
