@@ -132,7 +132,7 @@ fn element<const N: usize>(
     attributes: [(&'static str, String); N],
 ) -> BytesStart<'static> {
     let shown = attributes.into_iter().map(|(name, value)| {
-        let value = xml_lines(&cut(&value, MAX_NAME_CHARS)).into_owned();
+        let value = xml_lines(&cut(&value, MAX_NAME_CHARS));
         (name, Cow::Owned(value))
     });
     BytesStart::new(name).with_attributes(shown)

@@ -7,7 +7,6 @@
 //! - A text is cut at 32,767 UTF-16 units, Excel's limit, with a mark of the number of missing characters.
 //! - Line ends are line feeds, and characters that XML can't represent are U+FFFD.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -107,34 +106,16 @@ fn cut_utf16(mut text: String) -> String {
     text
 }
 
-fn lines(text: &str) -> Cow<'_, str> {
-    if text.contains('\r') {
-        Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-/// Replaces characters that XML 1.0 can't represent by U+FFFD.
-fn xml_chars(text: &str) -> Cow<'_, str> {
-    let is_held = |c: char| match c {
-        '\t' | '\n' | '\r' => true,
-        '\u{fffe}' | '\u{ffff}' => false,
-        c => !c.is_control() || c > '\u{7f}',
-    };
-    if text.chars().all(is_held) {
-        Cow::Borrowed(text)
-    } else {
-        let held = |c| if is_held(c) { c } else { '\u{fffd}' };
-        Cow::Owned(text.chars().map(held).collect())
-    }
-}
-
-pub(super) fn xml_lines(text: &str) -> Cow<'_, str> {
-    match xml_chars(text) {
-        Cow::Borrowed(text) => lines(text),
-        Cow::Owned(text) => Cow::Owned(lines(&text).into_owned()),
-    }
+/// Replaces line ends by line feeds, and characters that XML 1.0 can't represent by U+FFFD.
+pub(super) fn xml_lines(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    let shown = text.chars().map(|c| match c {
+        '\r' | '\n' => '\n',
+        '\t' => '\t',
+        '\0'..='\u{1f}' | '\u{7f}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        c => c,
+    });
+    shown.collect()
 }
 
 /// Escapes a text for a line or table cell of Markdown, so that it contains no Markdown or HTML.
@@ -155,7 +136,7 @@ pub(super) fn markdown(text: &str) -> String {
 
 /// Returns a text as a fenced Markdown block, cut at `longest` characters. The fence has more backticks than the text.
 pub(super) fn markdown_block(text: &str, longest: usize) -> String {
-    let clean = lines(&xml_chars(text)).into_owned();
+    let clean = xml_lines(text);
     let shown = cut(&clean, longest);
     let mut fence = 3;
     let mut run = 0;

@@ -463,7 +463,7 @@ fn parquet_has_typed_values_of_json() {
 
 #[test]
 fn parquet_writer_buffers_one_row_group() {
-    let mut table = parquet::Table::new(Vec::new(), [("text", parquet::Holds::Text)]).unwrap();
+    let mut table = parquet::Table::new(Vec::new(), [("text", ColumnType::Text)]).unwrap();
     let (mut groups, mut file) = (0, Vec::new());
     for _ in 0..9 {
         if table.add(vec![json!("x".repeat(1 << 20))]).unwrap() {

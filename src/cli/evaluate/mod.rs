@@ -41,7 +41,7 @@ use crate::report::{
 use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::RunComparison;
 use crate::suite::run::folder::{Bench, RESULTS};
-use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
+use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, Stopped, run};
 use crate::suite::run::{gate, thresholds};
 
 pub(super) use self::args::{Evaluate, share};
@@ -483,8 +483,8 @@ fn is_mixed(against: &RunComparison, gates: &thresholds::Gates) -> bool {
 }
 
 fn stopped(why: Stopped) -> CliError {
-    match why.fault {
-        StopFault::Usage => CliError::usage(why.message),
-        StopFault::Down => CliError::incomplete(why.message),
+    match why {
+        Stopped::Usage(message) => CliError::usage(message),
+        Stopped::Down(message) => CliError::incomplete(message),
     }
 }

@@ -100,7 +100,7 @@ impl Scorer for Computed {
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.item(case))
             .await
-            .map_err(|error| Stopped::down(format!("scoring a case broke off: {error}")))
+            .map_err(|error| Stopped::Down(format!("scoring a case broke off: {error}")))
     }
 }
 

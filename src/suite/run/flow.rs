@@ -55,7 +55,7 @@ pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), Run
         seen(&item);
     }
     reader.await.map_err(|error| {
-        RunError::Stopped(super::Stopped::down(format!(
+        RunError::Stopped(super::Stopped::Down(format!(
             "reading the suite broke off: {error}"
         )))
     })

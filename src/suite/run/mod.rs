@@ -84,33 +84,12 @@ pub trait Scorer: Send + Sync {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Stopped {
-    pub fault: StopFault,
-    pub message: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopFault {
-    Usage,
+pub enum Stopped {
+    #[error("{0}")]
+    Usage(String),
     /// A dependency is unavailable. The run can be continued with `--resume`.
-    Down,
-}
-
-impl Stopped {
-    pub fn down(message: impl Into<String>) -> Self {
-        Self {
-            fault: StopFault::Down,
-            message: message.into(),
-        }
-    }
-
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self {
-            fault: StopFault::Usage,
-            message: message.into(),
-        }
-    }
+    #[error("{0}")]
+    Down(String),
 }
 
 #[derive(Debug, thiserror::Error)]

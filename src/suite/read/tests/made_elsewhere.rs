@@ -230,8 +230,8 @@ fn stopped_file_is_not_read_further() {
     assert!(fault.message.contains("the reader is closed"), "{fault}");
     for format in [Format::Json, Format::Csv, Format::Xlsx] {
         let file = Stoppable::new(Cursor::new(line), stop.clone());
-        let visit = &mut |_| panic!("a row of a stopped file");
-        assert!(read(file, &reading(format), visit).is_err());
+        let read = read(file, &reading(format), &mut |row| panic!("{row:?}"));
+        assert!(read.is_err());
     }
 }
 

@@ -41,7 +41,7 @@ impl Recorded {
     pub(super) fn open(path: &Path) -> Result<Self, Stopped> {
         let name = path.display().to_string();
         let bad = |reason: String| {
-            Stopped::usage(format!(
+            Stopped::Usage(format!(
                 "--agent-results {name}: {reason}; give a file like the test-results.jsonl of a run: one JSON object a \
                  line with test_id, generated_sql, actual_results, success"
             ))
