@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use self::batch::{BatchError, FAULTS, Item, ItemFault, ItemStream, OpenItems, ScoreBatch};
+pub use self::batch::{BatchError, FAULTS, Item, ItemFault, ReadItems, ScoreBatch};
 pub use self::case::{Pinned, ScoreCase};
 pub use self::current::CurrentCriteria;
 use self::current::Definitions;

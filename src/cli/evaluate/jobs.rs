@@ -265,9 +265,9 @@ fn stopped(error: &ClientError) -> Stopped {
         Some(_) | None => {}
     }
     match exit_of(error) {
-        Exit::Usage => Stopped::usage(message),
+        Exit::Usage => Stopped::Usage(message),
         Exit::Done | Exit::GateFailed | Exit::Incomplete | Exit::Nothing | Exit::Interrupted => {
-            Stopped::down(message)
+            Stopped::Down(message)
         }
     }
 }

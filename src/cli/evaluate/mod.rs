@@ -35,13 +35,13 @@ use crate::lifecycle::Signals;
 use crate::report::live;
 use crate::report::summary::Figures;
 use crate::report::{
-    GateDecision, GateResult, Item, ItemError, Meta, Outcome, ReportError, ResultLines, Simulated,
-    Source as _, sum_up, write_all,
+    GateResult, Item, ItemError, Meta, Outcome, ReportError, ResultLines, Simulated, Source as _,
+    Verdict, sum_up, write_all,
 };
 use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::RunComparison;
 use crate::suite::run::folder::{Bench, RESULTS};
-use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
+use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, Stopped, run};
 use crate::suite::run::{gate, thresholds};
 
 pub(super) use self::args::{Evaluate, share};
@@ -238,7 +238,7 @@ impl Evaluate {
             agents: &agents,
             scorer,
             at_once: self.concurrency.into(),
-            again: prepared.again,
+            retry_errors: prepared.retry_errors,
         };
         run(&parts, &seen).await.map_err(|error| match error {
             RunError::Stopped(why) => stopped(why),
@@ -309,10 +309,10 @@ impl Evaluate {
         }
         let exit = match (&ended, gate_result.decision) {
             (Err(error), _) => error.exit,
-            (Ok(()), GateDecision::Passed) => Exit::Done,
-            (Ok(()), GateDecision::Failed) => Exit::GateFailed,
-            (Ok(()), GateDecision::Incomplete) => Exit::Incomplete,
-            (Ok(()), GateDecision::Nothing) => Exit::Nothing,
+            (Ok(()), Verdict::Passed) => Exit::Done,
+            (Ok(()), Verdict::Failed) => Exit::GateFailed,
+            (Ok(()), Verdict::Incomplete) => Exit::Incomplete,
+            (Ok(()), Verdict::Nothing) => Exit::Nothing,
         };
         let shown = show::RunSummary {
             header: folder.header(),
@@ -403,7 +403,7 @@ fn report(
     let mut figures = sum_up(&lines, meta)?;
     let gate_result = match against.as_ref().filter(|it| is_mixed(it, gates)) {
         Some(_) => GateResult {
-            decision: GateDecision::Incomplete,
+            decision: Verdict::Incomplete,
             reasons: vec![mixed("--baseline")],
         },
         None => gate::decide(&figures, gates, meta.judging, against.as_ref()),
@@ -483,8 +483,8 @@ fn is_mixed(against: &RunComparison, gates: &thresholds::Gates) -> bool {
 }
 
 fn stopped(why: Stopped) -> CliError {
-    match why.fault {
-        StopFault::Usage => CliError::usage(why.message),
-        StopFault::Down => CliError::incomplete(why.message),
+    match why {
+        Stopped::Usage(message) => CliError::usage(message),
+        Stopped::Down(message) => CliError::incomplete(message),
     }
 }

@@ -16,7 +16,7 @@ use crate::suite::run::folder::{
     Bench, FolderError, RunFolder, RunHeader, RunOptions, SuiteRef, passed_items,
 };
 use crate::suite::run::plan::{BadSuite, digest};
-use crate::suite::run::{Again, Plan, wanted};
+use crate::suite::run::{Plan, wanted};
 
 const RUNS: &str = "reports/evaluation-runs";
 /// Maximum number of names in a message.
@@ -24,7 +24,7 @@ const MAX_NAMES: usize = 5;
 
 pub(super) struct Prepared {
     pub(super) header: RunHeader,
-    pub(super) again: Again,
+    pub(super) retry_errors: bool,
     pub(super) baseline: Option<Baseline>,
     /// Address of the batch's page, once it exists.
     pub(super) page: OnceCell<String>,
@@ -52,10 +52,7 @@ impl Evaluate {
         Ok(Prepared {
             baseline: baseline(&header, &plan)?,
             header,
-            again: match self.place.retry_errors {
-                true => Again::Errors,
-                false => Again::Never,
-            },
+            retry_errors: self.place.retry_errors,
             page: OnceCell::new(),
             plan,
             output: self.place.output.clone(),
@@ -170,7 +167,7 @@ impl Prepared {
 
     fn is_wanted(&self, resumed: Option<&RunFolder>, item_no: u64) -> bool {
         match resumed {
-            Some(folder) => wanted(folder, self.again, item_no),
+            Some(folder) => wanted(folder, self.retry_errors, item_no),
             None => {
                 let only = self.header.only.as_ref();
                 only.is_none_or(|only| only.contains(&item_no))
@@ -202,7 +199,7 @@ impl Prepared {
 
     pub(super) fn todo(&self, folder: &RunFolder) -> usize {
         (0..self.header.suite.items)
-            .filter(|item_no| wanted(folder, self.again, *item_no))
+            .filter(|item_no| wanted(folder, self.retry_errors, *item_no))
             .count()
     }
 }

@@ -19,15 +19,8 @@ pub struct Computed {
     criteria: Arc<Criteria>,
     clock: Arc<dyn Clock>,
     error: ItemError,
-    wanted: Wanted,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// `--no-judge`: the judge's part is marked as not run.
-    No,
-    /// No judge is configured: the judge's part is marked as failed.
-    Yes,
+    /// `false` (`--no-judge`): the judge's part is marked as not run. `true` (no judge is configured): as failed.
+    is_judge_wanted: bool,
 }
 
 impl Computed {
@@ -37,7 +30,7 @@ impl Computed {
             criteria,
             clock,
             error,
-            wanted: Wanted::No,
+            is_judge_wanted: false,
         }
     }
 
@@ -45,15 +38,15 @@ impl Computed {
     pub fn because(&self, error: ItemError) -> Self {
         Self {
             error,
-            wanted: Wanted::Yes,
+            is_judge_wanted: true,
             ..self.clone()
         }
     }
 
     fn scored(&self, scorable: &dyn Scorable) -> Scorecard {
-        match self.wanted {
-            Wanted::No => scorable.score(&self.criteria, &[]),
-            Wanted::Yes => {
+        match self.is_judge_wanted {
+            false => scorable.score(&self.criteria, &[]),
+            true => {
                 let (class, message) = (&self.error.class, &self.error.message);
                 score_unasked(scorable, &self.criteria, (class, message))
             }
@@ -108,7 +101,7 @@ impl Scorer for Computed {
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.item(case))
             .await
-            .map_err(|error| Stopped::down(format!("scoring a case broke off: {error}")))
+            .map_err(|error| Stopped::Down(format!("scoring a case broke off: {error}")))
     }
 }
 
@@ -120,7 +113,7 @@ mod tests {
     use crate::clock::SystemClock;
     use crate::job::Kind;
 
-    fn item(kind: Kind, payload: Value, wanted: Wanted) -> Item {
+    fn item(kind: Kind, payload: Value, is_judge_wanted: bool) -> Item {
         let definition = json!({
             "kind": "query", "scoring": {"llm_provider": "judge"},
             "judge_prompt": "Grade. {{QUESTION}} {{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}",
@@ -131,9 +124,9 @@ mod tests {
             message: "because".to_owned(),
         };
         let computed = Computed::new(criteria, Arc::new(SystemClock), error("not_run"));
-        let computed = match wanted {
-            Wanted::No => computed,
-            Wanted::Yes => computed.because(error("wait_expired")),
+        let computed = match is_judge_wanted {
+            false => computed,
+            true => computed.because(error("wait_expired")),
         };
         computed.item(CaseToScore {
             item_no: 0,
@@ -183,7 +176,7 @@ mod tests {
     #[test]
     fn missing_judge_error_is_in_item_and_result() {
         for case in doubtful() {
-            let item = item(case.kind, case.payload, Wanted::Yes);
+            let item = item(case.kind, case.payload, true);
             assert_eq!(item.error.unwrap().class, "wait_expired", "{}", case.kind);
             let result = item.result.unwrap();
             let text = result.to_string();
@@ -200,7 +193,7 @@ mod tests {
     #[test]
     fn unrequested_judge_is_not_run() {
         for case in doubtful() {
-            let item = item(case.kind, case.payload, Wanted::No);
+            let item = item(case.kind, case.payload, false);
             assert_eq!(item.error.unwrap().class, "not_run", "{}", case.kind);
             let text = item.result.unwrap().to_string();
             assert!(text.contains("not_run"), "{text}");
@@ -212,25 +205,25 @@ mod tests {
         for mut case in doubtful() {
             let (field, value) = case.miss;
             case.payload[field] = value;
-            for wanted in [Wanted::No, Wanted::Yes] {
-                let item = item(case.kind, case.payload.clone(), wanted);
+            for is_judge_wanted in [false, true] {
+                let item = item(case.kind, case.payload.clone(), is_judge_wanted);
                 assert_eq!(
                     (item.outcome, item.total, item.passed),
                     (Outcome::Incomplete, None, None),
-                    "{} {wanted:?}",
+                    "{} {is_judge_wanted}",
                     case.kind
                 );
             }
         }
         let unread = json!({"generated_sql": "SELEC", "expected_tables": ["a"]});
-        let item = item(Kind::SqlMetrics, unread, Wanted::No);
+        let item = item(Kind::SqlMetrics, unread, false);
         assert_eq!((item.outcome, item.error), (Outcome::Incomplete, None));
     }
 
     #[test]
     fn metric_errors_have_time_without_judge() {
         let payload = json!({"generated_sql": "SELEC", "expected_tables": []});
-        let result = item(Kind::SqlMetrics, payload, Wanted::No).result.unwrap();
+        let result = item(Kind::SqlMetrics, payload, false).result.unwrap();
         let at = result["metrics"]["table_accuracy"]["error"]["at"]
             .as_str()
             .unwrap();

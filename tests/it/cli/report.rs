@@ -61,7 +61,7 @@ fn report_file_has_the_format_of_its_extension() {
         ])
         .ends(0)
         .json();
-    assert_eq!(json["summary"]["verdict"], "fail");
+    assert_eq!(json["summary"]["verdict"], "failed");
     assert_eq!(json["name"], "run-1");
 }
 

@@ -39,13 +39,13 @@ impl HttpAgent {
         let (agent, key) = (name.as_str(), format!("agents.{}.url", name.as_str()));
         let variable = format!("GAVEL_AGENTS_{}_URL", agent.to_uppercase());
         if settings.url.is_empty() {
-            return Err(Stopped::usage(format!(
+            return Err(Stopped::Usage(format!(
                 "the suite has questions for the agent {agent}, and it has no address: set {key} ({variable}), or give \
                  --agent-command or --agent-results"
             )));
         }
         let bad = |reason: String| {
-            Stopped::usage(format!(
+            Stopped::Usage(format!(
                 "{key} ({variable}): {}: {reason}",
                 redacted_url(&settings.url)
             ))
@@ -69,7 +69,7 @@ impl HttpAgent {
 
     fn down(&self, reason: &str) -> Stopped {
         let agent = self.name.as_str();
-        Stopped::down(format!(
+        Stopped::Down(format!(
             "the agent {agent} is not reachable at {}: {reason}; start it, or name another address by agents.{agent}.url \
              (GAVEL_AGENTS_{}_URL)",
             redacted_url(self.url.as_str()),
