@@ -12,7 +12,7 @@ use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, optional_time, or_empty};
 use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -22,11 +22,13 @@ use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, 
 
 /// Length of a hash in lists. Commands accept it and pages show it.
 const SHORT_HASH_CHARS: usize = 8;
+/// Number of sessions with the largest change that a comparison prints.
+const MAX_MOVERS: u32 = 10;
 /// Maximum length of a name in lists, so that a row fits 80 columns.
 const MAX_NAME_CHARS: usize = 16;
 
 /// List, show, add, check and compare criteria
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     long_about = "List, show, add, check and compare criteria. A definition is identified by the SHA-256 of its \
         content after ${VARIABLES} are filled in. It is for one kind: session, unless its file names another, such \
@@ -35,13 +37,7 @@ const MAX_NAME_CHARS: usize = 16;
         (GAVEL_CRITERIA_QAS).",
     after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel criteria diff current 1f3a9c02\n  gavel criteria compare current 1f3a9c02\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
-pub(super) struct CriteriaArgs {
-    #[command(subcommand)]
-    command: CriteriaCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum CriteriaCommand {
+pub(super) enum CriteriaArgs {
     /// List stored criteria, newest first
     List(Common),
     /// Show one version with its content
@@ -78,9 +74,6 @@ enum CriteriaCommand {
     Compare {
         #[command(flatten)]
         pair: Pair,
-        /// Number of sessions with the largest change to print
-        #[arg(long, default_value_t = 10, value_name = "N")]
-        movers: u32,
         #[command(flatten)]
         common: Common,
     },
@@ -102,7 +95,7 @@ enum CriteriaCommand {
 }
 
 #[derive(Debug, Args)]
-struct Pair {
+pub(super) struct Pair {
     /// First version: a hash (at least 8 digits), or current
     a: String,
     /// Second version
@@ -111,31 +104,24 @@ struct Pair {
 
 impl CriteriaArgs {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.command {
-            CriteriaCommand::List(common) => {
-                let list = async |client: &Client| client.criteria_list().await;
-                common.print(global, list).await
-            }
-            CriteriaCommand::Show { hash, common } => {
+        match self {
+            Self::List(common) => common.print(global, Client::criteria_list).await,
+            Self::Show { hash, common } => {
                 let show = async |client: &Client| client.criteria(hash).await;
                 common.print(global, show).await
             }
-            CriteriaCommand::Compare {
-                pair,
-                movers,
-                common,
-            } => {
+            Self::Compare { pair, common } => {
                 let compare = async |client: &Client| {
-                    let query = [("movers", movers.to_string())];
-                    client.compare_criteria((&pair.a, &pair.b), &query).await
+                    let Pair { a, b } = pair;
+                    client.compare_criteria(a, b, MAX_MOVERS).await
                 };
                 common.print(global, compare).await
             }
-            CriteriaCommand::Diff { pair, common } => {
+            Self::Diff { pair, common } => {
                 let diff = async |client: &Client| client.diff_criteria(&pair.a, &pair.b).await;
                 common.print(global, diff).await
             }
-            CriteriaCommand::Add { file, common } => {
+            Self::Add { file, common } => {
                 let add = async |connection: Connection<'_>| {
                     let criteria = read_for(&connection, file)?;
                     let answer = connection.client.add_criteria(&criteria.content).await?;
@@ -143,12 +129,12 @@ impl CriteriaArgs {
                 };
                 common.run(global, Needs::Store, add).await
             }
-            CriteriaCommand::Check { file, json } => {
-                let context = Context::new(global, Vec::new(), LogProfile::Results)?;
+            Self::Check { file, json } => {
+                let context = Context::new(global, [], LogProfile::Results)?;
                 let criteria = read(&context.settings, file)?;
                 output::print(&Checked { criteria, file }, *json)
             }
-            CriteriaCommand::Current { kind, common } => {
+            Self::Current { kind, common } => {
                 let current = async |connection: Connection<'_>| {
                     Ok(connection.client.current_criteria(*kind).await?)
                 };
@@ -252,33 +238,26 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
                  variable to a judge of gavel judges list --server"
             );
             let fault = FileError::at_path(&name, &text, "scoring.llm_provider", message);
-            return Err(CliError::usage(fault.to_string()));
+            return Err(CliError::usage(fault));
         }
     }
     read(&context.settings, file)
 }
 
-/// Reads a criteria file in the same way as the service.
-pub(super) fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
+/// Reads a criteria file in the same way as the service. Errors include the line.
+fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
     let (name, text) = text_of(file)?;
-    parse(settings, &name, &text).map_err(CliError::usage)
+    let value = resolve(&name, &text, &env_with_default(settings)).map_err(CliError::usage)?;
+    Criteria::from_value(&value).map_err(|error| {
+        let message = format!("{}: {}", error.path, error.message);
+        CliError::usage(FileError::at_path(&name, &text, &error.path, message))
+    })
 }
 
 fn text_of(file: &Path) -> Result<(String, String), CliError> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| CliError::unreadable(&name, error))?;
     Ok((name, text))
-}
-
-/// Parses criteria in the same way as the service. Errors include the line.
-pub(super) fn parse(settings: &Settings, name: &str, text: &str) -> Result<Criteria, String> {
-    let value =
-        resolve(name, text, &env_with_default(settings)).map_err(|error| error.to_string())?;
-    Criteria::from_value(&value).map_err(|error| {
-        let message = format!("{}: {}", error.path, error.message);
-        FileError::at_path(name, text, &error.path, message).to_string()
-    })
 }
 
 impl Printable for CriteriaList {
@@ -313,7 +292,6 @@ impl Row for CriteriaVersion {
 impl Printable for CriteriaDetail {
     fn text(&self, out: &mut Text) {
         let version = &self.version;
-        let at = |at: Option<_>| or_empty(at.map(output::time));
         out.facts(&[
             ("hash", version.criteria_hash.clone()),
             ("name", or_empty(version.name.as_deref())),
@@ -323,8 +301,8 @@ impl Printable for CriteriaDetail {
             ("judge", version.judge.clone()),
             ("scores", version.scores.to_string()),
             ("real mean", version.mean_in_words()),
-            ("first score", at(version.first_scored_at)),
-            ("stored", at(version.created_at)),
+            ("first score", optional_time(version.first_scored_at)),
+            ("stored", optional_time(version.created_at)),
         ]);
         let judge = self.judge_prompt().unwrap_or_default();
         for prompt in [Some(judge), self.answer_prompt()].into_iter().flatten() {

@@ -313,6 +313,14 @@ pub(super) fn or_empty<T: std::fmt::Display>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
+pub(super) fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
+pub(super) fn optional_time(at: Option<DateTime<Utc>>) -> String {
+    or_empty(at.map(time))
+}
+
 pub(super) fn joined<T: std::fmt::Display>(values: &[T]) -> String {
     let values: Vec<String> = values.iter().map(T::to_string).collect();
     values.join(", ")

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::args::Evaluate;
-use super::baseline::Baseline;
+use super::checks::Baseline;
 use crate::cli::outcome::CliError;
 use crate::clock::{Clock as _, SystemClock};
 use crate::job::Kind;
@@ -130,6 +130,20 @@ impl Evaluate {
 }
 
 impl Prepared {
+    /// Returns the reason why no item is selected.
+    pub(super) fn nothing_to_run(&self) -> Option<String> {
+        let header = &self.header;
+        let is_empty = header.suite.items == 0;
+        let all_passed = header.only.as_ref().is_some_and(BTreeSet::is_empty);
+        match header.options.limit {
+            Some(0) if is_empty => Some("--limit is 0".to_owned()),
+            _ if is_empty => Some("the suite is empty".to_owned()),
+            Some(limit) if all_passed => Some(format!("the first {limit} items (--limit) passed")),
+            None if all_passed => Some("every item of that run passed".to_owned()),
+            Some(_) | None => None,
+        }
+    }
+
     /// Creates the folder of a new run, judged by `judged_by`, or returns that of a resumed run.
     pub(super) fn open(&self, judged_by: Option<&Bench>) -> Result<RunFolder, CliError> {
         let header = || RunHeader {
