@@ -114,38 +114,6 @@ fn closed_stdout_does_not_change_the_exit_code() {
 }
 
 #[test]
-fn impossible_run_is_reported_before_it_starts() {
-    let place = Sandbox::new();
-    place.write("empty.jsonl", "");
-    place
-        .run(&["evaluate", "empty.jsonl"])
-        .ends(2)
-        .says("the file is empty");
-    place
-        .run(&["evaluate", "nowhere.jsonl"])
-        .ends(2)
-        .says("no such file");
-    let mut bad = right("b");
-    bad["expected_tabels"] = json!(["users"]);
-    suite(&place, "bad.jsonl", &[right("a"), bad]);
-    place
-        .run(&["evaluate", "bad.jsonl"])
-        .ends(2)
-        .says("row 2, column expected_tabels");
-    place.run(&["evaluate"]).ends(2);
-    place
-        .run(&["evaluate", "bad.jsonl", "--min-mean", "7"])
-        .ends(2)
-        .says("a share from 0 to 1");
-    suite(&place, "good.jsonl", &[right("a")]);
-    place
-        .run(&["evaluate", "good.jsonl", "--baseline", "none"])
-        .ends(2)
-        .says("--baseline");
-    assert!(!place.path().join("reports").exists(), "no run was begun");
-}
-
-#[test]
 fn run_resumes_only_its_suite_and_reruns_only_failures() {
     let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[right("a"), wrong("b"), wrong("c")]);
@@ -208,34 +176,6 @@ fn run_resumes_only_its_suite_and_reruns_only_failures() {
         .run(&["evaluate", "all.jsonl", "--only-failed", "all"])
         .ends(4)
         .says("every item of that run passed");
-}
-
-#[test]
-fn without_a_judge_computed_parts_are_real_and_no_item_passes() {
-    let place = Sandbox::new();
-    let rows = [
-        json!({"id": "same", "generated_kql": "T | count", "expected_kql": "T | count"}),
-        json!({"id": "other", "generated_kql": "T | where a == 1", "expected_kql": "T | where a == 2"}),
-    ];
-    suite(&place, "suite.jsonl", &rows);
-    let args = ["evaluate", "suite.jsonl", "--no-judge", "--output", "run"];
-    place
-        .run(&args)
-        .ends(3)
-        .prints("INCOMPLETE")
-        .prints("--no-judge");
-    assert!(
-        !place.path().join("gavel-data").exists(),
-        "no store was opened"
-    );
-    let results = results(&place, "run");
-    let other = results.iter().find(|line| line["id"] == "other").unwrap();
-    assert_eq!(other["gavel"]["outcome"], "incomplete");
-    assert_eq!(other["gavel"]["error"]["class"], "not_run");
-    assert_eq!(other["gavel"]["total"], Value::Null);
-    let parts = &other["result"]["components"];
-    assert_eq!(parts["schema_match"]["score"], 1.0, "{parts}");
-    assert_eq!(parts["llm_grading"]["score"], Value::Null);
 }
 
 #[test]
