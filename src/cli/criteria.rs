@@ -5,14 +5,13 @@ mod compared;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, Printable, Row, Text, optional_time, or_empty};
+use super::output::{self, Column, Printable, Row, Text, WithText, optional_time, or_empty};
 use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -125,14 +124,14 @@ impl CriteriaArgs {
                 let add = async |connection: Connection<'_>| {
                     let criteria = read_for(&connection, file)?;
                     let answer = connection.client.add_criteria(&criteria.content).await?;
-                    Ok(Added { answer, file })
+                    Ok(added(answer, file))
                 };
                 common.run(global, Needs::Store, add).await
             }
             Self::Check { file, json } => {
                 let context = Context::new(global, [], LogProfile::Results)?;
                 let criteria = read(&context.settings, file)?;
-                output::print(&Checked { criteria, file }, *json)
+                output::print(&checked(&criteria, file), *json)
             }
             Self::Current { kind, common } => {
                 let current = async |connection: Connection<'_>| {
@@ -144,76 +143,54 @@ impl CriteriaArgs {
     }
 }
 
-struct Checked<'a> {
-    criteria: Criteria,
-    file: &'a Path,
-}
-
-impl Serialize for Checked<'_> {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let criteria = &self.criteria;
-        json!({
-            "criteria_hash": criteria.hash,
-            "kind": criteria.kind,
-            "judge": criteria.judge,
-            "enabled": criteria.enabled,
-            "dimensions": criteria.dimensions,
-        })
-        .serialize(to)
+fn checked(criteria: &Criteria, file: &Path) -> WithText<Value> {
+    let dimensions = criteria.dimensions.iter();
+    let dimensions: Vec<String> = dimensions
+        .map(|dimension| format!("{} {}", dimension.name, dimension.max))
+        .collect();
+    let mut text = Text::default();
+    text.line(format!("{}: good", file.display()));
+    text.facts(&[
+        ("hash", criteria.hash.to_string()),
+        ("kind", criteria.kind.to_string()),
+        ("judge", criteria.judge.clone()),
+        ("dimensions", dimensions.join(", ")),
+    ]);
+    if !criteria.enabled {
+        text.note("scoring.enabled is false: this kind would not be scored");
     }
+    let result = json!({
+        "criteria_hash": criteria.hash,
+        "kind": criteria.kind,
+        "judge": criteria.judge,
+        "enabled": criteria.enabled,
+        "dimensions": criteria.dimensions,
+    });
+    WithText::new(result, text)
 }
 
-impl Printable for Checked<'_> {
-    fn text(&self, out: &mut Text) {
-        let criteria = &self.criteria;
-        let dimensions = criteria.dimensions.iter();
-        let dimensions: Vec<String> = dimensions
-            .map(|dimension| format!("{} {}", dimension.name, dimension.max))
-            .collect();
-        out.line(format!("{}: good", self.file.display()));
-        out.facts(&[
-            ("hash", criteria.hash.to_string()),
-            ("kind", criteria.kind.to_string()),
-            ("judge", criteria.judge.clone()),
-            ("dimensions", dimensions.join(", ")),
-        ]);
-        if !criteria.enabled {
-            out.note("scoring.enabled is false: this kind would not be scored");
+fn added(answer: CriteriaAdded, file: &Path) -> WithText<CriteriaAdded> {
+    let (hash, file) = (&answer.criteria_hash, file.display());
+    let (trying, variable) = match answer.kind.is_case() {
+        // A preview doesn't change current scores.
+        false => (
+            format!("rescore --preview {file} --sample 20"),
+            "GAVEL_SCORING_CONFIG".to_owned(),
+        ),
+        true => {
+            let kind = answer.kind.as_str().to_uppercase();
+            let trying = format!("evaluate --criteria-hash {hash} SUITE");
+            (trying, format!("GAVEL_CRITERIA_{kind}"))
         }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct Added<'a> {
-    answer: CriteriaAdded,
-    #[serde(skip)]
-    file: &'a Path,
-}
-
-impl Printable for Added<'_> {
-    fn text(&self, out: &mut Text) {
-        let hash = &self.answer.criteria_hash;
-        out.line(hash);
-        let file = self.file.display();
-        let (trying, variable) = match self.answer.kind.is_case() {
-            // A preview doesn't change current scores.
-            false => (
-                format!("rescore --preview {file} --sample 20"),
-                "GAVEL_SCORING_CONFIG".to_owned(),
-            ),
-            true => {
-                let kind = self.answer.kind.as_str().to_uppercase();
-                let trying = format!("evaluate --criteria-hash {hash} SUITE");
-                (trying, format!("GAVEL_CRITERIA_{kind}"))
-            }
-        };
-        out.note(format!(
-            "stored; not current. Try it: gavel {trying}\n\
-             Make it current: on its page /criteria/{hash}, or, if no version was made current there before, set {variable} of the API to {file}, and \
-             send SIGHUP or restart"
-        ));
-    }
+    };
+    let mut text = Text::default();
+    text.line(hash);
+    text.note(format!(
+        "stored; not current. Try it: gavel {trying}\n\
+         Make it current: on its page /criteria/{hash}, or, if no version was made current there before, set {variable} of the API to {file}, and \
+         send SIGHUP or restart"
+    ));
+    WithText::new(answer, text)
 }
 
 /// Reads criteria for a service and fills in their variables. For a remote service, the judge must be set explicitly, because this

@@ -156,9 +156,11 @@ pub(super) async fn run(
         done
     };
     let ending = Ending {
+        soft: &stop.soft,
+        hard: &stop.hard,
+        drain,
         cut: Some(FORCED_STOP_TIMEOUT),
         reload: &reload,
-        ..ending(stop, drain)
     };
     let ended = signals.guard(ending, all).await;
     match ended.output {
@@ -186,8 +188,14 @@ pub(super) async fn drained<T>(
     stop: &Stop,
     work: impl Future<Output = Result<T, CliError>>,
 ) -> Result<T, CliError> {
-    let ended = signals.guard(ending(stop, COMMAND_DRAIN_TIMEOUT), work);
-    let ended = ended.await.output;
+    let ending = Ending {
+        soft: &stop.soft,
+        hard: &stop.hard,
+        drain: COMMAND_DRAIN_TIMEOUT,
+        cut: None,
+        reload: &|| (),
+    };
+    let ended = signals.guard(ending, work).await.output;
     ended.unwrap_or_else(|| Err(CliError::interrupted()))
 }
 
@@ -204,17 +212,6 @@ pub(super) async fn until_interrupted<T>(
         }
     };
     drained(signals, &stop, work).await
-}
-
-/// Shutdown options without reload.
-pub(super) fn ending(stop: &Stop, drain: Duration) -> Ending<'_> {
-    Ending {
-        soft: &stop.soft,
-        hard: &stop.hard,
-        drain,
-        cut: None,
-        reload: &|| (),
-    }
 }
 
 async fn part(

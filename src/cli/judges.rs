@@ -6,7 +6,7 @@ use super::Global;
 use super::analytics::{usd, without_price};
 use super::connection::Common;
 use super::outcome::{CliError, Exit};
-use super::output::{Column, OneLine, Printable, Row, Text, or_empty, time};
+use super::output::{Column, Printable, Row, Text, WithText, or_empty, time};
 use crate::client::Client;
 use crate::wire::{self, Judge, Judges as Listed, WorkerState, words};
 
@@ -40,14 +40,17 @@ impl Judges {
             Self::List(common) => common.print(global, Client::judges).await,
             Self::Pause { name, common } => {
                 let text = format!("judge {name}: paused; every worker knows within a second");
-                let printed = OneLine::done(text);
-                let pause = async |client: &Client| client.pause_judge(name).await.map(printed);
+                let pause = async |client: &Client| {
+                    let paused = client.pause_judge(name).await?;
+                    Ok(WithText::line(paused, text))
+                };
                 common.print(global, pause).await
             }
             Self::Resume { name, common } => {
-                let what = format!("judge {name}");
-                let printed = OneLine::resumed(&what);
-                let resume = async |client: &Client| client.resume_judge(name).await.map(printed);
+                let resume = async |client: &Client| {
+                    let resumed = client.resume_judge(name).await?;
+                    Ok(WithText::resumed(resumed, &format!("judge {name}")))
+                };
                 common.print(global, resume).await
             }
         }
@@ -168,15 +171,14 @@ impl Queue {
                 common.print(global, ask).await
             }
             Self::Pause(common) => {
-                let pause = async |client: &Client| {
-                    let text = "queue: paused; every worker knows within a second";
-                    client.pause_queue().await.map(OneLine::done(text))
-                };
+                let text = "queue: paused; every worker knows within a second";
+                let pause =
+                    async |client: &Client| Ok(WithText::line(client.pause_queue().await?, text));
                 common.print(global, pause).await
             }
             Self::Resume(common) => {
                 let resume = async |client: &Client| {
-                    client.resume_queue().await.map(OneLine::resumed("queue"))
+                    Ok(WithText::resumed(client.resume_queue().await?, "queue"))
                 };
                 common.print(global, resume).await
             }

@@ -11,7 +11,7 @@ use super::connection::{Common, Connection, Listing, Needs, One, given};
 use super::history_import::FromTarsy;
 use super::import::{self, FileSessions};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, OneLine, Printable, Row, Text, optional_time, or_empty};
+use super::output::{self, Column, Printable, Row, Text, WithText, optional_time, or_empty};
 use crate::client::Client;
 use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 
@@ -109,9 +109,8 @@ impl Sessions {
                 let delete = async |client: &Client, id| {
                     client.delete_session(id).await?;
                     let text = format!("session {id} is deleted with its jobs and scores");
-                    Ok(OneLine::done(text)(
-                        json!({ "session_id": id, "deleted": true }),
-                    ))
+                    let result = json!({ "session_id": id, "deleted": true });
+                    Ok(WithText::line(result, text))
                 };
                 one.print(global, delete).await
             }
@@ -141,15 +140,15 @@ async fn import_files(
         );
         let unchanged = imported.put.len() - new - updated;
         let failed = imported.rejected + unread;
-        Ok(OneLine {
-            result: json!({
-                "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
-            }),
-            text: format!("{new} new, {updated} updated, {unchanged} unchanged, {failed} failed"),
+        let result =
+            json!({ "new": new, "updated": updated, "unchanged": unchanged, "failed": failed });
+        let text = format!("{new} new, {updated} updated, {unchanged} unchanged, {failed} failed");
+        Ok(WithText {
             exit: match failed {
                 0 => Exit::Done,
                 _ => Exit::Usage,
             },
+            ..WithText::line(result, text)
         })
     };
     common.run(global, Needs::Store, command).await

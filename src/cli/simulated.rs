@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, ConnectionArgs, Needs};
 use super::context::{Context, LogProfile, listen};
-use super::daemon::ending;
+use super::daemon::drained;
 use super::outcome::{CliError, Exit};
 use super::{Global, output};
 use crate::app::Stop;
@@ -114,9 +114,6 @@ fn over_the_data_folder(settings: &mut Settings) {
     settings.redis.url.clear();
 }
 
-/// Time for running replies to finish after a signal.
-const DRAIN: Duration = Duration::from_secs(5);
-
 /// Run a judge with generated scores, for trials and load tests
 #[derive(Debug, Args)]
 #[command(
@@ -163,18 +160,14 @@ impl SimulateJudge {
         };
         let stop = Stop::default();
         let serving = async {
-            tokio::select! {
+            let served = tokio::select! {
                 served = serve(listener, options, stop.soft.clone()) => served,
                 () = stop.hard.cancelled() => Ok(()),
-            }
+            };
+            served.map_err(|error| CliError::incomplete(format!("serving: {error}")))
         };
-        let ended = signals.guard(ending(&stop, DRAIN), serving).await;
-        match ended.output {
-            Some(served) => served
-                .map(|()| Exit::Done)
-                .map_err(|error| CliError::incomplete(format!("serving: {error}"))),
-            None => Ok(Exit::Interrupted),
-        }
+        drained(&mut signals, &stop, serving).await?;
+        Ok(Exit::Done)
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::context::{Context, LogProfile, flag_of};
 use super::daemon::drained;
 use super::outcome::{CliError, Exit};
-use super::output::OneLine;
+use super::output::WithText;
 use super::progress::Progress;
 use super::rescore::time;
 use super::{Global, output};
@@ -167,7 +167,7 @@ impl Prune {
         output::print(&pruned?, self.json)
     }
 
-    async fn prune(&self, store: &Store, stop: &Stop) -> Result<OneLine<Value>, CliError> {
+    async fn prune(&self, store: &Store, stop: &Stop) -> Result<WithText<Value>, CliError> {
         let pending = store.pending_migrations().await?.len();
         if pending > 0 {
             return Err(AppError::Unmigrated { pending }.into());
@@ -218,9 +218,8 @@ impl Prune {
             false => "deleted",
         };
         let (rows, before) = (words.join(", "), output::time(self.older_than));
-        Ok(OneLine::done(format!("{rows} older than {before} {what}"))(
-            answer,
-        ))
+        let text = format!("{rows} older than {before} {what}");
+        Ok(WithText::line(answer, text))
     }
 
     /// Deletes in steps. Sleeps after each step as long as it took, so that other processes can use the database.

@@ -373,21 +373,16 @@ fn report(
 /// Lists the first items that did not pass, each with its score or error. Items with the same error class are grouped.
 fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
     let (mut missed, mut more) = (Vec::new(), 0);
-    let mut unscored: BTreeMap<String, Unscored> = BTreeMap::new();
+    let mut unscored: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     lines.each(&mut |item| {
         let has_passed = item.outcome == Outcome::Scored && item.passed != Some(false);
         if has_passed {
             return Ok(());
         }
         if let Some(error) = &item.error {
-            let alike = unscored.entry(error.class.clone()).or_default();
-            if alike.n == 0 {
-                alike.says = live::score(item);
-            }
-            alike.n += 1;
-            if alike.names.len() < MAX_NAMES {
-                alike.names.push(item.name());
-            }
+            let alike = unscored.entry(error.class.clone());
+            let (_, names) = alike.or_insert_with(|| (live::score(item), Vec::new()));
+            names.push(item.name());
         } else if missed.len() < MAX_MISSED {
             let why = live::obstacle(item).map_or_else(String::new, |why| format!(" · {why}"));
             missed.push(format!("{}  {}{why}", item.name(), live::score(item)));
@@ -396,33 +391,19 @@ fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
         }
         Ok(())
     })?;
-    missed.extend(unscored.values().map(Unscored::line));
+    let line = |(text, names): (String, Vec<String>)| match names.as_slice() {
+        [name] => format!("{name}  {text}"),
+        names => {
+            let (n, first) = (names.len(), names.get(..MAX_NAMES).unwrap_or(names));
+            let more = if n > MAX_NAMES { ", .." } else { "" };
+            format!("{n} items  {text}: {}{more}", first.join(", "))
+        }
+    };
+    missed.extend(unscored.into_values().map(line));
     if more > 0 {
         missed.push(format!("and {more} more: summary.md"));
     }
     Ok(missed)
-}
-
-#[derive(Default)]
-struct Unscored {
-    n: u64,
-    says: String,
-    names: Vec<String>,
-}
-
-impl Unscored {
-    fn line(&self) -> String {
-        let names = self.names.join(", ");
-        let rest = if self.n > self.names.len() as u64 {
-            ", .."
-        } else {
-            ""
-        };
-        match self.n {
-            1 => format!("{names}  {}", self.says),
-            n => format!("{n} items  {}: {names}{rest}", self.says),
-        }
-    }
 }
 
 /// Whether the run was rejected as requested, for example because no judge is available.

@@ -38,16 +38,11 @@ pub(super) struct Prepared {
 impl Evaluate {
     /// Reads and checks everything possible before the run costs money.
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
-        let (header, plan, resumed) = match &self.place.resume {
-            Some(dir) => {
-                let folder = RunFolder::open(dir)?;
-                let (header, plan) = self.resumed(dir, &folder)?;
-                (header, plan, Some(folder))
-            }
-            None => {
-                let (header, plan) = self.new_run()?;
-                (header, plan, None)
-            }
+        let resumed = self.place.resume.as_deref().map(RunFolder::open);
+        let resumed = resumed.transpose()?;
+        let (header, plan) = match &resumed {
+            Some(folder) => self.resumed(folder)?,
+            None => self.new_run()?,
         };
         Ok(Prepared {
             baseline: baseline(&header, &plan)?,
@@ -88,8 +83,8 @@ impl Evaluate {
         Ok((header, plan))
     }
 
-    fn resumed(&self, dir: &Path, folder: &RunFolder) -> Result<(RunHeader, Plan), CliError> {
-        let mut header = folder.header().clone();
+    fn resumed(&self, folder: &RunFolder) -> Result<(RunHeader, Plan), CliError> {
+        let (dir, mut header) = (folder.path(), folder.header().clone());
         let path = self.suite.clone().unwrap_or(header.suite.path.clone());
         if !path.exists() && self.suite.is_none() {
             return Err(CliError::usage(format!(

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Common, Connection, Listing, Needs};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, OneLine, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, WithText, or_empty};
 use crate::client::{Client, Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -128,7 +128,7 @@ impl Import {
                 true => format!("{}, all valid; not stored", words::counted(n, "rating")),
                 false => format!("{new} new, {replaced} in the place of earlier ones"),
             };
-            Ok(OneLine::done(words)(answer))
+            Ok(WithText::line(answer, words))
         };
         let ended = self.common.run(global, Needs::Existing, command).await;
         if let Err(error) = &ended
