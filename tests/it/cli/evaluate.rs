@@ -795,41 +795,6 @@ fn example(path: &str) -> String {
 }
 
 #[test]
-fn example_cases_explain_their_calibration() {
-    let place = Sandbox::new();
-    let cases = example("metrics/cases.jsonl");
-    let args = ["evaluate", &cases, "--simulate", "--allow-simulated"];
-    place
-        .run(&args)
-        .ends(3)
-        .prints("Confidence partly predicts correctness");
-}
-
-#[test]
-fn failing_agent_is_reported_with_its_last_output() {
-    let place = with_shell(Sandbox::new());
-    let question = json!({"test_id": "a", "agent_used": "sql", "question": "How many?", "expected_answer_type": "number", "expected_results": 12});
-    suite(&place, "questions.jsonl", &[question]);
-    let command = "echo the table is locked >&2; exit 9";
-    let args = [
-        "evaluate",
-        "questions.jsonl",
-        "--simulate",
-        "--allow-simulated",
-        "--agent-command",
-        command,
-        "--output",
-        "run",
-    ];
-    drop(place.run(&args));
-    let told = results(&place, "run")[0].to_string();
-    assert!(
-        told.contains("exit code 9; its stderr: the table is locked"),
-        "{told}"
-    );
-}
-
-#[test]
 fn example_questions_run_against_the_example_agent() {
     let has_python = std::process::Command::new("python3")
         .arg("--version")

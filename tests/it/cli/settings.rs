@@ -147,10 +147,6 @@ fn healthcheck_without_a_server_is_exit_3() {
         .run(&["healthcheck", "--server", server])
         .ends(3)
         .says(server);
-    Sandbox::new()
-        .run(&["healthcheck", "--server", "localhost:1"])
-        .ends(2)
-        .says("--server");
 }
 
 #[tokio::test]
@@ -217,13 +213,6 @@ fn config_show_output_is_a_settings_file() {
         .run(&["config", "show", "--config", "same.toml"])
         .ends(0);
     assert_eq!(again.out, shown);
-}
-
-#[test]
-fn config_show_rejects_invalid_settings_like_other_commands() {
-    let place = Sandbox::new().with("GAVEL_WORKER_CONCURRENCY", "many");
-    let run = place.run(&["config", "show"]).ends(2);
-    drop(run.says("GAVEL_WORKER_CONCURRENCY"));
 }
 
 #[test]
