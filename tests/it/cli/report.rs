@@ -127,13 +127,3 @@ fn invalid_report_request_is_exit_2_with_its_remedy() {
         .ends(2)
         .says("--output empty: is a folder");
 }
-
-#[test]
-fn unknown_batch_is_reported() {
-    let place = Sandbox::new();
-    std::fs::create_dir(place.path().join("gavel-data")).unwrap();
-    place
-        .run(&["report", "0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f"])
-        .ends(2)
-        .says("batch 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f is unknown");
-}
