@@ -8,7 +8,7 @@ use crate::config::ConfigError;
 use crate::report::ReportError;
 use crate::store::StoreError;
 use crate::suite::run::folder::FolderError;
-use crate::suite::run::{StopFault, Stopped};
+use crate::suite::run::Stopped;
 use crate::telemetry::TelemetryError;
 
 /// Exit codes. Scripts depend on them.
@@ -157,9 +157,9 @@ impl From<FolderError> for CliError {
 
 impl From<Stopped> for CliError {
     fn from(stopped: Stopped) -> Self {
-        match stopped.fault {
-            StopFault::Usage => Self::usage(stopped.message),
-            StopFault::Down => Self::incomplete(stopped.message),
+        match stopped {
+            Stopped::Usage(message) => Self::usage(message),
+            Stopped::Down(message) => Self::incomplete(message),
         }
     }
 }
