@@ -92,12 +92,10 @@ pub struct SessionFault {
 pub(super) type Faults = Vec<SessionFault>;
 
 pub(super) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> Faults {
-    let (pointer, message) = (pointer.into(), message.into());
-    let place = String::new();
     vec![SessionFault {
-        place,
-        pointer,
-        message,
+        place: String::new(),
+        pointer: pointer.into(),
+        message: message.into(),
     }]
 }
 

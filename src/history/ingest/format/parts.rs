@@ -110,11 +110,9 @@ pub(super) fn read_list(
     let is_answers = is_answers || values.iter().all(is_answer);
     let mut items = Vec::new();
     for (n, value) in values {
-        let read = read(value).ok_or(n)?.into_iter();
-        match is_answers && n > 0 {
-            true => items.extend(read.map(alternative)),
-            false => items.extend(read),
-        }
+        let is_used = !is_answers || n == 0;
+        let convert = |item| if is_used { item } else { alternative(item) };
+        items.extend(read(value).ok_or(n)?.into_iter().map(convert));
     }
     Ok(items)
 }
