@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::field::{Fields, first, is_blank, is_one_of, list, once, text};
+use super::field::{Fields, first, is_blank, is_one_of, list, once, parsed, text};
 use super::kind::{CALL_IDS, Kind};
 use super::shown::{joined, shown, unread, without_base64};
 use super::transcript::{Item, ItemKind};
@@ -59,6 +59,10 @@ pub(super) fn tool_item(mut fields: Fields, kind: &str, own: Option<String>) -> 
         arguments,
         text: content,
         is_error,
+        kind: match is_result {
+            true => ItemKind::Result,
+            false => ItemKind::Call,
+        },
         unread: unread(&rest, &said),
         ..Item::default()
     };
@@ -74,18 +78,13 @@ pub(super) fn tool_item(mut fields: Fields, kind: &str, own: Option<String>) -> 
         item.id.get_or_insert_with(|| "its own".to_owned());
         item.arguments.get_or_insert(Value::Null);
     }
-    item.kind = if is_result {
-        ItemKind::Result
-    } else {
-        ItemKind::Call
-    };
     item
 }
 
 fn taken(fields: &mut Map<String, Value>) -> Option<Value> {
     let fields = std::mem::take(fields);
     match fields.len() {
-        0 | 1 => fields.into_iter().next().map(|(_, only)| only),
+        0 | 1 => fields.into_values().next(),
         _ => Some(fields.into()),
     }
 }
@@ -127,8 +126,7 @@ pub(super) fn error_text(error: &Value) -> String {
 /// Whether a command's result, which may be JSON text, has a timeout or an exit code other than 0.
 fn has_failed(result: &Value) -> bool {
     if let Some(text) = result.as_str().filter(|text| text.starts_with('{')) {
-        let result: Value = serde_json::from_str(text).unwrap_or_default();
-        return result.is_object() && has_failed(&result);
+        return parsed(text).is_some_and(|result| has_failed(&result));
     }
     let code = "exit_code return_code /outcome/exit_code /metadata/exit_code";
     let code = first(result, code).and_then(Value::as_i64);
@@ -144,8 +142,8 @@ pub(super) fn tool_names(definitions: &Value) -> Vec<String> {
         if let Some(nested) = first(definition, nested) {
             return tool_names(nested);
         }
-        let schema = text(definition, "json_schema /tool/json_schema").unwrap_or_default();
-        let schema: Value = serde_json::from_str(&schema).unwrap_or_default();
+        let schema = text(definition, "json_schema /tool/json_schema");
+        let schema = schema.and_then(|text| parsed(&text)).unwrap_or_default();
         let name = text(definition, PLACES).or_else(|| text(&schema, PLACES));
         let name = name.or_else(|| definition.as_str().map(str::to_owned));
         let name = name.or_else(|| text(definition, "server_label type"));

@@ -115,8 +115,8 @@ pub(super) fn read(document: &Value) -> Result<Vec<Found>, Faults> {
     Ok(vec![Found {
         id: text(document, "external_id session_id id thread_id chat_id"),
         items,
+        place: String::new(),
         session,
-        ..Found::default()
     }])
 }
 
@@ -197,7 +197,30 @@ pub(super) fn read_inspect(log: &Value) -> Result<Vec<Found>, Faults> {
             }
             faults
         });
-        Ok(sample_session(&log["eval"], n, sample, items?))
+        let (eval, items) = (&log["eval"], items?);
+        let events = sample["events"].as_array().into_iter().flatten();
+        let mut models = events.filter(|event| event["event"] == "model");
+        let offered = models.find_map(|event| event.get("tools"));
+        let within = || {
+            let (run, id) = (text(eval, "eval_id run_id")?, text(sample, "id")?);
+            let epoch = text(sample, "epoch").unwrap_or_default();
+            Some(format!("{run}/{id}/{epoch}"))
+        };
+        let failed = (!sample["error"].is_null()).then(|| SessionStatus::Failed.to_string());
+        Ok(Found {
+            place: format!("sample {n}"),
+            id: text(sample, "uuid").or_else(within),
+            items,
+            session: SessionInput {
+                status: failed,
+                started_at: moment(&sample["started_at"]).map(rfc3339),
+                completed_at: moment(&sample["completed_at"]).map(rfc3339),
+                alert_type: text(eval, "task"),
+                agent: text(eval, "model"),
+                tools: offered.map(tool_names).unwrap_or_default(),
+                ..SessionInput::default()
+            },
+        })
     });
     match all(read)? {
         none if none.is_empty() => {
@@ -205,30 +228,5 @@ pub(super) fn read_inspect(log: &Value) -> Result<Vec<Found>, Faults> {
             Err(fault("/samples", message))
         }
         sessions => Ok(sessions),
-    }
-}
-
-fn sample_session(eval: &Value, n: usize, sample: &Value, items: Vec<Item>) -> Found {
-    let events = sample["events"].as_array().into_iter().flatten();
-    let mut models = events.filter(|event| event["event"] == "model");
-    let offered = models.find_map(|event| event.get("tools"));
-    let within = || {
-        let (run, id) = (text(eval, "eval_id run_id")?, text(sample, "id")?);
-        let epoch = text(sample, "epoch").unwrap_or_default();
-        Some(format!("{run}/{id}/{epoch}"))
-    };
-    Found {
-        place: format!("sample {n}"),
-        id: text(sample, "uuid").or_else(within),
-        items,
-        failed: !sample["error"].is_null(),
-        started_at: moment(&sample["started_at"]),
-        completed_at: moment(&sample["completed_at"]),
-        session: SessionInput {
-            alert_type: text(eval, "task"),
-            agent: text(eval, "model"),
-            tools: offered.map(tool_names).unwrap_or_default(),
-            ..SessionInput::default()
-        },
     }
 }

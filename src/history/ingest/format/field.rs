@@ -1,9 +1,9 @@
 //! JSON fields with different names in different tools. Lists of names are separated by spaces; a name that starts with `/` is a pointer.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
+use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, Value, json};
 
 /// Returns the first of these fields that isn't null or empty.
@@ -73,14 +73,10 @@ impl Fields {
     /// Takes the first of these fields that isn't blank, otherwise the first that isn't null, because a result may be empty.
     pub(super) fn take(&mut self, names: &str) -> Option<Value> {
         let fields = self.0.as_object_mut()?;
-        let find = |is_fit: &dyn Fn(&Value) -> bool| {
-            let mut names = names.split(' ');
-            names.find(|name| fields.get(*name).is_some_and(is_fit))
-        };
-        let name = find(&|value| !is_blank(value)).or_else(|| find(&|value| !value.is_null()))?;
-        let value = fields.get(name)?.clone();
-        fields.retain(|other, _| other != name);
-        Some(value)
+        let is_given = |name: &&str| fields.get(*name).is_some_and(|value| !value.is_null());
+        let given = names.split(' ').filter(is_given);
+        let name = given.min_by_key(|name| is_blank(&fields[*name]))?;
+        fields.shift_remove(name)
     }
 
     /// Takes the first of these fields with a number or a text.
@@ -136,10 +132,14 @@ pub(super) fn text(value: &Value, names: &str) -> Option<String> {
     })
 }
 
+/// Returns the value of JSON in a text.
+pub(super) fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
 /// Returns the values of a list, of a JSON list in a text, or an object as the only value.
 pub(super) fn list(value: &Value) -> Vec<Value> {
-    let json = value.as_str();
-    let json: Option<Value> = json.and_then(|text| serde_json::from_str(text).ok());
+    let json = value.as_str().and_then(parsed);
     match json.as_ref().unwrap_or(value).as_array() {
         Some(items) => items.clone(),
         None if value.is_object() => vec![value.clone()],
@@ -148,34 +148,26 @@ pub(super) fn list(value: &Value) -> Vec<Value> {
 }
 
 /// Groups values by their keys, in the order of the first value of each key.
-pub(super) fn grouped<K: Hash + Eq + Clone, V>(
+pub(super) fn grouped<K: Hash + Eq, V>(
     values: impl IntoIterator<Item = (K, V)>,
-) -> Vec<(K, Vec<V>)> {
-    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
-    let mut known: HashMap<K, usize> = HashMap::new();
+) -> IndexMap<K, Vec<V>> {
+    let mut groups = IndexMap::<K, Vec<V>>::new();
     for (key, value) in values {
-        let at = *known.entry(key.clone()).or_insert(groups.len());
-        match groups.get_mut(at) {
-            Some((_, group)) => group.push(value),
-            None => groups.push((key, vec![value])),
-        }
+        groups.entry(key).or_default().push(value);
     }
     groups
 }
 
 /// Returns each name once, in order.
 pub(super) fn once(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut known = HashSet::new();
-    names.filter(|name| known.insert(name.clone())).collect()
+    Vec::from_iter(names.collect::<IndexSet<_>>())
 }
 
 /// Returns a time from RFC 3339, with or without an offset (default: UTC), or from a count since 1970 in seconds, milliseconds, microseconds
 /// or nanoseconds, depending on its size.
 pub(super) fn moment(value: &Value) -> Option<DateTime<Utc>> {
-    let text = match value.as_str() {
-        Some(text) => text.to_owned(),
-        None => value.as_number()?.to_string(),
-    };
+    let text = value.as_str().map(str::to_owned);
+    let text = text.or_else(|| Some(value.as_number()?.to_string()))?;
     if let Ok(count) = text.parse::<i64>() {
         return match count {
             ..=99_999_999_999 => DateTime::from_timestamp(count, 0),

@@ -71,6 +71,11 @@ pub(super) fn type_of(part: &Value) -> Option<String> {
     })
 }
 
+/// Returns the kind of a part by its type, which may follow from its fields.
+pub(super) fn kind_of(part: &Value) -> Kind {
+    type_of(part).map_or(Kind::Unknown, |name| Kind::of(&name, part))
+}
+
 /// Returns the type named by a part, in snake case.
 pub(super) fn named_type(part: &Value) -> Option<String> {
     let mut names = "type block_type part_kind content_type kind".split(' ');
@@ -112,10 +117,7 @@ pub(super) fn speaker(message: &Value) -> Option<String> {
 
 /// Whether a record of AutoGen, whose other types are events, is a message, or contains calls or their results.
 fn speaks(class: &str, message: &Value) -> bool {
-    let is_of_tools = |part: &Value| {
-        let kind = type_of(part).map(|name| Kind::of(&name, part));
-        matches!(kind, Some(Kind::Call | Kind::Result))
-    };
+    let is_of_tools = |part| matches!(kind_of(part), Kind::Call | Kind::Result);
     let parts = message["content"].as_array();
     class.contains("Message") || parts.is_some_and(|parts| parts.iter().all(is_of_tools))
 }
@@ -127,10 +129,7 @@ pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     let kind = message["kind"].as_str();
     let kind = kind.filter(|_| message["parts"].is_array());
     let speaker = speaker(message).filter(|_| class.is_none_or(|class| speaks(class, message)));
-    let speaker = speaker.map(|speaker| match speaker.as_str() {
-        "user" => "user",
-        _ => "assistant",
-    });
+    let speaker = speaker.map(|it| if it == "user" { "user" } else { "assistant" });
     let role = match own.as_deref().or(kind).or(speaker).or(class)? {
         "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
         "ai" | "bot" | "model" | "gemini" | "AIMessage" | "AIMessageChunk" | "response" => {
@@ -146,9 +145,7 @@ pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
 
 /// Returns role and text of a message that is a list of both, which LangChain accepts.
 pub(super) fn pair(value: &Value) -> Option<(String, &str)> {
-    let [class, said] = value.as_array()?.as_slice() else {
-        return None;
-    };
+    let [class, said] = <&[Value; 2]>::try_from(value.as_array()?.as_slice()).ok()?;
     Some((role(class.as_str(), &Value::Null)?, said.as_str()?))
 }
 

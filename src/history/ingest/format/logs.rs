@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::field::{first, grouped, is_one_of, moment, text};
+use super::field::{first, grouped, is_one_of, moment, rfc3339, text};
 use super::parts::read_message;
 use super::shown::shown;
 use super::transcript::{Item, ItemKind};
@@ -73,14 +73,13 @@ fn session(format: SessionFormat, id: Option<String>, records: Vec<(String, Valu
         place: place.unwrap_or_default(),
         id: text(meta, "id").or(id),
         items,
-        started_at: times.iter().min().copied(),
-        completed_at: times.iter().max().copied(),
         session: SessionInput {
+            started_at: times.iter().min().copied().map(rfc3339),
+            completed_at: times.iter().max().copied().map(rfc3339),
             agent: text(meta, "originator").or_else(|| Some(format.to_string())),
             alert_data: question.map(Value::from),
             ..SessionInput::default()
         },
-        ..Found::default()
     }
 }
 

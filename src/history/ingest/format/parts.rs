@@ -1,13 +1,15 @@
 //! Messages and their parts in every dialect, converted into the items of [`super::transcript`].
 
 use std::collections::HashSet;
+use std::slice::from_ref;
 
 use serde_json::{Value, json};
 
 use super::calls::tool_item;
 use super::field::{Fields, fields_except, first, is_blank, is_one_of, list, moment};
 use super::kind::{
-    Kind, WRAPPERS, is_message, named_type, pair, role, speaker, type_of, unwrapped, wrapped,
+    Kind, WRAPPERS, is_message, kind_of, named_type, pair, role, speaker, type_of, unwrapped,
+    wrapped,
 };
 use super::shown::{TEXT_FIELDS, joined, part_text, shown, unknown, unread};
 use super::transcript::{ALTERNATIVE, Item, ItemKind, THINKING, UNKNOWN, tool_text};
@@ -108,11 +110,9 @@ pub(super) fn read_list(
     let is_answers = is_answers || values.iter().all(is_answer);
     let mut items = Vec::new();
     for (n, value) in values {
-        let read = read(value).ok_or(n)?.into_iter();
-        match is_answers && n > 0 {
-            true => items.extend(read.map(alternative)),
-            false => items.extend(read),
-        }
+        let is_used = !is_answers || n == 0;
+        let convert = |item| if is_used { item } else { alternative(item) };
+        items.extend(read(value).ok_or(n)?.into_iter().map(convert));
     }
     Ok(items)
 }
@@ -158,13 +158,10 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     } else if let Some(items) = read_message(value, role) {
         return items;
     }
-    let inner = only_value(value);
-    if !std::ptr::eq(inner, value) {
-        read_any(inner, role)
-    } else if *value == json!({}) {
-        Vec::new()
-    } else {
-        text_item(role, &shown(value))
+    match only_value(value) {
+        inner if !std::ptr::eq(inner, value) => read_any(inner, role),
+        empty if *empty == json!({}) => Vec::new(),
+        other => text_item(role, &shown(other)),
     }
 }
 
@@ -207,12 +204,12 @@ impl Reader {
         let mut take = |name: &str| fields.take(name).unwrap_or_default();
         self.text("system", &shown(&take("instructions")));
         let thought = take(THOUGHTS);
-        let text = joined(parts(&thought).iter().map(part_text));
+        let thoughts = thought.as_array().map_or(from_ref(&thought), Vec::as_slice);
+        let text = joined(thoughts.iter().map(part_text));
         let json = Some(shown(&thought)).filter(|_| text.is_empty());
         self.text(THINKING, &json.unwrap_or(text));
         THOUGHTS.split(' ').for_each(|name| drop(take(name)));
-        let kind = type_of(message).map(|name| Kind::of(&name, message));
-        let is_thought = kind == Some(Kind::Thinking) || message["channel"] == "analysis";
+        let is_thought = kind_of(message) == Kind::Thinking || message["channel"] == "analysis";
         let part_role = if is_thought { THINKING } else { role };
         // OpenAI's open models write a call as a message to a tool.
         let tool = take("recipient").as_str().map(str::to_owned);
@@ -233,10 +230,8 @@ impl Reader {
         SPEAKERS.split(' ').for_each(|name| drop(take(name)));
         let with_calls = self.items.len();
         let calls = CALLS.split(' ').map(|name| {
-            let other = take(&format!("additional_kwargs.{name}"));
-            [take(name), other]
-                .into_iter()
-                .find(|calls| !is_blank(calls))
+            let calls = [take(&format!("additional_kwargs.{name}")), take(name)];
+            calls.into_iter().rfind(|calls| !is_blank(calls))
         });
         self.calls(&calls.collect::<Vec<_>>());
         let is_result = |item: &Item| item.kind == ItemKind::Text;
@@ -269,13 +264,12 @@ impl Reader {
         let parts_of = Some(&content["parts"]).filter(|parts| parts.is_array());
         let content = parts_of.unwrap_or(content);
         let is_part = |part: &Value| part.is_string() || part.is_object();
-        let kind = || type_of(content).map_or(Kind::Unknown, |name| Kind::of(&name, content));
         match content.as_array() {
             Some(list) if list.iter().all(is_part) => {
                 list.iter().for_each(|part| self.part(role, part));
             }
             // An object without a type is the answer itself.
-            None if named_type(content).is_some() || kind() != Kind::Unknown => {
+            None if named_type(content).is_some() || kind_of(content) != Kind::Unknown => {
                 self.part(role, content);
             }
             Some(_) | None => self.text(role, &shown(content)),
@@ -302,18 +296,15 @@ impl Reader {
         // OpenInference stores a call next to the part of its type, OpenCode what became of it.
         let fields = Fields::of(part, "message_content state");
         let Some(name) = type_of(&fields.0).filter(|_| part.is_object()) else {
-            match part.is_string() {
+            return match part.is_string() {
                 true => self.text(role, &shown(part)),
                 false => self.unknown(role, &shown(part)),
-            }
-            return;
+            };
         };
         let mut fields = Fields::of(&fields.0, &format!("{WRAPPERS} {name}"));
         let mut said = String::new();
         match Kind::of(&name, &fields.0) {
-            Kind::Call | Kind::Result => {
-                return self.items.push(tool_item(fields, &name, None));
-            }
+            Kind::Call | Kind::Result => return self.items.push(tool_item(fields, &name, None)),
             Kind::Text => {
                 let is_thought = fields.take("thought") == Some(true.into());
                 let role = match name.as_str() {
@@ -333,12 +324,11 @@ impl Reader {
             Kind::Thinking => {
                 let thoughts = THOUGHT_FIELDS.split(' ');
                 let thoughts = thoughts.filter_map(|name| fields.take(name));
-                let thoughts = joined(thoughts.map(|thought| part_text(&thought)));
-                if thoughts.is_empty() {
+                said = joined(thoughts.map(|thought| part_text(&thought)));
+                if said.is_empty() {
                     return self.text(THINKING, &unknown(&name, &fields.0));
                 }
-                self.text(THINKING, &thoughts);
-                said = thoughts;
+                self.text(THINKING, &said);
             }
             Kind::Unknown => {
                 let inner = wrapped(part).filter(|_| named_type(part).is_none());
@@ -351,12 +341,8 @@ impl Reader {
 
     /// Adds JSON of a message, which isn't the agent's text.
     fn unknown(&mut self, role: &str, json: &str) {
-        let role = if matches!(role, "assistant" | THINKING) {
-            UNKNOWN
-        } else {
-            role
-        };
-        self.text(role, json);
+        let is_agents = matches!(role, "assistant" | THINKING);
+        self.text(if is_agents { UNKNOWN } else { role }, json);
     }
 
     fn text(&mut self, role: &str, said: &str) {
@@ -375,17 +361,9 @@ impl Reader {
         let mut last = self.items.iter_mut().rev();
         match last.find(|item| role == UNKNOWN || item.role != UNKNOWN) {
             Some(last) if last.kind == ItemKind::Text && last.role == role => {
-                last.text.push('\n');
-                last.text.push_str(said);
+                last.text.extend(["\n", said]);
             }
             _ => self.items.push(Item::text(role, said)),
         }
-    }
-}
-
-fn parts(content: &Value) -> &[Value] {
-    match content.as_array() {
-        Some(parts) => parts,
-        None => std::slice::from_ref(content),
     }
 }

@@ -131,14 +131,8 @@ fn unfolded(value: &Value) -> Value {
 
 /// Whether a value within attributes has dotted keys, as in Phoenix's data frames. Arguments of tools stay unchanged.
 fn is_folded(value: &Value) -> bool {
-    let prefixes = [
-        "message.",
-        "message_content.",
-        "tool_call.",
-        "tool.",
-        "document.",
-    ];
-    let is_folded = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let prefixes = "message. message_content. tool_call. tool. document.".split(' ');
+    let is_folded = |name: &String| prefixes.clone().any(|prefix| name.starts_with(prefix));
     let fields = value.as_object().filter(|fields| !fields.is_empty());
     fields.is_some_and(|fields| fields.keys().all(is_folded))
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::field::{is_one_of, rfc3339};
+use super::field::{is_one_of, parsed, rfc3339};
 use super::shown::{joined, shown};
 use crate::score::parse_python;
 use crate::score::session::Message;
@@ -80,12 +80,7 @@ impl Item {
     /// Returns name and arguments, which are equal for arguments as JSON, as its text and as a Python literal.
     pub(super) fn signature(&self) -> String {
         let json = self.arguments.as_ref().and_then(Value::as_str);
-        let parse = |text| {
-            serde_json::from_str(text)
-                .ok()
-                .or_else(|| parse_python(text))
-        };
-        let json: Option<Value> = json.and_then(parse);
+        let json = json.and_then(|text| parsed(text).or_else(|| parse_python(text)));
         let arguments = json.as_ref().or(self.arguments.as_ref());
         format!("call\n{:?}\n{arguments:?}", self.name)
     }
@@ -240,18 +235,12 @@ pub(in crate::history) fn tool_text(
     arguments: Option<&Value>,
     result: Option<(&str, bool)>,
 ) -> String {
-    let mut text = String::new();
-    if let Some(arguments) = arguments.filter(|arguments| !arguments.is_null()) {
-        text.push_str("Arguments: ");
-        text.push_str(&shown(arguments));
-        text.push('\n');
-    }
-    match result {
-        Some((result, is_error)) => {
-            text.push_str(if is_error { "Error:\n" } else { "Result:\n" });
-            text.push_str(result);
-        }
-        None => text.push_str("No result is recorded."),
-    }
-    text
+    let arguments = arguments.filter(|arguments| !arguments.is_null());
+    let arguments = arguments.map(|arguments| format!("Arguments: {}\n", shown(arguments)));
+    let result = match result {
+        Some((result, true)) => format!("Error:\n{result}"),
+        Some((result, false)) => format!("Result:\n{result}"),
+        None => "No result is recorded.".to_owned(),
+    };
+    arguments.unwrap_or_default() + &result
 }
