@@ -7,8 +7,8 @@ use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::report::ReportError;
 use crate::store::StoreError;
-use crate::suite::run::folder::FolderError;
 use crate::suite::run::Stopped;
+use crate::suite::run::folder::FolderError;
 use crate::telemetry::TelemetryError;
 
 /// Exit codes. Scripts depend on them.

@@ -123,9 +123,13 @@ impl AnswerTable {
     pub(super) fn is_of_unknown_form(&self) -> bool {
         let members = self.rows.iter().filter_map(Value::as_object);
         let mut values = members.flat_map(Map::values);
-        values.any(|value| match self.form {
-            RowsForm::One => !is_plain(value),
-            _ => is_rows(value),
+        let is_one = self.form == RowsForm::One;
+        values.any(|value| {
+            if is_one {
+                !is_plain(value)
+            } else {
+                is_rows(value)
+            }
         })
     }
 

@@ -108,9 +108,9 @@ pub(super) fn components(
         schema_match: component(Some(computed.schema.score), schema(computed)),
         semantic_similarity: QueryComponent {
             error: computed.semantic.as_ref().err().map(|unread| {
-                let message = match unread.error {
-                    SqlError::Empty => format!("the {} query is empty", unread.which),
-                    _ => format!("the {} query: {}", unread.which, unread.error),
+                let message = match unread.error == SqlError::Empty {
+                    true => format!("the {} query is empty", unread.which),
+                    false => format!("the {} query: {}", unread.which, unread.error),
                 };
                 ComponentError::new(unread.error.class(), &message)
             }),
