@@ -27,7 +27,7 @@ mod report;
 mod rescore;
 mod score;
 mod scoring;
-mod service;
+mod server;
 mod sessions;
 mod simulated;
 mod store;
@@ -93,10 +93,10 @@ struct Global {
 // No doc comments on variants, because they would replace each command's own help and long help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    Up(service::Up),
+    Up(server::Up),
     Demo(demo::Demo),
-    Serve(service::Serve),
-    Worker(service::Worker),
+    Serve(server::Serve),
+    Worker(server::Worker),
     Migrate(store::Migrate),
     Prune(store::Prune),
     Score(score::Score),

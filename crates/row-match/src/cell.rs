@@ -4,10 +4,9 @@ use serde_json::{Number, Value};
 
 use super::Case;
 use super::date;
+use super::json::integer;
 use super::nested::{self, TooDeep};
 
-/// From here on, neighbouring integers can have the same float.
-const EXACT_FLOATS: f64 = 9_007_199_254_740_992.0;
 /// Longer numbers are identifiers, and may exceed the range of floats.
 const MAX_BYTES: usize = 300;
 
@@ -88,15 +87,6 @@ fn float(value: f64) -> Cell {
         Some(whole) => Cell::Int(whole),
         None => Cell::Float(Finite(value.to_bits())),
     }
-}
-
-/// Returns the integer of a float without a fraction, unless it exceeds the exact range.
-pub(super) fn integer(value: f64) -> Option<i64> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "below 2^53 and without a fraction"
-    )]
-    (value.fract() == 0.0 && value.abs() < EXACT_FLOATS).then_some(value as i64)
 }
 
 /// Parses a string: a plain number, a boolean, an ISO date, an array or object as JSON text, or text. Tools write NaN as text, because JSON

@@ -63,6 +63,18 @@ fn parse_strictly(text: &[u8]) -> Result<Value, JsonError> {
     }
 }
 
+/// From here on, neighbouring integers can have the same float.
+const EXACT_FLOATS: f64 = 9_007_199_254_740_992.0;
+
+/// Returns the integer of a float without a fraction, unless it exceeds the exact range.
+pub(super) fn integer(value: f64) -> Option<i64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "below 2^53 and without a fraction"
+    )]
+    (value.fract() == 0.0 && value.abs() < EXACT_FLOATS).then_some(value as i64)
+}
+
 /// Reads a value, and stores the pointer and the name of a duplicate field.
 struct ValueReader<'r> {
     repeated: &'r mut Option<(String, String)>,
@@ -147,7 +159,7 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        let exact = super::cell::integer(number).filter(|_| self.by_value);
+        let exact = integer(number).filter(|_| self.by_value);
         let float = || Number::from_f64(number).map_or(Value::Null, Value::Number);
         Ok(exact.map_or_else(float, Value::from))
     }

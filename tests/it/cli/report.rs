@@ -83,7 +83,7 @@ fn report_of_a_killed_run_lists_missing_items_and_is_no_pass() {
     };
     let report = ["report", "run", "--format", "json"];
     let whole = verdict(&place.run(&report).ends(0));
-    assert_eq!(whole, (0.into(), "pass".into()));
+    assert_eq!(whole, (0.into(), "passed".into()));
 
     let results = std::fs::read_to_string(place.path().join("run/evaluation-results.jsonl"));
     let results = results.unwrap();
