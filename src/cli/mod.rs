@@ -21,13 +21,14 @@ mod judges;
 mod outcome;
 mod output;
 mod print;
+mod processes;
 mod progress;
 mod ratings;
 mod report;
 mod rescore;
 mod score;
 mod scoring;
-mod service;
+
 mod sessions;
 mod simulated;
 mod store;
@@ -93,10 +94,10 @@ struct Global {
 // No doc comments on variants, because they would replace each command's own help and long help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    Up(service::Up),
+    Up(processes::Up),
     Demo(demo::Demo),
-    Serve(service::Serve),
-    Worker(service::Worker),
+    Serve(processes::Serve),
+    Worker(processes::Worker),
     Migrate(store::Migrate),
     Prune(store::Prune),
     Score(score::Score),
