@@ -218,7 +218,7 @@ impl ConnectionArgs {
                 works_here: false,
                 is_remote: true,
             };
-            return until_interrupted(&mut signals, command(connection)).await;
+            return until_interrupted(&mut signals, Box::pin(command(connection))).await;
         }
         adjust(&mut context.settings);
         let mode = mode(&context, needs)?;

@@ -117,9 +117,10 @@ fn address(key: &str, text: &str) -> Result<SocketAddr, CliError> {
 /// Binds an address. If it is in use, the error explains how to choose another.
 pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|error| {
-        let what = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "is in use by another process".to_owned(),
-            _ => format!("can't be bound: {error}"),
+        let what = if error.kind() == std::io::ErrorKind::AddrInUse {
+            "is in use by another process".to_owned()
+        } else {
+            format!("can't be bound: {error}")
         };
         CliError::usage(format!(
             "{address} {what}; choose another address with --bind (GAVEL_BIND), such as --bind 127.0.0.1:{}",

@@ -21,13 +21,13 @@ mod judges;
 mod outcome;
 mod output;
 mod print;
+mod processes;
 mod progress;
 mod ratings;
 mod report;
 mod rescore;
 mod score;
 mod scoring;
-mod server;
 mod sessions;
 mod simulated;
 mod store;
@@ -93,10 +93,10 @@ struct Global {
 // No doc comments on variants, because they would replace each command's own help and long help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    Up(server::Up),
+    Up(processes::Up),
     Demo(demo::Demo),
-    Serve(server::Serve),
-    Worker(server::Worker),
+    Serve(processes::Serve),
+    Worker(processes::Worker),
     Migrate(store::Migrate),
     Prune(store::Prune),
     Score(score::Score),

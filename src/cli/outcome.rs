@@ -177,9 +177,9 @@ impl From<ReportError> for CliError {
 impl From<std::io::Error> for CliError {
     /// A closed pipe (`| head`) isn't an error.
     fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Self::new(Exit::Done, ""),
-            _ => Self::incomplete(format!("input or output: {error}")),
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Done, "");
         }
+        Self::incomplete(format!("input or output: {error}"))
     }
 }

@@ -83,7 +83,7 @@ impl Evaluate {
         if options.no_judge {
             let context = Context::new(global, [], LogProfile::Summary)?;
             let work = self.run_items(&context.settings, None, prepared, opened);
-            return until_interrupted(&mut Signals::listen()?, work).await;
+            return until_interrupted(&mut Signals::listen()?, Box::pin(work)).await;
         }
         let command = async |connection: Connection<'_>| {
             let settings = &connection.context.settings;
