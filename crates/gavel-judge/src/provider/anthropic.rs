@@ -43,8 +43,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
 };
 
 fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
-    let entry = spec.entry();
-    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
+    let mut body = Body::chat(spec, request, shape);
     body.set("max_tokens", json!(request.max_output_tokens));
     let (name, schema) = (request.schema_name, request.schema.value());
     match shape.rung {
@@ -60,7 +59,7 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
         }
         Rung::JsonObject | Rung::Prompt => {}
     }
-    body.extend(&entry.extra_body, shape);
+    body.extend(&spec.entry().extra_body, shape);
     body
 }
 

@@ -1,6 +1,6 @@
 //! Types of batch endpoints, which accept many calls in one chunk and answer within a day at a reduced price.
 
-use serde_json::value::RawValue;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::call::ProviderReply;
@@ -136,7 +136,7 @@ pub enum Progress {
 }
 
 /// One line of a chunk's replies: a status with a body, or the reason for their absence.
-pub(super) type LineSays = Result<(u16, Box<RawValue>), String>;
+pub(super) type LineSays = Result<(u16, Value), String>;
 
 /// The reply to one call of a chunk, unchecked.
 #[derive(Debug)]

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::call::{CallRequest, Role};
+use super::call::CallRequest;
 use super::shape::{Rung, Shape};
 use crate::PromptText;
+use crate::entries::spec::JudgeSpec;
 
 pub(super) struct Body<'a> {
     fields: BTreeMap<&'a str, Field<'a>>,
@@ -26,17 +27,12 @@ enum Field<'a> {
 
 impl<'a> Body<'a> {
     /// Returns the common part of chat completions and Anthropic's messages.
-    pub(super) fn chat(
-        model: &str,
-        temperature: Option<f64>,
-        request: &'a CallRequest,
-        shape: Shape,
-    ) -> Self {
+    pub(super) fn chat(spec: &JudgeSpec, request: &'a CallRequest, shape: Shape) -> Self {
         let mut body = Self::new(request, shape.rung, false);
-        if let Some(temperature) = temperature.filter(|_| shape.temperature) {
+        if let Some(temperature) = spec.entry().temperature.filter(|_| shape.temperature) {
             body.set("temperature", json!(temperature));
         }
-        body.set("model", json!(model));
+        body.set("model", json!(spec.model()));
         // Some gateways stream by default.
         body.set("stream", json!(false));
         body
@@ -47,16 +43,16 @@ impl<'a> Body<'a> {
         let is_enforced = matches!(rung, Rung::JsonSchema | Rung::Tool);
         let schema = request.schema.json().get();
         let messages = request.messages.iter().enumerate().map(|(at, message)| {
-            let mut text = Cow::Borrowed(&message.content);
+            let mut text = Cow::Borrowed(message);
             if !is_enforced && at == 0 {
                 text = Cow::Owned(text.followed_by(format!(
                     "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
                 )));
             }
-            let role = match (message.role, is_gemini) {
-                (Role::User, _) => "user",
-                (Role::Assistant, false) => "assistant",
-                (Role::Assistant, true) => "model",
+            let role = match (at % 2, is_gemini) {
+                (0, _) => "user",
+                (_, false) => "assistant",
+                (_, true) => "model",
             };
             let text = Field::Text(text);
             let fields = |name, field| Field::Fields(BTreeMap::from([(name, field)]));

@@ -73,11 +73,11 @@ impl Endpoint {
     }
 
     /// Returns the reply of a call in a batch from the status and the body in its line.
-    fn reply(&self, status: u16, body: &[u8]) -> Result<ProviderReply, JudgeError> {
+    fn reply(&self, status: u16, body: Vec<u8>) -> Result<ProviderReply, JudgeError> {
         let exchange = Exchange {
             status,
             headers: HeaderMap::new(),
-            body: body.to_vec(),
+            body,
         };
         // Other lines of the chunk have replies, so an unclear error concerns this line.
         self.ended(Ok(exchange), self.shape(), unlearned(ErrorClass::Rejected))

@@ -20,10 +20,8 @@ impl RateHeaders {
     /// Reads the limits; skips invalid values such as a negative count.
     pub(super) fn read(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
         let limit = |at: usize| {
-            let Some(what) = self.quantities.get(at) else {
-                return LimitReport::default();
-            };
-            let header = |part| text(headers, &(self.name)(what, part));
+            let what = self.quantities.get(at);
+            let header = |part| text(headers, &(self.name)(what?, part));
             let count = |part| header(part).and_then(|text| text.parse().ok());
             LimitReport {
                 limit: count("limit"),

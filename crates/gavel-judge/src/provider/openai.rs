@@ -46,8 +46,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
 };
 
 fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
-    let entry = spec.entry();
-    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
+    let mut body = Body::chat(spec, request, shape);
     match shape.rung {
         Rung::JsonSchema => {
             let (name, schema) = (request.schema_name, request.schema.value());
@@ -63,7 +62,7 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
         false => "max_tokens",
     };
     body.set(cap, json!(request.max_output_tokens));
-    body.extend(&entry.extra_body, shape);
+    body.extend(&spec.entry().extra_body, shape);
     body
 }
 
