@@ -42,7 +42,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     batches: Some(BatchForm::Requests),
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
     let mut body = Body::chat(spec, request, shape);
     body.set("max_tokens", json!(request.max_output_tokens));
     let (name, schema) = (request.schema_name, request.schema.value());
@@ -106,7 +106,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
     let cache_written = optional_count(usage, "/cache_creation_input_tokens")?;
     let input = count(usage, &["/input_tokens"])? + cached + cache_written;
     let output = count(usage, &["/output_tokens"])?;
-    Tokens::limited(input, cached, cache_written, output)
+    Tokens::new(input, cached, cache_written, output)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Common parts of the requests of all formats.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -11,25 +10,29 @@ use super::shape::{Rung, Shape};
 use crate::PromptText;
 use crate::entries::spec::JudgeSpec;
 
-pub(super) struct Body<'a> {
-    fields: BTreeMap<&'a str, Field<'a>>,
+pub(super) struct Body {
+    fields: BTreeMap<String, Field>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Field<'a> {
+enum Field {
     Value(Value),
-    /// Most of the body, borrowed until it is written.
-    Text(Cow<'a, PromptText>),
-    Fields(BTreeMap<&'static str, Field<'a>>),
-    List(Vec<Field<'a>>),
+    /// Most of the body, shared until it is written.
+    Text(PromptText),
+    Fields(BTreeMap<&'static str, Field>),
+    List(Vec<Field>),
 }
 
-impl<'a> Body<'a> {
+impl Body {
     /// Returns the common part of chat completions and Anthropic's messages.
-    pub(super) fn chat(spec: &JudgeSpec, request: &'a CallRequest, shape: Shape) -> Self {
+    pub(super) fn chat(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Self {
         let mut body = Self::new(request, shape.rung, false);
-        if let Some(temperature) = spec.entry().temperature.filter(|_| shape.temperature) {
+        if let Some(temperature) = spec
+            .entry()
+            .temperature
+            .filter(|_| shape.has("temperature"))
+        {
             body.set("temperature", json!(temperature));
         }
         body.set("model", json!(spec.model()));
@@ -39,15 +42,15 @@ impl<'a> Body<'a> {
     }
 
     /// Returns a body with the messages. The first message ends with the schema, unless the server enforces it.
-    pub(super) fn new(request: &'a CallRequest, rung: Rung, is_gemini: bool) -> Self {
+    pub(super) fn new(request: &CallRequest, rung: Rung, is_gemini: bool) -> Self {
         let is_enforced = matches!(rung, Rung::JsonSchema | Rung::Tool);
         let schema = request.schema.json().get();
         let messages = request.messages.iter().enumerate().map(|(at, message)| {
-            let mut text = Cow::Borrowed(message);
+            let mut text = message.clone();
             if !is_enforced && at == 0 {
-                text = Cow::Owned(text.followed_by(format!(
+                text = text.followed_by(format!(
                     "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
-                )));
+                ));
             }
             let role = match (at % 2, is_gemini) {
                 (0, _) => "user",
@@ -63,21 +66,21 @@ impl<'a> Body<'a> {
             Field::Fields(BTreeMap::from([content, ("role", Field::Value(role.into()))]))
         });
         let key = if is_gemini { "contents" } else { "messages" };
-        let fields = BTreeMap::from([(key, Field::List(messages.collect()))]);
+        let fields = BTreeMap::from([(key.to_owned(), Field::List(messages.collect()))]);
         Self { fields }
     }
 
     /// Adds the entry's own fields, without a seed that the server rejects.
-    pub(super) fn extend(&mut self, own: &'a Map<String, Value>, shape: Shape) {
+    pub(super) fn extend(&mut self, own: &Map<String, Value>, shape: &Shape) {
         for (key, value) in own {
-            if key != "seed" || shape.seed {
+            if key != "seed" || shape.has("seed") {
                 self.set(key, value.clone());
             }
         }
     }
 
-    pub(super) fn set(&mut self, key: &'a str, value: Value) {
-        self.fields.insert(key, Field::Value(value));
+    pub(super) fn set(&mut self, key: &str, value: Value) {
+        self.fields.insert(key.to_owned(), Field::Value(value));
     }
 
     /// Serializes the body without spare capacity, because it stays in memory during the call.

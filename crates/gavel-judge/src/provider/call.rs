@@ -43,13 +43,13 @@ impl CallRequest {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ProviderReply {
+pub(crate) struct ProviderReply<E = JudgeError> {
     pub(crate) text: String,
     /// Field with text if the answer is empty, such as that of thinking.
     pub(crate) text_in: Option<&'static str>,
     pub(crate) stop: Stop,
     /// An error next to the text. Without a complete answer the call fails with it.
-    pub(crate) error: Option<JudgeError>,
+    pub(crate) error: Option<E>,
     /// The model as reported, by default as requested.
     pub(crate) model: String,
     /// `None` if the provider reported no valid usage; the cost is unknown then.

@@ -16,7 +16,7 @@ use super::http::{Client, Exchange, HttpFailure};
 use super::learned::Learned;
 use super::meaning::{Meaning, meaning};
 use super::reply::{self, Unreadable};
-use super::shape::{Field, Shape};
+use super::shape::{FORMAT, Field, Shape};
 use crate::JudgeError;
 use crate::entries::spec::{Auth, JudgeSpec};
 use crate::error::ErrorClass;
@@ -42,7 +42,7 @@ impl Endpoint {
     /// capability the next call omits the rejected field.
     pub(crate) async fn call(&self, request: &CallRequest) -> Called {
         let shape = self.shape();
-        let exchange = self.send(request, shape).await;
+        let exchange = self.send(request, &shape).await;
         let limits = self.format.rate_headers.as_ref();
         let limits = limits.zip(exchange.as_ref().ok());
         let rates = limits.map(|(limits, it)| limits.read(&it.headers, self.clock.now()));
@@ -51,9 +51,9 @@ impl Endpoint {
             Err(broken) => broken.late,
         };
         let (mut probe_cap, configured) = (None, self.spec.limits().max_output_tokens);
-        let mut ended = self.ended(exchange, shape, |meaning| match meaning {
+        let mut ended = self.ended(exchange, &shape, |meaning| match meaning {
             Meaning::Class(class) => class,
-            Meaning::Field(field) => self.narrow(shape, field),
+            Meaning::Field(field) => self.narrow(&shape, field),
             Meaning::Unclear => {
                 probe_cap = Some(1);
                 ErrorClass::Rejected
@@ -80,16 +80,16 @@ impl Endpoint {
             body,
         };
         // Other lines of the chunk have replies, so an unclear error concerns this line.
-        self.ended(Ok(exchange), self.shape(), unlearned(ErrorClass::Rejected))
+        self.ended(Ok(exchange), &self.shape(), unlearned(ErrorClass::Rejected))
     }
 
-    async fn send(&self, request: &CallRequest, shape: Shape) -> Result<Exchange, HttpFailure> {
+    async fn send(&self, request: &CallRequest, shape: &Shape) -> Result<Exchange, HttpFailure> {
         let content = Some((JSON, self.body(request, shape)?));
         let http = self.request(&self.address(), content)?;
         self.client.exchange(http, request.timeout).await
     }
 
-    fn body(&self, request: &CallRequest, shape: Shape) -> Result<Vec<u8>, HttpFailure> {
+    fn body(&self, request: &CallRequest, shape: &Shape) -> Result<Vec<u8>, HttpFailure> {
         let body = (self.format.body)(&self.spec, request, shape);
         body.written().map_err(|error| unusable(&error.to_string()))
     }
@@ -98,8 +98,8 @@ impl Endpoint {
     /// request: a firewall in front of the server may reject a prompt.
     async fn check_scope(&self, error: &mut JudgeError, cap: u32) {
         let shape = self.shape();
-        let exchange = self.send(&CallRequest::harmless(cap), shape).await;
-        let ended = self.ended(exchange, shape, unlearned(ErrorClass::Misconfigured));
+        let exchange = self.send(&CallRequest::harmless(cap), &shape).await;
+        let ended = self.ended(exchange, &shape, unlearned(ErrorClass::Misconfigured));
         let scope = match ended.map_err(|error| error.class) {
             Err(ErrorClass::Misconfigured) => {
                 error.class = ErrorClass::Misconfigured;
@@ -184,7 +184,7 @@ impl Endpoint {
         &self,
         exchange: &Exchange,
         body: ErrorBody,
-        sent: Shape,
+        sent: &Shape,
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> JudgeError {
         let meaning = meaning(self.format, exchange.status, &body, sent);
@@ -228,7 +228,7 @@ impl Endpoint {
     fn ended(
         &self,
         exchange: Result<Exchange, HttpFailure>,
-        sent: Shape,
+        sent: &Shape,
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> Result<ProviderReply, JudgeError> {
         let exchange = self.named(exchange)?;
@@ -237,7 +237,7 @@ impl Endpoint {
             return Err(self.rejection(&exchange, body, sent, decide));
         }
         let status = Some(exchange.status);
-        let raw = match reply::read(&exchange.body, self.format.read, self.format.no_reply) {
+        let raw = match reply::read(&exchange.body, self.format) {
             Ok(raw) => raw,
             Err(Unreadable::ErrorInside(error)) => {
                 return Err(self.rejection(&exchange, ErrorBody::of(&error), sent, decide));
@@ -252,7 +252,8 @@ impl Endpoint {
             (None, Stop::Failed(what)) => Some(self.error(ErrorClass::Transient, status, what)),
             (None, _) => None,
         };
-        let model = raw.model.unwrap_or_else(|| self.spec.model().to_owned());
+        let reported = Some(raw.model).filter(|model| !model.is_empty());
+        let model = reported.unwrap_or_else(|| self.spec.model().to_owned());
         let is_marked = raw.simulated || model.starts_with(SIMULATED_PREFIX);
         let (entry, mut stop) = (self.spec.entry(), raw.stop);
         if let Stop::Refused(words) | Stop::Other(words) = &mut stop {
@@ -271,12 +272,12 @@ impl Endpoint {
     }
 
     /// Stores that a field is rejected, so that the next call omits it. Without it or a replacement there would be no valid request left.
-    fn narrow(&self, sent: Shape, field: Field) -> ErrorClass {
+    fn narrow(&self, sent: &Shape, field: Field) -> ErrorClass {
         // An entry that sets the format allows no other.
-        let fixed = field == Field::Format && self.spec.entry().structured.is_some();
+        let fixed = field == FORMAT && self.spec.entry().structured.is_some();
         match sent.without(field, self.format.ladder) {
             Some(narrower) if !fixed => {
-                self.learned.narrow(&self.spec, narrower, self.clock.now());
+                self.learned.narrow(&self.spec, &narrower, self.clock.now());
                 ErrorClass::Capability
             }
             Some(_) | None => ErrorClass::Rejected,

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
+use serde_json::Value;
 
 use super::batch::BatchForm;
 use super::body::Body;
 use super::call::CallRequest;
 use super::error_body::ErrorBody;
 use super::headers::{RateHeaders, unnamed_reset};
-use super::reply::Reader;
+use super::reply::Read;
 use super::shape::{Ladder, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::error::ErrorClass;
@@ -28,9 +29,9 @@ pub(crate) struct WireFormat {
     pub(crate) ladder: &'static Ladder,
     /// Whether the output cap has a new name, which is tried first.
     pub(super) has_new_cap: bool,
-    pub(super) body: for<'a> fn(&'a JudgeSpec, &'a CallRequest, Shape) -> Body<'a>,
+    pub(super) body: fn(&JudgeSpec, &CallRequest, &Shape) -> Body,
     /// Reads a body of status 2xx.
-    pub(super) read: Reader,
+    pub(super) read: fn(&Value) -> Read,
     /// Error message for a body that isn't a reply of this kind.
     pub(super) no_reply: &'static str,
     pub(super) rate_headers: Option<RateHeaders>,
@@ -50,8 +51,13 @@ impl WireFormat {
         let asked = both().find_map(|headers| retry_after(headers, Some(now)));
         let asked = asked.or_else(|| body.delay());
         let reset = || {
-            let limits = self.rate_headers.as_ref();
-            let spent = limits.and_then(|limits| limits.reset_of_used_up(headers, now));
+            let limits = self.rate_headers.as_ref().map(|it| it.read(headers, now));
+            let limits = limits.unwrap_or_default();
+            let spent = limits
+                .all()
+                .into_iter()
+                .filter(|it| it.remaining == Some(0));
+            let spent = spent.filter_map(|limit| limit.resets_in).max();
             spent.or_else(|| both().find_map(|headers| unnamed_reset(headers, now)))
         };
         let is_limit = matches!(class, ErrorClass::Throttled | ErrorClass::Exhausted);

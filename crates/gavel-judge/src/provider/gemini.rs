@@ -35,10 +35,10 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     batches: None,
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
     let entry = spec.entry();
     let mut config = json!({ "maxOutputTokens": request.max_output_tokens });
-    if let Some(temperature) = entry.temperature.filter(|_| shape.temperature) {
+    if let Some(temperature) = entry.temperature.filter(|_| shape.has("temperature")) {
         config["temperature"] = json!(temperature);
     }
     if matches!(shape.rung, Rung::JsonSchema | Rung::JsonObject) {
@@ -98,7 +98,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
     let input = count(usage, &["/promptTokenCount"])?;
     let cached = optional_count(usage, "/cachedContentTokenCount")?;
     // The judge creates no caches.
-    Tokens::limited(input, cached, 0, answer + thoughts)
+    Tokens::new(input, cached, 0, answer + thoughts)
 }
 
 #[cfg(test)]

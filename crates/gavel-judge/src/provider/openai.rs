@@ -10,7 +10,7 @@ use super::call::{CallRequest, Stop, Tokens};
 use super::format::WireFormat;
 use super::headers::RateHeaders;
 use super::reply::{self, RawReply, Read, count, error_at, given, text_at, without_answer};
-use super::shape::{Rung, Shape};
+use super::shape::{NEW_CAP, Rung, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::gate::Span;
 
@@ -45,7 +45,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     batches: Some(BatchForm::Files),
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
     let mut body = Body::chat(spec, request, shape);
     match shape.rung {
         Rung::JsonSchema => {
@@ -57,8 +57,8 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
         Rung::JsonObject => body.set("response_format", json!({ "type": "json_object" })),
         Rung::Tool | Rung::Prompt => {}
     }
-    let cap = match shape.new_cap {
-        true => "max_completion_tokens",
+    let cap = match shape.has(NEW_CAP) {
+        true => NEW_CAP,
         false => "max_tokens",
     };
     body.set(cap, json!(request.max_output_tokens));
@@ -149,7 +149,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
         "/cached_tokens",
     ];
     let cached = count(usage, &cached).unwrap_or(0);
-    Tokens::limited(input, cached, 0, output.max(others)?)
+    Tokens::new(input, cached, 0, output.max(others)?)
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Stop, Tokens};
+use super::call::{ProviderReply, Stop, Tokens};
 use super::error_body::ErrorBody;
 use super::events;
+use super::format::WireFormat;
 use crate::error::ErrorClass;
 use crate::json as lenient;
 
@@ -32,18 +33,8 @@ pub(super) enum Unreadable {
     Failed(ErrorClass, &'static str),
 }
 
-#[derive(Debug, PartialEq)]
-pub(super) struct RawReply {
-    pub(super) text: String,
-    pub(super) text_in: Option<&'static str>,
-    pub(super) stop: Stop,
-    /// An error next to the text, as a separate body.
-    pub(super) error: Option<Value>,
-    pub(super) model: Option<String>,
-    pub(super) usage: Option<Tokens>,
-    /// Whether the reply is marked as simulated.
-    pub(super) simulated: bool,
-}
+/// A reply as its body has it: unredacted, with an error as a separate body. An unreported model is empty.
+pub(super) type RawReply = ProviderReply<Value>;
 
 impl RawReply {
     /// Returns a reply with the fields that the bodies of all formats have.
@@ -54,19 +45,19 @@ impl RawReply {
             text_in: None,
             stop,
             error: error_at(body),
-            model: model.map(|model| model.chars().take(MAX_MODEL).collect()),
+            model: model.unwrap_or_default().chars().take(MAX_MODEL).collect(),
             usage,
             simulated: body["simulated"] == json!(true),
+            // The endpoint sets another status.
+            status: 200,
         }
     }
 }
 
 pub(super) type Read = Result<RawReply, Unreadable>;
-/// Reads the JSON of a body of status 200.
-pub(super) type Reader = fn(&Value) -> Read;
 
-/// Reads a body of status 200 or a stream of events; `no_reply` is the error message for other bodies.
-pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
+/// Reads a body of status 200 or a stream of events.
+pub(super) fn read(body: &[u8], format: &WireFormat) -> Read {
     const BROKEN: &str = "and broke off its answer in the middle of the JSON";
     let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
@@ -76,12 +67,12 @@ pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read 
         Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
         Err(_) if body.is_empty() => return Err(failed("with no body")),
         Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
-        Ok(_) | Err(_) => return Err(failed(no_reply)),
+        Ok(_) | Err(_) => return Err(failed(format.no_reply)),
     };
     match value {
-        Value::Object(_) => reader(&value),
+        Value::Object(_) => (format.read)(&value),
         // Google puts an error into a list.
-        value => Err(without_answer(&value, no_reply)),
+        value => Err(without_answer(&value, format.no_reply)),
     }
 }
 
@@ -150,13 +141,8 @@ pub(super) fn optional_count(usage: &Value, pointer: &str) -> Option<i64> {
 }
 
 impl Tokens {
-    /// Limits the counts. `None` without input tokens, because every prompt has some. `input` includes the cached tokens.
-    pub(super) fn limited(
-        input: i64,
-        cached: i64,
-        cache_written: i64,
-        output: i64,
-    ) -> Option<Self> {
+    /// Returns the counts, limited. `None` without input tokens, because every prompt has some. `input` includes the cached tokens.
+    pub(super) fn new(input: i64, cached: i64, cache_written: i64, output: i64) -> Option<Self> {
         (input > 0).then_some(Self {
             input: input.min(MAX_TOKENS),
             cached,

@@ -9,7 +9,7 @@ use crate::provider::error_body::ErrorBody;
 use crate::provider::reply::Unreadable;
 
 fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    reply::read(body, FORMAT.read, FORMAT.no_reply)
+    reply::read(body, &FORMAT)
 }
 
 fn read_value(message: &Value) -> Result<RawReply, Unreadable> {
@@ -32,7 +32,7 @@ fn reads_only_the_answer() {
     for (content, text) in table {
         let reply = read_value(&json!({ "content": content })).unwrap();
         assert_eq!(reply.text, text);
-        assert_eq!((reply.model, reply.usage), (None, None));
+        assert_eq!((reply.model.as_str(), reply.usage), ("", None));
     }
 }
 

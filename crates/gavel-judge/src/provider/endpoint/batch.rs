@@ -14,7 +14,7 @@ use super::{Endpoint, JSON, unlearned};
 use crate::JudgeError;
 use crate::error::ErrorClass;
 use crate::json as lenient;
-use crate::provider::batch::{Added, BatchForm, Chunk, ChunkLookup, LineSays, Progress, Uploaded};
+use crate::provider::batch::{Added, BatchForm, Chunk, ChunkLookup, Progress, Uploaded};
 use crate::provider::call::CallRequest;
 use crate::provider::error_body::ErrorBody;
 use crate::provider::http::{Exchange, read_body, within};
@@ -51,8 +51,9 @@ struct Page {
     has_more: Option<bool>,
 }
 
-/// Reads one line of replies: OpenAI's has `response` or `error`, Anthropic's `result`. `None` if it is invalid.
-pub(super) fn line(text: &[u8]) -> Option<(Uuid, LineSays)> {
+/// Reads one line of replies, a status with a body or the reason for their absence: OpenAI's has `response` or `error`, Anthropic's
+/// `result`. `None` if it is invalid.
+pub(super) fn line(text: &[u8]) -> Option<(Uuid, Result<(u16, Value), String>)> {
     let lenient::Leading { value, length } = lenient::leading(text).ok()?;
     let asked_for = value.get("custom_id")?.as_str()?.parse().ok()?;
     let said = if let Some(response) = given(&value, "/response") {
@@ -80,7 +81,7 @@ impl Endpoint {
         id: Uuid,
         request: &CallRequest,
     ) -> Result<Added, JudgeError> {
-        let body = self.body(request, self.shape());
+        let body = self.body(request, &self.shape());
         Ok(chunk.add(id, &self.named(body)?))
     }
 
@@ -231,7 +232,7 @@ impl Endpoint {
     fn batch_rejection(&self, exchange: &Exchange) -> JudgeError {
         let body = ErrorBody::read(&exchange.body);
         let class = unlearned(ErrorClass::Misconfigured);
-        self.rejection(exchange, body, self.shape(), class)
+        self.rejection(exchange, body, &self.shape(), class)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::ErrorClass;
 use crate::provider::reply::Unreadable;
 
 fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    reply::read(body, FORMAT.read, FORMAT.no_reply)
+    reply::read(body, &FORMAT)
 }
 
 fn read_value(generated: &Value) -> Result<RawReply, Unreadable> {
@@ -84,7 +84,7 @@ fn thoughts_are_output_and_cached_tokens_are_part_of_the_prompts() {
         output: 100,
     };
     assert_eq!(reply.usage, Some(expected));
-    assert_eq!(reply.model.as_deref(), Some("simulated-x"));
+    assert_eq!(reply.model, "simulated-x");
 }
 
 #[test]

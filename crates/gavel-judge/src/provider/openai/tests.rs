@@ -11,7 +11,7 @@ use crate::provider::error_body::ErrorBody;
 use crate::provider::reply::Unreadable;
 
 fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    reply::read(body, FORMAT.read, FORMAT.no_reply)
+    reply::read(body, &FORMAT)
 }
 
 fn read_value(completion: &Value) -> Result<RawReply, Unreadable> {
@@ -328,8 +328,8 @@ fn unrequested_stream_is_one_reply() {
         let reply = read(body.as_bytes()).unwrap();
         assert_eq!(reply.text, "{\"a\": 1}", "{body}");
         assert_eq!(
-            (reply.stop, reply.model.as_deref()),
-            (Stop::Complete, Some("m")),
+            (reply.stop, reply.model.as_str()),
+            (Stop::Complete, "m"),
             "{body}"
         );
         let tokens = reply.usage.map(|tokens| (tokens.input, tokens.output));
