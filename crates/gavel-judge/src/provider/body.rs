@@ -10,9 +10,8 @@ use super::shape::{Rung, Shape};
 use crate::PromptText;
 use crate::entries::spec::JudgeSpec;
 
-pub(super) struct Body {
-    fields: BTreeMap<String, Field>,
-}
+#[derive(Serialize)]
+pub(super) struct Body(BTreeMap<String, Field>);
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -28,12 +27,8 @@ impl Body {
     /// Returns the common part of chat completions and Anthropic's messages.
     pub(super) fn chat(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Self {
         let mut body = Self::new(request, shape.rung, false);
-        if let Some(temperature) = spec
-            .entry()
-            .temperature
-            .filter(|_| shape.has("temperature"))
-        {
-            body.set("temperature", json!(temperature));
+        if shape.has("temperature") {
+            body.set("temperature", json!(spec.entry().temperature));
         }
         body.set("model", json!(spec.model()));
         // Some gateways stream by default.
@@ -66,8 +61,8 @@ impl Body {
             Field::Fields(BTreeMap::from([content, ("role", Field::Value(role.into()))]))
         });
         let key = if is_gemini { "contents" } else { "messages" };
-        let fields = BTreeMap::from([(key.to_owned(), Field::List(messages.collect()))]);
-        Self { fields }
+        let messages = Field::List(messages.collect());
+        Self(BTreeMap::from([(key.to_owned(), messages)]))
     }
 
     /// Adds the entry's own fields, without a seed that the server rejects.
@@ -80,13 +75,6 @@ impl Body {
     }
 
     pub(super) fn set(&mut self, key: &str, value: Value) {
-        self.fields.insert(key.to_owned(), Field::Value(value));
-    }
-
-    /// Serializes the body without spare capacity, because it stays in memory during the call.
-    pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut bytes = serde_json::to_vec(&self.fields)?;
-        bytes.shrink_to_fit();
-        Ok(bytes)
+        self.0.insert(key.to_owned(), Field::Value(value));
     }
 }

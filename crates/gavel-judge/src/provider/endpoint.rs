@@ -26,8 +26,6 @@ use gavel_outbound::percent_encoded;
 /// Limit of a server's message, in characters.
 const MAX_MESSAGE: usize = 500;
 const JSON: &str = "application/json";
-const MODEL: &str = "{model}";
-const SIMULATED_PREFIX: &str = "simulated-";
 
 pub(crate) struct Endpoint {
     pub(super) spec: JudgeSpec,
@@ -72,13 +70,8 @@ impl Endpoint {
         Called { ended, rates, late }
     }
 
-    /// Returns the reply of a call in a batch from the status and the body in its line.
-    fn reply(&self, status: u16, body: Vec<u8>) -> Result<ProviderReply, JudgeError> {
-        let exchange = Exchange {
-            status,
-            headers: HeaderMap::new(),
-            body,
-        };
+    /// Returns the reply of a call in a batch from its line.
+    fn reply(&self, exchange: Exchange) -> Result<ProviderReply, JudgeError> {
         // Other lines of the chunk have replies, so an unclear error concerns this line.
         self.ended(Ok(exchange), &self.shape(), unlearned(ErrorClass::Rejected))
     }
@@ -91,7 +84,11 @@ impl Endpoint {
 
     fn body(&self, request: &CallRequest, shape: &Shape) -> Result<Vec<u8>, HttpFailure> {
         let body = (self.format.body)(&self.spec, request, shape);
-        body.written().map_err(|error| unusable(&error.to_string()))
+        let body = serde_json::to_vec(&body);
+        let mut body = body.map_err(|error| unusable(&error.to_string()))?;
+        // It stays in memory during the call.
+        body.shrink_to_fit();
+        Ok(body)
     }
 
     /// Changes the class of an error to misconfigured if the server rejects a harmless request as well. Otherwise the error concerns this
@@ -123,7 +120,7 @@ impl Endpoint {
     /// Returns the address of calls. The model is escaped, because users may choose its name.
     fn address(&self) -> String {
         let model = percent_encoded(self.spec.model());
-        self.below(&self.spec.entry().path.replace(MODEL, &model))
+        self.below(&self.spec.entry().path.replace("{model}", &model))
     }
 
     /// Builds a GET request, or a POST request with content and its type, with the headers of format and entry, and the key.
@@ -191,23 +188,20 @@ impl Endpoint {
         let class = decide(meaning);
         let now = self.clock.now();
         let retry_after = self.format.wait(class, &exchange.headers, &body, now);
-        // The entry's hint names the source of the key.
-        let remedy = match (exchange.status, &self.spec.entry().hint) {
-            (401, Some(hint)) => format!("; its key is refused: {hint}"),
-            _ if meaning == Meaning::Cap => {
-                "; set max_output_tokens in llm_providers.yaml to at most what the model allows"
-                    .to_owned()
-            }
-            (_, _) => String::new(),
-        };
-        let words = match exchange.status {
-            200..=299 => format!("answered with an error: {}", body.summary()),
-            status @ 300..=399 => format!(
+        let said = body.summary();
+        let words = match (exchange.status, &self.spec.entry().hint) {
+            (200..=299, _) => format!("answered with an error: {said}"),
+            (status @ 300..=399, _) => format!(
                 "answered {status}, a redirect{}, which is not followed, so that the key goes to no other server; set base_url to \
                  the address that answers",
                 self.target(&exchange.headers).unwrap_or_default()
             ),
-            status => format!("answered {status}: {}{remedy}", body.summary()),
+            // The entry's hint names the source of the key.
+            (401, Some(hint)) => format!("answered 401: {said}; its key is refused: {hint}"),
+            (status, _) if meaning == Meaning::Cap => format!(
+                "answered {status}: {said}; set max_output_tokens in llm_providers.yaml to at most what the model allows"
+            ),
+            (status, _) => format!("answered {status}: {said}"),
         };
         let generated = body.failed_generation;
         JudgeError {
@@ -232,12 +226,12 @@ impl Endpoint {
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> Result<ProviderReply, JudgeError> {
         let exchange = self.named(exchange)?;
-        if !exchange.is_success() {
+        if !(200..300).contains(&exchange.status) {
             let body = ErrorBody::read(&exchange.body);
             return Err(self.rejection(&exchange, body, sent, decide));
         }
         let status = Some(exchange.status);
-        let raw = match reply::read(&exchange.body, self.format) {
+        let raw = match reply::read(&exchange.body, self.format.read, self.format.no_reply) {
             Ok(raw) => raw,
             Err(Unreadable::ErrorInside(error)) => {
                 return Err(self.rejection(&exchange, ErrorBody::of(&error), sent, decide));
@@ -254,7 +248,7 @@ impl Endpoint {
         };
         let reported = Some(raw.model).filter(|model| !model.is_empty());
         let model = reported.unwrap_or_else(|| self.spec.model().to_owned());
-        let is_marked = raw.simulated || model.starts_with(SIMULATED_PREFIX);
+        let is_marked = raw.simulated || model.starts_with("simulated-");
         let (entry, mut stop) = (self.spec.entry(), raw.stop);
         if let Stop::Refused(words) | Stop::Other(words) = &mut stop {
             *words = entry.redact_reply(std::mem::take(words));

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use reqwest::header::HeaderMap;
-use serde_json::Value;
 
 use super::batch::BatchForm;
 use super::body::Body;
 use super::call::CallRequest;
 use super::error_body::ErrorBody;
 use super::headers::{RateHeaders, unnamed_reset};
-use super::reply::Read;
+use super::reply::Reader;
 use super::shape::{Ladder, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::error::ErrorClass;
@@ -31,7 +30,7 @@ pub(crate) struct WireFormat {
     pub(super) has_new_cap: bool,
     pub(super) body: fn(&JudgeSpec, &CallRequest, &Shape) -> Body,
     /// Reads a body of status 2xx.
-    pub(super) read: fn(&Value) -> Read,
+    pub(super) read: Reader,
     /// Error message for a body that isn't a reply of this kind.
     pub(super) no_reply: &'static str,
     pub(super) rate_headers: Option<RateHeaders>,

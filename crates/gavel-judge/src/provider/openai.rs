@@ -57,10 +57,8 @@ fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
         Rung::JsonObject => body.set("response_format", json!({ "type": "json_object" })),
         Rung::Tool | Rung::Prompt => {}
     }
-    let cap = match shape.has(NEW_CAP) {
-        true => NEW_CAP,
-        false => "max_tokens",
-    };
+    let new_cap = Some(NEW_CAP).filter(|cap| shape.has(cap));
+    let cap = new_cap.unwrap_or("max_tokens");
     body.set(cap, json!(request.max_output_tokens));
     body.extend(&spec.entry().extra_body, shape);
     body
@@ -115,8 +113,8 @@ fn answer(message: &Value) -> Option<String> {
     if !text.trim().is_empty() {
         return Some(text);
     }
-    let calls = given(message, "/tool_calls").and_then(Value::as_array);
-    let places = calls.into_iter().flatten().chain([message]);
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    let places = calls.chain([message]);
     let answers = places.filter_map(|place| ELSEWHERE.split(' ').find_map(|at| given(place, at)));
     let texts = answers.map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
     let texts: Vec<String> = texts.collect();
@@ -125,15 +123,13 @@ fn answer(message: &Value) -> Option<String> {
 
 /// Returns the text of a part, unless it is thinking.
 fn part(part: &Value) -> Option<&str> {
-    let kind = part.get("type").and_then(Value::as_str);
-    let is_thought = matches!(kind, Some("thinking" | "reasoning"));
+    let is_thought = matches!(part["type"].as_str(), Some("thinking" | "reasoning"));
     let text = text_at(part, "/text").or_else(|| text_at(part, "/text/value"));
     text.filter(|_| !is_thought)
 }
 
 fn refusal(message: &Value) -> Option<&str> {
-    let parts = message.get("content").and_then(Value::as_array);
-    let mut parts = parts.into_iter().flatten();
+    let mut parts = message["content"].as_array().into_iter().flatten();
     text_at(message, "/refusal").or_else(|| parts.find_map(|part| text_at(part, "/refusal")))
 }
 

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::call::{ProviderReply, Stop, Tokens};
 use super::error_body::ErrorBody;
 use super::events;
-use super::format::WireFormat;
 use crate::error::ErrorClass;
 use crate::json as lenient;
 
@@ -55,9 +54,11 @@ impl RawReply {
 }
 
 pub(super) type Read = Result<RawReply, Unreadable>;
+/// Reads the JSON of a body of status 200.
+pub(super) type Reader = fn(&Value) -> Read;
 
-/// Reads a body of status 200 or a stream of events.
-pub(super) fn read(body: &[u8], format: &WireFormat) -> Read {
+/// Reads a body of status 200 or a stream of events; `no_reply` is the error message for other bodies.
+pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
     const BROKEN: &str = "and broke off its answer in the middle of the JSON";
     let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
@@ -67,12 +68,12 @@ pub(super) fn read(body: &[u8], format: &WireFormat) -> Read {
         Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
         Err(_) if body.is_empty() => return Err(failed("with no body")),
         Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
-        Ok(_) | Err(_) => return Err(failed(format.no_reply)),
+        Ok(_) | Err(_) => return Err(failed(no_reply)),
     };
-    match value {
-        Value::Object(_) => (format.read)(&value),
+    match value.is_object() {
+        true => reader(&value),
         // Google puts an error into a list.
-        value => Err(without_answer(&value, format.no_reply)),
+        false => Err(without_answer(&value, no_reply)),
     }
 }
 
@@ -102,20 +103,20 @@ pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadab
 
 /// Interprets a server's reason for a text's end; `words` explains the rejection of a filter. Without a reason the text is complete.
 pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -> Stop {
-    let reason = match reason {
-        None | Some(Value::Null) => return Stop::Complete,
-        Some(Value::String(reason)) if reason.is_empty() => return Stop::Complete,
-        Some(Value::String(reason)) => reason.clone(),
-        Some(other) => other.to_string(),
-    };
-    let reason: String = reason.chars().take(MAX_REASON).collect();
+    let reason = reason.filter(|reason| !reason.is_null());
+    let reason = reason.map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
+    let reason: String = reason
+        .unwrap_or_default()
+        .chars()
+        .take(MAX_REASON)
+        .collect();
     // Gemini sends `content_filter: PROHIBITED_CONTENT` and `IMAGE_SAFETY`.
     let known = reason.split(':').next().unwrap_or_default();
     let known = known.trim().to_ascii_lowercase();
     let known = known.trim_start_matches("image_");
     let is = |reasons: &str| reasons.split(' ').any(|reason| reason == known);
     match reason {
-        _ if is(COMPLETE) => Stop::Complete,
+        _ if reason.is_empty() || is(COMPLETE) => Stop::Complete,
         _ if is(TRUNCATED) => Stop::Truncated,
         reason if is(REFUSED) => Stop::Refused(words(&reason)),
         reason if is(FAILED) => {

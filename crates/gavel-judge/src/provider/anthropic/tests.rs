@@ -9,7 +9,7 @@ use crate::provider::error_body::ErrorBody;
 use crate::provider::reply::Unreadable;
 
 fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    reply::read(body, &FORMAT)
+    reply::read(body, FORMAT.read, FORMAT.no_reply)
 }
 
 fn read_value(message: &Value) -> Result<RawReply, Unreadable> {

@@ -88,7 +88,7 @@ impl<'a> Answers<'a> {
             return None;
         };
         let ended = match said {
-            Ok((status, body)) => self.endpoint.reply(status, body.to_string().into_bytes()),
+            Ok(exchange) => self.endpoint.reply(exchange),
             Err(why) => Err(self.failed(&format!("left a call of a batch unanswered: {why}"))),
         };
         Some(CollectedAnswer { asked_for, ended })

@@ -2,9 +2,10 @@
 //! a chunk, not about one of its calls.
 
 use futures::FutureExt as _;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ use crate::provider::batch::{Added, BatchForm, Chunk, ChunkLookup, Progress, Upl
 use crate::provider::call::CallRequest;
 use crate::provider::error_body::ErrorBody;
 use crate::provider::http::{Exchange, read_body, within};
-use crate::provider::reply::given;
+use crate::provider::reply::{given, text_at};
 use gavel_outbound::percent_encoded;
 
 const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,14 +36,8 @@ const MAX_PAGES: usize = 10;
 #[derive(Deserialize)]
 struct Batch {
     id: String,
-    #[serde(alias = "processing_status")]
-    status: Option<String>,
-    request_counts: Option<BTreeMap<String, Value>>,
-    output_file_id: Option<String>,
-    error_file_id: Option<String>,
-    results_url: Option<String>,
-    errors: Option<Value>,
-    metadata: Option<Value>,
+    #[serde(flatten)]
+    rest: Value,
 }
 
 #[derive(Deserialize)]
@@ -51,14 +46,19 @@ struct Page {
     has_more: Option<bool>,
 }
 
-/// Reads one line of replies, a status with a body or the reason for their absence: OpenAI's has `response` or `error`, Anthropic's
+/// Reads one line of replies, a response or the reason for its absence: OpenAI's has `response` or `error`, Anthropic's
 /// `result`. `None` if it is invalid.
-pub(super) fn line(text: &[u8]) -> Option<(Uuid, Result<(u16, Value), String>)> {
+pub(super) fn line(text: &[u8]) -> Option<(Uuid, Result<Exchange, String>)> {
     let lenient::Leading { value, length } = lenient::leading(text).ok()?;
     let asked_for = value.get("custom_id")?.as_str()?.parse().ok()?;
+    let answered = |status, body: &Value| Exchange {
+        status,
+        headers: HeaderMap::new(),
+        body: body.to_string().into_bytes(),
+    };
     let said = if let Some(response) = given(&value, "/response") {
         let status = response.get("status_code")?.as_u64()?.try_into().ok()?;
-        Ok((status, response.get("body")?.clone()))
+        Ok(answered(status, response.get("body")?))
     } else if let Some(outcome) = given(&value, "/result") {
         let kind = outcome.get("type")?.as_str()?;
         let body = match kind {
@@ -67,7 +67,7 @@ pub(super) fn line(text: &[u8]) -> Option<(Uuid, Result<(u16, Value), String>)> 
             "errored" => given(outcome, "/error"),
             _ => None,
         };
-        body.map(|body| (200, body.clone())).ok_or(kind.to_owned())
+        body.map(|body| answered(200, body)).ok_or(kind.to_owned())
     } else {
         Err(ErrorBody::of(&value["error"]).summary())
     };
@@ -112,7 +112,7 @@ impl Endpoint {
             return Ok(ChunkLookup::CantTell);
         }
         let tag = json!(tag.to_string());
-        let is_it = |batch: &&Batch| batch.metadata.as_ref().is_some_and(|it| it[TAG] == tag);
+        let is_it = |batch: &&Batch| batch.rest["metadata"][TAG] == tag;
         let first = self.batches("?limit=100");
         let mut address = first.clone();
         for _ in 0..MAX_PAGES {
@@ -129,14 +129,16 @@ impl Endpoint {
 
     pub(crate) async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
         let batch = self.batch(batch).await?;
-        Ok(match batch.status.as_deref() {
+        let mut names = ["/status", "/processing_status"].into_iter();
+        Ok(match names.find_map(|at| text_at(&batch.rest, at)) {
             Some("completed" | "expired" | "cancelled" | "ended") => Progress::Ended,
-            Some("failed") => self.batch_error(batch.errors),
+            Some("failed") => self.batch_error(&batch.rest["errors"]["data"]),
             // Validating, in progress, finalizing, cancelling, and unknown ones.
             Some(_) | None => {
-                let mut counts = batch.request_counts.unwrap_or_default();
-                counts.retain(|name, _| name != "total" && name != "processing");
-                let done = counts.values().filter_map(Value::as_u64);
+                let counts = batch.rest["request_counts"].as_object();
+                let counts = counts.into_iter().flatten();
+                let done = counts.filter(|(name, _)| *name != "total" && *name != "processing");
+                let done = done.filter_map(|(_, count)| count.as_u64());
                 let done = done.fold(0, u64::saturating_add);
                 Progress::Running { done }
             }
@@ -147,15 +149,18 @@ impl Endpoint {
     pub(super) async fn results(&self, batch: &str) -> Result<VecDeque<String>, JudgeError> {
         let named = self.batch(batch).await?;
         if self.has_files() {
-            let files = [named.output_file_id, named.error_file_id];
-            let files = files.into_iter().flatten().filter(|id| !id.is_empty());
-            let address = |id: String| format!("files/{}/content", percent_encoded(&id));
+            let files = ["/output_file_id", "/error_file_id"].into_iter();
+            let files = files.filter_map(|at| text_at(&named.rest, at));
+            let address = |id| format!("files/{}/content", percent_encoded(id));
             return Ok(files.map(|id| self.below(&address(id))).collect());
         }
         // Another server than the entry's must not get the key.
-        let named = named.results_url.filter(|url| self.is_same_server(url));
+        let origin = |address: &str| reqwest::Url::parse(address).ok().map(|url| url.origin());
+        let ours = origin(&self.spec.entry().base_url);
+        let is_ours = |url: &&str| ours.is_some() && origin(url) == ours;
+        let named = text_at(&named.rest, "/results_url").filter(is_ours);
         let own = || self.batches(&format!("/{}/results", percent_encoded(batch)));
-        Ok([named.unwrap_or_else(own)].into())
+        Ok([named.map_or_else(own, str::to_owned)].into())
     }
 
     /// Cancels a chunk. Its replies can be read once it has ended.
@@ -170,8 +175,8 @@ impl Endpoint {
         self.json(&address, None).await
     }
 
-    fn batch_error(&self, errors: Option<Value>) -> Progress {
-        let errors = ErrorBody::of(&errors.unwrap_or_default()["data"]);
+    fn batch_error(&self, errors: &Value) -> Progress {
+        let errors = ErrorBody::of(errors);
         let words = format!("refused a batch: {}", errors.summary());
         let error = self.error(ErrorClass::Rejected, None, &words);
         match errors.has_code(NO_ROOM) {
@@ -194,11 +199,6 @@ impl Endpoint {
         })
     }
 
-    fn is_same_server(&self, address: &str) -> bool {
-        let origin = |address: &str| reqwest::Url::parse(address).ok().map(|url| url.origin());
-        origin(address).is_some_and(|it| Some(it) == origin(&self.spec.entry().base_url))
-    }
-
     async fn json<T: DeserializeOwned>(
         &self,
         address: &str,
@@ -207,7 +207,7 @@ impl Endpoint {
         let limit = content.as_ref().map_or(LOOK_TIMEOUT, |_| SEND_TIMEOUT);
         let request = self.named(self.request(address, content))?;
         let exchange = self.named(self.client.exchange(request, limit).await)?;
-        if !exchange.is_success() {
+        if !(200..300).contains(&exchange.status) {
             return Err(self.batch_rejection(&exchange));
         }
         serde_json::from_slice(&exchange.body).map_err(|_| {
@@ -246,7 +246,7 @@ mod tests {
         let text = format!(r#"{{"id":"r","custom_id":"{ID}",{rest}}}"#);
         let (id, said) = line(text.as_bytes()).unwrap();
         assert_eq!(id.to_string(), ID);
-        said.map(|(status, body)| (status, body.to_string()))
+        said.map(|it| (it.status, String::from_utf8(it.body).unwrap()))
     }
 
     #[test]
@@ -278,6 +278,11 @@ mod tests {
                 r#""result":{"type":"errored","error":{"type":"error","error":{"type":"api_error"}}}"#,
                 answered(200, r#"{"type":"error","error":{"type":"api_error"}}"#),
             ),
+            // The model wrote half of an emoji.
+            (
+                r#""result":{"type":"succeeded","message":{"content":"\ud83d"}}"#,
+                answered(200, "{\"content\":\"\u{fffd}\"}"),
+            ),
             (r#""result":{"type":"expired"}"#, unanswered("expired")),
             (r#""result":{"type":"canceled"}"#, unanswered("canceled")),
             (r#""result":{"type":"succeeded"}"#, unanswered("succeeded")),
@@ -285,7 +290,8 @@ mod tests {
         for (rest, expected) in table {
             assert_eq!(says(rest), expected, "{rest}");
         }
-        for rubbish in ["", "<html>", "{}", r#"{"custom_id":7}"#] {
+        let two = format!(r#"{{"custom_id":"{ID}","error":null}}"#).repeat(2);
+        for rubbish in ["", "<html>", "{}", r#"{"custom_id":7}"#, &two] {
             assert!(line(rubbish.as_bytes()).is_none(), "{rubbish}");
         }
     }

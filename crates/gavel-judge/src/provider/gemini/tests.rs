@@ -5,7 +5,7 @@ use crate::error::ErrorClass;
 use crate::provider::reply::Unreadable;
 
 fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    reply::read(body, &FORMAT)
+    reply::read(body, FORMAT.read, FORMAT.no_reply)
 }
 
 fn read_value(generated: &Value) -> Result<RawReply, Unreadable> {

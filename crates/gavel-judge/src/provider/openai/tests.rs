@@ -11,7 +11,7 @@ use crate::provider::error_body::ErrorBody;
 use crate::provider::reply::Unreadable;
 
 fn read(body: &[u8]) -> Result<RawReply, Unreadable> {
-    reply::read(body, &FORMAT)
+    reply::read(body, FORMAT.read, FORMAT.no_reply)
 }
 
 fn read_value(completion: &Value) -> Result<RawReply, Unreadable> {

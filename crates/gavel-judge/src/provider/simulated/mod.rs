@@ -102,8 +102,8 @@ async fn complete(
     let request = match body {
         Ok(Json(request)) => request,
         Err(refused) => {
-            let message = refused.body_text();
-            return error(refused.status(), "invalid_request_error", &message);
+            let (status, message) = (refused.status(), refused.body_text());
+            return error(status, "invalid_request_error", &message);
         }
     };
     let SimulatorOptions { faults, seed, .. } = &simulator.options;
