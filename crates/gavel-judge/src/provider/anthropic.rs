@@ -43,8 +43,8 @@ pub(super) static FORMAT: WireFormat = WireFormat {
 };
 
 fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
-    let mut body = Body::chat(spec, request, shape);
-    body.set("max_tokens", json!(request.max_output_tokens));
+    let mut body = Body::chat(spec.model(), spec.entry().temperature, request, shape);
+    body.set("max_tokens", request.max_output_tokens);
     let (name, schema) = (request.schema_name, request.schema.value());
     match shape.rung {
         Rung::JsonSchema => {

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::call::CallRequest;
 use super::shape::{Rung, Shape};
 use crate::PromptText;
-use crate::entries::spec::JudgeSpec;
 
 #[derive(Serialize)]
 pub(super) struct Body(BTreeMap<String, Field>);
@@ -25,14 +24,19 @@ enum Field {
 
 impl Body {
     /// Returns the common part of chat completions and Anthropic's messages.
-    pub(super) fn chat(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Self {
+    pub(super) fn chat(
+        model: &str,
+        temperature: Option<f64>,
+        request: &CallRequest,
+        shape: &Shape,
+    ) -> Self {
         let mut body = Self::new(request, shape.rung, false);
         if shape.has("temperature") {
-            body.set("temperature", json!(spec.entry().temperature));
+            body.set("temperature", temperature);
         }
-        body.set("model", json!(spec.model()));
+        body.set("model", model);
         // Some gateways stream by default.
-        body.set("stream", json!(false));
+        body.set("stream", false);
         body
     }
 
@@ -74,7 +78,7 @@ impl Body {
         }
     }
 
-    pub(super) fn set(&mut self, key: &str, value: Value) {
-        self.0.insert(key.to_owned(), Field::Value(value));
+    pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.0.insert(key.to_owned(), Field::Value(value.into()));
     }
 }

@@ -46,7 +46,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
 };
 
 fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
-    let mut body = Body::chat(spec, request, shape);
+    let mut body = Body::chat(spec.model(), spec.entry().temperature, request, shape);
     match shape.rung {
         Rung::JsonSchema => {
             let (name, schema) = (request.schema_name, request.schema.value());
@@ -58,8 +58,7 @@ fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
         Rung::Tool | Rung::Prompt => {}
     }
     let new_cap = Some(NEW_CAP).filter(|cap| shape.has(cap));
-    let cap = new_cap.unwrap_or("max_tokens");
-    body.set(cap, json!(request.max_output_tokens));
+    body.set(new_cap.unwrap_or("max_tokens"), request.max_output_tokens);
     body.extend(&spec.entry().extra_body, shape);
     body
 }

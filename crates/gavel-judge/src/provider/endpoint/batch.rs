@@ -132,7 +132,7 @@ impl Endpoint {
         let mut names = ["/status", "/processing_status"].into_iter();
         Ok(match names.find_map(|at| text_at(&batch.rest, at)) {
             Some("completed" | "expired" | "cancelled" | "ended") => Progress::Ended,
-            Some("failed") => self.batch_error(&batch.rest["errors"]["data"]),
+            Some("failed") => self.batch_error(&ErrorBody::of(&batch.rest["errors"]["data"])),
             // Validating, in progress, finalizing, cancelling, and unknown ones.
             Some(_) | None => {
                 let counts = batch.rest["request_counts"].as_object();
@@ -175,8 +175,7 @@ impl Endpoint {
         self.json(&address, None).await
     }
 
-    fn batch_error(&self, errors: &Value) -> Progress {
-        let errors = ErrorBody::of(errors);
+    fn batch_error(&self, errors: &ErrorBody) -> Progress {
         let words = format!("refused a batch: {}", errors.summary());
         let error = self.error(ErrorClass::Rejected, None, &words);
         match errors.has_code(NO_ROOM) {

@@ -112,8 +112,7 @@ async fn complete(
     // Built before the delay, so that the reply is on time and only the reply stays in memory.
     let reply = request.reply(call, fault);
     drop(request);
-    let is_late = fault == Some("timeout");
-    let due = due + TIMEOUT_DELAY * u32::from(is_late);
+    let due = due + TIMEOUT_DELAY * u32::from(fault == Some("timeout"));
     let (status, code, message) = tokio::select! {
         biased;
         () = tokio::time::sleep_until(due) => match fault {
