@@ -42,10 +42,9 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     batches: Some(BatchForm::Requests),
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
-    let entry = spec.entry();
-    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
-    body.set("max_tokens", json!(request.max_output_tokens));
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
+    let mut body = Body::chat(spec.model(), spec.entry().temperature, request, shape);
+    body.set("max_tokens", request.max_output_tokens);
     let (name, schema) = (request.schema_name, request.schema.value());
     match shape.rung {
         Rung::JsonSchema => {
@@ -60,7 +59,7 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
         }
         Rung::JsonObject | Rung::Prompt => {}
     }
-    body.extend(&entry.extra_body, shape);
+    body.extend(&spec.entry().extra_body, shape);
     body
 }
 
@@ -107,7 +106,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
     let cache_written = optional_count(usage, "/cache_creation_input_tokens")?;
     let input = count(usage, &["/input_tokens"])? + cached + cache_written;
     let output = count(usage, &["/output_tokens"])?;
-    Tokens::limited(input, cached, cache_written, output)
+    Tokens::new(input, cached, cache_written, output)
 }
 
 #[cfg(test)]

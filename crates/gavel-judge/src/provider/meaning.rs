@@ -2,7 +2,7 @@
 
 use super::error_body::ErrorBody;
 use super::format::WireFormat;
-use super::shape::{Field, Shape};
+use super::shape::{FIELDS, Field, Shape, names};
 use crate::error::ErrorClass;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Row {
     }
 }
 
-pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: Shape) -> Meaning {
+pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: &Shape) -> Meaning {
     // The body of a gateway's successful response may contain the upstream's status.
     let failed = Some(status).filter(|status| *status >= 300);
     let status = failed.or(body.status()).unwrap_or(200);
@@ -133,24 +133,23 @@ pub(super) fn meaning(format: &WireFormat, status: u16, body: &ErrorBody, sent: 
 }
 
 /// Returns the field named by the server if it was sent: from a JSON field, otherwise the first in its message.
-fn named_field(format: &WireFormat, body: &ErrorBody, sent: Shape) -> Option<Field> {
-    let mut ours = Field::ALL.into_iter().filter(|field| sent.has(*field));
-    let names = |field: Field| field.names(format.ladder, sent.rung).split('|');
-    if body.fields.is_empty() {
-        let places = ours.filter_map(|field| {
-            let place = names(field).filter_map(|name| body.position_of(name)).min();
-            Some((place?, field))
-        });
-        let first = places.min_by_key(|(place, _)| *place);
-        return first.map(|(_, field)| field);
-    }
-    ours.find(|field| {
-        let mut paths = body.fields.iter();
-        paths.any(|path| {
-            // Parts of messages may have the same names.
-            path[0] != "messages" && names(*field).any(|name| path.iter().any(|at| at == name))
-        })
-    })
+fn named_field(format: &WireFormat, body: &ErrorBody, sent: &Shape) -> Option<Field> {
+    let ours = FIELDS.into_iter().filter(|field| sent.has(field));
+    // Parts of messages may have the same names.
+    let paths = body.fields.iter().filter(|path| path[0] != "messages");
+    let named: Vec<&String> = paths.flatten().collect();
+    let places = ours.filter_map(|field| {
+        let mut names = names(field, format.ladder, sent.rung).split('|');
+        let place = match body.fields.is_empty() {
+            true => names.filter_map(|name| body.position_of(name)).min()?,
+            false => names
+                .position(|name| named.iter().any(|at| *at == name))
+                .map(|_| 0)?,
+        };
+        Some((place, field))
+    });
+    let first = places.min_by_key(|(place, _)| *place);
+    first.map(|(_, field)| field)
 }
 
 #[cfg(test)]

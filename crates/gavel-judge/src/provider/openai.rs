@@ -10,7 +10,7 @@ use super::call::{CallRequest, Stop, Tokens};
 use super::format::WireFormat;
 use super::headers::RateHeaders;
 use super::reply::{self, RawReply, Read, count, error_at, given, text_at, without_answer};
-use super::shape::{Rung, Shape};
+use super::shape::{NEW_CAP, Rung, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::gate::Span;
 
@@ -45,9 +45,8 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     batches: Some(BatchForm::Files),
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
-    let entry = spec.entry();
-    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
+    let mut body = Body::chat(spec.model(), spec.entry().temperature, request, shape);
     match shape.rung {
         Rung::JsonSchema => {
             let (name, schema) = (request.schema_name, request.schema.value());
@@ -58,12 +57,9 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
         Rung::JsonObject => body.set("response_format", json!({ "type": "json_object" })),
         Rung::Tool | Rung::Prompt => {}
     }
-    let cap = match shape.new_cap {
-        true => "max_completion_tokens",
-        false => "max_tokens",
-    };
-    body.set(cap, json!(request.max_output_tokens));
-    body.extend(&entry.extra_body, shape);
+    let new_cap = Some(NEW_CAP).filter(|cap| shape.has(cap));
+    body.set(new_cap.unwrap_or("max_tokens"), request.max_output_tokens);
+    body.extend(&spec.entry().extra_body, shape);
     body
 }
 
@@ -116,8 +112,8 @@ fn answer(message: &Value) -> Option<String> {
     if !text.trim().is_empty() {
         return Some(text);
     }
-    let calls = given(message, "/tool_calls").and_then(Value::as_array);
-    let places = calls.into_iter().flatten().chain([message]);
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    let places = calls.chain([message]);
     let answers = places.filter_map(|place| ELSEWHERE.split(' ').find_map(|at| given(place, at)));
     let texts = answers.map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
     let texts: Vec<String> = texts.collect();
@@ -126,15 +122,13 @@ fn answer(message: &Value) -> Option<String> {
 
 /// Returns the text of a part, unless it is thinking.
 fn part(part: &Value) -> Option<&str> {
-    let kind = part.get("type").and_then(Value::as_str);
-    let is_thought = matches!(kind, Some("thinking" | "reasoning"));
+    let is_thought = matches!(part["type"].as_str(), Some("thinking" | "reasoning"));
     let text = text_at(part, "/text").or_else(|| text_at(part, "/text/value"));
     text.filter(|_| !is_thought)
 }
 
 fn refusal(message: &Value) -> Option<&str> {
-    let parts = message.get("content").and_then(Value::as_array);
-    let mut parts = parts.into_iter().flatten();
+    let mut parts = message["content"].as_array().into_iter().flatten();
     text_at(message, "/refusal").or_else(|| parts.find_map(|part| text_at(part, "/refusal")))
 }
 
@@ -150,7 +144,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
         "/cached_tokens",
     ];
     let cached = count(usage, &cached).unwrap_or(0);
-    Tokens::limited(input, cached, 0, output.max(others)?)
+    Tokens::new(input, cached, 0, output.max(others)?)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Stop, Tokens};
+use super::call::{ProviderReply, Stop, Tokens};
 use super::error_body::ErrorBody;
 use super::events;
 use crate::error::ErrorClass;
@@ -32,18 +32,8 @@ pub(super) enum Unreadable {
     Failed(ErrorClass, &'static str),
 }
 
-#[derive(Debug, PartialEq)]
-pub(super) struct RawReply {
-    pub(super) text: String,
-    pub(super) text_in: Option<&'static str>,
-    pub(super) stop: Stop,
-    /// An error next to the text, as a separate body.
-    pub(super) error: Option<Value>,
-    pub(super) model: Option<String>,
-    pub(super) usage: Option<Tokens>,
-    /// Whether the reply is marked as simulated.
-    pub(super) simulated: bool,
-}
+/// A reply as its body has it: unredacted, with an error as a separate body. An unreported model is empty.
+pub(super) type RawReply = ProviderReply<Value>;
 
 impl RawReply {
     /// Returns a reply with the fields that the bodies of all formats have.
@@ -54,9 +44,11 @@ impl RawReply {
             text_in: None,
             stop,
             error: error_at(body),
-            model: model.map(|model| model.chars().take(MAX_MODEL).collect()),
+            model: model.unwrap_or_default().chars().take(MAX_MODEL).collect(),
             usage,
             simulated: body["simulated"] == json!(true),
+            // The endpoint sets another status.
+            status: 200,
         }
     }
 }
@@ -78,10 +70,10 @@ pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read 
         Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
         Ok(_) | Err(_) => return Err(failed(no_reply)),
     };
-    match value {
-        Value::Object(_) => reader(&value),
+    match value.is_object() {
+        true => reader(&value),
         // Google puts an error into a list.
-        value => Err(without_answer(&value, no_reply)),
+        false => Err(without_answer(&value, no_reply)),
     }
 }
 
@@ -111,20 +103,20 @@ pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadab
 
 /// Interprets a server's reason for a text's end; `words` explains the rejection of a filter. Without a reason the text is complete.
 pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -> Stop {
-    let reason = match reason {
-        None | Some(Value::Null) => return Stop::Complete,
-        Some(Value::String(reason)) if reason.is_empty() => return Stop::Complete,
-        Some(Value::String(reason)) => reason.clone(),
-        Some(other) => other.to_string(),
-    };
-    let reason: String = reason.chars().take(MAX_REASON).collect();
+    let reason = reason.filter(|reason| !reason.is_null());
+    let reason = reason.map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
+    let reason: String = reason
+        .unwrap_or_default()
+        .chars()
+        .take(MAX_REASON)
+        .collect();
     // Gemini sends `content_filter: PROHIBITED_CONTENT` and `IMAGE_SAFETY`.
     let known = reason.split(':').next().unwrap_or_default();
     let known = known.trim().to_ascii_lowercase();
     let known = known.trim_start_matches("image_");
     let is = |reasons: &str| reasons.split(' ').any(|reason| reason == known);
     match reason {
-        _ if is(COMPLETE) => Stop::Complete,
+        _ if reason.is_empty() || is(COMPLETE) => Stop::Complete,
         _ if is(TRUNCATED) => Stop::Truncated,
         reason if is(REFUSED) => Stop::Refused(words(&reason)),
         reason if is(FAILED) => {
@@ -150,13 +142,8 @@ pub(super) fn optional_count(usage: &Value, pointer: &str) -> Option<i64> {
 }
 
 impl Tokens {
-    /// Limits the counts. `None` without input tokens, because every prompt has some. `input` includes the cached tokens.
-    pub(super) fn limited(
-        input: i64,
-        cached: i64,
-        cache_written: i64,
-        output: i64,
-    ) -> Option<Self> {
+    /// Returns the counts, limited. `None` without input tokens, because every prompt has some. `input` includes the cached tokens.
+    pub(super) fn new(input: i64, cached: i64, cache_written: i64, output: i64) -> Option<Self> {
         (input > 0).then_some(Self {
             input: input.min(MAX_TOKENS),
             cached,

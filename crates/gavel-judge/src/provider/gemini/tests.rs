@@ -84,7 +84,7 @@ fn thoughts_are_output_and_cached_tokens_are_part_of_the_prompts() {
         output: 100,
     };
     assert_eq!(reply.usage, Some(expected));
-    assert_eq!(reply.model.as_deref(), Some("simulated-x"));
+    assert_eq!(reply.model, "simulated-x");
 }
 
 #[test]

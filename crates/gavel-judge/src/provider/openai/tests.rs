@@ -328,8 +328,8 @@ fn unrequested_stream_is_one_reply() {
         let reply = read(body.as_bytes()).unwrap();
         assert_eq!(reply.text, "{\"a\": 1}", "{body}");
         assert_eq!(
-            (reply.stop, reply.model.as_deref()),
-            (Stop::Complete, Some("m")),
+            (reply.stop, reply.model.as_str()),
+            (Stop::Complete, "m"),
             "{body}"
         );
         let tokens = reply.usage.map(|tokens| (tokens.input, tokens.output));
