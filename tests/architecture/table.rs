@@ -74,7 +74,10 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("wire"),
             SESSION,
             // JSON as written by other tools.
-            Only("score", &["JsonError", "parse_json", "parse_python", "readable_json"]),
+            Only(
+                "score",
+                &["JsonError", "parse_json", "parse_python", "readable_json"],
+            ),
         ],
     ),
     ("events", &[All("job"), All("redis_client")]),

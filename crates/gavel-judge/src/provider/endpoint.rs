@@ -62,7 +62,12 @@ impl Endpoint {
                 ErrorClass::Rejected
             }
         });
-        if let (Some(cap), Err(error)) = (probe_cap, &mut ended) {
+        // A gateway puts an upstream's error into the choice.
+        let failed = match &mut ended {
+            Ok(reply) => reply.error.as_mut(),
+            Err(error) => Some(error),
+        };
+        if let (Some(cap), Some(error)) = (probe_cap, failed) {
             // Boxed, because few calls need the memory.
             Box::pin(self.check_scope(error, cap)).await;
         }
@@ -97,6 +102,7 @@ impl Endpoint {
         let shape = self.shape();
         let exchange = self.send(&CallRequest::harmless(cap), &shape).await;
         let ended = self.ended(exchange, &shape, unlearned(ErrorClass::Misconfigured));
+        let ended = ended.and_then(|reply| reply.error.map_or(Ok(()), Err));
         let scope = match ended.map_err(|error| error.class) {
             Err(ErrorClass::Misconfigured) => {
                 error.class = ErrorClass::Misconfigured;

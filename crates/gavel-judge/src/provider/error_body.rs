@@ -136,7 +136,7 @@ impl ErrorBody {
     fn object(&mut self, map: &Map<String, Value>, depth: usize) {
         const CODES: &str = "code type status reason errortype errorcode errcode errno statuscode";
         const ERRORS: &str = "message msg errormessage errormsg errmsg statusmsg title faultstring detail details description \
-            errordescription error errors innererror fault metadata raw baseresp providerspecificfields violations fieldviolations choices";
+            errordescription actionreason error errors innererror fault metadata raw baseresp providerspecificfields violations fieldviolations choices";
         let is = |keys: &str, key: &str| keys.split(' ').any(|known| known == key);
         for (key, value) in map {
             let text = value.as_str();

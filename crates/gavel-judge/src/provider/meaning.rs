@@ -36,7 +36,7 @@ const TOO_LONG: &str = "=context_length_exceeded|=exceed_context_size_error|=mod
     reduce the length of the|request body too large|tokens must be at least 1, got|too many input tokens";
 const FILTERED: &str = "=1301|=content_filter|=content_policy_violation|=data_inspection_failed|=invalid_prompt|=responsibleaipolicyviolation|\
     #flagged-input|content exists risk|content filter|content management policy|content policy|contentpolicyviolation|considered high risk|\
-    flagged as potentially violating|input was flagged|safety system|usage guidelines|usage policies|usage policy|guardrail";
+    flagged as potentially violating|input was flagged|blocked due to security configurations|safety system|usage guidelines|usage policies|usage policy|guardrail";
 const QUOTAS_SPENT: &str = "=1113|=arrearage|=billing_error|=billing_hard_limit_reached|=billing_not_active|=budget_exceeded|\
     =exceeded_current_quota_error|=insufficient_quota|=insufficient_user_quota|=pre_consume_token_quota_failed|=token_quota_reached";
 const ACCOUNTS_EMPTY: &str = "credit balance is too low|insufficient balance|insufficient credits|reached your specified api usage limits|too many tokens per day";
@@ -76,6 +76,8 @@ const MEANINGS: &[Row] = {
         on(TooLarge, &[413, 429], "#beyond-limit|request too large"),
         on(TooLarge, &[], TOO_LONG),
         on(Refused, &[], FILTERED),
+        // Portkey and WSO2: a guardrail.
+        on(Refused, &[446], ""),
         on(Exhausted, &[], QUOTAS_SPENT),
         // Only messages that can't quote a prompt, because prompts are rejected with 400 as well.
         on(Exhausted, &[400], ACCOUNTS_EMPTY),

@@ -60,14 +60,19 @@ pub(super) type Reader = fn(&Value) -> Read;
 /// Reads a body of status 200 or a stream of events; `no_reply` is the error message for other bodies.
 pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
     const BROKEN: &str = "and broke off its answer in the middle of the JSON";
+    const DUPLICATE: &str = "with a duplicate field of different values";
     let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii();
-    let value = match lenient::leading(body) {
+    let value = match lenient::leading_object(body) {
         Ok(json) if events::is_end(body.get(json.length..).unwrap_or_default()) => json.value,
         Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
         Err(_) if body.is_empty() => return Err(failed("with no body")),
         Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
+        // The last of two texts may be the prompt's.
+        Err(error) if error.reason.contains("is there twice") => {
+            return Err(Unreadable::Failed(ErrorClass::Unparsable, DUPLICATE));
+        }
         Ok(_) | Err(_) => return Err(failed(no_reply)),
     };
     match value.is_object() {

@@ -49,7 +49,7 @@ struct Page {
 /// Reads one line of replies, a response or the reason for its absence: OpenAI's has `response` or `error`, Anthropic's
 /// `result`. `None` if it is invalid.
 pub(super) fn line(text: &[u8]) -> Option<(Uuid, Result<Exchange, String>)> {
-    let lenient::Leading { value, length } = lenient::leading(text).ok()?;
+    let lenient::Leading { value, length } = lenient::leading_object(text).ok()?;
     let asked_for = value.get("custom_id")?.as_str()?.parse().ok()?;
     let answered = |status, body: &Value| Exchange {
         status,

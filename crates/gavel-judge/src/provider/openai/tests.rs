@@ -432,6 +432,16 @@ fn rejects_bodies_without_completion() {
         );
     }
     assert_eq!(read(br#"{"choices": [{"mess"#), Err(broken_off()));
+    let twice = r#"{"choices": [{"message": {"content": "a", "content": "b"}}]}"#;
+    let failure = "with a duplicate field of different values";
+    let ambiguous = Unreadable::Failed(ErrorClass::Unparsable, failure);
+    assert_eq!(read(twice.as_bytes()), Err(ambiguous));
+    assert_eq!(
+        read(twice.replace("\"b\"", "\"a\"").as_bytes())
+            .unwrap()
+            .text,
+        "a"
+    );
     // A gateway in Python that writes half an emoji, and one that leaves raw newlines in.
     let odd = "{\"choices\": [{\"message\": {\"content\": \"a\\ud83d\nb\"}}]}";
     assert_eq!(read(odd.as_bytes()).unwrap().text, "a\u{fffd}\nb");
