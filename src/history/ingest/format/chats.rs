@@ -53,7 +53,8 @@ pub(super) fn is_message(value: &Value) -> bool {
 /// Returns a request and its response as proxies log them.
 fn exchange(value: &Value) -> Option<[&Value; 2]> {
     let sides = [&value["request"], &value["response"]];
-    let is_side = |side: &&Value| !located(side).is_empty() || side.is_object() && is_message(side);
+    let is_side =
+        |side: &&Value| !located(side).is_empty() || is_message(side.get(0).unwrap_or(side));
     sides.iter().all(is_side).then_some(sides)
 }
 

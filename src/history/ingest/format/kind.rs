@@ -122,6 +122,13 @@ fn speaks(class: &str, message: &Value) -> bool {
     class.contains("Message") || parts.is_some_and(|parts| parts.iter().all(is_of_tools))
 }
 
+/// Whether a value is an answer of Gemini, whose content is a message. A blocked one has only its reason, which is in capitals.
+fn is_candidate(value: &Value) -> bool {
+    let reason = text(value, "finishReason finish_reason").unwrap_or_default();
+    let is_capital = |c: char| c.is_ascii_uppercase() || c == '_';
+    value["content"]["parts"].is_array() || !reason.is_empty() && reason.chars().all(is_capital)
+}
+
 /// Returns the role of a message; `None` if the value is no message.
 pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     let own = text(message, "role /info/role /author/role").map(|role| role.to_lowercase());
@@ -130,7 +137,8 @@ pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     let kind = kind.filter(|_| message["parts"].is_array());
     let speaker = speaker(message).filter(|_| class.is_none_or(|class| speaks(class, message)));
     let speaker = speaker.map(|it| if it == "user" { "user" } else { "assistant" });
-    let role = match own.as_deref().or(kind).or(speaker).or(class)? {
+    let answer = is_candidate(message).then_some("assistant");
+    let role = match own.as_deref().or(kind).or(speaker).or(class).or(answer)? {
         "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
         "ai" | "bot" | "model" | "gemini" | "AIMessage" | "AIMessageChunk" | "response" => {
             "assistant"
