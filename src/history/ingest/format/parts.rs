@@ -245,10 +245,10 @@ impl Reader {
             result.unread = joined(unread.chain([result.unread]));
             return self.items.push(result);
         }
-        let error = ["errorCode error_code", "errorMessage error_message"].map(|names| take(names));
+        let error = ["errorCode error_code", "errorMessage error_message"].map(&mut take);
         let error = joined(error.iter().map(shown));
-        let error = Some(error).filter(|error| !error.is_empty());
-        self.items.extend(error.map(|error| failure(&error)));
+        self.items
+            .extend((!error.is_empty()).then(|| failure(&error)));
         fields.take("name");
         let rest = fields.rest();
         let texts = self.items.iter().filter(|item| item.role != THINKING);

@@ -270,7 +270,6 @@ fn tool_result(step: &Step) -> Item {
         let written = step.get(OUTPUTS).filter(|_| *returned == output);
         Item::text("", shown(written.unwrap_or(returned)))
     });
-    let error = step.error("").filter(|_| result.text.is_empty());
     let id = step.text(CALL_IDS).or(result.id);
     let note = step.text(NOTES).filter(|_| !step.failed);
     let note = note.map(|note| format!("status: {note}"));
@@ -280,7 +279,7 @@ fn tool_result(step: &Step) -> Item {
         name: step.name.clone(),
         arguments: Some(arguments.clone()),
         is_error: step.failed || result.is_error,
-        text: error.unwrap_or(result.text),
+        text: result.text,
         unread: joined(note.into_iter().chain([result.unread])),
         ..Item::default()
     }

@@ -314,6 +314,14 @@ fn a_file_of_no_known_form_names_the_field_with_messages() {
             "/mesages: unknown key mesages; did you mean messages?",
         ),
         (
+            json!({"messages": [messages[0], {"rol": "assistant", "content": "Yes."}]}),
+            "; did you mean role instead of rol?",
+        ),
+        (
+            json!([{"source": "agent", "action": "finish"}, messages[0], messages[1]]),
+            "item 0: is in no known form; known are",
+        ),
+        (
             json!({"external_id": "x", "alert_data": "y", "zzz": 1}),
             "final_analysis, tools, tags, started_at, completed_at, messages",
         ),
