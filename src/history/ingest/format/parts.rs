@@ -247,8 +247,8 @@ impl Reader {
         }
         let error = ["errorCode error_code", "errorMessage error_message"].map(&mut take);
         let error = joined(error.iter().map(shown));
-        self.items
-            .extend((!error.is_empty()).then(|| failure(&error)));
+        let error = (!error.is_empty()).then(|| failure(&error));
+        self.items.extend(error);
         fields.take("name");
         let rest = fields.rest();
         let texts = self.items.iter().filter(|item| item.role != THINKING);
@@ -267,7 +267,7 @@ impl Reader {
     fn content(&mut self, role: &str, content: &Value) {
         // An event of Google's ADK and an answer of Gemini contain a message, which has no parts if it is empty.
         let of_message = fields_except(content, "parts role");
-        let is_empty = content["role"].is_string() && of_message.is_empty();
+        let is_empty = content["role"] == "model" && of_message.is_empty();
         if content["parts"].is_array() || is_empty {
             self.content(role, &content["parts"]);
             return self.text(UNKNOWN, &unread(&of_message, ""));

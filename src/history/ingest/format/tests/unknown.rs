@@ -184,6 +184,16 @@ fn answers_of_gemini_are_messages() {
 }
 
 #[test]
+fn an_answer_next_to_its_history_is_no_answer_of_gemini() {
+    let history =
+        json!([{"role": "user", "content": "Full?"}, {"role": "assistant", "content": "Yes."}]);
+    let output = json!({"chat_history": history, "finish_reason": "COMPLETE"});
+    let session = only(&json!({"input": "Full?", "output": output}));
+    assert_eq!(lines(&session), [("user", "Full?", None, None)]);
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+}
+
+#[test]
 fn misspelt_fields_of_parts_are_kept() {
     let session = only(&json!({"messages": [
         {"role": "user", "content": [{"type": "text", "txt": "Full?"}]},
