@@ -28,7 +28,7 @@ const JUDGE_ROWS: May = Only(
 );
 
 /// Types of stored sessions for history, and hints for misspelled keys.
-const SESSION: May = Only("score", &["hint", "session"]);
+const SESSION: May = Only("score", &["hint", "nearest", "session"]);
 
 /// Top-level modules in flow order, with their allowed imports in addition to [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[

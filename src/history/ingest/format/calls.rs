@@ -14,7 +14,7 @@ const ERRORS: &str = "error errorText exception";
 /// Fields of a call that contains its result.
 const OWN_RESULT: &str = "output outputs result results errorText error";
 /// Statuses and outcomes of a failed call.
-const FAILED: &str = "error failed failure denied retried output-error output-denied OUTCOME_FAILED OUTCOME_DEADLINE_EXCEEDED";
+const FAILED: &str = "error failed failure denied retried output-error output-denied";
 const FLAGS: &str = "is_error isError tool_call_error";
 const CALL_TYPES: &str = "tool_call tool_use function_call dynamic_tool";
 
@@ -47,8 +47,9 @@ pub(super) fn tool_item(mut fields: Fields, kind: &str, own: Option<String>) -> 
     let (is_error, is_result) = (error.is_some(), has_result || error.is_some());
     let mut content = joined([said.clone(), error.unwrap_or_default()].into_iter());
     let mut rest = fields.rest();
-    // Without a field for them all fields are the arguments or the result.
-    if is_call && arguments.is_none() {
+    let names_tool = name.is_none() && !is_one_of(kind, CALL_TYPES) && !kind.starts_with("tool_");
+    // Without a field for them all fields are the result, or the arguments if the type names the tool.
+    if is_call && arguments.is_none() && names_tool {
         arguments = taken(&mut rest);
     } else if !is_call && content.is_empty() && returned.is_null() {
         content = shown(&taken(&mut rest).unwrap_or_default());
@@ -73,6 +74,9 @@ pub(super) fn tool_item(mut fields: Fields, kind: &str, own: Option<String>) -> 
         let named = named.unwrap_or(kind.trim_end_matches("_call")).to_owned();
         let named = Some(named).filter(|_| !is_one_of(kind, CALL_TYPES));
         item.name = item.name.or(named);
+    } else if kind == "code_execution_result" {
+        // In Gemini's format neither has an id.
+        item.name.get_or_insert("executable_code".to_owned());
     }
     if is_call && is_result {
         item.id.get_or_insert_with(|| "its own".to_owned());
@@ -96,7 +100,9 @@ fn take_error(fields: &mut Fields, kind: &str, returned: &Value) -> Option<Strin
         first(value, FLAGS).is_some_and(is_true) || value["success"] == false || has_failed(value)
     };
     let states = ["status", "state", "outcome"].map(|name| text(&fields.0, name));
-    let is_failed = |state: &String| is_one_of(state, FAILED);
+    let is_failed = |state: &String| {
+        is_one_of(state, FAILED) || state.starts_with("OUTCOME_") && state != "OUTCOME_OK"
+    };
     let is_flagged = flagged(&fields.0) || states.iter().flatten().any(is_failed);
     let _read = [FLAGS, "success", "outcome"].map(|names| fields.take(names));
     let error = fields.take(ERRORS);

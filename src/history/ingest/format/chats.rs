@@ -1,15 +1,16 @@
 //! Objects with one conversation each, and lists of messages: requests and answers of model APIs, conversations stored by agent frameworks,
 //! lines of files for fine-tuning, samples of Inspect. Fields of Gavel's own form are read as well.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::calls::{error_text, tool_names};
 use super::field::{first, grouped, is_one_of, moment, once, rfc3339, text};
 use super::parts::{NO_MESSAGE, is_answers, located, read_any, read_list, read_message};
 use super::shown::shown;
 use super::transcript::{Item, begins_with};
-use super::{Document, Found, all, failure};
+use super::{Document, Found, all, failure, unknown_form};
 use crate::history::ingest::input::{Faults, SessionInput, fault, unknown_key};
+use crate::score::nearest;
 use crate::wire::SessionStatus;
 
 /// Fields of Gavel's own form that may be next to messages.
@@ -53,7 +54,8 @@ pub(super) fn is_message(value: &Value) -> bool {
 /// Returns a request and its response as proxies log them.
 fn exchange(value: &Value) -> Option<[&Value; 2]> {
     let sides = [&value["request"], &value["response"]];
-    let is_side = |side: &&Value| !located(side).is_empty() || side.is_object() && is_message(side);
+    let is_side =
+        |side: &&Value| !located(side).is_empty() || is_message(side.get(0).unwrap_or(side));
     sides.iter().all(is_side).then_some(sides)
 }
 
@@ -151,7 +153,13 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
             false => (!is_strict).then(Vec::new),
         };
         let read = read_list(values, is_answers(pointer), read);
-        let read = read.map_err(|n| fault(format!("{pointer}/{n}"), NO_MESSAGE))?;
+        let read = read.map_err(|n| {
+            let mut names = values[n].as_object().into_iter().flat_map(Map::keys);
+            let near = names.find(|name| nearest(name, ["role"].into_iter()).is_some());
+            let near = near.map(|name| format!("; did you mean role instead of {name}?"));
+            let message = NO_MESSAGE.to_owned() + &near.unwrap_or_default();
+            fault(format!("{pointer}/{n}"), message)
+        })?;
         // An answer may repeat the question.
         let asked = items.iter().position(|item| item.role != "system");
         let mut starts = [0, asked.unwrap_or(items.len())].into_iter();
@@ -163,6 +171,9 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
     items.extend(error.map(|error| failure(&error_text(error))));
     match items.iter().any(|item| item.role != "system") {
         true => Ok(items),
+        false if located(document).is_empty() && document.get("messages").is_none() => {
+            Err(fault("", unknown_form(document)))
+        }
         false => {
             let message = "holds no message; a list of messages with role and content is expected";
             let pointer = document.get("messages").map_or("", |_| "/messages");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::field::{first, is_blank, is_metadata, is_one_of, snake, text};
+use super::field::{fields_except, first, is_blank, is_metadata, is_one_of, snake, text};
 
 pub(super) const CALL_IDS: &str =
     "tool_call_id toolCallId tool_use_id toolUseId call_id callId callID";
@@ -19,6 +19,10 @@ const CALLS: &str = "tool_call tool_use dynamic_tool executable_code tool_invoca
 const CALL_FIELDS: &str = "name function tool_name toolName arguments args input";
 const RESULTS: &str = "tool_result tool_call_result tool_call_response tool_return tool_error tool_response function_response \
     function_result code_execution_result code_execution_event retry_prompt";
+
+/// Fields of an answer of Gemini without content.
+const BLOCKED: &str =
+    "finishReason finish_reason finishMessage finish_message safetyRatings safety_ratings index";
 
 /// Kind of a part of a message or of an item next to messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +126,15 @@ fn speaks(class: &str, message: &Value) -> bool {
     class.contains("Message") || parts.is_some_and(|parts| parts.iter().all(is_of_tools))
 }
 
+/// Whether a value is an answer of Gemini, whose content is a message. A blocked one has only its reason.
+fn is_candidate(value: &Value) -> bool {
+    let content = &value["content"];
+    let is_blocked = || fields_except(value, BLOCKED).is_empty();
+    content["parts"].is_array()
+        || content["role"] == "model"
+        || first(value, "finishReason finish_reason").is_some() && is_blocked()
+}
+
 /// Returns the role of a message; `None` if the value is no message.
 pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     let own = text(message, "role /info/role /author/role").map(|role| role.to_lowercase());
@@ -130,7 +143,8 @@ pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     let kind = kind.filter(|_| message["parts"].is_array());
     let speaker = speaker(message).filter(|_| class.is_none_or(|class| speaks(class, message)));
     let speaker = speaker.map(|it| if it == "user" { "user" } else { "assistant" });
-    let role = match own.as_deref().or(kind).or(speaker).or(class)? {
+    let answer = is_candidate(message).then_some("assistant");
+    let role = match own.as_deref().or(kind).or(speaker).or(class).or(answer)? {
         "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
         "ai" | "bot" | "model" | "gemini" | "AIMessage" | "AIMessageChunk" | "response" => {
             "assistant"

@@ -6,6 +6,7 @@ use std::slice::from_ref;
 use serde_json::{Value, json};
 
 use super::calls::tool_item;
+use super::failure;
 use super::field::{Fields, fields_except, first, is_blank, is_one_of, list, moment};
 use super::kind::{
     Kind, WRAPPERS, is_message, kind_of, named_type, pair, role, speaker, type_of, unwrapped,
@@ -244,6 +245,10 @@ impl Reader {
             result.unread = joined(unread.chain([result.unread]));
             return self.items.push(result);
         }
+        let error = ["errorCode error_code", "errorMessage error_message"].map(&mut take);
+        let error = joined(error.iter().map(shown));
+        let error = (!error.is_empty()).then(|| failure(&error));
+        self.items.extend(error);
         fields.take("name");
         let rest = fields.rest();
         let texts = self.items.iter().filter(|item| item.role != THINKING);
@@ -260,9 +265,13 @@ impl Reader {
     }
 
     fn content(&mut self, role: &str, content: &Value) {
-        // An event of Google's ADK contains a message of Gemini.
-        let parts_of = Some(&content["parts"]).filter(|parts| parts.is_array());
-        let content = parts_of.unwrap_or(content);
+        // An event of Google's ADK and an answer of Gemini contain a message, which has no parts if it is empty.
+        let of_message = fields_except(content, "parts role");
+        let is_empty = content["role"] == "model" && of_message.is_empty();
+        if content["parts"].is_array() || is_empty {
+            self.content(role, &content["parts"]);
+            return self.text(UNKNOWN, &unread(&of_message, ""));
+        }
         let is_part = |part: &Value| part.is_string() || part.is_object();
         match content.as_array() {
             Some(list) if list.iter().all(is_part) => {

@@ -58,8 +58,7 @@ pub(super) const NOTES: &str = "/statusMessage /status_message /status/message /
 /// Marks of a failed span, which may have no status.
 const FAULTS: &str = "/error /attributes/error/type /exceptions/0";
 pub(super) const INPUTS: &str = "/inputs /input /attributes/gen_ai/tool/call/arguments /attributes/ai/toolCall/args /attributes/input/value \
-    /attributes/traceloop/entity/input /attributes/langfuse/observation/input /attributes/mlflow/spanInputs \
-    /attributes/reranker/query";
+    /attributes/traceloop/entity/input /attributes/langfuse/observation/input /attributes/mlflow/spanInputs";
 pub(super) const OUTPUTS: &str = "/outputs /output /attributes/retrieval/documents /attributes/reranker/output_documents /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
     /attributes/traceloop/entity/output /attributes/langfuse/observation/output /attributes/mlflow/spanOutputs";
 /// A model's output in a library's own form, which may be next to the messages.
@@ -69,7 +68,7 @@ pub(super) const TOOLS: &str = "/extra/invocation_params/tools /metadata/tools /
 
 const MODEL_KINDS: &str = "chat_model llm chat generation generate_content text_completion ai.generatetext.dogenerate \
     ai.streamtext.dostream";
-const TOOL_KINDS: &str = "tool execute_tool retriever reranker ai.toolcall";
+const TOOL_KINDS: &str = "tool execute_tool retriever reranker embedding ai.toolcall";
 const AGENT_KINDS: &str = "agent invoke_agent create_agent";
 const WORK_KINDS: &str = "span event function guardrail";
 
@@ -85,13 +84,13 @@ pub(super) enum StepKind {
 }
 
 impl StepKind {
-    /// Returns the kind of a step from its name in a service or a convention.
+    /// Returns the kind of a step from its name in a service or a convention, in small letters.
     fn of(word: &str) -> Self {
-        match word.trim_matches('"').to_ascii_lowercase() {
-            word if is_one_of(&word, MODEL_KINDS) => Self::Model,
-            word if is_one_of(&word, TOOL_KINDS) => Self::Tool,
-            word if is_one_of(&word, AGENT_KINDS) => Self::Agent,
-            word if is_one_of(&word, WORK_KINDS) => Self::Work,
+        match word {
+            word if is_one_of(word, MODEL_KINDS) => Self::Model,
+            word if is_one_of(word, TOOL_KINDS) => Self::Tool,
+            word if is_one_of(word, AGENT_KINDS) => Self::Agent,
+            word if is_one_of(word, WORK_KINDS) => Self::Work,
             _ => Self::Other,
         }
     }
@@ -118,12 +117,12 @@ impl Step {
         shown_text(&self.record, names)
     }
 
-    /// Returns the text of its error, without repetitions.
-    pub(super) fn error(&self) -> Option<String> {
+    /// Returns the text of its error, without repetitions of itself and of a known text.
+    pub(super) fn error(&self, said: &str) -> Option<String> {
         let mut texts: Vec<String> = Vec::new();
         for error in ERRORS.split(' ').filter_map(|name| self.get(name)) {
             let text = error_text(error);
-            if !texts.iter().any(|known| known.contains(&text)) {
+            if !said.contains(&text) && !texts.iter().any(|known| known.contains(&text)) {
                 texts.push(text);
             }
         }
@@ -161,15 +160,21 @@ pub(super) fn read(format: SessionFormat, documents: &[Document]) -> Result<Vec<
 /// Adds a record and its children; `above` is the trace and the id of its parent.
 fn add(
     format: SessionFormat,
-    record: Value,
+    mut record: Value,
     above: Option<(&str, &str)>,
     place: &str,
     steps: &mut Vec<Step>,
 ) -> Result<(), Faults> {
     let form = FORMATS.iter().find(|it| it.0 == format);
     let (_, marks, sessions) = form.unwrap_or(&FORMATS[0]);
+    let kind = shown_text(&record, KINDS).map(|kind| kind.trim_matches('"').to_ascii_lowercase());
+    if kind.as_deref() == Some("embedding") {
+        // A judge can't read vectors.
+        for name in OUTPUTS.split(' ') {
+            record.pointer_mut(name).map(Value::take);
+        }
+    }
     let word = |names| shown_text(&record, names);
-    let kind = word(KINDS);
     let is_span = format == SessionFormat::Spans;
     let is_run = || kind.is_some() || first(&record, CHILDREN).or(first(&record, marks)).is_some();
     let is_step = first(&record, TRACES).is_some() || !is_span && is_run();

@@ -979,7 +979,7 @@ fn objects_with_messages_are_conversations_and_no_messages_or_spans() {
         &json!([{"working_dir": "/x"}, state()[0], state()[3]]),
         None,
     );
-    assert!(said.contains("item 0: holds no message"), "{said}");
+    assert!(said.contains("item 0: is in no known form"), "{said}");
 }
 
 #[test]

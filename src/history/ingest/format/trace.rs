@@ -168,11 +168,11 @@ impl<'a> Trace<'a> {
                     }
                 }
             } else if is_tool && !self.above(step).any(is_same_tool) {
-                of_tools.push(items.len());
+                of_tools.push((items.len(), step));
                 items.push(tool_result(step).of(agent.clone(), end(step)));
             }
             // Steps above repeat the error of the step that failed.
-            let error = step.error().filter(|_| !is_tool);
+            let error = step.error("").filter(|_| !is_tool);
             let error = error.filter(|error| errors.insert(error.clone()));
             items.extend(error.map(|error| failure(&error).of(agent, end(step))));
         }
@@ -270,7 +270,6 @@ fn tool_result(step: &Step) -> Item {
         let written = step.get(OUTPUTS).filter(|_| *returned == output);
         Item::text("", shown(written.unwrap_or(returned)))
     });
-    let error = step.error().filter(|_| result.text.is_empty());
     let id = step.text(CALL_IDS).or(result.id);
     let note = step.text(NOTES).filter(|_| !step.failed);
     let note = note.map(|note| format!("status: {note}"));
@@ -280,17 +279,17 @@ fn tool_result(step: &Step) -> Item {
         name: step.name.clone(),
         arguments: Some(arguments.clone()),
         is_error: step.failed || result.is_error,
-        text: error.unwrap_or(result.text),
+        text: result.text,
         unread: joined(note.into_iter().chain([result.unread])),
         ..Item::default()
     }
 }
 
 /// Removes the results of tools' steps that are also in messages. A step may have no call id.
-fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
+fn without_repeated(mut items: Vec<Item>, of_tools: &[(usize, &Step)]) -> Vec<Item> {
     let mut known: HashMap<String, VecDeque<usize>> = HashMap::new();
     for (index, item) in items.iter().enumerate() {
-        if of_tools.binary_search(&index).is_err() {
+        if of_tools.binary_search_by_key(&index, |it| it.0).is_err() {
             for key in call_keys(item).chain(result_keys(item, &item.id)) {
                 known.entry(key).or_default().push_back(index);
             }
@@ -302,7 +301,7 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
         std::iter::from_fn(|| indices.pop_front()).find(|index| taken.insert((is_call, *index)))
     };
     let mut repeated = HashSet::new();
-    for index in of_tools {
+    for (index, step) in of_tools {
         let call = call_keys(&items[*index]).find_map(|key| take(true, &key));
         let id = items[call.unwrap_or(*index)].id.clone();
         let result = result_keys(&items[*index], &id).find_map(|key| take(false, &key));
@@ -312,6 +311,11 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
                 items[result].unread = std::mem::take(&mut items[*index].unread);
             }
             repeated.insert(*index);
+        }
+        let said = &mut items[result.unwrap_or(*index)].text;
+        if let Some(error) = step.error(said) {
+            let before = Some(said.clone()).filter(|said| !error.contains(said.trim()));
+            *said = joined(before.into_iter().chain([error]));
         }
         items[*index].id = id;
     }

@@ -54,6 +54,28 @@ fn documents_of_retrievers_and_rerankers_are_results() {
 }
 
 #[test]
+fn arguments_of_rerankers_and_embeddings_are_read_and_vectors_skipped() {
+    let reranker = json!({"openinference.span.kind": "RERANKER", "input.value": "disk", "reranker.query": "disk", "reranker.top_k": 1,
+        "reranker.model_name": "m", "reranker.input_documents.0.document.content": "M1", "reranker.output_documents.0.document.content": "M2"});
+    let expected = "Arguments: {\"query\":\"disk\",\"top_k\":1,\"input_documents\":[{\"document\":{\"content\":\"M1\"}}]}\nResult:\n[{\"document\":{\"content\":\"M2\"}}]";
+    let read = |attributes: Value| step(json!({}), json!({ "attributes": attributes }));
+    assert_eq!(read(reranker), expected);
+    let vectors = "[[0.1,0.2]]";
+    let frame = json!([{"embedding.text": "M1", "embedding.vector": [0.1]}, {"embedding.text": "M2", "embedding.vector": [0.2]}]);
+    for embedding in [
+        json!({"embedding.embeddings": frame}),
+        json!({"embedding.embeddings.0.embedding.text": "M1", "embedding.embeddings.0.embedding.vector": [0.1], "embedding.embeddings.1.embedding.text": "M2"}),
+        json!({"input.value": "[\"M1\",\"M2\"]"}),
+    ] {
+        let mut attributes = json!({"openinference.span.kind": "EMBEDDING", "embedding.model_name": "m", "output.value": vectors});
+        let fields = attributes.as_object_mut().unwrap();
+        fields.extend(embedding.as_object().unwrap().clone());
+        let expected = "Arguments: [\"M1\",\"M2\"]\nResult:\n";
+        assert_eq!(read(attributes), expected);
+    }
+}
+
+#[test]
 fn exceptions_and_types_of_errors_are_the_text_of_failed_steps() {
     let tool =
         || json!({"openinference.span.kind": "TOOL", "tool.name": "df", "input.value": "db1"});
@@ -99,6 +121,42 @@ fn exceptions_and_types_of_errors_are_the_text_of_failed_steps() {
             format!("Arguments: db1\n{expected}"),
             "{rest}"
         );
+    }
+}
+
+#[test]
+fn the_error_of_a_failed_step_is_kept_next_to_another_result() {
+    let call = json!({"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "df", "arguments": "db1"}]});
+    let llm = |messages: Value, answer: &Value| json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": messages.to_string(), "gen_ai.output.messages": json!([answer]).to_string()});
+    let user = json!({"role": "user", "parts": [{"type": "text", "content": "Full?"}]});
+    let answer = json!({"role": "assistant", "parts": [{"type": "text", "content": "Yes."}]});
+    for (returned, own, expected) in [
+        ("I can't.", None, "I can't.\ntoo slow\ntimeout"),
+        ("Failed: too slow.", None, "Failed: too slow.\ntimeout"),
+        ("timeout: too slow", None, "timeout: too slow"),
+        ("I can't.", Some("half"), "I can't.\ntoo slow\ntimeout"),
+        ("", Some("half"), "half\ntoo slow\ntimeout"),
+    ] {
+        let result = json!({"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": returned}]});
+        let mut tool = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "df", "gen_ai.tool.call.id": "c",
+            "gen_ai.tool.call.arguments": "db1", "error.type": "timeout"});
+        if let Some(own) = own {
+            tool["gen_ai.tool.call.result"] = own.into();
+        }
+        let mut tool = otlp(("b", "a"), "execute_tool df", (2, 3), &tool);
+        tool["status"] = json!({"code": 2, "message": "too slow"});
+        let history = match returned {
+            "" => json!([user, call]),
+            _ => json!([user, call, result]),
+        };
+        let session = only(&resource(vec![
+            otlp(("a", ""), "chat", (1, 2), &llm(json!([user]), &call)),
+            tool,
+            otlp(("d", "a"), "chat", (3, 4), &llm(history, &answer)),
+        ]));
+        let expected = format!("Arguments: db1\nError:\n{expected}");
+        let expected = ("tool", expected.as_str(), Some("df"), None);
+        assert_eq!(lines(&session)[1..], [expected], "{returned}");
     }
 }
 

@@ -91,6 +91,109 @@ fn unknown_fields_are_kept_next_to_their_call_or_result() {
 }
 
 #[test]
+fn fields_of_a_call_without_arguments_are_not_its_arguments() {
+    let user = json!({"role": "user", "content": "Full?"});
+    let says = |part: Value| json!([user, {"role": "assistant", "content": [part]}]);
+    for call in [
+        json!({"functionCall": {"name": "df"}, "why": "M1"}),
+        json!({"type": "tool_use", "id": "c", "name": "df", "why": "M1"}),
+        json!({"toolUse": {"toolUseId": "c", "name": "df", "why": "M1"}}),
+        json!({"block_type": "tool_call", "tool_call_id": "c", "tool_name": "df", "why": "M1"}),
+        json!({"type": "tool-df", "toolCallId": "c", "state": "input-streaming", "why": "M1"}),
+    ] {
+        let expected = "No result is recorded.\nOther fields:\nwhy: \"M1\"";
+        assert_read("no arguments", says(call), &[("assistant", expected)], None);
+    }
+}
+
+#[test]
+fn errors_of_programs_are_neither_unknown_nor_the_conclusion() {
+    let event = |author: &str, content: Value| json!({"invocationId": "i", "author": author, "content": content});
+    let said = |role: &str, text: &str| json!({"role": role, "parts": [{"text": text}]});
+    let failed = json!({"invocationId": "i", "author": "amy", "content": null, "errorCode": "c1", "errorMessage": "Late."});
+    let adk = only(&json!({"appName": "a", "id": "s", "events": [
+        event("user", said("user", "Full?")), event("amy", said("model", "Yes.")), failed]}));
+    let record = |kind: &str, text: &str, more: Value| {
+        let mut record = json!({"type": kind, "sessionId": "s", "parentUuid": null, "message": {"role": kind, "content": text}});
+        record["message"]["model"] = more["model"].clone();
+        record["isApiErrorMessage"] = more["isApiErrorMessage"].clone();
+        record
+    };
+    let claude = |more: Value| {
+        only(&json!([
+            record("user", "Full?", json!({})),
+            record("assistant", "Yes.", json!({"model": "m"})),
+            record("assistant", "c1\nLate.", more)
+        ]))
+    };
+    let sessions = [
+        adk,
+        claude(json!({"model": "m", "isApiErrorMessage": true})),
+        claude(json!({"model": "<synthetic>"})),
+    ];
+    for session in sessions {
+        let expected = ("system", "Error: c1\nLate.", None, None);
+        assert_eq!(lines(&session)[1..], [expected]);
+        assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+    }
+}
+
+#[test]
+fn answers_of_gemini_are_messages() {
+    let asked = json!([{"role": "user", "parts": [{"text": "Full?"}]}]);
+    let answer = |reason: &str| {
+        json!({"content": {"role": "model", "parts": [{"text": "So.", "thought": true}, {"functionCall": {"name": "df"}},
+            {"executableCode": {"language": "PYTHON", "code": "f()"}}, {"codeExecutionResult": {"outcome": "OUTCOME_UNSPECIFIED", "output": "M1"}},
+            {"text": "Yes."}, {"hyperPart": {"z": "M2"}}]}, (reason): "STOP", "index": 0, "groundingMetadata": {"q": "M3"}})
+    };
+    let other = |reason: &str| json!({"content": {"role": "model", "parts": [{"text": "No."}]}, (reason): "STOP", "index": 1});
+    let blocked = json!({"finishReason": "SAFETY", "safetyRatings": [{"category": "M4"}]});
+    let empty = json!({"content": {"role": "model"}, "finishReason": "MAX_TOKENS"});
+    let answers = |reason: &str| json!([answer(reason), other(reason), blocked, empty]);
+    let response = |reason: &str| json!({"candidates": answers(reason), "usageMetadata": {"n": 1}, "modelVersion": "g"});
+    let said = json!({"contents": asked});
+    let llm = |input: &Value, output: Value| json!({"openinference.span.kind": "LLM", "input.value": input.to_string(), "output.value": output.to_string()});
+    let span = |attributes: &Value| resource(vec![otlp(("a", ""), "llm", (1, 4), attributes)]);
+    for file in [
+        json!({"request": said, "response": response("finishReason")}),
+        json!({"request": said, "response": response("finish_reason")}),
+        json!({"request": said, "response": answers("finishReason")}),
+        json!({"contents": asked, "response": response("finishReason")}),
+        json!({"contents": asked, "candidates": answers("finishReason")}),
+        json!({"input": asked, "output": response("finishReason")}),
+        span(&llm(&said, response("finishReason"))),
+    ] {
+        let session = only(&file);
+        let read: Vec<_> = lines(&session).iter().map(|it| (it.0, it.1)).collect();
+        let expected = [
+            ("user", "Full?"),
+            ("thinking", "So."),
+            ("assistant", "No result is recorded."),
+            (
+                "tool",
+                "Arguments: {\"language\":\"PYTHON\",\"code\":\"f()\"}\nError:\nM1",
+            ),
+            ("unknown", "hyper_part: {\"z\":\"M2\"}"),
+            ("unknown", "groundingMetadata: {\"q\":\"M3\"}"),
+            ("alternative", "No."),
+            ("alternative", "safetyRatings: [{\"category\":\"M4\"}]"),
+        ];
+        assert_eq!(read, expected, "{file}");
+        assert_eq!(session.final_analysis.as_deref(), Some("Yes."), "{file}");
+    }
+}
+
+#[test]
+fn an_answer_next_to_its_history_is_no_answer_of_gemini() {
+    let history =
+        json!([{"role": "user", "content": "Full?"}, {"role": "assistant", "content": "Yes."}]);
+    let output = json!({"chat_history": history, "finish_reason": "COMPLETE"});
+    let session = only(&json!({"input": "Full?", "output": output}));
+    assert_eq!(lines(&session), [("user", "Full?", None, None)]);
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+}
+
+#[test]
 fn misspelt_fields_of_parts_are_kept() {
     let session = only(&json!({"messages": [
         {"role": "user", "content": [{"type": "text", "txt": "Full?"}]},
@@ -109,11 +212,16 @@ fn misspelt_fields_of_parts_are_kept() {
             ),
             (
                 "assistant",
-                "Arguments: {\"name\":\"du\"}\nNo result is recorded.",
+                "No result is recorded.\nOther fields:\nfuncton: {\"name\":\"du\"}",
                 None,
                 None
             ),
-            ("tool", "Arguments: M1\nResult:\n97 %", Some("df"), None),
+            (
+                "tool",
+                "Result:\n97 %\nOther fields:\nargumets: \"M1\"",
+                Some("df"),
+                None
+            ),
             (
                 "unknown",
                 "typ: \"text\"\ntext: {\"type\":\"text\",\"txt\":\"Yes.\"}",
@@ -214,6 +322,14 @@ fn a_file_of_no_known_form_names_the_field_with_messages() {
         (
             json!({"external_id": "x", "alert_data": "y", "mesages": messages}),
             "/mesages: unknown key mesages; did you mean messages?",
+        ),
+        (
+            json!({"messages": [messages[0], {"rol": "assistant", "content": "Yes."}]}),
+            "; did you mean role instead of rol?",
+        ),
+        (
+            json!([{"source": "agent", "action": "finish"}, messages[0], messages[1]]),
+            "item 0: is in no known form; known are",
         ),
         (
             json!({"external_id": "x", "alert_data": "y", "zzz": 1}),
