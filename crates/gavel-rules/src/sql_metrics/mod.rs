@@ -1,6 +1,6 @@
 //! Kind `sql_metrics`: scores a case's two queries and its validator's flags. The rules are in `docs/sql-metrics.md`.
 //!
-//! Metrics are independent: an error or panic in one doesn't affect the others. Only [`metric::verdict`] combines them.
+//! Metrics are independent: an error or panic in one doesn't affect the others. Only `metric::verdict` combines them.
 
 mod about;
 pub mod calibration;
