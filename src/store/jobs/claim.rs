@@ -173,6 +173,8 @@ impl Jobs<'_> {
     }
 }
 
+/// Time before its due time at which a row may be claimed, because the queue measured the wait with another clock.
+const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(1);
 /// Maximum number of claims that a statement returns.
 const RETURNED_AT_ONCE: usize = 500;
 const CLAIMING: &str = "claiming jobs";
@@ -277,9 +279,10 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked)
     let mut statement = sql!(
         "update scoring_jobs set state = 'running', claim_no = claim_no + 1, worker_id = $1, started_at = $2,
             wait_reason = null, wait_until = null
-         where (state = 'queued' or (state = 'waiting' and due_at <= $2)) and job_id in ",
+         where (state = 'queued' or (state = 'waiting' and due_at <= $3)) and job_id in ",
         worker_id,
-        now
+        now,
+        now + CLOCK_ERROR
     );
     match locked {
         Locked::Wait => {

@@ -50,23 +50,6 @@ impl Jobs<'_> {
         all(ATTEMPTED, &rows, due_job)
     }
 
-    /// Returns those of `ids` that are due after `now`.
-    pub async fn due_later(
-        self,
-        ids: &[JobId],
-        now: DateTime<Utc>,
-    ) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "reading the due times of jobs";
-        let mut statement = sql!(
-            "select job_id, lane, priority, due_at from scoring_jobs
-             where state = 'waiting' and due_at > $1 and job_id in ",
-            now
-        );
-        statement.push_list(ids.iter().map(|id| id.0));
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, due_job)
-    }
-
     /// Returns the lanes that have unfinished jobs, by name.
     pub async fn lanes(self) -> Result<Vec<Lane>, StoreError> {
         const ATTEMPTED: &str = "listing lanes";
