@@ -1,13 +1,13 @@
 //! Delays and wake-ups.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
-use gavel::job::{JobId, Priority};
+use gavel::job::JobId;
 use gavel::queue::Depth;
 
-use super::{LONG, bulk, claimed, from, ids, interactive, lane, on_each, push, take, take_in_time};
+use super::{LONG, bulk, claimed, from, ids, lane, on_each, take, take_in_time};
 
 #[tokio::test]
 async fn delayed_id_is_claimable_only_when_it_is_due() {

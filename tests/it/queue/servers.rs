@@ -143,10 +143,7 @@ async fn queue_follows_the_primary_promoted_by_sentinels() {
     })
     .await;
     let (sentinel, _process) = primary.sentinel().await;
-    let queue = queue_at(
-        &format!("redis+sentinel://{sentinel}/mymaster"),
-        Duration::from_secs(5),
-    );
+    let queue = queue_at(&format!("redis+sentinel://{sentinel}/mymaster"));
     let pushes = bulk(3, "a");
     eventually(FAILOVER, "the sentinel names the primary", || async {
         queue.push(&pushes).await.ok()
