@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::body::{
-    check, check_budget, format_of, head_of_query, opener, read_json_head, refused,
+    check, check_budget, format_of, head_of_query, read_json_head, reader, refused,
     reject_body_fields, weight,
 };
 use crate::api::ApiState;
@@ -143,7 +143,7 @@ pub(crate) async fn begin(
     api.memory.take(weight).await?;
     let batch = api
         .enqueue
-        .batch(request, opener(file, reading))
+        .batch(request, reader(file, reading))
         .await
         .map_err(|error| refused(error, format))?;
     Ok(view::load(&api, batch).await?)

@@ -63,9 +63,7 @@ impl SessionFilter {
         if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
             push_text(statement, q, dialect);
         }
-        if let Some(status) = self.status {
-            statement.push(" and s.status = ").push_arg(status.as_str());
-        }
+        statement.and("s.status = ", self.status.map(|status| status.as_str()));
         if let Some(scored) = self.scored {
             statement.push(condition(scored));
         }
@@ -85,23 +83,15 @@ impl SessionFilter {
                 }
             }
         }
-        if let Some(agent) = &self.agent {
-            statement.push(" and s.agent = ").push_arg(agent);
-        }
-        if let Some(alert_type) = &self.alert_type {
-            statement.push(" and s.alert_type = ").push_arg(alert_type);
-        }
+        statement.and("s.agent = ", self.agent.as_ref());
+        statement.and("s.alert_type = ", self.alert_type.as_ref());
         if self.rated {
             statement.push(
                 " and exists (select 1 from human_ratings h where h.session_id = s.session_id)",
             );
         }
-        if let Some(from) = self.from {
-            statement.push(" and s.listed_at >= ").push_arg(from);
-        }
-        if let Some(to) = self.to {
-            statement.push(" and s.listed_at < ").push_arg(to);
-        }
+        statement.and("s.listed_at >= ", self.from);
+        statement.and("s.listed_at < ", self.to);
         if !self.ids.is_empty() {
             statement.push(" and s.session_id in ");
             statement.push_list(self.ids.iter().copied());
@@ -121,22 +111,10 @@ impl SessionFilter {
                 .push_arg(least);
             statement.push(" and ").push_arg(most);
         }
-        if let Some(least) = self.min_score {
-            statement
-                .push(" and c.total_score >= ")
-                .push_arg(i64::from(least));
-        }
-        if let Some(most) = self.max_score {
-            statement
-                .push(" and c.total_score <= ")
-                .push_arg(i64::from(most));
-        }
-        if let Some(hash) = &self.criteria_hash {
-            statement.push(" and c.criteria_hash = ").push_arg(hash);
-        }
-        if let Some(hash) = &self.criteria_not {
-            statement.push(" and c.criteria_hash <> ").push_arg(hash);
-        }
+        statement.and("c.total_score >= ", self.min_score);
+        statement.and("c.total_score <= ", self.max_score);
+        statement.and("c.criteria_hash = ", self.criteria_hash.as_ref());
+        statement.and("c.criteria_hash <> ", self.criteria_not.as_ref());
         if let Some(tool) = &self.missing_tool {
             statement
                 .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")
