@@ -39,11 +39,11 @@ use crate::enqueue::{Enqueue, EnqueueParts, ScorableStatus};
 use crate::events::{Announcer, Events, Feed, RedisEvents, announcer};
 use crate::history::imports::Imports;
 use crate::history::on_demand::OnDemand;
-use crate::job::{Kind, Lane};
+use crate::job::Kind;
 use crate::judge::gate::Gate;
 use crate::judge::{self, Caps, JudgeWiring, Judges};
 use crate::memory::MemoryBudget;
-use crate::queue::{Depth, Queue, QueueError};
+use crate::queue::{Queue, QueueError};
 use crate::score::Criteria;
 use crate::store::{Store, StoreError};
 
@@ -58,7 +58,7 @@ pub use crate::judge::{JudgeError, Probed, Providers};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// SQLite and the in-process queue, in a folder locked by this process.
+    /// SQLite, in a folder locked by this process.
     Embedded {
         data_dir: PathBuf,
     },
@@ -134,7 +134,7 @@ impl App {
             release_everything(&store).await.map_err(broken)?;
         }
         let redis = open_redis(&settings, &mode, &store).await?;
-        let queue = open_queue(&settings, redis.as_ref(), clock.clone())?;
+        let queue = open_queue(redis.as_ref(), &store, clock.clone())?;
         let (gate, keep_in_step) = open_gate(
             &settings,
             redis.as_ref(),
@@ -252,10 +252,6 @@ impl App {
                 (name, checked.err().map(|error| error.to_string()))
             })
             .collect()
-    }
-
-    pub async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
-        self.queue.depth(lane).await
     }
 
     pub async fn ping_queue(&self) -> Result<(), QueueError> {

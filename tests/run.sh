@@ -4,7 +4,7 @@
 #   tests/run.sh [--quick] [--embedded] [arguments of the test runner]
 #
 #   --quick      only the tests: no format, lint, docs, dependency, deployment, client and schema checks, and no fault drill
-#   --embedded   no servers: only SQLite and the in-process queue
+#   --embedded   no servers: only SQLite
 #
 # DATABASE_URL (postgres://..) and REDIS_URL name the servers to test with. For unset ones a private Postgres
 # and a private Redis are started on free loopback ports, in a folder that is removed at the end. Tests create their databases
@@ -94,7 +94,7 @@ find_browser
 find_nginx
 if [[ $embedded == yes ]]; then
     unset DATABASE_URL REDIS_URL REDIS_CLUSTER_URL
-    say "embedded: SQLite and the in-process queue only"
+    say "embedded: SQLite only"
 else
     find_servers
 fi

@@ -80,7 +80,7 @@ else
     DATABASE_URL=$own start worker --health-bind ""
     walk "$url" || status=1
 fi
-echo "schema.sh: SQLite and the in-process queue"
+echo "schema.sh: SQLite"
 wait "$first" || status=1
 cat "$folder/first"
 exit "$status"

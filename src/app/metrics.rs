@@ -45,10 +45,6 @@ const COUNTERS: &[(&str, &str)] = &[
         "Results that were dropped: the run had lost its claim.",
     ),
     (
-        "gavel_leases_lost_total",
-        "Leases that others took while the job ran.",
-    ),
-    (
         "gavel_heartbeats_missed_total",
         "Failed heartbeats: the worker claims no jobs until the next one succeeds.",
     ),
@@ -60,7 +56,6 @@ const COUNTERS: &[(&str, &str)] = &[
 const UNLABELLED: &[&str] = &[
     "gavel_judge_calls_dropped_total",
     "gavel_results_stale_total",
-    "gavel_leases_lost_total",
     "gavel_heartbeats_missed_total",
     "gavel_events_dropped_total",
 ];

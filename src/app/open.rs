@@ -18,8 +18,8 @@ use crate::judge::gate::{Gate, GateOptions, shared_gate};
 use crate::judge::{Cap, Caps, Providers, RetryOptions};
 use crate::outbound::Targets;
 use crate::queue::Queue;
-use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
+use crate::queue::table::{Readers, TableQueue};
 use crate::redis_client::RedisClient;
 use crate::store::{Outage, Store, StoreError, StoreOptions};
 use crate::worker::{RetentionPeriods, WebhookOptions};
@@ -127,18 +127,17 @@ pub(super) async fn open_redis(
 }
 
 pub(super) fn open_queue(
-    settings: &Settings,
     redis: Option<&SharedRedis>,
+    store: &Arc<Store>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Queue>, AppError> {
-    let lease = Duration::from_secs_f64(settings.worker.lease_s);
     let Some(redis) = redis else {
-        return Ok(Arc::new(MemoryQueue::new(lease, clock)));
+        let table = TableQueue::new(store.clone(), clock, Readers::One);
+        return Ok(Arc::new(table));
     };
     let options = RedisOptions {
         client: redis.client.clone(),
         queue: redis.namespace.clone(),
-        lease,
     };
     let queue = RedisQueue::new(options, clock)
         .map_err(|error| AppError::Config(format!("redis.queue: {error}")))?;

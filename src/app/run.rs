@@ -82,6 +82,7 @@ impl App {
             worker_id,
             name: process_name(),
             concurrency: worker.concurrency,
+            lease: Duration::from_secs_f64(worker.lease_s),
             drain_timeout: Duration::from_secs(worker.drain_timeout_s),
             max_attempts: MAX_SUSPECT_DEATHS,
             max_wait: Duration::from_secs(worker.max_wait_s),

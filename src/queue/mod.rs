@@ -4,14 +4,13 @@
 //! may run, or retry.
 
 pub mod backend;
-pub mod memory;
 pub mod redis;
+pub mod table;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use uuid::Uuid;
 
 use crate::job::{JobId, Lane, Priority};
 
@@ -40,7 +39,18 @@ pub struct Push {
     pub due_at: Option<DateTime<Utc>>,
 }
 
-/// Claimed id, under a lease.
+impl From<Claimed> for Push {
+    fn from(claimed: Claimed) -> Self {
+        Self {
+            id: claimed.id,
+            lane: claimed.lane,
+            priority: claimed.priority,
+            due_at: None,
+        }
+    }
+}
+
+/// Id removed from the queue by a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
     pub id: JobId,
@@ -81,6 +91,7 @@ impl ClaimRequest {
         }
     }
 
+    /// Subtracts claimed ids from the limits.
     fn take(&mut self, claimed: &[Claimed]) {
         for id in claimed {
             let mut shares = self.shares.iter_mut();
@@ -104,35 +115,23 @@ pub struct Depth {
     pub delayed: usize,
 }
 
-/// At-least-once delivery of ids: a set of ready ids per lane and priority, a set of delayed ids, and leases.
-///
-/// `owner` is a token unique to one start of one worker. A leased id isn't returned by other claims until its lease ends by `ack`,
-/// `release`, `later` or expiry.
+/// Hands out the ids of due jobs: a set of ready ids per lane and priority, and a set of delayed ids.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Adds ids and wakes waiters in [`Queue::woken`]. Idempotent: ready, delayed and leased ids are skipped, with these exceptions. An
-    /// interactive push upgrades a ready bulk id. A ready id moves to its new lane, but not to a lower set. A delayed id pushed as due
-    /// becomes ready. Expired leases don't count.
+    /// Adds ids and wakes waiters in [`Queue::woken`]. Idempotent: ready and delayed ids are skipped, with these exceptions. An interactive
+    /// push upgrades a ready bulk id. A ready id moves to its new lane, but not to a lower set. A delayed id pushed as due becomes ready.
     async fn push(&self, ids: &[Push]) -> Result<(), QueueError>;
     /// Like [`Queue::push`] with due ids, but new ids go to the front in the given order, because they have waited before.
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError>;
-    /// Claims up to `claim.max` ids under a lease, after moving due ids and expired leases to ready. Interactive ids go first, but every
-    /// tenth id of a lane is bulk if there is one. First in, first out within a set.
-    async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError>;
-    /// Ends leases and removes the ids from the queue. Ignores ids that this owner doesn't lease.
-    async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError>;
-    /// Ends leases and makes the ids ready at once, in front.
-    async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError>;
-    /// Ends a lease and delays the id until `when`; then it is ready in the given lane and set.
-    async fn later(&self, owner: Uuid, push: &Push, when: DateTime<Utc>) -> Result<(), QueueError>;
-    /// Renews the leases of this owner. Returns the ids whose lease was lost.
-    async fn renew(&self, owner: Uuid, ids: &[JobId]) -> Result<Vec<JobId>, QueueError>;
-    /// Removes ids in any state (cancelled jobs).
-    async fn remove(&self, ids: &[JobId]) -> Result<(), QueueError>;
+    /// Removes and returns up to `claim.max` ids, after moving due ids to ready. Interactive ids go first, but every tenth id of a lane is
+    /// bulk if there is one. First in, first out within a set. An id whose claimer dies before it claims the row is pushed again by `rescue`.
+    async fn claim(&self, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError>;
+    /// Returns the number of ids that the queue itself holds.
     async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError>;
+    /// Whether a due row is found only after its id was pushed. Otherwise claims read the store.
+    fn holds_ids(&self) -> bool;
     /// Returns when an id may have become ready, or after `at_most`. Wake-ups can be lost, so callers also poll.
     async fn woken(&self, at_most: Duration);
     /// Checks the connection, for `/readyz` and `doctor`.
     async fn ping(&self) -> Result<(), QueueError>;
-    fn lease(&self) -> Duration;
 }

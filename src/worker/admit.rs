@@ -17,12 +17,12 @@ use super::heartbeat::HeartbeatTask;
 use super::holds::HoldSync;
 use super::to_push;
 use crate::clock::Clock;
-use crate::job::{Job, JobId, Lane, Priority, Usage};
+use crate::job::{Job, JobId, Lane, Usage};
 use crate::judge::Judges;
 use crate::judge::gate::{Gate, Room};
-use crate::queue::backend::{Admission, Admit, LaneRoom, OpenLane, Refused};
-use crate::queue::{ClaimRequest, Claimed, Push, Queue};
-use crate::store::{DueJob, Ending, Fence, Record, Store, StoreError};
+use crate::queue::backend::{Admit, LaneRoom, OpenLane, Refused};
+use crate::queue::{Claimed, Push, Queue};
+use crate::store::{Ending, Fence, Record, Store, StoreError};
 
 /// Lifetime of the cached list of lanes.
 const LANES_FRESH: Duration = Duration::from_secs(1);
@@ -107,23 +107,6 @@ impl StoreAdmit {
             .collect()
     }
 
-    /// Returns the unclaimed ids whose rows become due later.
-    async fn early(
-        &self,
-        ids: &[JobId],
-        claimed: &[ClaimedJob],
-        now: DateTime<Utc>,
-    ) -> Result<Vec<(Push, DateTime<Utc>)>, StoreError> {
-        let is_claimed = |id: &JobId| claimed.iter().any(|taken| taken.job.job_id == *id);
-        let left: Vec<JobId> = ids.iter().copied().filter(|id| !is_claimed(id)).collect();
-        let push = |job: DueJob| {
-            let due_at = job.due_at;
-            (to_push(job), due_at)
-        };
-        let early = self.store.jobs().due_later(&left, now).await?;
-        Ok(early.into_iter().map(push).collect())
-    }
-
     async fn claim(
         &self,
         ids: &[JobId],
@@ -162,36 +145,22 @@ impl Admit for StoreAdmit {
         self.open_lanes()
     }
 
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<ClaimedJob>, Refused> {
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, ClaimedJob)>, Refused> {
         let job_ids: Vec<JobId> = ids.iter().map(|claimed| claimed.id).collect();
-        let refused = |error: StoreError| Refused {
+        let jobs = self.claim(&job_ids, self.clock.now()).await;
+        let mut jobs = jobs.map_err(|error| Refused {
             reason: error.to_string(),
-        };
-        // One clock reading for both queries, so that each unclaimed row is either due or early.
-        let now = self.clock.now();
-        let mut jobs = self.claim(&job_ids, now).await.map_err(refused)?;
-        let early = match jobs.len() < ids.len() {
-            true => self.early(&job_ids, &jobs, now).await.map_err(refused)?,
-            false => Vec::new(),
-        };
-        let started = ids
-            .into_iter()
-            .filter_map(|claimed| {
-                let found = jobs
-                    .iter()
-                    .position(|taken| taken.job.job_id == claimed.id)?;
-                let taken = jobs.swap_remove(found);
-                // Use the lane of the row: it may have changed to `suspect` since the push.
-                Some((
-                    Claimed {
-                        lane: taken.job.lane.clone(),
-                        ..claimed
-                    },
-                    taken,
-                ))
-            })
-            .collect();
-        Ok(Admission { started, early })
+        })?;
+        let admitted = ids.into_iter().filter_map(|claimed| {
+            let found = jobs
+                .iter()
+                .position(|taken| taken.job.job_id == claimed.id)?;
+            let taken = jobs.swap_remove(found);
+            // Use the lane of the row: it may have changed to `suspect` since the push.
+            let lane = taken.job.lane.clone();
+            Some((Claimed { lane, ..claimed }, taken))
+        });
+        Ok(admitted.collect())
     }
 
     async fn put_back(&self, unstarted: Vec<(Claimed, ClaimedJob)>) {
@@ -199,16 +168,6 @@ impl Admit for StoreAdmit {
             if let Err(error) = self.put_back_one(job).await {
                 self.claims.mark_uncertain();
                 tracing::warn!(job_id = %job.job_id, %error, "failed to release a claimed row, retrying");
-            }
-        }
-    }
-
-    async fn due_without_queue(&self, claim: ClaimRequest) -> Vec<(Claimed, ClaimedJob)> {
-        match self.due(&claim).await {
-            Ok(jobs) => jobs,
-            Err(error) => {
-                tracing::warn!(%error, "failed to claim due jobs from the store");
-                Vec::new()
             }
         }
     }
@@ -252,67 +211,6 @@ impl StoreAdmit {
             .committed()
             .await
             .map(|_| ())
-    }
-
-    async fn due(&self, claim: &ClaimRequest) -> Result<Vec<(Claimed, ClaimedJob)>, StoreError> {
-        let now = self.clock.now();
-        let mut taken = Vec::new();
-        let mut left: Vec<usize> = claim.shares.iter().map(|share| share.max).collect();
-        let mut bulk_left = claim.max_bulk;
-        for priority in [Priority::Interactive, Priority::Bulk] {
-            for (share, left) in claim.shares.iter().zip(&mut left) {
-                for lane in &share.lanes {
-                    let is_bounded = priority == Priority::Bulk && !share.takes_kept;
-                    let bound = if is_bounded { bulk_left } else { claim.max };
-                    let room = (*left)
-                        .min(bound)
-                        .min(claim.max.saturating_sub(taken.len()));
-                    let jobs = self.due_of(lane, priority, now, room).await?;
-                    *left -= jobs.len().min(*left);
-                    if is_bounded {
-                        bulk_left -= jobs.len().min(bulk_left);
-                    }
-                    taken.extend(jobs);
-                }
-            }
-        }
-        Ok(taken)
-    }
-
-    async fn due_of(
-        &self,
-        lane: &Lane,
-        priority: Priority,
-        now: DateTime<Utc>,
-        room: usize,
-    ) -> Result<Vec<(Claimed, ClaimedJob)>, StoreError> {
-        if room == 0 {
-            return Ok(Vec::new());
-        }
-        let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let due = self
-            .store
-            .jobs()
-            .due(lane, priority, now, None, room)
-            .await?;
-        let ids: Vec<JobId> = due.iter().map(|job| job.job_id).collect();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let claimed = |taken: ClaimedJob| {
-            let claimed = Claimed {
-                id: taken.job.job_id,
-                lane: taken.job.lane.clone(),
-                priority: taken.job.priority,
-            };
-            (claimed, taken)
-        };
-        Ok(self
-            .claim(&ids, now)
-            .await?
-            .into_iter()
-            .map(claimed)
-            .collect())
     }
 }
 

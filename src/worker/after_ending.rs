@@ -1,39 +1,25 @@
-//! Maps the outcome of a run to the end of its lease in the queue and to the event for listeners. No I/O.
-
-use chrono::{DateTime, Utc};
+//! Maps the outcome of a run to its push and to the event for listeners. No I/O.
 
 use crate::events::{Event, EventType};
 use crate::job::{Failure, FailureClass, Job, JobState, Lane};
 use crate::queue::Push;
 use crate::store::{Ending, Record};
 
-pub(super) enum LeaseEnd {
-    Ack,
-    Later(Push, DateTime<Utc>),
-    Release,
-}
-
-pub(super) fn lease_end(job: &Job, record: &Record) -> LeaseEnd {
-    let at = record.at;
-    match &record.ending {
-        Ending::Scored { .. } | Ending::Evaluated { .. } | Ending::Failed(_) => LeaseEnd::Ack,
-        Ending::Waiting { due_at, .. } => later(job, *due_at),
-        // Releasing the id would leave it in the lane `suspect`.
-        Ending::Requeued if job.lane.is_suspect() => later(job, at),
-        Ending::Requeued | Ending::NotStarted => LeaseEnd::Release,
-    }
-}
-
-/// Delays the id in its judge's lane. A suspect leaves the lane `suspect`, because its worker survived the run.
-fn later(job: &Job, due_at: DateTime<Utc>) -> LeaseEnd {
-    let judge = job.judge.clone();
-    let push = Push {
-        id: job.job_id,
-        lane: Lane::of_judge(judge.unwrap_or_else(|| Lane::NONE.to_owned())),
-        priority: job.priority,
-        due_at: Some(due_at),
+/// Returns the push of a job that didn't end. A suspect that ran returns to its judge's lane, because its worker survived the run.
+pub(super) fn requeued(job: &Job, record: &Record) -> Option<Push> {
+    let of_judge = || Lane::of_judge(job.judge.clone().unwrap_or_else(|| Lane::NONE.to_owned()));
+    let (lane, due_at) = match &record.ending {
+        Ending::Scored { .. } | Ending::Evaluated { .. } | Ending::Failed(_) => return None,
+        Ending::Waiting { due_at, .. } => (of_judge(), Some(*due_at)),
+        Ending::Requeued => (of_judge(), None),
+        Ending::NotStarted => (job.lane.clone(), None),
     };
-    LeaseEnd::Later(push, due_at)
+    Some(Push {
+        id: job.job_id,
+        lane,
+        priority: job.priority,
+        due_at,
+    })
 }
 
 /// Returns the record stored if the database rejects the original: the same usage, no score.

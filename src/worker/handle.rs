@@ -1,4 +1,4 @@
-//! Runs one job: catches panics, obeys a hard stop, records the outcome, frees the slot and ends the lease.
+//! Runs one job: catches panics, obeys a hard stop, records the outcome, frees the slot and pushes a job that waits.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -9,13 +9,14 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::after_ending::{LeaseEnd, event, lease_end, refused};
+use super::after_ending::{event, refused, requeued};
 use super::claims::ClaimedJob;
 use super::process::Pipeline;
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{Job, JobState};
-use crate::queue::backend::{Delivery, Lease};
+use crate::queue::backend::Delivery;
+use crate::queue::{Push, Queue};
 use crate::store::{Ending, Record, Recorded, Store, StoreError};
 
 /// Maximum ended runs that are not yet recorded while their slots are free.
@@ -26,6 +27,7 @@ const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Handler {
     pub(super) pipeline: Pipeline,
     pub(super) store: Arc<Store>,
+    pub(super) queue: Arc<dyn Queue>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) events: Announcer,
     /// Ended runs with an uncommitted outcome, and the limit of their number.
@@ -38,7 +40,8 @@ impl Handler {
     pub(super) async fn handle(&self, delivery: Delivery<ClaimedJob>) {
         let Delivery {
             item: claimed,
-            guard,
+            slot,
+            active,
             ..
         } = delivery;
         let job = &claimed.job;
@@ -60,7 +63,7 @@ impl Handler {
             }
         };
         log_end(job, &record, started.elapsed());
-        let lease_end = lease_end(job, &record);
+        let requeued = requeued(job, &record);
         let refused = refused(&record);
         let events = EndEvents {
             announcer: self.events.clone(),
@@ -69,20 +72,23 @@ impl Handler {
         };
         // The semaphore is never closed. If the database is slow, slots stay occupied so that judge calls don't outpace records.
         let place = self.unrecorded.clone().acquire_owned().await;
-        let (slot, lease) = guard.split();
-        // The slot is freed now and the lease ends with the commit. With a budget, the slot stays occupied until the commit, because the
-        // result may end the budget. The same holds for a suspect, so that a dying worker has only one suspect active.
+        // The slot is freed now, before the commit. With a budget, it stays occupied until the commit, because the result may end the
+        // budget. The same holds for a suspect, so that a dying worker has only one suspect active.
         let slot = (job.budgeted || job.lane.is_suspect()).then_some(slot);
-        let store = self.store.clone();
+        let (store, queue) = (self.store.clone(), self.queue.clone());
         self.settling.spawn(async move {
             wait_for_cost(&store, &claimed.job).await;
             let unrecorded = Unrecorded::new();
             let recorded = committed(&store, record, refused, events).await;
-            if recorded.is_err() {
+            if let Err(error) = &recorded {
+                tracing::error!(%error, "failed to record a run's result; the job will run again");
                 claimed.mark_uncertain();
             }
             drop((unrecorded, place, slot, claimed));
-            settle(recorded, lease, lease_end);
+            if let (Ok(Recorded::Applied), Some(push)) = (recorded, requeued) {
+                push_again(&*queue, push).await;
+            }
+            drop(active);
         });
     }
 }
@@ -153,18 +159,13 @@ async fn committed(
     Ok(recorded)
 }
 
-fn settle(recorded: Result<Recorded, StoreError>, lease: Lease, end: LeaseEnd) {
-    match recorded {
-        Ok(Recorded::Applied) => match end {
-            LeaseEnd::Ack => lease.ack(),
-            LeaseEnd::Later(push, when) => lease.later(push, when),
-            LeaseEnd::Release => lease.release(),
-        },
-        Ok(Recorded::Stale) => lease.ack(),
-        Err(error) => {
-            tracing::error!(%error, "failed to record a run's result; the job will run again");
-            lease.release();
-        }
+async fn push_again(queue: &dyn Queue, push: Push) {
+    let pushed = match push.due_at {
+        Some(_) => queue.push(&[push]).await,
+        None => queue.push_first(&[push]).await,
+    };
+    if let Err(error) = pushed {
+        tracing::debug!(%error, "not pushed; rescue will push it");
     }
 }
 

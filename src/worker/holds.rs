@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::WorkerParts;
 use super::caps::{Exceeded, exceeded};
+use super::{WorkerOptions, WorkerParts};
 use crate::clock::Clock;
 use crate::events::{Announcer, Event, EventType};
 use crate::job::{Lane, WaitReason};
@@ -51,25 +51,20 @@ pub(super) struct HoldSync {
 }
 
 impl HoldSync {
-    pub(super) fn new(
-        parts: &WorkerParts,
-        worker_id: Uuid,
-        worker_name: String,
-        caps: Caps,
-    ) -> Self {
+    pub(super) fn new(parts: &WorkerParts, options: &WorkerOptions) -> Self {
         Self {
             store: parts.store.clone(),
             gate: parts.gate.clone(),
             clock: parts.clock.clone(),
-            worker_id,
-            worker_name,
-            caps,
+            worker_id: options.worker_id,
+            worker_name: options.name.clone(),
+            caps: options.caps.clone(),
             queue_paused: AtomicBool::new(false),
             held_lanes: Mutex::default(),
             unwritten: Mutex::default(),
             next_lapse: Mutex::new(Some(DateTime::<Utc>::MIN_UTC)),
             shown: Mutex::default(),
-            publish_ttl: parts.queue.lease(),
+            publish_ttl: options.lease,
             counted: Mutex::default(),
             events: parts.events.clone(),
         }

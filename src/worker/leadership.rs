@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::WorkerParts;
+use super::{WorkerOptions, WorkerParts};
 use crate::clock::Clock;
 use crate::queue::Queue;
 use crate::store::{Died, RollCall, Store, StoreError, WorkerPulse};
@@ -113,15 +113,15 @@ pub(super) struct LeaderElection {
 impl LeaderElection {
     pub(super) fn new(
         parts: &WorkerParts,
-        worker_id: Uuid,
+        options: &WorkerOptions,
         connection: QueueConnection,
         leadership: Leadership,
     ) -> Self {
         Self {
             store: parts.store.clone(),
             clock: parts.clock.clone(),
-            worker_id,
-            lease: parts.queue.lease(),
+            worker_id: options.worker_id,
+            lease: options.lease,
             detector: FailureDetector::default(),
             leadership,
             queue: parts.queue.clone(),

@@ -55,6 +55,7 @@ use crate::judge::gate::Gate;
 use crate::judge::{Caps, Judges};
 use crate::memory::MemoryBudget;
 use crate::queue::backend::{self, InHand, Prefetch};
+use crate::queue::table::{Readers, TableQueue};
 use crate::queue::{Push, Queue};
 use crate::store::{DueJob, Heartbeat, Store, StoreError};
 use crate::wire::WorkerState;
@@ -89,6 +90,8 @@ pub struct WorkerOptions {
     /// Host and process, for display.
     pub name: String,
     pub concurrency: usize,
+    /// Silence after which other workers declare this one dead.
+    pub lease: Duration,
     /// Time in which a stopping worker lets its jobs finish.
     pub drain_timeout: Duration,
     /// Worker deaths in the lane `suspect` after which a job fails as poison.
@@ -123,28 +126,15 @@ pub async fn run(
     let worker_id = options.worker_id;
     let (in_hand, prefetch) = (InHand::default(), Prefetch::default());
     let connection = QueueConnection::default();
-    let pulse = register(
-        &parts,
-        &options,
-        worker_id,
-        (in_hand.clone(), connection.clone()),
-    )
-    .await?;
-    let holds = open_holds(&parts, &options, worker_id).await;
+    let pulse = register(&parts, &options, (in_hand.clone(), connection.clone())).await?;
+    let holds = open_holds(&parts, &options).await;
     let ended = CancellationToken::new();
     let background = TaskTracker::new();
     background.spawn(pulse.clone().run(soft.clone(), ended.clone()));
     background.spawn(holds.clone().run(ended.clone()));
     // A child token, because an early exit of the fetcher must not cancel `soft`.
     let draining = soft.child_token();
-    spawn_background_tasks(
-        &background,
-        &parts,
-        &options,
-        (worker_id, connection),
-        &holds,
-        &draining,
-    );
+    spawn_background_tasks(&background, &parts, &options, connection, &holds, &draining);
     let claims = ClaimRegistry::default();
     background.spawn(claims::reconcile(
         claims.clone(),
@@ -172,22 +162,25 @@ pub async fn run(
             ConcurrencyPermits::new(options.concurrency, prefetch.clone()),
         ),
         store: parts.store.clone(),
+        queue: parts.queue.clone(),
         clock: parts.clock.clone(),
         events: parts.events.clone(),
         settling: settling.clone(),
         unrecorded: Arc::new(Semaphore::new(UNRECORDED)),
         hard: hard.clone(),
     });
+    let (store, clock) = (parts.store.clone(), parts.clock.clone());
+    let fallback = TableQueue::new(store, clock, Readers::Several);
     let running = backend::run_worker(
         backend::WorkerOptions {
             name: options.name.clone(),
-            owner: worker_id,
             concurrency: options.concurrency,
             prefetch,
             in_hand,
             shutdown: soft,
         },
         parts.queue.clone(),
+        Arc::new(fallback),
         Arc::new(StoreAdmit::new(
             &parts,
             holds,
@@ -227,16 +220,15 @@ pub async fn run(
 async fn register(
     parts: &WorkerParts,
     options: &WorkerOptions,
-    worker_id: Uuid,
     (in_hand, connection): (InHand, QueueConnection),
 ) -> Result<HeartbeatTask, WorkerError> {
     let beat = Heartbeat {
-        worker_id,
+        worker_id: options.worker_id,
         name: options.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         in_hand: 0,
         state: WorkerState::Running,
-        lease: parts.queue.lease(),
+        lease: options.lease,
         judges: Some(parts.published_judges.clone()),
         queue_away: false,
     };
@@ -257,11 +249,7 @@ async fn register(
 }
 
 /// Releases holds of judges with a possibly corrected key, and reads the others.
-async fn open_holds(
-    parts: &WorkerParts,
-    options: &WorkerOptions,
-    worker_id: Uuid,
-) -> Arc<HoldSync> {
+async fn open_holds(parts: &WorkerParts, options: &WorkerOptions) -> Arc<HoldSync> {
     let now = parts.clock.now();
     let names = &parts.judge_names;
     match parts.store.holds().release_misconfigured(names, now).await {
@@ -274,12 +262,7 @@ async fn open_holds(
             tracing::warn!(%error, "failed to release the holds of misconfigured judges");
         }
     }
-    let holds = Arc::new(HoldSync::new(
-        parts,
-        worker_id,
-        options.name.clone(),
-        options.caps.clone(),
-    ));
+    let holds = Arc::new(HoldSync::new(parts, options));
     if let Err(error) = holds.sync().await {
         tracing::warn!(%error, "failed to read the holds at start");
     }
@@ -291,12 +274,12 @@ fn spawn_background_tasks(
     background: &TaskTracker,
     parts: &WorkerParts,
     options: &WorkerOptions,
-    (worker_id, connection): (Uuid, QueueConnection),
+    connection: QueueConnection,
     holds: &Arc<HoldSync>,
     draining: &CancellationToken,
 ) {
     let leadership = Leadership::default();
-    let election = LeaderElection::new(parts, worker_id, connection, leadership.clone());
+    let election = LeaderElection::new(parts, options, connection, leadership.clone());
     background.spawn(election.run(draining.clone()));
     let limits = RescueLimits {
         max_attempts: options.max_attempts,

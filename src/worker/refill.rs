@@ -170,7 +170,6 @@ mod tests {
 
     use async_trait::async_trait;
     use serde_json::json;
-    use uuid::Uuid;
 
     use super::*;
     use crate::clock::{Clock as _, SystemClock};
@@ -225,22 +224,7 @@ mod tests {
         async fn push_first(&self, _: &[Push]) -> Result<(), QueueError> {
             away()
         }
-        async fn claim(&self, _: Uuid, _: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
-            away()
-        }
-        async fn ack(&self, _: Uuid, _: &[JobId]) -> Result<(), QueueError> {
-            away()
-        }
-        async fn release(&self, _: Uuid, _: &[Claimed]) -> Result<(), QueueError> {
-            away()
-        }
-        async fn later(&self, _: Uuid, _: &Push, _: DateTime<Utc>) -> Result<(), QueueError> {
-            away()
-        }
-        async fn renew(&self, _: Uuid, _: &[JobId]) -> Result<Vec<JobId>, QueueError> {
-            away()
-        }
-        async fn remove(&self, _: &[JobId]) -> Result<(), QueueError> {
+        async fn claim(&self, _: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
             away()
         }
         async fn depth(&self, _: &Lane) -> Result<Depth, QueueError> {
@@ -254,8 +238,8 @@ mod tests {
         async fn ping(&self) -> Result<(), QueueError> {
             away()
         }
-        fn lease(&self) -> Duration {
-            Duration::from_secs(5)
+        fn holds_ids(&self) -> bool {
+            true
         }
     }
 

@@ -41,7 +41,8 @@ pub(super) struct Rescue {
     events: Announcer,
     leadership: Leadership,
     limits: RescueLimits,
-    refiller: Refiller,
+    /// `None`: claims read the store, so no id needs to be pushed again.
+    refiller: Option<Refiller>,
     looked_at: Option<Instant>,
     /// Clock reading of the last successful check. A failed step leaves it unchanged, so that the next one still detects a clock that was
     /// set back.
@@ -63,7 +64,9 @@ impl Rescue {
             events: parts.events.clone(),
             leadership,
             limits,
-            refiller: Refiller::new(parts.store.clone(), parts.queue.clone(), limits.bulk_window),
+            refiller: (parts.queue.holds_ids()).then(|| {
+                Refiller::new(parts.store.clone(), parts.queue.clone(), limits.bulk_window)
+            }),
             looked_at: None,
             followed_at: None,
         }
@@ -106,7 +109,10 @@ impl Rescue {
             let batches = batches::settle(&self.store, &self.events, now);
             failed("settling batches", batches.await);
         }
-        match self.refiller.refill(now).await {
+        let Some(refiller) = &mut self.refiller else {
+            return RefillOutcome::Done;
+        };
+        match refiller.refill(now).await {
             Ok(refill) => refill,
             Err(error) => {
                 failed("pushing due jobs", Err(error));

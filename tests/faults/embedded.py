@@ -1,4 +1,4 @@
-"""Failures of `gavel up`, a process with SQLite and an in-process queue: killed repeatedly, or on a full disk."""
+"""Failures of `gavel up`, a process with SQLite: killed repeatedly, or on a full disk."""
 
 import asyncio
 import collections

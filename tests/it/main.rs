@@ -1,6 +1,6 @@
 //! Integration tests in one binary, with real databases, Redis and HTTP.
 //!
-//! SQLite and the in-process queue are always tested; Postgres and Redis only if `DATABASE_URL` and `REDIS_URL` name a
+//! SQLite is always tested; Postgres and Redis only if `DATABASE_URL` and `REDIS_URL` name a
 //! server (`tests/run.sh` sets them). Each test has a separate database and queue name.
 #![expect(
     clippy::unwrap_used,

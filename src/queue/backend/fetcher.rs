@@ -2,23 +2,19 @@
 //!
 //! It runs until the shutdown. Errors are logged and retried within 2 s.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::DateTime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::super::{ClaimRequest, Claimed, Push, Queue, QueueError};
-use super::lease::{Delivery, DeliveryGuard, Lease, Leases};
 use super::shares::{Shares, sooner};
-use super::slots::{Free, Slots};
+use super::slots::{Delivery, Free, Slots};
 use super::source::Unstarted;
-use super::{Admission, Admit, OpenLane};
-use crate::job::{JobId, Lane};
+use super::{Admit, OpenLane, Refused};
+use crate::job::Lane;
 
 /// Poll interval without wake-ups. Also the interval of claims from an empty lane `suspect` and, during an outage of the queue, from a
 /// store without due jobs.
@@ -32,10 +28,10 @@ const REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
 pub(super) struct Fetcher<A: Admit> {
     pub(super) queue: Arc<dyn Queue>,
-    pub(super) owner: Uuid,
+    /// Queue during an outage of `queue`.
+    pub(super) fallback: Arc<dyn Queue>,
     pub(super) admit: Arc<A>,
     pub(super) slots: Arc<Slots>,
-    pub(super) leases: Arc<Leases>,
     pub(super) handlers: mpsc::Sender<Delivery<A::Item>>,
     pub(super) unstarted: Unstarted<A::Item>,
     pub(super) stop: CancellationToken,
@@ -71,7 +67,7 @@ enum Wait {
 }
 
 impl<A: Admit> Fetcher<A> {
-    /// Fetches until the shutdown, then releases what no handler has started.
+    /// Fetches until the shutdown, then returns what no handler has started.
     pub(super) async fn run(self) {
         let mut memory = FetchState {
             next_suspect: Instant::now(),
@@ -123,18 +119,22 @@ impl<A: Admit> Fetcher<A> {
 
     /// Claims for one round and starts the claimed jobs.
     async fn fetch(&self, shares: Shares, free: Free, memory: &mut FetchState) -> Wait {
-        let (mut left, mut poll_after, mut full) = (free, shares.poll_after, shares.full);
-        let ids = match self.queue.claim(self.owner, &shares.claim(free)).await {
+        let ids = match self.queue.claim(&shares.claim(free)).await {
             Ok(ids) => {
                 leave_outage(memory);
-                left.take(&ids);
                 ids
             }
-            Err(error) => {
+            Err(error) if self.queue.holds_ids() => {
                 self.enter_outage(&error, memory);
-                Vec::new()
+                return Wait::No;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "failed to claim due jobs");
+                return Wait::Until(Instant::now() + memory.refusals.next());
             }
         };
+        let (mut left, mut poll_after, mut full) = (free, shares.poll_after, shares.full);
+        left.take(&ids);
         for share in &shares.of_lanes {
             let claimed = share.count(&ids);
             if share.is_of_suspects() && claimed == 0 && left.all > 0 {
@@ -144,21 +144,22 @@ impl<A: Admit> Fetcher<A> {
             full |= share.is_full(claimed);
         }
         let claimed = ids.len();
-        let leases = ids.into_iter().map(|id| self.leases.claimed(id)).collect();
-        match self.start(leases).await {
-            Admitted::Refused => Wait::Until(Instant::now() + memory.refusals.next()),
-            Admitted::Count(admitted) => {
-                memory.refusals.reset();
-                // Some ids could not start and have left the queue, so it claims again at once. Each such round shortens the queue.
-                if memory.outage.is_some() || left.all == 0 || admitted < claimed {
-                    Wait::No
-                } else {
-                    Wait::Ids {
-                        or_slot: full || (free.bulk < free.all && left.bulk == 0),
-                        at_most: poll_after.unwrap_or(POLL).min(POLL),
-                    }
-                }
-            }
+        let started = match self.start(ids).await {
+            // Rows that can't be claimed stay due, so a queue that reads them would return them again at once.
+            Ok(0) if claimed > 0 && !self.queue.holds_ids() => None,
+            started => started.ok(),
+        };
+        let Some(started) = started else {
+            return Wait::Until(Instant::now() + memory.refusals.next());
+        };
+        memory.refusals.reset();
+        // Some ids could not start and have left the queue, so it claims again at once. Each such round shortens the queue.
+        if left.all == 0 || started < claimed {
+            return Wait::No;
+        }
+        Wait::Ids {
+            or_slot: full || (free.bulk < free.all && left.bulk == 0),
+            at_most: poll_after.unwrap_or(POLL).min(POLL),
         }
     }
 
@@ -173,77 +174,36 @@ impl<A: Admit> Fetcher<A> {
         })
     }
 
-    /// Admits claimed ids and sends the admitted jobs to the handlers. Early ids are delayed until they are due, others leave the queue. If
-    /// the store is unavailable, all ids return to the queue.
-    async fn start(&self, leases: Vec<Lease>) -> Admitted {
-        if leases.is_empty() {
-            return Admitted::Count(0);
+    /// Admits claimed ids, sends the admitted jobs to the handlers and returns their number. The others have left the queue; `rescue`
+    /// pushes those that are due. If the store is unavailable, all ids return to the queue.
+    async fn start(&self, ids: Vec<Claimed>) -> Result<usize, Refused> {
+        if ids.is_empty() {
+            return Ok(0);
         }
-        let ids: Vec<Claimed> = leases.iter().map(|lease| lease.claimed().clone()).collect();
-        let Admission { started, early } = match self.admit.admit(ids).await {
-            Ok(admission) => admission,
+        let admitted = match self.admit.admit(ids.clone()).await {
+            Ok(admitted) => admitted,
             Err(refused) => {
-                tracing::warn!(error = %refused, ids = leases.len(), "returning claimed ids to the queue");
-                for lease in leases {
-                    lease.release();
-                }
-                return Admitted::Refused;
+                tracing::warn!(error = %refused, ids = ids.len(), "returning claimed ids to the queue");
+                self.push_first(ids).await;
+                return Err(refused);
             }
         };
-        let mut by_id: HashMap<JobId, Lease> = leases
+        let count = admitted.len();
+        // A row that became suspect after its push moves to that lane.
+        let is_moved = |claimed: &Claimed| claimed.lane.is_suspect() && !ids.contains(claimed);
+        let (moved, started): (Vec<_>, Vec<_>) = admitted
             .into_iter()
-            .map(|lease| (lease.claimed().id, lease))
-            .collect();
-        let count = started.len();
-        for (push, due_at) in early {
-            if let Some(lease) = by_id.remove(&push.id) {
-                lease.later(push, due_at);
-            }
-        }
+            .partition(|(claimed, _)| is_moved(claimed));
+        self.put_back(moved).await;
         for (claimed, item) in started {
-            match by_id.remove(&claimed.id) {
-                Some(lease)
-                    if claimed.lane != lease.claimed().lane && claimed.lane.is_suspect() =>
-                {
-                    self.redirect(claimed, item, lease).await;
-                }
-                Some(lease) => self.deliver(claimed, item, lease).await,
-                None => {}
+            let delivery = self.slots.take(claimed, item);
+            // The channel has a place for each slot, so a full channel means that the handlers have stopped.
+            if let Err(unsent) = self.handlers.try_send(delivery) {
+                let delivery = unsent.into_inner();
+                self.put_back(vec![(delivery.claimed, delivery.item)]).await;
             }
         }
-        for lease in by_id.into_values() {
-            lease.ack();
-        }
-        Admitted::Count(count)
-    }
-
-    async fn deliver(&self, claimed: Claimed, item: A::Item, lease: Lease) {
-        let (slot, job) = self.slots.take(&claimed.lane, claimed.priority);
-        let delivery = Delivery {
-            claimed,
-            item,
-            guard: DeliveryGuard::new(slot, lease, job),
-        };
-        // The channel has a place for each slot, so a full channel means that the handlers have stopped.
-        if let Err(unsent) = self.handlers.try_send(delivery) {
-            let delivery = match unsent {
-                mpsc::error::TrySendError::Full(delivery)
-                | mpsc::error::TrySendError::Closed(delivery) => delivery,
-            };
-            self.put_back(vec![delivery]).await;
-        }
-    }
-
-    /// Moves an id to the lane `suspect` if its row became suspect after the push.
-    async fn redirect(&self, claimed: Claimed, item: A::Item, lease: Lease) {
-        let push = Push {
-            id: claimed.id,
-            lane: claimed.lane.clone(),
-            priority: claimed.priority,
-            due_at: None,
-        };
-        self.admit.put_back(vec![(claimed, item)]).await;
-        lease.later(push, DateTime::UNIX_EPOCH);
+        Ok(count)
     }
 
     fn enter_outage(&self, error: &QueueError, memory: &mut FetchState) {
@@ -261,17 +221,18 @@ impl<A: Admit> Fetcher<A> {
         outage.next_claim = now + outage.pause.next();
     }
 
+    /// Starts due jobs during an outage of the queue: once a second, ten times a second while rows are found.
     async fn fetch_without_queue(&self, outage: &mut Outage, claim: ClaimRequest) -> Wait {
         let now = Instant::now();
         if now >= outage.next_look {
-            let due = self.admit.due_without_queue(claim).await;
-            // If work was found, there may be more soon.
-            let pause = if due.is_empty() { POLL } else { FIRST_PAUSE };
-            outage.next_look = now + pause;
-            for (claimed, item) in due {
-                let lease = self.leases.unleased(claimed.clone());
-                self.deliver(claimed, item, lease).await;
-            }
+            let started = match self.fallback.claim(&claim).await {
+                Ok(ids) => self.start(ids).await.unwrap_or_default(),
+                Err(error) => {
+                    tracing::warn!(%error, "failed to claim due jobs from the store");
+                    0
+                }
+            };
+            outage.next_look = now + if started == 0 { POLL } else { FIRST_PAUSE };
         }
         Wait::Until(outage.next_look.min(outage.next_claim))
     }
@@ -299,29 +260,35 @@ impl<A: Admit> Fetcher<A> {
         }
     }
 
-    /// Releases jobs that no handler has started. Rows are released first, so that the ids can be claimed as soon as they are ready.
+    /// Returns jobs that no handler has started to the queue.
     async fn give_back(&self) {
         let mut unstarted = Vec::new();
         {
             let mut waiting = self.unstarted.lock();
             while let Ok(delivery) = waiting.try_recv() {
-                unstarted.push(delivery);
+                unstarted.push((delivery.claimed, delivery.item));
             }
         }
-        if !unstarted.is_empty() {
-            self.put_back(unstarted).await;
-        }
+        self.put_back(unstarted).await;
     }
 
-    async fn put_back(&self, unstarted: Vec<Delivery<A::Item>>) {
-        let (mut items, mut guards) = (Vec::new(), Vec::new());
-        for delivery in unstarted {
-            items.push((delivery.claimed, delivery.item));
-            guards.push(delivery.guard);
+    /// Releases rows, then pushes their ids, so that the rows can be claimed as soon as the ids are ready.
+    async fn put_back(&self, unstarted: Vec<(Claimed, A::Item)>) {
+        if unstarted.is_empty() {
+            return;
         }
-        self.admit.put_back(items).await;
-        for guard in guards {
-            guard.release();
+        let ids = unstarted
+            .iter()
+            .map(|(claimed, _)| claimed.clone())
+            .collect();
+        self.admit.put_back(unstarted).await;
+        self.push_first(ids).await;
+    }
+
+    async fn push_first(&self, ids: Vec<Claimed>) {
+        let pushes: Vec<Push> = ids.into_iter().map(Push::from).collect();
+        if let Err(error) = self.queue.push_first(&pushes).await {
+            tracing::debug!(%error, "not pushed; rescue will push them");
         }
     }
 }
@@ -330,11 +297,6 @@ fn leave_outage(memory: &mut FetchState) {
     if memory.outage.take().is_some() {
         tracing::info!("queue available again");
     }
-}
-
-enum Admitted {
-    Count(usize),
-    Refused,
 }
 
 /// Pause that doubles from 0.1 s to 2 s.

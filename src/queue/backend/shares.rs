@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use super::super::ClaimRequest;
 use super::slots::Free;
-use super::{ClaimRequest, Claimed, LaneShare, OpenLane};
+use super::{Claimed, LaneShare, OpenLane};
 use crate::job::Lane;
 
 /// Lanes of a claim with a common limit.

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::super::Claimed;
 use crate::job::{Lane, Priority};
 
-/// Number of active jobs of a worker: delivered, and the slot or the lease not ended yet. Reported in heartbeats.
+/// Number of active jobs of a worker: delivered and not settled yet. Reported in heartbeats.
 #[derive(Debug, Clone, Default)]
 pub struct InHand(Arc<AtomicUsize>);
 
@@ -41,12 +41,28 @@ impl Prefetch {
     }
 }
 
+/// Job for a handler.
+pub struct Delivery<Item> {
+    pub claimed: Claimed,
+    pub item: Item,
+    pub slot: Slot,
+    pub active: ActiveJob,
+}
+
 /// Slot of a running job. Dropping it frees it for the next job.
 pub struct Slot {
     slots: Arc<Slots>,
     lane: Lane,
     priority: Priority,
-    _job: Arc<ActiveJobGuard>,
+}
+
+/// A delivered job. Dropping it means that the job is settled.
+pub struct ActiveJob(InHand);
+
+impl Drop for ActiveJob {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Drop for Slot {
@@ -131,28 +147,26 @@ impl Slots {
         self.used().lanes.get(lane).copied().unwrap_or(0)
     }
 
-    /// Reserves a slot for a delivered job.
-    pub(super) fn take(
-        self: &Arc<Self>,
-        lane: &Lane,
-        priority: Priority,
-    ) -> (Slot, Arc<ActiveJobGuard>) {
+    /// Reserves a slot for a job.
+    pub(super) fn take<Item>(self: &Arc<Self>, claimed: Claimed, item: Item) -> Delivery<Item> {
         let mut used = self.used();
         used.all += 1;
-        if priority == Priority::Bulk {
+        if claimed.priority == Priority::Bulk {
             used.bulk += 1;
         }
-        *used.lanes.entry(lane.clone()).or_default() += 1;
+        *used.lanes.entry(claimed.lane.clone()).or_default() += 1;
         drop(used);
         self.in_hand.0.fetch_add(1, Ordering::AcqRel);
-        let job = Arc::new(ActiveJobGuard(Arc::clone(self)));
-        let slot = Slot {
-            slots: Arc::clone(self),
-            lane: lane.clone(),
-            priority,
-            _job: Arc::clone(&job),
-        };
-        (slot, job)
+        Delivery {
+            slot: Slot {
+                slots: Arc::clone(self),
+                lane: claimed.lane.clone(),
+                priority: claimed.priority,
+            },
+            active: ActiveJob(self.in_hand.clone()),
+            claimed,
+            item,
+        }
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
@@ -160,18 +174,10 @@ impl Slots {
     }
 }
 
-/// Shared by a job's slot and lease: the job is active until both have ended.
-pub(super) struct ActiveJobGuard(Arc<Slots>);
-
-impl Drop for ActiveJobGuard {
-    fn drop(&mut self) {
-        self.0.in_hand.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::JobId;
 
     fn slots(limit: usize, prefetched: usize) -> (Arc<Slots>, Prefetch) {
         let prefetch = Prefetch::default();
@@ -180,9 +186,18 @@ mod tests {
         (Arc::new(slots), prefetch)
     }
 
-    fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<(Slot, Arc<ActiveJobGuard>)> {
+    fn take(slots: &Arc<Slots>, judge: &str, priority: Priority) -> Delivery<()> {
+        let claimed = Claimed {
+            id: JobId::new(),
+            lane: Lane::of_judge(judge),
+            priority,
+        };
+        slots.take(claimed, ())
+    }
+
+    fn fill(slots: &Arc<Slots>, jobs: usize) -> Vec<Delivery<()>> {
         (0..jobs)
-            .map(|_| slots.take(&Lane::of_judge("a"), Priority::Interactive))
+            .map(|_| take(slots, "a", Priority::Interactive))
             .collect()
     }
 
@@ -231,7 +246,7 @@ mod tests {
         let (slots, _ahead) = slots(10, 0);
         let [a, b] = ["a", "b"].map(Lane::of_judge);
         let jobs = fill(&slots, 3);
-        let other = slots.take(&b, Priority::Bulk);
+        let other = take(&slots, "b", Priority::Bulk);
         assert_eq!((slots.of_lane(&a), slots.of_lane(&b)), (3, 1));
         drop(jobs);
         assert_eq!((slots.of_lane(&a), slots.of_lane(&b)), (0, 1));

@@ -18,36 +18,28 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::layer::util::Identity;
 
-use super::lease::Delivery;
+use super::slots::Delivery;
 
 /// Deliveries that no handler has started. At shutdown, the fetcher takes back the rest.
 pub(super) type Unstarted<Item> = Arc<Mutex<mpsc::Receiver<Delivery<Item>>>>;
 
-/// Stages of a worker's shutdown, each set once.
-#[derive(Clone, Default)]
-pub(super) struct Stages {
-    /// Fetch and start no more jobs.
-    pub(super) stop: CancellationToken,
-    pub(super) fetched: CancellationToken,
-    /// The handlers have ended; the keeper ends with the last lease.
-    pub(super) closing: CancellationToken,
-    pub(super) kept: CancellationToken,
-}
-
 pub(super) struct Source<Item> {
     unstarted: Unstarted<Item>,
-    stages: Stages,
+    stop: CancellationToken,
     fetched: Pin<Box<WaitForCancellationFutureOwned>>,
-    kept: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl<Item> Source<Item> {
-    pub(super) fn new(unstarted: Unstarted<Item>, stages: Stages) -> Self {
+    /// Starts no more deliveries once `stop` is cancelled, and ends when the fetcher has ended as well.
+    pub(super) fn new(
+        unstarted: Unstarted<Item>,
+        stop: CancellationToken,
+        fetched: CancellationToken,
+    ) -> Self {
         Self {
             unstarted,
-            fetched: Box::pin(stages.fetched.clone().cancelled_owned()),
-            kept: Box::pin(stages.kept.clone().cancelled_owned()),
-            stages,
+            stop,
+            fetched: Box::pin(fetched.cancelled_owned()),
         }
     }
 }
@@ -69,7 +61,7 @@ impl<Item: Send + 'static> Backend for Source<Item> {
         cx: &mut Context<'_>,
         _worker: &WorkerContext,
     ) -> Poll<Option<Result<Self::Task, Self::Error>>> {
-        if self.stages.stop.is_cancelled() {
+        if self.stop.is_cancelled() {
             return self.fetched.as_mut().poll(cx).map(|()| None);
         }
         let mut unstarted = self.unstarted.lock();
@@ -83,12 +75,10 @@ impl<Item: Send + 'static> Backend for Source<Item> {
         cx: &mut Context<'_>,
         worker: &WorkerContext,
     ) -> Poll<Result<(), Self::Error>> {
-        self.stages.stop.cancel();
-        self.stages.closing.cancel();
-        if self.fetched.as_mut().poll(cx).is_pending() || self.kept.as_mut().poll(cx).is_pending() {
+        self.stop.cancel();
+        if self.fetched.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // apalis doesn't stop when its stream ends.
         if let Err(error) = worker.stop() {
             tracing::debug!(%error, "the worker was stopped already");
         }

@@ -1,6 +1,6 @@
 //! Queue in Redis 7: sets of ids under one hash tag per queue, moved by Lua scripts.
 //!
-//! Keys: `{gavel:<queue>}:ready:<lane>:i` and `:b` (first in, first out), `:delayed`, `:leases`, `:ids` (state of each
+//! Keys: `{gavel:<queue>}:ready:<lane>:i` and `:b` (first in, first out), `:delayed`, `:ids` (state of each
 //! id), `:waits` (delayed ids per lane), `:turns`, `:order`, and the channel `:wake`. Times are Redis times. Due
 //! times are sent as delays, so that clock differences don't matter. Calls fail fast while the server is unavailable,
 //! see [`RedisClient`]. Lost keys (evicted, or an empty server) cost at most the order: `rescue` pushes due ids again,
@@ -19,7 +19,6 @@ use parking_lot::Mutex;
 use redis::{FromRedisValue, RedisError, Script};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use super::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
@@ -45,18 +44,15 @@ pub struct RedisOptions {
     pub client: RedisClient,
     /// Name of the queue, without braces. Queues of different names share no keys.
     pub queue: String,
-    /// Lease duration (5 s by default).
-    pub lease: Duration,
 }
 
 impl RedisOptions {
-    /// Options of the queue `gavel` with leases of 5 s.
+    /// Options of the queue `gavel`.
     #[must_use]
     pub fn new(client: RedisClient) -> Self {
         Self {
             client,
             queue: "gavel".to_owned(),
-            lease: Duration::from_secs(5),
         }
     }
 }
@@ -65,7 +61,6 @@ pub struct RedisQueue {
     client: RedisClient,
     scripts: Scripts,
     prefix: String,
-    lease: Duration,
     clock: Arc<dyn Clock>,
     turn: AtomicUsize,
     heard: Arc<Notify>,
@@ -90,7 +85,6 @@ impl RedisQueue {
             client: options.client.with_response_timeout(RESPONSE_TIMEOUT),
             scripts: Scripts::new(),
             prefix: format!("{{gavel:{}}}", options.queue),
-            lease: options.lease,
             clock,
             turn: AtomicUsize::new(0),
             heard: Arc::new(Notify::new()),
@@ -122,13 +116,10 @@ impl RedisQueue {
 
     async fn claim_slice(
         &self,
-        owner: Uuid,
         claim: &ClaimRequest,
         want: usize,
     ) -> Result<Vec<Claimed>, QueueError> {
         let mut args = vec![
-            owner.simple().to_string(),
-            self.lease.as_millis().to_string(),
             want.to_string(),
             claim.max_bulk.to_string(),
             SLICE.to_string(),
@@ -228,14 +219,14 @@ impl Queue for RedisQueue {
         self.push_each(pushes).await
     }
 
-    async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
+    async fn claim(&self, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         let (mut claimed, mut left) = (Vec::new(), claim.clone());
         while left.max > 0 && !left.shares.is_empty() {
             let want = left.max.min(SLICE);
-            let slice = match self.claim_slice(owner, &left, want).await {
+            let slice = match self.claim_slice(&left, want).await {
                 Ok(slice) => slice,
                 Err(error) if claimed.is_empty() => return Err(error),
-                // Ids of earlier slices are already leased, so they must be returned.
+                // Ids of earlier slices have left the queue, so they must be returned.
                 Err(_) => break,
             };
             let last = slice.len() < want;
@@ -251,59 +242,6 @@ impl Queue for RedisQueue {
         Ok(claimed)
     }
 
-    async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError> {
-        for slice in ids.chunks(SLICE) {
-            let args = owner_and(owner, slice.iter());
-            self.run::<()>("acknowledging ids", &self.scripts.ack, &args)
-                .await?;
-        }
-        Ok(())
-    }
-
-    async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError> {
-        // The last slice first, so that the first id ends up in front.
-        for slice in ids.rchunks(SLICE) {
-            let args = owner_and(owner, slice.iter().map(|claimed| &claimed.id));
-            self.run::<()>("releasing ids", &self.scripts.release, &args)
-                .await?;
-        }
-        Ok(())
-    }
-
-    async fn later(&self, owner: Uuid, push: &Push, when: DateTime<Utc>) -> Result<(), QueueError> {
-        let args = [
-            owner.simple().to_string(),
-            push.id.to_string(),
-            push.lane.to_string(),
-            set_of(push.priority).to_owned(),
-            self.delay_ms(when).to_string(),
-        ];
-        self.run("delaying an id", &self.scripts.later, &args).await
-    }
-
-    async fn renew(&self, owner: Uuid, ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
-        let renewing = "renewing leases";
-        let mut lost = Vec::new();
-        for slice in ids.chunks(SLICE) {
-            let mut args = owner_and(owner, slice.iter());
-            args.insert(1, self.lease.as_millis().to_string());
-            let answer: Vec<String> = self.run(renewing, &self.scripts.renew, &args).await?;
-            for id in answer {
-                lost.push(id_of(renewing, &id)?);
-            }
-        }
-        Ok(lost)
-    }
-
-    async fn remove(&self, ids: &[JobId]) -> Result<(), QueueError> {
-        for slice in ids.chunks(SLICE) {
-            let args: Vec<String> = slice.iter().map(JobId::to_string).collect();
-            self.run::<()>("removing ids", &self.scripts.remove, &args)
-                .await?;
-        }
-        Ok(())
-    }
-
     async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
         let (interactive, bulk, delayed) = self
             .run("counting ids", &self.scripts.depth, &[lane.to_string()])
@@ -313,6 +251,10 @@ impl Queue for RedisQueue {
             bulk,
             delayed,
         })
+    }
+
+    fn holds_ids(&self) -> bool {
+        true
     }
 
     async fn woken(&self, at_most: Duration) {
@@ -333,10 +275,6 @@ impl Queue for RedisQueue {
         let ping = || self.client.probe(&key);
         retry_once(ping(), ping()).await.map_err(failed("pinging"))
     }
-
-    fn lease(&self) -> Duration {
-        self.lease
-    }
 }
 
 /// Maps client errors to `Unreachable` or `Unexpected`.
@@ -349,12 +287,6 @@ fn failed(attempted: &'static str) -> impl Fn(RedisError) -> QueueError {
             QueueError::Unexpected { attempted, reason }
         }
     }
-}
-
-fn owner_and<'a>(owner: Uuid, ids: impl Iterator<Item = &'a JobId>) -> Vec<String> {
-    std::iter::once(owner.simple().to_string())
-        .chain(ids.map(JobId::to_string))
-        .collect()
 }
 
 fn set_of(priority: Priority) -> &'static str {

@@ -170,6 +170,8 @@ impl Jobs<'_> {
     }
 }
 
+/// Time before its due time at which a row may be claimed, because the queue measured the wait with another clock.
+const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(1);
 /// Maximum number of claims that a statement returns.
 const RETURNED_AT_ONCE: usize = 500;
 
@@ -277,9 +279,10 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked)
     let mut statement = claiming!(
         "update scoring_jobs set state = 'running', claim_no = claim_no + 1, worker_id = $1, started_at = $2,
             wait_reason = null, wait_until = null
-         where (state = 'queued' or (state = 'waiting' and due_at <= $2)) and job_id in ",
+         where (state = 'queued' or (state = 'waiting' and due_at <= $3)) and job_id in ",
         worker_id,
-        now
+        now,
+        now + CLOCK_ERROR
     );
     match locked {
         Locked::Wait => {
@@ -346,22 +349,6 @@ impl Jobs<'_> {
         statement
             .push(" order by due_at, job_id limit ")
             .push_arg(limit);
-        self.db.read(&statement).await
-    }
-
-    /// Returns those of `ids` that are due after `now`.
-    pub async fn due_later(
-        self,
-        ids: &[JobId],
-        now: DateTime<Utc>,
-    ) -> Result<Vec<DueJob>, StoreError> {
-        let mut statement = long_sql!(
-            "reading the due times of jobs",
-            "select job_id, lane, priority, due_at from scoring_jobs
-             where state = 'waiting' and due_at > $1 and job_id in ",
-            now
-        );
-        statement.push_list(ids.iter().map(|id| id.0));
         self.db.read(&statement).await
     }
 

@@ -5,14 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use gavel::api::Health;
-use gavel::job::{JobId, Lane};
+use gavel::job::Lane;
 use gavel::judge::Providers;
 use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use uuid::Uuid;
 
 /// Judge with a context window too small for any prompt.
 pub(super) const NARROW: &str = "narrow";
@@ -67,28 +65,8 @@ impl Queue for Pushed {
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
         self.push(ids).await
     }
-    async fn claim(&self, _owner: Uuid, _claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
+    async fn claim(&self, _claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         Ok(Vec::new())
-    }
-    async fn ack(&self, _owner: Uuid, _ids: &[JobId]) -> Result<(), QueueError> {
-        Ok(())
-    }
-    async fn release(&self, _owner: Uuid, _ids: &[Claimed]) -> Result<(), QueueError> {
-        Ok(())
-    }
-    async fn later(
-        &self,
-        _owner: Uuid,
-        _push: &Push,
-        _when: DateTime<Utc>,
-    ) -> Result<(), QueueError> {
-        Ok(())
-    }
-    async fn renew(&self, _owner: Uuid, _ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
-        Ok(Vec::new())
-    }
-    async fn remove(&self, _ids: &[JobId]) -> Result<(), QueueError> {
-        Ok(())
     }
     async fn depth(&self, _lane: &Lane) -> Result<Depth, QueueError> {
         Ok(Depth::default())
@@ -97,8 +75,8 @@ impl Queue for Pushed {
     async fn ping(&self) -> Result<(), QueueError> {
         Ok(())
     }
-    fn lease(&self) -> Duration {
-        Duration::from_secs(5)
+    fn holds_ids(&self) -> bool {
+        true
     }
 }
 

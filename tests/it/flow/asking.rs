@@ -177,7 +177,7 @@ async fn job_survives_a_restart_of_the_program(home: Home) {
     assert_eq!(waiting["wait"]["reason"], "no_worker");
     assert_eq!(waiting["wait"]["position"], 1);
 
-    // The in-process queue loses its ids; the row is authoritative.
+    // The row is authoritative.
     let mut world = world.restart().await;
     world.work();
     assert_eq!(world.api.scored(id).await["total_score"], 66);

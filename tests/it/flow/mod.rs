@@ -1,6 +1,6 @@
 //! The entire program in one process: POST to score, with a scripted judge.
 //!
-//! Each rule is tested on SQLite with the in-process queue, and on Postgres with Redis if configured.
+//! Each rule is tested on SQLite, and on Postgres with Redis if configured.
 
 mod asking;
 mod backlog_stops;

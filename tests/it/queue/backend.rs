@@ -1,4 +1,4 @@
-//! Worker on a queue: slots, leases, drain, suspects, and queue outages.
+//! Worker on a queue: slots, drain, suspects, and queue outages.
 //!
 //! Time is paused, so waits are instant.
 
@@ -7,30 +7,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::{TimeDelta, Utc};
 use gavel::job::{JobId, Lane, Priority};
-use gavel::queue::backend::{Delivery, Lease};
-use gavel::queue::{Claimed, Queue};
-use tokio::sync::Semaphore;
+use gavel::queue::backend::{ActiveJob, Delivery};
+use gavel::queue::{Claimed, Depth, Queue};
 use tokio::time::Instant;
-use uuid::Uuid;
 
+use super::fifo::Fifo;
 use super::toy::{Flaky, Log, Toy, Worker, eventually};
-use super::{TestQueue, bulk, from, ids, interactive, lane, on_each, push};
-
-const LEASE: Duration = Duration::from_secs(5);
+use super::{LONG, bulk, from, ids, interactive, lane, push};
 
 fn queue() -> Arc<dyn Queue> {
-    TestQueue::memory(LEASE).queue
+    Fifo::new()
 }
 
-/// Whether these ids have no lease: only then does a push make them claimable.
+/// Whether the queue holds none of these ids.
 async fn left_the_queue(queue: &Arc<dyn Queue>, pushed: &[gavel::queue::Push]) -> bool {
-    queue.push(pushed).await.unwrap();
-    let lane = pushed[0].lane.as_str().to_owned();
-    let ready = queue.depth(&super::lane(&lane)).await.unwrap();
-    queue.remove(&ids(pushed)).await.unwrap();
-    ready.bulk + ready.interactive == pushed.len()
+    queue.depth(&pushed[0].lane).await.unwrap() == Depth::default()
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,10 +92,8 @@ async fn no_id_is_lost_or_run_again_in_10_000_jobs() {
                 async move {
                     tokio::task::yield_now().await;
                     *runs.lock().unwrap().entry(delivery.item).or_default() += 1;
-                    let (slot, lease) = delivery.guard.split();
-                    drop(slot);
+                    drop(delivery.slot);
                     tokio::task::yield_now().await;
-                    lease.ack();
                 }
             })
         })
@@ -123,65 +113,40 @@ async fn no_id_is_lost_or_run_again_in_10_000_jobs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handler_panic_frees_its_slot_and_its_lease() {
+async fn handler_panic_frees_its_slot() {
     let (queue, toy) = (queue(), Toy::with_lanes(&["a"]));
     let runs: Arc<AtomicUsize> = Arc::default();
     let counted = Arc::clone(&runs);
-    let pushes = bulk(1, "a");
-    queue.push(&pushes).await.unwrap();
-    let worker = Worker::start(&queue, &toy, 1, move |delivery: Delivery<JobId>| {
+    queue.push(&bulk(4, "a")).await.unwrap();
+    let worker = Worker::start(&queue, &toy, 1, move |_| {
         let runs = Arc::clone(&counted);
         async move {
             if runs.fetch_add(1, Ordering::SeqCst) < 3 {
                 panic!("as the test wants it");
             }
-            delivery.guard.ack();
         }
     });
-    let start = Instant::now();
     eventually(async || runs.load(Ordering::SeqCst) == 4).await;
-    // Released at once, before the lease expires.
-    assert!(start.elapsed() < LEASE);
+    eventually(async || worker.in_hand.count() == 0).await;
     worker.stop().await;
-    assert!(left_the_queue(&queue, &pushes).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn lease_outlives_its_slot_until_it_is_ended() {
+async fn job_is_active_after_its_slot_is_freed() {
     let (queue, toy) = (queue(), Toy::with_lanes(&["a"]));
-    let kept: Arc<Mutex<Vec<Lease>>> = Arc::default();
+    let kept: Arc<Mutex<Vec<ActiveJob>>> = Arc::default();
     let handed = Arc::clone(&kept);
-    let pushes = bulk(3, "a");
-    queue.push(&pushes).await.unwrap();
+    queue.push(&bulk(3, "a")).await.unwrap();
     let worker = Worker::start(&queue, &toy, 1, move |delivery: Delivery<JobId>| {
         let kept = Arc::clone(&handed);
-        async move {
-            let (slot, lease) = delivery.guard.split();
-            kept.lock().unwrap().push(lease);
-            drop(slot);
-        }
+        async move { kept.lock().unwrap().push(delivery.active) }
     });
-    // All three run with one slot: it is free although no lease has ended.
+    // All three run with one slot.
     eventually(async || kept.lock().unwrap().len() == 3).await;
     assert_eq!(worker.in_hand.count(), 3);
-    tokio::time::sleep(LEASE * 4).await;
-    let stranger = Uuid::now_v7();
-    let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
-    assert!(got.is_empty(), "the leases were renewed");
-    assert_eq!(kept.lock().unwrap().len(), 3);
-
-    let mut leases = std::mem::take(&mut *kept.lock().unwrap());
-    worker.shutdown.cancel();
-    leases.remove(0).ack();
-    let moved = push(leases[0].claimed().id, "a", Priority::Interactive);
-    let due = Utc::now() + TimeDelta::hours(1);
-    leases.remove(0).later(moved, due);
-    drop(leases);
-    worker.ended().await.unwrap();
-    let depth = queue.depth(&lane("a")).await.unwrap();
-    assert_eq!((depth.bulk, depth.delayed), (1, 1));
-    let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
-    assert_eq!(got[0].id, pushes[2].id);
+    kept.lock().unwrap().clear();
+    assert_eq!(worker.in_hand.count(), 0);
+    worker.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,29 +163,30 @@ async fn ids_that_are_not_admitted_leave_the_queue() {
     assert!(left_the_queue(&queue, &pushes).await);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn ids_that_cannot_run_block_no_others() {
-    on_each(LEASE, async |test| {
-        let (queue, toy, log) = (&test.queue, Toy::with_lanes(&["a"]), Log::new());
-        let (dead, live) = (bulk(1_000, "a"), bulk(5, "a"));
-        toy.gone.lock().unwrap().extend(ids(&dead));
-        queue.push(&dead).await.unwrap();
-        queue.push(&live).await.unwrap();
-        // With 20 slots, 2 of them reserved, these are 56 claims: one poll interval for each would add up to a minute.
-        let start = Instant::now();
-        let worker = Worker::start(queue, &toy, 20, log.handler());
-        eventually(async || log.started().len() == 5).await;
-        assert!(start.elapsed() < LEASE, "{:?}", start.elapsed());
-        assert_eq!(log.started(), ids(&live));
-        // With an empty queue, polls stay at their usual interval.
-        let asked = toy.asked.load(Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        let more = toy.asked.load(Ordering::SeqCst) - asked;
-        assert!(more < 10, "{more} rounds");
-        log.gate.add_permits(5);
-        worker.stop().await;
-    })
-    .await;
+    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let (dead, live) = (bulk(1_000, "a"), bulk(5, "a"));
+    toy.gone.lock().unwrap().extend(ids(&dead));
+    queue.push(&dead).await.unwrap();
+    queue.push(&live).await.unwrap();
+    // With 20 slots, 2 of them reserved, these are 56 claims: one poll interval for each would add up to a minute.
+    let start = Instant::now();
+    let worker = Worker::start(&queue, &toy, 20, log.handler());
+    eventually(async || log.started().len() == 5).await;
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(log.started(), ids(&live));
+    // With an empty queue, polls stay at their usual interval.
+    let asked = toy.asked.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let more = toy.asked.load(Ordering::SeqCst) - asked;
+    assert!(more < 10, "{more} rounds");
+    log.gate.add_permits(5);
+    worker.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,11 +215,10 @@ async fn drain_waits_for_running_jobs_and_starts_no_more() {
     let worker = Worker::start(&queue, &toy, 3, log.handler());
     eventually(async || log.started().len() == 3).await;
     worker.shutdown.cancel();
-    tokio::time::sleep(LEASE * 3).await;
+    tokio::time::sleep(LONG).await;
     assert_eq!(worker.in_hand.count(), 3);
-    let stranger = Uuid::now_v7();
-    let got = queue.claim(stranger, &from(&["a"], 9)).await.unwrap();
-    // Running jobs are still leased; unstarted ones are claimable by others.
+    // Unstarted jobs are claimable by others.
+    let got = queue.claim(&from(&["a"], 9)).await.unwrap();
     assert_eq!(
         got.iter().map(|claimed| claimed.id).collect::<Vec<_>>(),
         ids(&pushes[3..])
@@ -277,7 +242,7 @@ async fn admitted_but_unstarted_ids_are_returned_at_the_drain() {
             token.cancel();
         }
         started.lock().unwrap().push(delivery.item);
-        async move { delivery.guard.ack() }
+        async move { drop(delivery) }
     });
     *shutdown.lock().unwrap() = Some(worker.shutdown.clone());
     queue.push(&pushes).await.unwrap();
@@ -305,7 +270,7 @@ fn suspects_end(
     move |delivery| {
         if delivery.claimed.lane.is_suspect() {
             log.started.lock().unwrap().push(delivery.item);
-            return Box::pin(async move { delivery.guard.ack() });
+            return Box::pin(async move { drop(delivery) });
         }
         others(delivery)
     }
@@ -324,7 +289,7 @@ async fn suspects_run_sequentially_next_to_other_work() {
     // The two blocked jobs don't delay it, and it delays only the next suspect.
     queue.push(&interactive(5, "a")).await.unwrap();
     eventually(async || log.started().len() == 4).await;
-    tokio::time::sleep(LEASE * 3).await;
+    tokio::time::sleep(LONG).await;
     assert_eq!(log.started().len(), 4);
     log.gate.add_permits(100);
     eventually(async || log.started().len() == 10).await;
@@ -374,20 +339,16 @@ async fn suspects_and_other_work_continue_with_one_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn during_a_queue_outage_suspects_are_claimed_sequentially() {
-    let (inner, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let (inner, fallback) = (queue(), queue());
+    let (toy, log) = (Toy::with_lanes(&["a"]), Log::new());
     let flaky = Flaky::over(&inner);
     flaky.away.store(true, Ordering::SeqCst);
     let queue: Arc<dyn Queue> = flaky.clone();
     let suspects = suspects(2);
-    let due = suspects.iter().map(|push| Claimed {
-        id: push.id,
-        lane: push.lane.clone(),
-        priority: push.priority,
-    });
-    toy.due.lock().unwrap().extend(due);
-    let worker = Worker::start(&queue, &toy, 4, log.handler());
+    fallback.push(&suspects).await.unwrap();
+    let worker = Worker::with_fallback(&queue, &fallback, &toy, 4, log.handler());
     eventually(async || log.started() == [suspects[0].id]).await;
-    tokio::time::sleep(LEASE * 3).await;
+    tokio::time::sleep(LONG).await;
     assert_eq!(log.started().len(), 1);
     log.gate.add_permits(1);
     eventually(async || log.started() == ids(&suspects)).await;
@@ -426,73 +387,32 @@ async fn row_that_became_suspect_moves_to_that_lane_unstarted() {
 
 #[tokio::test(start_paused = true)]
 async fn during_a_queue_outage_due_work_is_claimed_from_the_store() {
-    let (inner, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
+    let (inner, fallback) = (queue(), queue());
+    let (toy, log) = (Toy::with_lanes(&["a"]), Log::new());
     let flaky = Flaky::over(&inner);
     let queue: Arc<dyn Queue> = flaky.clone();
     log.gate.add_permits(1_000);
-    let worker = Worker::start(&queue, &toy, 4, log.handler());
-    let before = bulk(1, "a");
-    inner.push(&before).await.unwrap();
+    let worker = Worker::with_fallback(&queue, &fallback, &toy, 4, log.handler());
+    inner.push(&bulk(1, "a")).await.unwrap();
     eventually(async || log.started().len() == 1).await;
-    assert_eq!(toy.looks.load(Ordering::SeqCst), 0);
 
     flaky.away.store(true, Ordering::SeqCst);
-    let due: Vec<Claimed> = bulk(10, "a")
-        .into_iter()
-        .map(|push| Claimed {
-            id: push.id,
-            lane: push.lane,
-            priority: push.priority,
-        })
-        .collect();
-    toy.due.lock().unwrap().extend(due);
+    fallback.push(&bulk(10, "a")).await.unwrap();
     let start = Instant::now();
     eventually(async || log.started().len() == 11).await;
     // Four at a time, continuing as slots free up. Time is paused, so only waits count.
     assert!(start.elapsed() < Duration::from_secs(2));
     flaky.claims.store(0, Ordering::SeqCst);
-    toy.looks.store(0, Ordering::SeqCst);
+    let asked = toy.asked.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let (claims, looks) = (
-        flaky.claims.load(Ordering::SeqCst),
-        toy.looks.load(Ordering::SeqCst),
-    );
-    // Only the depth is requested.
-    assert_eq!(claims, 0);
-    assert!((30..=60).contains(&looks), "{looks}");
+    // The unavailable queue gets only pings.
+    assert_eq!(flaky.claims.load(Ordering::SeqCst), 0);
+    let rounds = toy.asked.load(Ordering::SeqCst) - asked;
+    assert!((30..=150).contains(&rounds), "{rounds}");
 
     flaky.away.store(false, Ordering::SeqCst);
     inner.push(&bulk(3, "a")).await.unwrap();
     eventually(async || log.started().len() == 14).await;
-    worker.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_work_from_the_store_is_pushed_after_the_outage() {
-    let (inner, toy) = (queue(), Toy::with_lanes(&["a"]));
-    let flaky = Flaky::over(&inner);
-    flaky.away.store(true, Ordering::SeqCst);
-    let queue: Arc<dyn Queue> = flaky.clone();
-    let push = push(JobId::new(), "a", Priority::Bulk);
-    let (id, priority) = (push.id, push.priority);
-    toy.due.lock().unwrap().push(Claimed {
-        id,
-        lane: push.lane.clone(),
-        priority,
-    });
-    let gate = Arc::new(Semaphore::new(0));
-    let waits = Arc::clone(&gate);
-    let worker = Worker::start(&queue, &toy, 4, move |delivery: Delivery<JobId>| {
-        let (gate, push) = (Arc::clone(&waits), push.clone());
-        async move {
-            gate.acquire().await.unwrap().forget();
-            delivery.guard.later(push, Utc::now() + TimeDelta::hours(1));
-        }
-    });
-    eventually(async || worker.in_hand.count() == 1).await;
-    flaky.away.store(false, Ordering::SeqCst);
-    gate.add_permits(1);
-    eventually(async || inner.depth(&lane("a")).await.unwrap().delayed == 1).await;
     worker.stop().await;
 }
 
@@ -521,39 +441,21 @@ async fn worker_that_exits_early_is_an_error() {
         async fn admit(
             &self,
             _: Vec<Claimed>,
-        ) -> Result<gavel::queue::backend::Admission<()>, gavel::queue::backend::Refused> {
+        ) -> Result<Vec<(Claimed, ())>, gavel::queue::backend::Refused> {
             panic!("no id was claimed")
-        }
-        async fn due_without_queue(&self, _: gavel::queue::ClaimRequest) -> Vec<(Claimed, ())> {
-            Vec::new()
         }
         async fn put_back(&self, _: Vec<(Claimed, ())>) {}
     }
     let options = gavel::queue::backend::WorkerOptions {
         name: "broken".to_owned(),
-        owner: Uuid::now_v7(),
         concurrency: 2,
         prefetch: gavel::queue::backend::Prefetch::default(),
         in_hand: gavel::queue::backend::InHand::default(),
         shutdown: tokio_util::sync::CancellationToken::new(),
     };
-    let run = gavel::queue::backend::run_worker(options, queue(), Arc::new(Broken), |_| async {});
+    let run =
+        gavel::queue::backend::run_worker(options, queue(), queue(), Arc::new(Broken), |_| async {
+        });
     let died = tokio::time::timeout(super::LONG, run).await.unwrap();
     assert!(died.unwrap_err().to_string().contains("broken"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn id_with_a_waiting_row_stays_queued_until_it_is_due() {
-    let (queue, toy, log) = (queue(), Toy::with_lanes(&["a"]), Log::new());
-    let pushes = interactive(2, "a");
-    let when = Utc::now() + TimeDelta::seconds(20);
-    toy.early.lock().unwrap().insert(pushes[0].id, when);
-    queue.push(&pushes).await.unwrap();
-    log.gate.add_permits(10);
-    let worker = Worker::start(&queue, &toy, 4, log.handler());
-    eventually(async || log.started() == [pushes[1].id]).await;
-    eventually(async || queue.depth(&lane("a")).await.unwrap().delayed == 1).await;
-    tokio::time::sleep(Duration::from_secs(21)).await;
-    eventually(async || log.started() == [pushes[1].id, pushes[0].id]).await;
-    worker.stop().await;
 }

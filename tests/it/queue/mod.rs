@@ -1,11 +1,13 @@
-//! Queue: the rules of every implementation, and the worker that runs on it.
+//! Queue: the rules in Redis, the queue of due rows, and the worker that runs on a queue.
 
 mod backend;
-mod leases;
+mod delays;
+pub(crate) mod fifo;
 mod order;
 mod outage;
 mod pacing;
 mod servers;
+mod table;
 mod toy;
 
 use std::sync::Arc;
@@ -13,7 +15,6 @@ use std::time::Duration;
 
 use gavel::clock::SystemClock;
 use gavel::job::{JobId, Lane, Priority};
-use gavel::queue::memory::MemoryQueue;
 use gavel::queue::redis::{RedisOptions, RedisQueue};
 use gavel::queue::{ClaimRequest, Claimed, Push, Queue};
 use gavel::redis_client::RedisClient;
@@ -26,54 +27,33 @@ const LONG: Duration = Duration::from_secs(20);
 
 struct TestQueue {
     queue: Arc<dyn Queue>,
-    kind: Kind,
-}
-
-enum Kind {
-    Memory(Arc<MemoryQueue>),
-    Redis {
-        servers: Vec<String>,
-        prefix: String,
-    },
+    servers: Vec<String>,
+    prefix: String,
 }
 
 impl TestQueue {
-    fn memory(lease: Duration) -> Self {
-        let queue = Arc::new(MemoryQueue::new(lease, Arc::new(SystemClock)));
-        Self {
-            queue: queue.clone(),
-            kind: Kind::Memory(queue),
-        }
-    }
-
     /// On these servers. The queue gets only the address of the first.
-    fn redis(servers: Vec<String>, lease: Duration) -> Self {
+    fn new(servers: Vec<String>) -> Self {
         let name = format!("test-{}", Uuid::now_v7().simple());
         let options = RedisOptions {
             client: RedisClient::new(&servers[0]).unwrap(),
             queue: name.clone(),
-            lease,
         };
         let queue = RedisQueue::new(options, Arc::new(SystemClock)).unwrap();
         Self {
             queue: Arc::new(queue),
-            kind: Kind::Redis {
-                servers,
-                prefix: format!("{{gavel:{name}}}"),
-            },
+            servers,
+            prefix: format!("{{gavel:{name}}}"),
         }
     }
 
-    /// Names of this queue's keys; empty for the in-process queue.
+    /// Names of this queue's keys.
     async fn keys(&self) -> Vec<String> {
         self.on_each_server("return redis.call('KEYS', ARGV[1] .. ':*')")
             .await
     }
 
     async fn forget_everything(&self) {
-        if let Kind::Memory(queue) = &self.kind {
-            queue.forget_everything();
-        }
         let all = "local keys = redis.call('KEYS', ARGV[1] .. ':*')
                    for _, key in ipairs(keys) do redis.call('DEL', key) end
                    return keys";
@@ -81,15 +61,12 @@ impl TestQueue {
     }
 
     async fn on_each_server(&self, script: &str) -> Vec<String> {
-        let Kind::Redis { servers, prefix } = &self.kind else {
-            return Vec::new();
-        };
         let mut answers = Vec::new();
-        for server in servers {
+        for server in &self.servers {
             let client = redis::Client::open(server.as_str()).unwrap();
             let mut connection = client.get_multiplexed_async_connection().await.unwrap();
             let mut eval = redis::cmd("EVAL");
-            eval.arg(script).arg(0).arg(prefix);
+            eval.arg(script).arg(0).arg(&self.prefix);
             let answer: Vec<String> = eval.query_async(&mut connection).await.unwrap();
             answers.extend(answer);
         }
@@ -97,15 +74,14 @@ impl TestQueue {
     }
 }
 
-/// Runs a rule on each available implementation.
-async fn on_each(lease: Duration, rule: impl AsyncFn(&TestQueue)) {
-    rule(&TestQueue::memory(lease)).await;
+/// Runs a rule on a single server and on a cluster.
+async fn on_each(rule: impl AsyncFn(&TestQueue)) {
     let single = redis_server().map(|server| vec![server]);
     if single.is_none() {
-        no_redis("tested in process alone");
+        no_redis("not tested");
     }
     for servers in [single, redis_cluster()].into_iter().flatten() {
-        let queue = TestQueue::redis(servers, lease);
+        let queue = TestQueue::new(servers);
         rule(&queue).await;
         queue.forget_everything().await;
     }
@@ -153,22 +129,17 @@ fn from(lanes: &[&str], max: usize) -> ClaimRequest {
     ClaimRequest::of_lanes(lanes, max)
 }
 
-async fn take(queue: &Arc<dyn Queue>, owner: Uuid, claim: &ClaimRequest) -> Vec<JobId> {
-    let claimed = queue.claim(owner, claim).await.unwrap();
+async fn take(queue: &Arc<dyn Queue>, claim: &ClaimRequest) -> Vec<JobId> {
+    let claimed = queue.claim(claim).await.unwrap();
     claimed.into_iter().map(|claimed| claimed.id).collect()
 }
 
 /// Claims until `count` ids were returned, or panics after a timeout.
-async fn take_in_time(
-    queue: &Arc<dyn Queue>,
-    owner: Uuid,
-    claim: &ClaimRequest,
-    count: usize,
-) -> Vec<Claimed> {
+async fn take_in_time(queue: &Arc<dyn Queue>, claim: &ClaimRequest, count: usize) -> Vec<Claimed> {
     let mut claimed = Vec::new();
     let wait = async {
         loop {
-            claimed.extend(queue.claim(owner, claim).await.unwrap());
+            claimed.extend(queue.claim(claim).await.unwrap());
             if claimed.len() >= count {
                 return;
             }

@@ -11,21 +11,20 @@ use async_trait::async_trait;
 use gavel::job::JobId;
 use gavel::judge::gate::{CallOutcome, Gate, GateOptions, Load, PaceLimits};
 use gavel::queue::backend::{
-    Admission, Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerOptions,
-    run_worker,
+    Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerOptions, run_worker,
 };
-use gavel::queue::{ClaimRequest, Claimed, Queue};
+use gavel::queue::{Claimed, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
+use super::fifo::Fifo;
 use super::toy::{Log, Toy, Worker, eventually};
-use super::{TestQueue, bulk, interactive, lane};
+use super::{bulk, interactive, lane};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn queue() -> Arc<dyn Queue> {
-    TestQueue::memory(Duration::from_secs(5)).queue
+    Fifo::new()
 }
 
 fn give_room(toy: &Toy, name: &str, most: usize, more_in: Option<Duration>) {
@@ -104,19 +103,9 @@ impl Admit for Gated {
         ["paced", "free"].into_iter().filter_map(open).collect()
     }
 
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<JobId>, Refused> {
-        let started = ids
-            .into_iter()
-            .map(|claimed| (claimed.clone(), claimed.id))
-            .collect();
-        Ok(Admission {
-            started,
-            early: Vec::new(),
-        })
-    }
-
-    async fn due_without_queue(&self, _: ClaimRequest) -> Vec<(Claimed, JobId)> {
-        Vec::new()
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, JobId)>, Refused> {
+        let with_id = |claimed: Claimed| (claimed.clone(), claimed.id);
+        Ok(ids.into_iter().map(with_id).collect())
     }
 
     async fn put_back(&self, _: Vec<(Claimed, JobId)>) {}
@@ -141,7 +130,6 @@ async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
     let shutdown = CancellationToken::new();
     let options = WorkerOptions {
         name: "paced".to_owned(),
-        owner: Uuid::now_v7(),
         concurrency: 64,
         prefetch: Prefetch::default(),
         in_hand: InHand::default(),
@@ -158,11 +146,16 @@ async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
                 starts.lock().unwrap().push((judge.clone(), Instant::now()));
                 tokio::time::sleep(call).await;
                 gate.report(&judge, permit, &CallOutcome::Alive.into());
-                delivery.guard.ack();
             }
         }
     };
-    let running = tokio::spawn(run_worker(options, queue, Arc::new(Gated(gate)), handler));
+    let running = tokio::spawn(run_worker(
+        options,
+        queue,
+        Fifo::new(),
+        Arc::new(Gated(gate)),
+        handler,
+    ));
     let all = jobs + 10;
     while starts.lock().unwrap().len() < all {
         tokio::time::sleep(Duration::from_secs(1)).await;

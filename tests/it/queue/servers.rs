@@ -9,7 +9,6 @@ use gavel::clock::SystemClock;
 use gavel::queue::redis::{RedisOptions, RedisQueue};
 use gavel::queue::{Queue, QueueError};
 use gavel::redis_client::RedisClient;
-use uuid::Uuid;
 
 use super::{LONG, bulk, from, ids, interactive, take};
 use crate::support::process::PrivateRedis;
@@ -17,13 +16,9 @@ use crate::support::wait::eventually;
 
 /// Timeout for sentinels: a failover needs about 2 s, and detecting a returned primary 10 s.
 const FAILOVER: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_millis(200);
 
-fn queue_at(url: &str, lease: Duration) -> Arc<dyn Queue> {
-    let options = RedisOptions {
-        lease,
-        ..RedisOptions::new(RedisClient::new(url).unwrap())
-    };
+fn queue_at(url: &str) -> Arc<dyn Queue> {
+    let options = RedisOptions::new(RedisClient::new(url).unwrap());
     Arc::new(RedisQueue::new(options, Arc::new(SystemClock)).unwrap())
 }
 
@@ -32,10 +27,10 @@ async fn full_or_read_only_server_is_unavailable_until_writable() {
     let Some(redis) = PrivateRedis::start().await else {
         return;
     };
-    let queue = queue_at(&redis.url(), SHORT);
-    let (owner, early, late) = (Uuid::now_v7(), bulk(20, "a"), interactive(5, "a"));
+    let queue = queue_at(&redis.url());
+    let (early, late) = (bulk(20, "a"), interactive(5, "a"));
     queue.push(&early).await.unwrap();
-    let held = take(&queue, owner, &from(&["a"], 4)).await;
+    let held = take(&queue, &from(&["a"], 4)).await;
     for (stop, go) in [
         (
             &["CONFIG", "SET", "maxmemory", "1"][..],
@@ -61,27 +56,22 @@ async fn full_or_read_only_server_is_unavailable_until_writable() {
         queue.ping().await.unwrap();
     }
     redis.tell(&["REPLICAOF", "127.0.0.1", "1"]).await;
-    let refused = queue.claim(owner, &from(&["a"], 9)).await;
+    let refused = queue.claim(&from(&["a"], 9)).await;
     assert!(
         matches!(refused, Err(QueueError::Unreachable { .. })),
         "{refused:?}"
     );
     redis.tell(&["REPLICAOF", "NO", "ONE"]).await;
     // As in rescue: all due ids are pushed again.
-    queue.ack(owner, &held).await.unwrap();
     let due: Vec<_> = early
         .into_iter()
         .filter(|push| !held.contains(&push.id))
         .chain(late)
         .collect();
     queue.push(&due).await.unwrap();
-    let got: BTreeSet<_> = take(&queue, owner, &from(&["a"], 99))
-        .await
-        .into_iter()
-        .collect();
+    let got: BTreeSet<_> = take(&queue, &from(&["a"], 99)).await.into_iter().collect();
     assert_eq!(got, ids(&due).into_iter().collect());
-    queue.ack(owner, &ids(&due)).await.unwrap();
-    assert_eq!(take(&queue, owner, &from(&["a"], 99)).await, []);
+    assert_eq!(take(&queue, &from(&["a"], 99)).await, []);
 }
 
 #[tokio::test]
@@ -89,10 +79,9 @@ async fn pushed_ids_are_claimable_after_any_key_was_evicted() {
     let Some(redis) = PrivateRedis::start().await else {
         return;
     };
-    let queue = queue_at(&redis.url(), SHORT);
+    let queue = queue_at(&redis.url());
     for key in [
         "ids",
-        "leases",
         "delayed",
         "waits",
         "order",
@@ -100,7 +89,6 @@ async fn pushed_ids_are_claimable_after_any_key_was_evicted() {
         "ready:a:b",
         "ready:a:i",
     ] {
-        let (owner, other) = (Uuid::now_v7(), Uuid::now_v7());
         let (mut later, ready) = (bulk(3, "a"), [bulk(15, "a"), interactive(15, "a")].concat());
         for push in &mut later {
             push.due_at = Some(Utc::now() + TimeDelta::hours(1));
@@ -109,15 +97,13 @@ async fn pushed_ids_are_claimable_after_any_key_was_evicted() {
             .push(&[later.clone(), ready.clone()].concat())
             .await
             .unwrap();
-        let held = take(&queue, owner, &from(&["a"], 6)).await;
+        let held = take(&queue, &from(&["a"], 6)).await;
         assert_eq!(held.len(), 6);
         redis
             .tell(&["DEL", &format!("{{gavel:gavel}}:{key}")])
             .await;
 
-        queue.renew(owner, &held).await.unwrap();
-        queue.ack(owner, &held[..2]).await.unwrap();
-        let done: BTreeSet<_> = held[..2].iter().copied().collect();
+        let done: BTreeSet<_> = held.iter().copied().collect();
         for push in &mut later {
             push.due_at = None;
         }
@@ -127,11 +113,10 @@ async fn pushed_ids_are_claimable_after_any_key_was_evicted() {
             .filter(|push| !done.contains(&push.id))
             .collect();
         let mut missing: BTreeSet<_> = ids(&due).into_iter().collect();
-        // The owner of some ids is dead: their leases expire.
         let comes_out = async {
             while !missing.is_empty() {
                 queue.push(&due).await.unwrap();
-                for id in take(&queue, other, &from(&["a"], 9)).await {
+                for id in take(&queue, &from(&["a"], 9)).await {
                     missing.remove(&id);
                 }
             }
@@ -139,9 +124,7 @@ async fn pushed_ids_are_claimable_after_any_key_was_evicted() {
         tokio::time::timeout(LONG, comes_out)
             .await
             .unwrap_or_else(|_| panic!("{key}: {missing:?}"));
-        queue.remove(&ids(&due)).await.unwrap();
-        queue.remove(&held).await.unwrap();
-        assert_eq!(take(&queue, other, &from(&["a"], 99)).await, [], "{key}");
+        while !take(&queue, &from(&["a"], 99)).await.is_empty() {}
     }
 }
 
@@ -160,10 +143,7 @@ async fn queue_follows_the_primary_promoted_by_sentinels() {
     })
     .await;
     let (sentinel, _process) = primary.sentinel().await;
-    let queue = queue_at(
-        &format!("redis+sentinel://{sentinel}/mymaster"),
-        Duration::from_secs(5),
-    );
+    let queue = queue_at(&format!("redis+sentinel://{sentinel}/mymaster"));
     let pushes = bulk(3, "a");
     eventually(FAILOVER, "the sentinel names the primary", || async {
         queue.push(&pushes).await.ok()
@@ -186,7 +166,7 @@ async fn queue_follows_the_primary_promoted_by_sentinels() {
         "from the primary's death to the first push: {:?}",
         killed.elapsed()
     );
-    let got = take(&queue, Uuid::now_v7(), &from(&["a"], 9)).await;
+    let got = take(&queue, &from(&["a"], 9)).await;
     assert_eq!(got, ids(&pushes));
 
     drop(replica);
@@ -198,7 +178,7 @@ async fn service_unknown_to_the_sentinel_is_named() {
         return;
     };
     let (sentinel, _process) = redis.sentinel().await;
-    let queue = queue_at(&format!("redis+sentinel://{sentinel}/other"), SHORT);
+    let queue = queue_at(&format!("redis+sentinel://{sentinel}/other"));
     let error = queue.ping().await.unwrap_err().to_string();
     assert!(
         error.contains("no such service") && error.contains("other"),

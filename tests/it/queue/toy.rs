@@ -6,19 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use gavel::job::{JobId, Lane};
 use gavel::queue::backend::{
-    Admission, Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerDied,
-    WorkerOptions, run_worker,
+    Admit, Delivery, InHand, LaneRoom, OpenLane, Prefetch, Refused, WorkerDied, WorkerOptions,
+    run_worker,
 };
 use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::LONG;
+use super::fifo::Fifo;
 
 /// Admits every id not in `gone`, like a store with a row for each.
 #[derive(Default)]
@@ -29,13 +28,9 @@ pub(super) struct Toy {
     pub(super) asked: AtomicUsize,
     pub(super) gone: Mutex<HashSet<JobId>>,
     pub(super) suspects: Mutex<HashSet<JobId>>,
-    /// Rows waiting until this time; reported once.
-    pub(super) early: Mutex<HashMap<JobId, DateTime<Utc>>>,
     pub(super) refusing: AtomicBool,
     pub(super) refusals: AtomicUsize,
     pub(super) largest_batch: AtomicUsize,
-    pub(super) due: Mutex<Vec<Claimed>>,
-    pub(super) looks: AtomicUsize,
     pub(super) put_back: Mutex<Vec<JobId>>,
 }
 
@@ -44,15 +39,6 @@ impl Toy {
         let toy = Self::default();
         *toy.lanes.lock().unwrap() = lanes.iter().map(|name| Lane::of_judge(*name)).collect();
         Arc::new(toy)
-    }
-}
-
-fn push_of(claimed: &Claimed) -> Push {
-    Push {
-        id: claimed.id,
-        lane: claimed.lane.clone(),
-        priority: claimed.priority,
-        due_at: None,
     }
 }
 
@@ -71,52 +57,23 @@ impl Admit for Toy {
         lanes.into_iter().map(open).collect()
     }
 
-    async fn admit(&self, ids: Vec<Claimed>) -> Result<Admission<JobId>, Refused> {
+    async fn admit(&self, ids: Vec<Claimed>) -> Result<Vec<(Claimed, JobId)>, Refused> {
         if self.refusing.load(Ordering::SeqCst) {
             self.refusals.fetch_add(1, Ordering::SeqCst);
             let reason = "the store is away".to_owned();
             return Err(Refused { reason });
         }
         self.largest_batch.fetch_max(ids.len(), Ordering::SeqCst);
-        let gone = self.gone.lock().unwrap();
-        let mut waiting = self.early.lock().unwrap();
-        let mut early = Vec::new();
-        let mut admitted = Vec::new();
-        for claimed in ids
-            .into_iter()
-            .filter(|claimed| !gone.contains(&claimed.id))
-        {
-            match waiting.remove(&claimed.id) {
-                Some(when) => early.push((push_of(&claimed), when)),
-                None => admitted.push(claimed),
-            }
-        }
-        let suspects = self.suspects.lock().unwrap();
-        let as_the_row_says = |mut claimed: Claimed| {
+        let (gone, suspects) = (self.gone.lock().unwrap(), self.suspects.lock().unwrap());
+        let with_lane_of_row = |mut claimed: Claimed| {
             if suspects.contains(&claimed.id) {
                 claimed.lane = Lane::suspect();
             }
             (claimed.clone(), claimed.id)
         };
-        Ok(Admission {
-            started: admitted.into_iter().map(as_the_row_says).collect(),
-            early,
-        })
-    }
-
-    async fn due_without_queue(&self, claim: ClaimRequest) -> Vec<(Claimed, JobId)> {
-        self.looks.fetch_add(1, Ordering::SeqCst);
-        let mut due = self.due.lock().unwrap();
-        let mut taken = Vec::new();
-        for share in claim.shares {
-            let room = share.max.min(claim.max - taken.len());
-            let of_share = |claimed: &mut Claimed| share.lanes.contains(&claimed.lane);
-            taken.extend(due.extract_if(.., of_share).take(room));
-        }
-        taken
-            .into_iter()
-            .map(|claimed| (claimed.clone(), claimed.id))
-            .collect()
+        let ids = ids.into_iter();
+        let admitted = ids.filter(|claimed| !gone.contains(&claimed.id));
+        Ok(admitted.map(with_lane_of_row).collect())
     }
 
     async fn put_back(&self, unstarted: Vec<(Claimed, JobId)>) {
@@ -143,14 +100,13 @@ impl Log {
         }
     }
 
-    /// Handler that records its start, waits for the gate, and acks.
+    /// Handler that records its start and waits for the gate.
     async fn handle(self, delivery: Delivery<JobId>) {
         self.started.lock().unwrap().push(delivery.item);
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
         self.gate.acquire().await.unwrap().forget();
         self.running.fetch_sub(1, Ordering::SeqCst);
-        delivery.guard.ack();
     }
 
     pub(super) fn handler(
@@ -185,17 +141,37 @@ impl Worker {
         F: Fn(Delivery<JobId>) -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
+        Self::with_fallback(
+            queue,
+            &(Fifo::new() as Arc<dyn Queue>),
+            toy,
+            concurrency,
+            handler,
+        )
+    }
+
+    pub(super) fn with_fallback<F, Fut>(
+        queue: &Arc<dyn Queue>,
+        fallback: &Arc<dyn Queue>,
+        toy: &Arc<Toy>,
+        concurrency: usize,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(Delivery<JobId>) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
         let (in_hand, shutdown) = (InHand::default(), CancellationToken::new());
         let prefetch = Prefetch::default();
         let options = WorkerOptions {
             name: "toy".to_owned(),
-            owner: Uuid::now_v7(),
             concurrency,
             prefetch: prefetch.clone(),
             in_hand: in_hand.clone(),
             shutdown: shutdown.clone(),
         };
-        let run = run_worker(options, Arc::clone(queue), Arc::clone(toy), handler);
+        let (queue, fallback) = (Arc::clone(queue), Arc::clone(fallback));
+        let run = run_worker(options, queue, fallback, Arc::clone(toy), handler);
         let run = tokio::spawn(run);
         Self {
             in_hand,
@@ -262,24 +238,9 @@ impl Queue for Flaky {
     async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
         self.reach()?.push_first(ids).await
     }
-    async fn claim(&self, owner: Uuid, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
+    async fn claim(&self, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         self.claims.fetch_add(1, Ordering::SeqCst);
-        self.reach()?.claim(owner, claim).await
-    }
-    async fn ack(&self, owner: Uuid, ids: &[JobId]) -> Result<(), QueueError> {
-        self.reach()?.ack(owner, ids).await
-    }
-    async fn release(&self, owner: Uuid, ids: &[Claimed]) -> Result<(), QueueError> {
-        self.reach()?.release(owner, ids).await
-    }
-    async fn later(&self, owner: Uuid, push: &Push, when: DateTime<Utc>) -> Result<(), QueueError> {
-        self.reach()?.later(owner, push, when).await
-    }
-    async fn renew(&self, owner: Uuid, ids: &[JobId]) -> Result<Vec<JobId>, QueueError> {
-        self.reach()?.renew(owner, ids).await
-    }
-    async fn remove(&self, ids: &[JobId]) -> Result<(), QueueError> {
-        self.reach()?.remove(ids).await
+        self.reach()?.claim(claim).await
     }
     async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
         self.reach()?.depth(lane).await
@@ -293,7 +254,7 @@ impl Queue for Flaky {
     async fn ping(&self) -> Result<(), QueueError> {
         self.reach()?.ping().await
     }
-    fn lease(&self) -> Duration {
-        self.inner.lease()
+    fn holds_ids(&self) -> bool {
+        true
     }
 }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use gavel::clock::SystemClock;
 use gavel::job::{JobId, JobState, Kind, Lane, Priority, Purpose};
-use gavel::queue::Queue;
-use gavel::queue::memory::MemoryQueue;
+use gavel::queue::{ClaimRequest, Queue};
 use gavel::store::{
     BacklogPlan, BatchRow, ClassifyRules, Disposition, Moved, NewBacklog, NewBatch, SessionFilter,
     SessionRecord, StepOutcome, Store,
@@ -20,6 +18,7 @@ use super::fixtures::{
     accept, claim, current_score, hash, item_ids, job, minutes, new_job, new_score, now, record,
     scored_session, scored_with, session, session_with_job,
 };
+use crate::queue::fifo::Fifo;
 use crate::support;
 use crate::support::client::PATIENCE;
 use crate::support::wait::eventually;
@@ -470,10 +469,7 @@ async fn repeats_and_juries_make_items_and_previews_ignore_scores() {
 #[tokio::test]
 async fn expanded_items_are_pushed_at_once_and_only_once() {
     for test in support::stores().await {
-        let queue = Arc::new(MemoryQueue::new(
-            Duration::from_secs(60),
-            Arc::new(SystemClock),
-        ));
+        let queue = Fifo::new();
         let shared: Arc<dyn Queue> = queue.clone();
         let mut worker = Expansion::new(Arc::clone(&test.store), shared, Arc::new(SystemClock));
         stored(&test.store, 3).await;
@@ -486,7 +482,8 @@ async fn expanded_items_are_pushed_at_once_and_only_once() {
         assert_eq!(queue.depth(&lane).await.unwrap().bulk, 3);
 
         // Ids that left the queue in between aren't pushed again by later rounds.
-        queue.forget_everything();
+        let claim = ClaimRequest::of_lanes(vec![lane.clone()], 9);
+        assert_eq!(queue.claim(&claim).await.unwrap().len(), 3);
         assert_eq!(worker.round().await.unwrap(), ExpansionOutcome::Nothing);
         assert_eq!(queue.depth(&lane).await.unwrap().bulk, 0);
     }

@@ -75,11 +75,9 @@ async fn running_ended_and_waiting_jobs_are_not_claimed() {
         record(store, &claimed, waiting(WaitReason::Throttled, due_at)).await;
         let before = due_at - minutes(1);
         assert!(claims(store, &[id], worker, before).await.is_empty());
-        let later = store.jobs().due_later(&[id], before).await.unwrap();
-        assert_eq!(later[0].job_id, id, "it comes again when it is due");
-        let due = store.jobs().due_later(&[id], due_at).await.unwrap();
-        assert!(due.is_empty());
-        let again = claims(store, &[id], worker, due_at).await;
+        // Another clock may have measured the wait.
+        let early = due_at - chrono::TimeDelta::milliseconds(900);
+        let again = claims(store, &[id], worker, early).await;
         assert_eq!(again[0].claim_no, 2);
         assert!(again[0].wait.is_none());
         store.jobs().cancel(id, now()).await.unwrap().unwrap();

@@ -1,11 +1,9 @@
--- ARGV: owner, lease in ms, maximum ids, maximum bulk ids, slice. Then per lane group, in the order of service: maximum ids, whether bulk
--- ids may use reserved slots (1 or 0), number of lanes, the lanes in the order of service. Returns id, lane, set, id, lane, set, ..
-local owner, lease_ms, left, bulk_left = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local slice = ARGV[5]
-local now = now_ms()
+-- ARGV: maximum ids, maximum bulk ids, slice. Then per lane group, in the order of service: maximum ids, whether bulk ids may use reserved
+-- slots (1 or 0), number of lanes, the lanes in the order of service. Returns id, lane, set, id, lane, set, ..
+local left, bulk_left, slice = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 -- Due ids go before ids that never waited. The slice bounds the length of one call if many ids are due at once.
-local due = redis.call('ZRANGEBYSCORE', delayed_key, '-inf', now, 'LIMIT', 0, slice)
+local due = redis.call('ZRANGEBYSCORE', delayed_key, '-inf', now_ms(), 'LIMIT', 0, slice)
 for _, id in ipairs(due) do
   redis.call('ZREM', delayed_key, id)
   local state, set, lane = whereabouts(id)
@@ -15,22 +13,12 @@ for _, id in ipairs(due) do
   end
 end
 
--- Expired leases go to the front, the oldest first.
-local expired = redis.call('ZRANGEBYSCORE', leases_key, '-inf', now, 'LIMIT', 0, slice)
-for at = #expired, 1, -1 do
-  local id = expired[at]
-  redis.call('ZREM', leases_key, id)
-  local state, set, lane = whereabouts(id)
-  if state == 'l' then ready_in_front(id, lane, set) end
-end
-
 local claimed, turns_key = {}, prefix .. ':turns'
 
-local function lease(popped, lane, set)
+local function remove(popped, lane, set)
   for at = 1, #popped, 2 do
     local id = popped[at]
-    redis.call('ZADD', leases_key, now + lease_ms, id)
-    redis.call('HSET', ids_key, id, 'l' .. set .. owner .. lane)
+    redis.call('HDEL', ids_key, id)
     claimed[#claimed + 1] = id
     claimed[#claimed + 1] = lane
     claimed[#claimed + 1] = set
@@ -55,8 +43,8 @@ local function take(lane, want, share)
     end
     turn = (turn + 1) % 10
   end
-  if take_i > 0 then lease(redis.call('ZPOPMIN', interactive, take_i), lane, 'i') end
-  if take_b > 0 then lease(redis.call('ZPOPMIN', bulk, take_b), lane, 'b') end
+  if take_i > 0 then remove(redis.call('ZPOPMIN', interactive, take_i), lane, 'i') end
+  if take_b > 0 then remove(redis.call('ZPOPMIN', bulk, take_b), lane, 'b') end
   left, share.left = left - take_i - take_b, share.left - take_i - take_b
   if not share.takes_kept then bulk_left = bulk_left - take_b end
   if take_i == has_i and take_b == has_b then
@@ -67,7 +55,7 @@ local function take(lane, want, share)
 end
 
 -- Each lane of a group gets an equal part. Unused parts go to the other lanes in the same order.
-local at = 6
+local at = 4
 while at <= #ARGV do
   local share = { left = math.min(tonumber(ARGV[at]), left), takes_kept = ARGV[at + 1] == '1' }
   local first, last = at + 3, at + 2 + tonumber(ARGV[at + 2])
@@ -83,5 +71,5 @@ while at <= #ARGV do
 end
 
 -- More ids became ready than were claimed: other workers may have free slots.
-if #due + #expired > #claimed / 3 then wake() end
+if #due > #claimed / 3 then wake() end
 return claimed

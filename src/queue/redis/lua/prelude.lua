@@ -1,11 +1,10 @@
 -- Shared prelude of all scripts. All keys have one hash tag, so that a cluster stores a queue in one slot.
 --
 -- The hash `ids` stores the state of each id. An id that leaves the queue is deleted from it:
---   r<i|b><lane>                  ready; in the ZSET ready:<lane>:<i|b>
---   d<i|b><lane>                  delayed; in the ZSET delayed, scored by due time
---   l<i|b><owner, 32 hex><lane>   leased; in the ZSET leases, scored by expiry
+--   r<i|b><lane>   ready; in the ZSET ready:<lane>:<i|b>
+--   d<i|b><lane>   delayed; in the ZSET delayed, scored by due time
 local prefix = KEYS[1]
-local ids_key, delayed_key, leases_key = prefix .. ':ids', prefix .. ':delayed', prefix .. ':leases'
+local ids_key, delayed_key = prefix .. ':ids', prefix .. ':delayed'
 local waits_key, order_key = prefix .. ':waits', prefix .. ':order'
 
 local function ready_key(lane, set) return prefix .. ':ready:' .. lane .. ':' .. set end
@@ -15,13 +14,11 @@ local function now_ms()
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 end
 
--- Returns the state, set, lane and owner of an id; nil if it isn't in the queue.
+-- Returns the state, set and lane of an id; nil if it isn't in the queue.
 local function whereabouts(id)
   local at = redis.call('HGET', ids_key, id)
   if not at then return nil end
-  local state, set = at:sub(1, 1), at:sub(2, 2)
-  if state == 'l' then return state, set, at:sub(35), at:sub(3, 34) end
-  return state, set, at:sub(3), nil
+  return at:sub(1, 1), at:sub(2, 2), at:sub(3)
 end
 
 -- Adds to the lane's count of delayed ids and deletes a field that reaches zero.

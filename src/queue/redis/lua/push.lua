@@ -1,6 +1,6 @@
--- ARGV, per id: id, lane, set, delay in ms (-1: ready, at the back; -2: ready, in front). Skips ids that are already queued or leased, with
--- these exceptions: a ready id moves to another lane or from bulk to interactive, and a delayed id that is due becomes ready. Expired
--- leases and lost set entries (a set deleted by hand) don't count.
+-- ARGV, per id: id, lane, set, delay in ms (-1: ready, at the back; -2: ready, in front). Skips ids that are already queued, with these
+-- exceptions: a ready id moves to another lane or from bulk to interactive, and a delayed id that is due becomes ready. Lost set entries (a
+-- set deleted by hand) don't count.
 local now, woke = now_ms(), false
 for at = 1, #ARGV, 4 do
   local id, lane, set, wait = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
@@ -17,10 +17,6 @@ for at = 1, #ARGV, 4 do
       held = false
     end
     if not held then count_delayed(old_lane, -1) end
-  elseif state == 'l' then
-    local ends = redis.call('ZSCORE', leases_key, id)
-    held = ends and tonumber(ends) > now
-    if not held then redis.call('ZREM', leases_key, id) end
   end
   if held and state == 'r' and wait < 0 and (old_lane ~= lane or (old_set == 'b' and set == 'i')) then
     redis.call('ZREM', ready_key(old_lane, old_set), id)
