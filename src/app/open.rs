@@ -19,9 +19,9 @@ use crate::judge::{Cap, Caps, Providers, RetryOptions};
 use crate::outbound::Targets;
 use crate::queue::Queue;
 use crate::queue::redis::{RedisOptions, RedisQueue};
-use crate::queue::table::{Readers, TableQueue};
 use crate::redis_client::RedisClient;
 use crate::store::{Outage, Store, StoreError, StoreOptions};
+use crate::worker::table_queue::{Readers, TableQueue};
 use crate::worker::{RetentionPeriods, WebhookOptions};
 
 /// Opens the store of a mode. An error names the address and the setting.

@@ -5,7 +5,6 @@
 
 pub mod backend;
 pub mod redis;
-pub mod table;
 
 use std::time::Duration;
 
@@ -92,7 +91,7 @@ impl ClaimRequest {
     }
 
     /// Subtracts claimed ids from the limits.
-    fn take(&mut self, claimed: &[Claimed]) {
+    pub fn take(&mut self, claimed: &[Claimed]) {
         for id in claimed {
             let mut shares = self.shares.iter_mut();
             let share = shares.find(|share| share.lanes.contains(&id.lane));

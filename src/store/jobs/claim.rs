@@ -319,13 +319,13 @@ pub struct DueJob {
 }
 
 impl Jobs<'_> {
-    /// Returns jobs of one lane and priority that are queued or waiting and due before `before`, ordered by (due_at, job_id),
+    /// Returns jobs of one lane and priority that are queued or waiting and due by `by`, ordered by (due_at, job_id),
     /// after `after`. Excludes items of halted batches.
     pub async fn due(
         self,
         lane: &Lane,
         priority: Priority,
-        before: DateTime<Utc>,
+        by: DateTime<Utc>,
         after: Option<(DateTime<Utc>, JobId)>,
         limit: u32,
     ) -> Result<Vec<DueJob>, StoreError> {
@@ -333,13 +333,13 @@ impl Jobs<'_> {
             "listing due jobs",
             concat!(
                 "select job_id, lane, priority, due_at from scoring_jobs
-                 where finished_at is null and lane = $1 and priority = $2 and due_at < $3
+                 where finished_at is null and lane = $1 and priority = $2 and due_at <= $3
                    and state in ('queued', 'waiting') and ",
                 not_halted!()
             ),
             lane.as_str(),
             priority.as_str(),
-            before
+            by
         );
         if let Some((due_at, job_id)) = after {
             statement.push(" and (due_at, job_id) > (");

@@ -140,12 +140,14 @@ async fn starts_of(limit: u64, jobs: usize, call: Duration) -> Vec<Instant> {
         move |delivery: Delivery<JobId>| {
             let (gate, starts) = (Arc::clone(&gate), Arc::clone(&starts));
             async move {
-                let judge = delivery.claimed.lane.as_str().to_owned();
+                let Delivery { claimed, slot, .. } = delivery;
+                let judge = claimed.lane.as_str().to_owned();
                 let patience = Duration::from_secs(10);
                 let permit = gate.enter(&judge, patience, &Load::default).await.unwrap();
                 starts.lock().unwrap().push((judge.clone(), Instant::now()));
                 tokio::time::sleep(call).await;
                 gate.report(&judge, permit, &CallOutcome::Alive.into());
+                drop(slot);
             }
         }
     };

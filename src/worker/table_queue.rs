@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use crate::clock::Clock;
 use crate::job::{JobId, Lane, Priority};
+use crate::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use crate::store::{Store, StoreError};
 
 /// Minimum ids read at once per lane and priority.
