@@ -40,18 +40,18 @@ pub(super) fn execution(case: &QasCase) -> Preliminary {
         return Preliminary::Known(0.0, "the answer is an error".to_owned());
     }
     match case.answer_type.comparison() {
-        ComparisonForm::Numbers => numbers(expected, actual),
+        ComparisonForm::Numbers => numbers(expected, actual, &case.question),
         ComparisonForm::Booleans => booleans(expected, actual),
         ComparisonForm::Tables => tables(expected, actual),
         ComparisonForm::Texts => texts(expected, actual),
     }
 }
 
-fn numbers(expected: &Value, actual: &Value) -> Preliminary {
-    let Some((expected, _)) = answer::number(expected) else {
+fn numbers(expected: &Value, actual: &Value, question: &str) -> Preliminary {
+    let Some((expected, _)) = answer::number(expected, question) else {
         return Preliminary::Known(0.0, "the expected results hold no number".to_owned());
     };
-    match answer::number(actual) {
+    match answer::number(actual, question) {
         Some((actual, _)) => {
             let (score, off) = closeness(expected, actual);
             Preliminary::Known(
@@ -65,7 +65,10 @@ fn numbers(expected: &Value, actual: &Value) -> Preliminary {
                 },
             )
         }
-        None => Preliminary::Known(0.0, format!("no number; {expected} is expected")),
+        None => Preliminary::Known(
+            0.0,
+            format!("no number without words that may change it; {expected} is expected"),
+        ),
     }
 }
 
