@@ -27,11 +27,20 @@ const FUNCTIONS: &[(&[Dialect], Naming, &str)] = &[
         Naming::Table,
         "containstable freetexttable changetable semantickeyphrasetable semanticsimilaritytable semanticsimilaritydetailstable",
     ),
-    (&[Mssql, Generic], Naming::Hidden, "openquery"),
+    (&[Mssql, Generic], Naming::Hidden, "openquery openrowset"),
     (&[Databricks], Naming::Table, "table_changes"),
     (&[Databricks], Naming::Files, "read_files"),
     (&[Duckdb], Naming::Table, "query_table"),
-    (&[Duckdb], Naming::Hidden, "query"),
+    (
+        &[Duckdb],
+        Naming::Hidden,
+        "query postgres_query mysql_query sqlite_query",
+    ),
+    (
+        &[Duckdb],
+        Naming::Remote,
+        "postgres_scan mysql_scan sqlite_scan",
+    ),
     (
         &[Duckdb, Generic],
         Naming::Files,
@@ -41,11 +50,23 @@ const FUNCTIONS: &[(&[Dialect], Naming, &str)] = &[
     (
         &[Clickhouse, Generic],
         Naming::Remote,
-        "cluster clusterallreplicas remote remotesecure mysql postgresql mongodb",
+        "cluster clusterallreplicas remote remotesecure mysql postgresql sqlite mongodb jdbc odbc",
     ),
     (&[Clickhouse], Naming::Hidden, "merge"),
+    (&[Clickhouse], Naming::Table, "dictionary"),
+    (
+        &[Clickhouse],
+        Naming::Files,
+        "file url s3 gcs hdfs azureblobstorage iceberg deltalake hudi",
+    ),
     (&[Bigquery, Generic], Naming::Hidden, "external_query"),
-    (&[Postgres, Redshift, Generic], Naming::Hidden, "dblink"),
+    (
+        &[Postgres, Redshift, Generic],
+        Naming::Hidden,
+        "dblink crosstab crosstab2 crosstab3 crosstab4",
+    ),
+    (&[Postgres], Naming::Table, "connectby"),
+    (&[Snowflake], Naming::Hidden, "result_scan"),
     // If the argument isn't a literal name, it is a variable.
     (
         &[Snowflake, Databricks, Generic],
