@@ -108,25 +108,18 @@ fn booleans(expected: &Value, actual: &Value) -> Preliminary {
 }
 
 fn tables(expected: &Value, actual: &Value) -> Preliminary {
-    let table = |value| AnswerTable::of(value).map(|table| table.table());
-    let is_nested = |value| AnswerTable::of(value).is_some_and(|it| it.has_nested_cells());
-    let is_unknown = is_nested(actual) && !is_nested(expected);
-    let expected = match table(expected) {
-        Some(Ok(table)) => table,
-        Some(Err(error)) => {
-            return Preliminary::Known(
-                0.0,
-                format!("the expected results can't be compared: {error}"),
-            );
-        }
-        None => return Preliminary::Known(0.0, "the expected results hold no rows".to_owned()),
+    let worthless = |why| Preliminary::Known(0.0, why);
+    let Some(expected) = AnswerTable::of(expected) else {
+        return worthless("the expected results hold no rows".to_owned());
     };
-    match table(actual) {
-        Some(Ok(found)) => likeness(&expected, &found, is_unknown),
-        Some(Err(error)) => {
-            Preliminary::Known(0.0, format!("the answer can't be compared: {error}"))
-        }
-        None => Preliminary::Known(0.0, format!("no rows; expected: {}", expected.rows())),
+    let Some(actual) = AnswerTable::of(actual) else {
+        return worthless(format!("no rows; expected: {}", expected.rows.len()));
+    };
+    let is_unknown = actual.has_nested_cells() && !expected.has_nested_cells();
+    match (expected.table(), actual.table()) {
+        (Ok(expected), Ok(actual)) => likeness(&expected, &actual, is_unknown),
+        (Err(error), _) => worthless(format!("the expected results can't be compared: {error}")),
+        (_, Err(error)) => worthless(format!("the answer can't be compared: {error}")),
     }
 }
 

@@ -6,44 +6,14 @@ use serde_json::{Map, Value, json};
 use row_match::{Table, TableError};
 
 /// What rows may be called beside the names of their columns, or beside values that describe them. Case and `_` don't count.
-const ROWS: [&str; 7] = [
-    "rows",
-    "data",
-    "records",
-    "results",
-    "result",
-    "dataarray",
-    "resultset",
-];
+const ROWS: &str = "rows data records results result dataarray resultset";
 /// What the names of columns may be called, or an object that holds them. Case and `_` don't count.
-const COLUMNS: [&str; 14] = [
-    "columns",
-    "cols",
-    "columnnames",
-    "colnames",
-    "fields",
-    "schema",
-    "dataschema",
-    "manifest",
-    "meta",
-    "metadata",
-    "resultsetmetadata",
-    "columnmetadata",
-    "columninfo",
-    "rowtype",
-];
+const COLUMNS: &str = "columns cols columnnames colnames fields schema dataschema manifest meta metadata resultsetmetadata columnmetadata \
+    columninfo rowtype";
 /// What a cell may be called in an object that holds it, beside its type.
-const CELLS: [&str; 8] = [
-    "v",
-    "value",
-    "VarCharValue",
-    "ScalarValue",
-    "stringValue",
-    "longValue",
-    "doubleValue",
-    "booleanValue",
-];
-/// How many objects and lists of objects around a table are opened.
+const CELLS: &str =
+    "v value VarCharValue ScalarValue stringValue longValue doubleValue booleanValue";
+/// How many objects and lists of objects around a table are opened. Each may double the time.
 const WRAPPERS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +42,7 @@ impl AnswerTable {
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Array(entries) => {
-                let table = in_one_object(entries);
+                let table = in_one_object(entries, WRAPPERS);
                 Some(table.unwrap_or_else(|| Self::of_list(entries, Vec::new())))
             }
             Value::Object(members) => Some(Self::of_object(members).unwrap_or_else(|| Self {
@@ -122,16 +92,12 @@ impl AnswerTable {
 
     /// The table that an object holds. `None` if the object is a row itself, as far as one can tell.
     pub(super) fn of_object(members: &Map<String, Value>) -> Option<Self> {
-        let nested = || {
-            let mut tables = Vec::new();
-            nested(members, WRAPPERS, &mut tables);
-            match tables.len() {
-                0 => only_list(members),
-                1 => tables.pop(),
-                _ => None,
-            }
+        let nested = || match nested(members, WRAPPERS).as_mut_slice() {
+            [] => only_list(members, WRAPPERS),
+            [table] => Some(table.clone()),
+            _ => None,
         };
-        enveloped(members, None)
+        enveloped(members, None, WRAPPERS)
             .or_else(|| of_columns(members))
             .or_else(|| of_labelled_rows(members))
             .or_else(nested)
@@ -171,8 +137,10 @@ impl AnswerTable {
 fn enveloped(
     members: &Map<String, Value>,
     outer_columns: Option<Vec<String>>,
+    depth: usize,
 ) -> Option<AnswerTable> {
-    let named = || ROWS.iter().filter_map(|name| member(members, name));
+    let depth = depth.checked_sub(1)?;
+    let named = || ROWS.split(' ').filter_map(|name| member(members, name));
     let columns = names_in(members).or(outer_columns);
     let has_columns = columns.is_some();
     let named = || {
@@ -187,12 +155,12 @@ fn enveloped(
         let mut inner = named().filter(|(name, _)| is_only_list(name));
         return inner.find_map(|(_, inner)| {
             let inner = inner.as_object()?;
-            enveloped(inner, columns.clone()).or_else(|| only_list(inner))
+            enveloped(inner, columns.clone(), depth).or_else(|| only_list(inner, depth))
         });
     };
     if columns.is_none()
         && is_only_list(name)
-        && let Some(table) = in_one_object(rows)
+        && let Some(table) = in_one_object(rows, depth)
     {
         return Some(table);
     }
@@ -231,19 +199,18 @@ fn enveloped(
 }
 
 /// The table of a list's only entry: an object with the names of the columns, or with rows and without numbers and texts, which may be cells.
-fn in_one_object(entries: &[Value]) -> Option<AnswerTable> {
+fn in_one_object(entries: &[Value], depth: usize) -> Option<AnswerTable> {
     let [Value::Object(members)] = entries else {
         return None;
     };
     let is_cell = |value: &Value| value.is_number() || value.is_string();
     let has_rows = members.values().any(is_rows) && !members.values().any(is_cell);
-    let mut tables = Vec::new();
-    match enveloped(members, None) {
-        Some(table) if has_rows || !table.columns.is_empty() => return Some(table),
-        Some(_) | None => nested(members, WRAPPERS, &mut tables),
-    }
-    let [table] = <[AnswerTable; 1]>::try_from(tables).ok()?;
-    (!table.columns.is_empty()).then_some(table)
+    let table = enveloped(members, None, depth);
+    let is_table = |table: &AnswerTable| has_rows || !table.columns.is_empty();
+    table.filter(is_table).or_else(|| {
+        let [table] = <[AnswerTable; 1]>::try_from(nested(members, depth)).ok()?;
+        Some(table)
+    })
 }
 
 /// The member of a name, whatever its case and `_`.
@@ -268,7 +235,7 @@ fn unwrapped(
 ) -> Option<(Option<Vec<String>>, Vec<Value>)> {
     let cell = |cell: &Value| {
         let members = cell.as_object()?;
-        let mut values = CELLS.iter().filter_map(|name| members.get(*name));
+        let mut values = CELLS.split(' ').filter_map(|name| members.get(name));
         let is_null = |(name, value): (&String, &Value)| {
             *value == "null" || *value == true && name.to_ascii_lowercase().contains("null")
         };
@@ -294,10 +261,13 @@ fn unwrapped(
 }
 
 /// The list of objects, or the table, that is all there is in an object or in objects around it (`{data: {orders: [{}]}}` of GraphQL).
-fn only_list(members: &Map<String, Value>) -> Option<AnswerTable> {
+fn only_list(members: &Map<String, Value>, depth: usize) -> Option<AnswerTable> {
+    let depth = depth.checked_sub(1)?;
     let mut values = members.values();
     match (values.next()?, values.next()) {
-        (Value::Object(inner), None) => enveloped(inner, None).or_else(|| only_list(inner)),
+        (Value::Object(inner), None) => {
+            enveloped(inner, None, depth).or_else(|| only_list(inner, depth))
+        }
         (Value::Array(list), None) if list.iter().all(Value::is_object) => {
             Some(AnswerTable::of_list(list, Vec::new()))
         }
@@ -306,23 +276,25 @@ fn only_list(members: &Map<String, Value>) -> Option<AnswerTable> {
 }
 
 /// Tables with the names of their columns within objects and lists of objects (`{tables: [{columns, rows}]}` of Kusto).
-fn nested(members: &Map<String, Value>, depth: usize, tables: &mut Vec<AnswerTable>) {
-    for value in members.values().filter(|_| depth > 0) {
-        let list = value
-            .as_array()
-            .map_or(std::slice::from_ref(value), Vec::as_slice);
-        for inner in list.iter().filter_map(Value::as_object) {
-            match enveloped(inner, None) {
-                Some(table) if !table.columns.is_empty() => tables.push(table),
-                Some(_) | None => nested(inner, depth - 1, tables),
-            }
-        }
-    }
+fn nested(members: &Map<String, Value>, depth: usize) -> Vec<AnswerTable> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Vec::new();
+    };
+    let lists = members.values().map(|value| {
+        let list = value.as_array().map(Vec::as_slice);
+        list.unwrap_or(std::slice::from_ref(value))
+    });
+    let objects = lists.flatten().filter_map(Value::as_object);
+    let tables = objects.flat_map(|inner| match enveloped(inner, None, depth) {
+        Some(table) if !table.columns.is_empty() => vec![table],
+        Some(_) | None => nested(inner, depth),
+    });
+    tables.collect()
 }
 
 /// The names of columns in a member of an object.
 fn names_in(members: &Map<String, Value>) -> Option<Vec<String>> {
-    let mut known = COLUMNS.iter();
+    let mut known = COLUMNS.split(' ');
     known.find_map(|name| names(member(members, name)?.1))
 }
 
@@ -710,5 +682,16 @@ mod tests {
             let found = AnswerTable::of(&value).map(|table| table.form);
             assert_eq!(found, form, "{value}");
         }
+    }
+
+    /// Without a limit of all levels together the time doubles with each.
+    #[test]
+    fn deep_answer_is_read_in_bounded_time() {
+        let mut answer = json!({ "x": 1 });
+        for _ in 0..100 {
+            answer = json!({ "n": 1, "data": [answer] });
+        }
+        let rows = AnswerTable::of(&answer).unwrap().rows;
+        assert_eq!(rows.len(), 1);
     }
 }
