@@ -192,13 +192,7 @@ fn key(place: usize, items: &[SelectItem]) -> SortKey {
     let name = match items.get(place) {
         Some(SelectItem::ExprWithAlias { alias: name, .. })
         | Some(SelectItem::UnnamedExpr(Expr::Identifier(name))) => Some(name.value.clone()),
-        Some(
-            SelectItem::UnnamedExpr(_)
-            | SelectItem::ExprWithAliases { .. }
-            | SelectItem::QualifiedWildcard(..)
-            | SelectItem::Wildcard(_),
-        )
-        | None => None,
+        Some(_) | None => None,
     };
     let has_place = items.iter().take(place + 1).all(is_plain);
     SortKey {
