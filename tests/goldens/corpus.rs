@@ -44,7 +44,14 @@ fn shape_text(shape: &QueryShape) -> String {
             filter.operator, filter.columns, filter.literals
         )
     });
-    let sort_keys = shape.sort_keys.iter().map(|key| format!("{key:?}"));
+    let sort_keys = shape
+        .sort_keys
+        .iter()
+        .map(|key| match (&key.name, key.place) {
+            (Some(name), _) => format!("Name({name:?})"),
+            (None, Some(place)) => format!("Place({place})"),
+            (None, None) => String::new(),
+        });
     let flags = [
         (shape.all_tables, "all tables"),
         (shape.sorted_at_top, "sorted"),

@@ -26,13 +26,22 @@ pub enum Language {
     Sql,
 }
 
-/// Result column that rows are sorted by.
+/// Result column that rows are sorted by. It has a name, an index, or both.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SortKey {
-    /// Name of the column.
-    Name(String),
-    /// Index from 0, for an expression without a name.
-    Place(usize),
+pub struct SortKey {
+    /// Name that the query gives it.
+    pub name: Option<String>,
+    /// Index from 0, unless a wildcard may precede it.
+    pub place: Option<usize>,
+}
+
+impl SortKey {
+    fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.into()),
+            place: None,
+        }
+    }
 }
 
 /// Table name, without quotes or brackets, in the query's spelling.

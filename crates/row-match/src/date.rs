@@ -5,9 +5,15 @@ use chrono::{Datelike, Duration, NaiveDate, NaiveDateTime, Timelike};
 /// Normalizes an ISO date or time to `2024-05-01`, `2024-05-01 10:00:00` or `2024-05-01 10:00:00.25`, in UTC.
 ///
 /// Accepts `YYYY-MM-DD`, optionally with `T` or a space, `HH:MM`, seconds, a fraction, and `Z`, `UTC` or an offset. Times without an offset
-/// are UTC. Midnight and a zero fraction are dropped. `None` for anything else, including invalid days.
+/// are UTC. Midnight and a zero fraction are dropped. Also accepts a time with seconds and without a day (`9:15:00.0` is `09:15:00`). `None`
+/// for anything else, including invalid days.
 pub(super) fn canonical(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
+    match (bytes.get(1), bytes.get(5)) {
+        (Some(b':'), _) => return canonical(&format!("0{text}")),
+        (_, Some(b':')) => return time(&clock(bytes)?),
+        _ => {}
+    }
     if bytes.len() < 10 || bytes[4] != b'-' || bytes[7] != b'-' {
         return None;
     }
@@ -71,6 +77,22 @@ fn clock(bytes: &[u8]) -> Option<Clock<'_>> {
     })
 }
 
+/// Normalizes a time of day to UTC, or a time of up to 99 hours.
+fn time(clock: &Clock<'_>) -> Option<String> {
+    let minutes = i64::from(clock.hour * 60 + clock.minute) - clock.offset_minutes;
+    let minutes = match clock.offset_minutes {
+        0 => u32::try_from(minutes).ok()?,
+        _ => u32::try_from(minutes.rem_euclid(24 * 60)).ok()?,
+    };
+    let mut text = String::new();
+    push_time(
+        &mut text,
+        (minutes / 60, minutes % 60, clock.second),
+        clock.fraction,
+    );
+    (clock.minute < 60 && clock.second < 60).then_some(text)
+}
+
 /// Minutes ahead of UTC for an empty text, `Z`, `UTC`, `+02`, `+0200` or `+02:00`.
 fn offset(bytes: &[u8]) -> Option<i64> {
     if bytes.is_empty() || bytes.eq_ignore_ascii_case(b"z") || bytes.eq_ignore_ascii_case(b"utc") {
@@ -116,17 +138,22 @@ fn spelled(moment: NaiveDateTime, fraction: &str) -> String {
     push_two(&mut text, moment.day());
     if moment.num_seconds_from_midnight() > 0 || !fraction.is_empty() {
         text.push(' ');
-        push_two(&mut text, moment.hour());
-        text.push(':');
-        push_two(&mut text, moment.minute());
-        text.push(':');
-        push_two(&mut text, moment.second());
+        let time = (moment.hour(), moment.minute(), moment.second());
+        push_time(&mut text, time, fraction);
     }
+    text
+}
+
+fn push_time(text: &mut String, (hour, minute, second): (u32, u32, u32), fraction: &str) {
+    push_two(text, hour);
+    text.push(':');
+    push_two(text, minute);
+    text.push(':');
+    push_two(text, second);
     if !fraction.is_empty() {
         text.push('.');
         text.push_str(fraction);
     }
-    text
 }
 
 /// Appends at least two digits.

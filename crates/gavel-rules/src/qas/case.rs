@@ -123,7 +123,11 @@ impl QasCase {
         let answer_type = reading.choice("expected_answer_type", &AnswerType::NAMES);
         let (expected, actual) = match answer_type {
             Some(wanted) => (
-                expected(&mut reading, wanted),
+                expected(
+                    &mut reading,
+                    wanted,
+                    question.as_deref().unwrap_or_default(),
+                ),
                 answer(&mut reading, "actual_results", wanted),
             ),
             None => {
@@ -198,10 +202,13 @@ fn check_what_reports_show(reading: &mut ObjectReader<'_>) {
 }
 
 /// The expected answer: it must be of the type that is asked for, or every agent would be held against nonsense.
-fn expected(reading: &mut ObjectReader<'_>, wanted: AnswerType) -> Option<Value> {
+fn expected(reading: &mut ObjectReader<'_>, wanted: AnswerType, question: &str) -> Option<Value> {
     let value = answer(reading, "expected_results", wanted)?;
     let (is_of_type, what) = match wanted.comparison() {
-        ComparisonForm::Numbers => (answer::number(&value).is_some(), "one number"),
+        ComparisonForm::Numbers => (
+            answer::number(&value, question).is_some(),
+            "one number without words that may change it",
+        ),
         ComparisonForm::Booleans => (
             answer::boolean(&value).is_some(),
             "true, false, yes, no, 1 or 0",

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::answer::{self, AnswerType, Loss};
+use super::answer::{self, AnswerType};
 use super::case::QasCase;
+use super::number::Loss;
 use super::table::{AnswerTable, RowsForm};
 
 /// A plan or an analysis in prose has so many characters at least to be one.
@@ -19,12 +20,12 @@ pub(super) fn datatype(case: &QasCase) -> (f64, String) {
     if case.answers_with_an_error() {
         return (0.0, "the answer is an error".to_owned());
     }
-    form(case.answer_type, actual)
+    form(case.answer_type, actual, &case.question)
 }
 
-fn form(wanted: AnswerType, actual: &Value) -> (f64, String) {
+fn form(wanted: AnswerType, actual: &Value, question: &str) -> (f64, String) {
     let (score, why) = match wanted {
-        AnswerType::Number | AnswerType::Kpi => number(actual),
+        AnswerType::Number | AnswerType::Kpi => number(actual, question),
         AnswerType::Boolean => match answer::boolean(actual) {
             Some(_) => (1.0, "a boolean"),
             None => (0.0, "no boolean: true, false, yes, no, 1 or 0 is expected"),
@@ -41,11 +42,11 @@ fn form(wanted: AnswerType, actual: &Value) -> (f64, String) {
     (score, why.to_owned())
 }
 
-fn number(actual: &Value) -> (f64, &'static str) {
-    match answer::number(actual) {
+fn number(actual: &Value, question: &str) -> (f64, &'static str) {
+    match answer::number(actual, question) {
         Some((_, Loss::None)) => (1.0, "a number"),
         Some((_, Loss::Some)) => (0.5, "a number, once the text around it is dropped"),
-        None => (0.0, "no number"),
+        None => (0.0, "no number without words that may change it"),
     }
 }
 
@@ -144,7 +145,7 @@ mod tests {
         ];
         for (wanted, actual, score) in cases {
             let read = answer::opened(&actual).unwrap();
-            assert_eq!(form(wanted, &read).0, score, "{wanted:?} {actual}");
+            assert_eq!(form(wanted, &read, "?").0, score, "{wanted:?} {actual}");
         }
     }
 }

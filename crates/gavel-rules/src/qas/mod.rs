@@ -9,6 +9,7 @@ mod case;
 mod datatype;
 mod execution;
 mod judge;
+mod number;
 mod semantic;
 mod table;
 #[cfg(test)]

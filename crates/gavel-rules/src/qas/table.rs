@@ -5,31 +5,15 @@ use serde_json::{Map, Value, json};
 
 use row_match::{Table, TableError};
 
-/// What rows may be called beside the names of their columns, or beside values that describe them. Case doesn't count.
-const ROWS: [&str; 7] = [
-    "rows",
-    "data",
-    "records",
-    "results",
-    "result",
-    "data_array",
-    "resultset",
-];
-/// What the names of columns may be called, or an object that holds them. Case doesn't count.
-const COLUMNS: [&str; 11] = [
-    "columns",
-    "column_names",
-    "colnames",
-    "fields",
-    "schema",
-    "manifest",
-    "meta",
-    "metadata",
-    "resultsetmetadata",
-    "columninfo",
-    "rowtype",
-];
-/// How many objects and lists of objects around a table are opened.
+/// What rows may be called beside the names of their columns, or beside values that describe them. Case and `_` don't count.
+const ROWS: &str = "rows data records results result dataarray resultset";
+/// What the names of columns may be called, or an object that holds them. Case and `_` don't count.
+const COLUMNS: &str = "columns cols columnnames colnames fields schema dataschema manifest meta metadata resultsetmetadata columnmetadata \
+    columninfo rowtype";
+/// What a cell may be called in an object that holds it, beside its type.
+const CELLS: &str =
+    "v value VarCharValue ScalarValue stringValue longValue doubleValue booleanValue";
+/// How many objects and lists of objects around a table are opened. Each may double the time.
 const WRAPPERS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +42,7 @@ impl AnswerTable {
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Array(entries) => {
-                let table = in_one_object(entries);
+                let table = in_one_object(entries, WRAPPERS);
                 Some(table.unwrap_or_else(|| Self::of_list(entries, Vec::new())))
             }
             Value::Object(members) => Some(Self::of_object(members).unwrap_or_else(|| Self {
@@ -108,28 +92,23 @@ impl AnswerTable {
 
     /// The table that an object holds. `None` if the object is a row itself, as far as one can tell.
     pub(super) fn of_object(members: &Map<String, Value>) -> Option<Self> {
-        let nested = || {
-            let mut tables = Vec::new();
-            nested(members, WRAPPERS, &mut tables);
-            <[Self; 1]>::try_from(tables).ok().map(|[table]| table)
+        let nested = || match nested(members, WRAPPERS).as_mut_slice() {
+            [] => only_list(members, WRAPPERS),
+            [table] => Some(table.clone()),
+            _ => None,
         };
-        enveloped(members, None)
+        enveloped(members, None, WRAPPERS)
             .or_else(|| of_columns(members))
             .or_else(|| of_labelled_rows(members))
             .or_else(nested)
     }
 
-    /// Whether objects may be forms of tables that aren't known: one object with lists or objects, or several with lists of rows.
-    pub(super) fn is_of_unknown_form(&self) -> bool {
-        let members = self.rows.iter().filter_map(Value::as_object);
-        let mut values = members.flat_map(Map::values);
-        let is_one = self.form == RowsForm::One;
-        values.any(|value| {
-            if is_one {
-                !is_plain(value)
-            } else {
-                is_rows(value)
-            }
+    /// Whether a cell is an object or a list.
+    pub(super) fn has_nested_cells(&self) -> bool {
+        self.rows.iter().any(|row| match row {
+            Value::Array(cells) => !cells.iter().all(is_plain),
+            Value::Object(members) => !members.values().all(is_plain),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         })
     }
 
@@ -158,8 +137,10 @@ impl AnswerTable {
 fn enveloped(
     members: &Map<String, Value>,
     outer_columns: Option<Vec<String>>,
+    depth: usize,
 ) -> Option<AnswerTable> {
-    let named = || ROWS.iter().filter_map(|name| member(members, name));
+    let depth = depth.checked_sub(1)?;
+    let named = || ROWS.split(' ').filter_map(|name| member(members, name));
     let columns = names_in(members).or(outer_columns);
     let has_columns = columns.is_some();
     let named = || {
@@ -172,11 +153,14 @@ fn enveloped(
     };
     let Some((name, rows)) = named().find_map(|(name, rows)| Some((name, rows.as_array()?))) else {
         let mut inner = named().filter(|(name, _)| is_only_list(name));
-        return inner.find_map(|(_, inner)| enveloped(inner.as_object()?, columns.clone()));
+        return inner.find_map(|(_, inner)| {
+            let inner = inner.as_object()?;
+            enveloped(inner, columns.clone(), depth).or_else(|| only_list(inner, depth))
+        });
     };
     if columns.is_none()
         && is_only_list(name)
-        && let Some(table) = in_one_object(rows)
+        && let Some(table) = in_one_object(rows, depth)
     {
         return Some(table);
     }
@@ -215,50 +199,58 @@ fn enveloped(
 }
 
 /// The table of a list's only entry: an object with the names of the columns, or with rows and without numbers and texts, which may be cells.
-fn in_one_object(entries: &[Value]) -> Option<AnswerTable> {
+fn in_one_object(entries: &[Value], depth: usize) -> Option<AnswerTable> {
     let [Value::Object(members)] = entries else {
         return None;
     };
     let is_cell = |value: &Value| value.is_number() || value.is_string();
     let has_rows = members.values().any(is_rows) && !members.values().any(is_cell);
-    let mut tables = Vec::new();
-    match enveloped(members, None) {
-        Some(table) if has_rows || !table.columns.is_empty() => return Some(table),
-        Some(_) | None => nested(members, WRAPPERS, &mut tables),
-    }
-    let [table] = <[AnswerTable; 1]>::try_from(tables).ok()?;
-    (!table.columns.is_empty()).then_some(table)
+    let table = enveloped(members, None, depth);
+    let is_table = |table: &AnswerTable| has_rows || !table.columns.is_empty();
+    table.filter(is_table).or_else(|| {
+        let [table] = <[AnswerTable; 1]>::try_from(nested(members, depth)).ok()?;
+        Some(table)
+    })
 }
 
-/// The member of a name, whatever its case.
+/// The member of a name, whatever its case and `_`.
 fn member<'v>(members: &'v Map<String, Value>, name: &str) -> Option<(&'v str, &'v Value)> {
+    let is_called = |known: &str| {
+        let letters = known.bytes().filter(|byte| *byte != b'_');
+        letters
+            .map(|byte| byte.to_ascii_lowercase())
+            .eq(name.bytes())
+    };
     let mut members = members.iter();
-    let (name, value) = members.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    let (name, value) = members.find(|(known, _)| is_called(known))?;
     Some((name, value))
 }
 
-/// The rows of BigQuery (`{f: [{v}]}`) and Athena (`{Data: [{VarCharValue}]}`, `{}` for NULL) as lists of cells. The first row of Athena is a
-/// header: returned as the names of the columns, unless they are known and differ.
+/// Rows with typed cells as lists of plain cells: of BigQuery (`{f: [{v}]}`), Athena (`{Data: [{VarCharValue}]}`, `{}` for NULL), Timestream,
+/// the data APIs of RDS and Redshift (`[{longValue}]`, `{isNull}`) and libSQL (`[{type, value}]`). The first row of Athena is a header:
+/// returned as the names of the columns, unless they are known and differ.
 fn unwrapped(
     rows: &[Value],
     columns: Option<&[String]>,
 ) -> Option<(Option<Vec<String>>, Vec<Value>)> {
-    let is_athena = rows.first()?.get("Data").is_some();
-    let (list, key) = if is_athena {
-        ("Data", "VarCharValue")
-    } else {
-        ("f", "v")
-    };
-    let cell = |cell: &Value| match (cell.get(key), cell.as_object()?.len()) {
-        (Some(value), 1) => Some(value.clone()),
-        (None, 0) => Some(Value::Null),
-        (Some(_) | None, _) => None,
+    let cell = |cell: &Value| {
+        let members = cell.as_object()?;
+        let mut values = CELLS.split(' ').filter_map(|name| members.get(name));
+        let is_null = |(name, value): (&String, &Value)| {
+            *value == "null" || *value == true && name.to_ascii_lowercase().contains("null")
+        };
+        match values.next() {
+            Some(value) => Some(value.clone()),
+            None => members.iter().all(is_null).then_some(Value::Null),
+        }
     };
     let row = |row: &Value| {
-        let members = row.as_object().filter(|members| members.len() == 1)?;
-        let cells = members.get(list)?.as_array()?.iter().map(cell);
+        let members = row.as_object().filter(|members| members.len() == 1);
+        let cells = members.map_or(Some(row), |row| row.get("f").or(row.get("Data")));
+        let cells = cells?.as_array()?.iter().map(cell);
         cells.collect::<Option<Vec<Value>>>().map(Value::Array)
     };
+    let is_athena = rows.first()?.pointer("/Data/0/VarCharValue").is_some();
     let mut rows: Vec<Value> = rows.iter().map(row).collect::<Option<_>>()?;
     let header = names(rows.first()?).filter(|_| is_athena);
     let header = header.filter(|header| columns.is_none_or(|columns| columns == header));
@@ -268,25 +260,41 @@ fn unwrapped(
     Some((header, rows))
 }
 
-/// Tables within objects and lists of objects (`{tables: [{columns, rows}]}` of Kusto): with the names of their columns, or as all there is.
-fn nested(members: &Map<String, Value>, depth: usize, tables: &mut Vec<AnswerTable>) {
-    let is_all = members.len() == 1;
-    for value in members.values().filter(|_| depth > 0) {
-        let list = value
-            .as_array()
-            .map_or(std::slice::from_ref(value), Vec::as_slice);
-        for inner in list.iter().filter_map(Value::as_object) {
-            match enveloped(inner, None) {
-                Some(table) if is_all || !table.columns.is_empty() => tables.push(table),
-                Some(_) | None => nested(inner, depth - 1, tables),
-            }
+/// The list of objects, or the table, that is all there is in an object or in objects around it (`{data: {orders: [{}]}}` of GraphQL).
+fn only_list(members: &Map<String, Value>, depth: usize) -> Option<AnswerTable> {
+    let depth = depth.checked_sub(1)?;
+    let mut values = members.values();
+    match (values.next()?, values.next()) {
+        (Value::Object(inner), None) => {
+            enveloped(inner, None, depth).or_else(|| only_list(inner, depth))
         }
+        (Value::Array(list), None) if list.iter().all(Value::is_object) => {
+            Some(AnswerTable::of_list(list, Vec::new()))
+        }
+        _ => None,
     }
+}
+
+/// Tables with the names of their columns within objects and lists of objects (`{tables: [{columns, rows}]}` of Kusto).
+fn nested(members: &Map<String, Value>, depth: usize) -> Vec<AnswerTable> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Vec::new();
+    };
+    let lists = members.values().map(|value| {
+        let list = value.as_array().map(Vec::as_slice);
+        list.unwrap_or(std::slice::from_ref(value))
+    });
+    let objects = lists.flatten().filter_map(Value::as_object);
+    let tables = objects.flat_map(|inner| match enveloped(inner, None, depth) {
+        Some(table) if !table.columns.is_empty() => vec![table],
+        Some(_) | None => nested(inner, depth),
+    });
+    tables.collect()
 }
 
 /// The names of columns in a member of an object.
 fn names_in(members: &Map<String, Value>) -> Option<Vec<String>> {
-    let mut known = COLUMNS.iter();
+    let mut known = COLUMNS.split(' ');
     known.find_map(|name| names(member(members, name)?.1))
 }
 
@@ -492,9 +500,21 @@ mod tests {
             r#"{"UpdateCount":0,"ResultSet":{"Rows":[{"Data":[{"VarCharValue":"name"},{"VarCharValue":"n"}]},{"Data":[{"VarCharValue":"Ada"},{"VarCharValue":3}]}],"ResultSetMetadata":{"ColumnInfo":[{"Name":"name","Type":"varchar"},{"Name":"n","Type":"bigint"}]}}}"#,
             r#"{"ResultSet":{"Rows":[{"Data":[{"VarCharValue":"name"},{"VarCharValue":"n"}]},{"Data":[{"VarCharValue":"Ada"},{"VarCharValue":3}]}]}}"#,
             r#"{"kind":"bigquery#queryResponse","schema":{"fields":[{"name":"name","type":"STRING"},{"name":"n","type":"INTEGER"}]},"rows":[{"f":[{"v":"Ada"},{"v":3}]}],"totalRows":"1","jobComplete":true}"#,
+            // Timestream, the data APIs of RDS and Redshift, libSQL, Pinot
+            r#"{"QueryId":"x","Rows":[{"Data":[{"ScalarValue":"Ada"},{"ScalarValue":3}]}],"ColumnInfo":[{"Name":"name","Type":{"ScalarType":"VARCHAR"}},{"Name":"n","Type":{"ScalarType":"BIGINT"}}]}"#,
+            r#"{"numberOfRecordsUpdated":0,"columnMetadata":[{"name":"name","typeName":"varchar"},{"name":"n","typeName":"int4"}],"records":[[{"stringValue":"Ada"},{"longValue":3}]]}"#,
+            r#"{"Records":[[{"stringValue":"Ada"},{"longValue":3}]],"ColumnMetadata":[{"name":"name"},{"name":"n"}],"TotalNumRows":1}"#,
+            r#"{"baton":null,"results":[{"type":"ok","response":{"type":"execute","result":{"cols":[{"name":"name","decltype":"TEXT"},{"name":"n","decltype":"INT"}],"rows":[[{"type":"text","value":"Ada"},{"type":"integer","value":3}]],"affected_row_count":0}}}]}"#,
+            r#"{"resultTable":{"dataSchema":{"columnNames":["name","n"],"columnDataTypes":["STRING","INT"]},"rows":[["Ada",3]]},"numDocsScanned":2,"exceptions":[]}"#,
             // Redash
             r#"{"query_result":{"id":1,"data":{"columns":[{"name":"name","friendly_name":"name"},{"name":"n"}],"rows":[{"name":"Ada","n":3}]},"runtime":0.1}}"#,
             r#"{"response":{"rows":[{"name":"Ada","n":3}]}}"#,
+            // Metabase, and GraphQL with and without extensions
+            r#"{"data":{"rows":[["Ada",3]],"cols":[{"name":"name","display_name":"Name","base_type":"type/Text"},{"name":"n","display_name":"N","base_type":"type/Integer"}],"native_form":{"query":"select 1","params":null},"results_metadata":{"columns":[{"name":"name","base_type":"type/Text"},{"name":"n","base_type":"type/Integer"}]},"rows_truncated":2000,"insights":[null,null]},"json_query":{"database":1,"type":"native"},"status":"completed","context":"ad-hoc","row_count":1,"running_time":3}"#,
+            r#"{"data":{"people":[{"name":"Ada","n":3}]}}"#,
+            r#"{"data":{"people":[{"name":"Ada","n":3}]},"errors":[],"extensions":{"cost":{"actual":1}}}"#,
+            r#"{"data":{"people":{"nodes":[{"name":"Ada","n":3}]}}}"#,
+            r#"{"people":[{"name":"Ada","n":3}]}"#,
             // Cloudflare's D1, InfluxDB 1, sql.js, and Superset's SQL Lab and charts
             r#"[{"results":[{"name":"Ada","n":3}],"success":true,"meta":{"duration":0.2,"rows_read":1}}]"#,
             r#"{"result":[{"results":[{"name":"Ada","n":3}],"success":true,"meta":{}}],"success":true,"errors":[],"messages":[]}"#,
@@ -511,6 +531,21 @@ mod tests {
         ] {
             assert_eq!(rows_of(text), rows, "{text}");
         }
+    }
+
+    #[test]
+    fn typed_cell_without_a_value_is_null() {
+        for text in [
+            r#"{"ColumnMetadata":[{"name":"a"},{"name":"b"}],"Records":[[{"isNull":true},{"booleanValue":true}]]}"#,
+            r#"{"cols":[{"name":"a"},{"name":"b"}],"rows":[[{"type":"null"},{"type":"integer","value":true}]]}"#,
+            r#"{"ColumnInfo":[{"Name":"a"},{"Name":"b"}],"Rows":[{"Data":[{"NullValue":true},{"ScalarValue":true}]}]}"#,
+            r#"{"schema":{"fields":[{"name":"a"},{"name":"b"}]},"rows":[{"f":[{"v":null},{"v":true}]}]}"#,
+        ] {
+            assert_eq!(rows_of(text), json!([{"a": null, "b": true}]), "{text}");
+        }
+        // An object that isn't one of them is a cell.
+        let cells = json!([{"a": {"x": 1}}]);
+        assert_eq!(rows_of(r#"{"columns":["a"],"rows":[[{"x":1}]]}"#), cells);
     }
 
     #[test]
@@ -592,6 +627,20 @@ mod tests {
                 Some(RowsForm::One),
             ),
             (json!({ "data": { "a": 1 } }), Some(RowsForm::One)),
+            (json!({ "data": { "people": [] } }), Some(RowsForm::Empty)),
+            (
+                json!({ "data": { "people": [{ "a": 1 }], "orders": [{ "b": 1 }] } }),
+                Some(RowsForm::One),
+            ),
+            (
+                json!({ "data": { "name": "Ada", "orders": [{ "b": 1 }] } }),
+                Some(RowsForm::One),
+            ),
+            (
+                json!({ "data": { "people": [{ "a": 1 }] }, "errors": [{ "message": "timeout" }] }),
+                Some(RowsForm::One),
+            ),
+            (json!([{ "orders": [{ "b": 1 }] }]), Some(RowsForm::Named)),
             (
                 json!({ "tables": [{ "columns": ["a"], "rows": [[1]] }, { "columns": ["b"], "rows": [[1]] }] }),
                 Some(RowsForm::One),
@@ -633,5 +682,16 @@ mod tests {
             let found = AnswerTable::of(&value).map(|table| table.form);
             assert_eq!(found, form, "{value}");
         }
+    }
+
+    /// Without a limit of all levels together the time doubles with each.
+    #[test]
+    fn deep_answer_is_read_in_bounded_time() {
+        let mut answer = json!({ "x": 1 });
+        for _ in 0..100 {
+            answer = json!({ "n": 1, "data": [answer] });
+        }
+        let rows = AnswerTable::of(&answer).unwrap().rows;
+        assert_eq!(rows.len(), 1);
     }
 }

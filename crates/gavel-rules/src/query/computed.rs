@@ -191,20 +191,15 @@ impl Compared {
     }
 }
 
-/// Returns the columns that rows are sorted by; `None` if one is missing or its name is ambiguous.
+/// Returns the columns that rows are sorted by: the only one of the key's name, otherwise the one at its place. `None` if one is unknown.
 fn sort_columns(keys: &[SortKey], table: &Table) -> Option<Vec<usize>> {
-    let place = |key: &SortKey| match key {
-        SortKey::Place(place) => (*place < table.names().len()).then_some(*place),
-        SortKey::Name(name) => {
-            let name = name.to_lowercase();
-            let mut columns = table
-                .names()
-                .enumerate()
-                .filter(|(_, of)| *of == Some(&name));
-            columns
-                .next()
-                .filter(|_| columns.next().is_none())
-                .map(|(place, _)| place)
+    let place = |key: &SortKey| {
+        let name = key.name.as_deref().map(str::to_lowercase);
+        let named = |(place, of)| (name.is_some() && of == name.as_deref()).then_some(place);
+        let mut columns = table.names().enumerate().filter_map(named);
+        match (columns.next(), columns.next()) {
+            (Some(only), None) => Some(only),
+            _ => key.place.filter(|place| *place < table.names().len()),
         }
     };
     keys.iter().map(place).collect()

@@ -97,7 +97,7 @@ impl Reader<'_> {
         let keys = items.into_iter().map(|item| {
             let end = item.clone().rev().find(|at| !direction(*at));
             let columns = self.named(&(item.start..end? + 1)).columns;
-            let columns = columns.into_iter().map(SortKey::Name);
+            let columns = columns.into_iter().map(SortKey::named);
             Some(columns.collect()).filter(|columns: &Vec<_>| !columns.is_empty())
         });
         let keys: Option<Vec<_>> = keys.collect();

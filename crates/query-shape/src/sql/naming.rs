@@ -6,6 +6,8 @@ use sqlparser::parser::Parser;
 use super::Dialect::{
     self, Bigquery, Clickhouse, Databricks, Duckdb, Generic, Mssql, Postgres, Redshift, Snowflake,
 };
+use Naming::{Files, Hidden, Remote, Table};
+
 use super::{literal, name};
 use crate::TableName;
 
@@ -21,37 +23,40 @@ enum Naming {
     Hidden,
 }
 
-const FUNCTIONS: &[(&[Dialect], Naming, &str)] = &[
-    (
-        &[Mssql, Generic],
-        Naming::Table,
-        "containstable freetexttable changetable semantickeyphrasetable semanticsimilaritytable semanticsimilaritydetailstable",
-    ),
-    (&[Mssql, Generic], Naming::Hidden, "openquery"),
-    (&[Databricks], Naming::Table, "table_changes"),
-    (&[Databricks], Naming::Files, "read_files"),
-    (&[Duckdb], Naming::Table, "query_table"),
-    (&[Duckdb], Naming::Hidden, "query"),
-    (
-        &[Duckdb, Generic],
-        Naming::Files,
-        "read_csv read_csv_auto read_parquet parquet_scan read_json read_json_auto read_json_objects read_ndjson read_ndjson_auto \
-         read_ndjson_objects read_text read_blob read_xlsx st_read delta_scan iceberg_scan",
-    ),
-    (
-        &[Clickhouse, Generic],
-        Naming::Remote,
-        "cluster clusterallreplicas remote remotesecure mysql postgresql mongodb",
-    ),
-    (&[Clickhouse], Naming::Hidden, "merge"),
-    (&[Bigquery, Generic], Naming::Hidden, "external_query"),
-    (&[Postgres, Redshift, Generic], Naming::Hidden, "dblink"),
+/// Functions by dialect. The generic dialect has those of all.
+const FUNCTIONS: &[(Dialect, Naming, &str)] = &[
+    (Mssql, Table, "containstable freetexttable changetable"),
+    (Mssql, Table, "semantickeyphrasetable"),
+    (Mssql, Table, "semanticsimilaritytable"),
+    (Mssql, Table, "semanticsimilaritydetailstable"),
+    (Mssql, Hidden, "openquery openrowset"),
+    (Databricks, Table, "table_changes"),
+    (Databricks, Files, "read_files"),
+    (Duckdb, Table, "query_table"),
+    (Duckdb, Remote, "postgres_scan mysql_scan sqlite_scan"),
+    (Duckdb, Hidden, "query postgres_query mysql_query"),
+    (Duckdb, Hidden, "sqlite_query"),
+    (Duckdb, Files, "read_csv read_csv_auto read_parquet"),
+    (Duckdb, Files, "parquet_scan read_json read_json_auto"),
+    (Duckdb, Files, "read_json_objects read_ndjson"),
+    (Duckdb, Files, "read_ndjson_auto read_ndjson_objects"),
+    (Duckdb, Files, "read_text read_blob read_xlsx st_read"),
+    (Duckdb, Files, "delta_scan iceberg_scan"),
+    (Clickhouse, Remote, "cluster clusterallreplicas remote"),
+    (Clickhouse, Remote, "remotesecure mysql postgresql sqlite"),
+    (Clickhouse, Remote, "mongodb jdbc odbc"),
+    (Clickhouse, Table, "dictionary"),
+    (Clickhouse, Files, "file url s3 gcs hdfs azureblobstorage"),
+    (Clickhouse, Files, "iceberg deltalake hudi"),
+    (Clickhouse, Hidden, "merge"),
+    (Bigquery, Hidden, "external_query"),
+    (Postgres, Hidden, "dblink crosstab crosstab2 crosstab3"),
+    (Postgres, Hidden, "crosstab4"),
+    (Postgres, Table, "connectby"),
+    (Redshift, Hidden, "dblink"),
     // If the argument isn't a literal name, it is a variable.
-    (
-        &[Snowflake, Databricks, Generic],
-        Naming::Hidden,
-        "identifier",
-    ),
+    (Snowflake, Hidden, "identifier result_scan"),
+    (Databricks, Hidden, "identifier"),
 ];
 
 pub(super) enum Named {
@@ -64,27 +69,27 @@ pub(super) enum Named {
 
 /// Returns the tables of a call. `function` must be in lower case.
 pub(super) fn tables(function: &str, args: &[FunctionArg], dialect: Dialect) -> Named {
-    let found = FUNCTIONS.iter().find(|(dialects, _, names)| {
-        dialects.contains(&dialect) && names.split(' ').any(|name| name == function)
+    let found = FUNCTIONS.iter().find(|(of, _, names)| {
+        (dialect == Generic || *of == dialect) && names.split(' ').any(|name| name == function)
     });
     let Some((_, naming, _)) = found else {
         return Named::Nothing;
     };
     let values: Vec<Option<&Expr>> = args.iter().map(value).collect();
     let found = match (naming, values.as_slice()) {
-        (Naming::Table, [Some(first), ..]) => table(first, dialect).map(|table| vec![table]),
-        (Naming::Files, [Some(Expr::Array(list)), ..]) => list.elem.iter().map(file).collect(),
-        (Naming::Files, [Some(first), ..]) => file(first).map(|file| vec![file]),
-        (Naming::Remote, [_, Some(Expr::Function(inner)), ..]) => {
+        (Table, [Some(first), ..]) => table(first, dialect).map(|table| vec![table]),
+        (Files, [Some(Expr::Array(list)), ..]) => list.elem.iter().map(file).collect(),
+        (Files, [Some(first), ..]) => file(first).map(|file| vec![file]),
+        (Remote, [_, Some(Expr::Function(inner)), ..]) => {
             let FunctionArguments::List(list) = &inner.args else {
                 return Named::Nothing;
             };
             return tables(&inner.name.to_string().to_lowercase(), &list.args, dialect);
         }
-        (Naming::Remote, [_, Some(first), rest @ ..]) => {
+        (Remote, [_, Some(first), rest @ ..]) => {
             remote(first, rest.first().copied().flatten(), dialect).map(|table| vec![table])
         }
-        (Naming::Table | Naming::Files | Naming::Remote | Naming::Hidden, _) => None,
+        (Table | Files | Remote | Hidden, _) => None,
     };
     found.map_or(Named::Hidden, Named::Tables)
 }

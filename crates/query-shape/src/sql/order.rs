@@ -97,10 +97,19 @@ fn columns(expr: &Expr, items: &[SelectItem]) -> Option<Vec<SortKey>> {
     if let Expr::Value(value) = expr
         && let Value::Number(place, _) = &value.value
     {
-        return Some(vec![at(
-            place.parse::<usize>().ok()?.checked_sub(1)?,
-            items,
-        )?]);
+        let place = place.parse::<usize>().ok()?.checked_sub(1)?;
+        let column = key(place, items);
+        return Some(vec![SortKey {
+            name: column.name.filter(|_| column.place.is_some()),
+            place: Some(place),
+        }]);
+    }
+    // An alias comes before a column of this name, unless it is part of an expression.
+    let is_alias = |item: &SelectItem, name: &str| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias.value.eq_ignore_ascii_case(name));
+    if let Expr::Identifier(name) = expr
+        && let Some(place) = items.iter().position(|item| is_alias(item, &name.value))
+    {
+        return Some(vec![key(place, items)]);
     }
     let mut found = ColumnsRead {
         items,
@@ -168,26 +177,26 @@ fn column(expr: &Expr, items: &[SelectItem]) -> Option<SortKey> {
         matches!(item, SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } if of == expr)
     });
     match (place, expr) {
-        (Some(place), _) => at(place, items),
-        (None, Expr::Identifier(name)) => Some(SortKey::Name(name.value.clone())),
+        (Some(place), _) => Some(key(place, items)),
+        (None, Expr::Identifier(name)) => Some(SortKey::named(&name.value)),
         // Unless all items are plain, the result may have another column of this name.
         (None, Expr::CompoundIdentifier(parts)) if !items.iter().all(is_plain) => {
-            parts.last().map(|name| SortKey::Name(name.value.clone()))
+            parts.last().map(|name| SortKey::named(&name.value))
         }
         (None, _) => None,
     }
 }
 
-fn at(place: usize, items: &[SelectItem]) -> Option<SortKey> {
-    match items.get(place)? {
-        SelectItem::ExprWithAlias { alias, .. } => Some(SortKey::Name(alias.value.clone())),
-        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(SortKey::Name(name.value.clone())),
-        SelectItem::UnnamedExpr(_)
-        | SelectItem::ExprWithAliases { .. }
-        | SelectItem::QualifiedWildcard(..)
-        | SelectItem::Wildcard(_) => items[..=place]
-            .iter()
-            .all(is_plain)
-            .then_some(SortKey::Place(place)),
+/// Returns the result column of the item at `place`.
+fn key(place: usize, items: &[SelectItem]) -> SortKey {
+    let name = match items.get(place) {
+        Some(SelectItem::ExprWithAlias { alias: name, .. })
+        | Some(SelectItem::UnnamedExpr(Expr::Identifier(name))) => Some(name.value.clone()),
+        Some(_) | None => None,
+    };
+    let has_place = items.iter().take(place + 1).all(is_plain);
+    SortKey {
+        name,
+        place: has_place.then_some(place),
     }
 }

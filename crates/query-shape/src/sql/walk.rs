@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, FunctionArg, ObjectName, ObjectNamePart, Query, Select, Statement, TableFactor, Visit,
-    Visitor,
+    Expr, FunctionArg, FunctionArguments, ObjectName, ObjectNamePart, Query, Select, Statement,
+    TableFactor, Visit, Visitor,
 };
 
 use super::aggregates::Aggregates;
@@ -241,10 +241,14 @@ impl Visitor for Walk {
         if let TableFactor::Function { name, args, .. } = factor {
             self.call(name, args);
         }
-        if let TableFactor::TableFunction { expr, .. } = factor
-            && !matches!(expr, Expr::Function(_))
-        {
-            self.hide(format!("table({expr})"));
+        if let TableFactor::TableFunction { expr, .. } = factor {
+            if let Expr::Function(call) = expr {
+                if let FunctionArguments::List(list) = &call.args {
+                    self.call(&call.name, &list.args);
+                }
+            } else {
+                self.hide(format!("table({expr})"));
+            }
         }
         if let TableFactor::NestedJoin {
             table_with_joins, ..

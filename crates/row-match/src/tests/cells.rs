@@ -58,6 +58,13 @@ fn equivalent_cells_are_equal() {
         (json!("NaN"), json!(null)),
         (json!("true"), json!(true)),
         (json!(" FALSE "), json!(false)),
+        (json!("09:15:00.0000000"), json!("09:15:00")),
+        (json!("09:15:00.000Z"), json!("9:15:00")),
+        (json!("00:00:00.00"), json!("00:00:00")),
+        (json!("09:15:00.250"), json!("09:15:00.25")),
+        (json!("09:15:00+02"), json!("07:15:00")),
+        (json!("01:15:00+02:00"), json!("23:15:00+00")),
+        (json!("30:15:00.000"), json!("30:15:00")),
         (json!("1e3"), json!(1000)),
         (json!("7e12"), json!("70E+11")),
         (json!(".5"), json!(0.5)),
@@ -102,6 +109,14 @@ fn different_cells_differ() {
         }
     }
     for (one, other) in [
+        (json!("09:15:00.001"), json!("09:15:00")),
+        (json!("09:15:00.0000001"), json!("09:15:00.0000002")),
+        (json!("09:15:00"), json!("09:16:00")),
+        (json!("09:15:00"), json!("2026-03-02 09:15:00")),
+        // Without seconds it may be minutes and seconds.
+        (json!("09:15"), json!("09:15:00")),
+        (json!("00:00:00"), json!("")),
+        (json!("09:61:00.0"), json!("09:61:00")),
         (json!("007"), json!(7)),
         (json!("00.5"), json!(0.5)),
         (json!("1,000"), json!(1000)),

@@ -307,6 +307,43 @@ fn tied_rows_may_be_swapped() {
             assert_near(score(query, language, ordered, &wrong), 2.0 / 3.0);
         }
     }
+    // By position, whatever the result's names are.
+    let columns = json!(["n", "n"]);
+    let rows = |rows: &Value| -> Value {
+        rows.as_array()
+            .unwrap()
+            .iter()
+            .map(|row| json!([row["n"], row["c"]]))
+            .collect()
+    };
+    for (query, names) in [
+        ("SELECT * FROM t ORDER BY 2 DESC", json!(["n", "c"])),
+        (
+            "SELECT n, c AS total FROM t ORDER BY 2 DESC",
+            json!(["Name", "Count"]),
+        ),
+        (
+            "SELECT n, c AS total FROM t ORDER BY total DESC",
+            json!(["Name", "Count"]),
+        ),
+        (
+            "SELECT t.n, u.n FROM t JOIN u USING (i) ORDER BY 2 DESC",
+            columns.clone(),
+        ),
+        (
+            "SELECT t.n, u.n FROM t JOIN u USING (i) ORDER BY u.n DESC",
+            columns,
+        ),
+    ] {
+        for (generated, worth) in [(&swapped, 1.0), (&wrong, 2.0 / 3.0)] {
+            let payload = json!({
+                "generated_kql": query, "expected_kql": query, "language": "sql", "ordered": "auto", "generated_columns": names,
+                "expected_columns": names, "generated_results": rows(generated), "expected_results": rows(&first),
+            });
+            let found = score_of(&evaluated(&case(payload), &[]), "results_match");
+            assert_near(found, worth);
+        }
+    }
     // No rows are tied if the query has further sort keys, or sorts by columns that aren't in the result.
     for query in [
         "SELECT n, c FROM t ORDER BY c DESC, n",

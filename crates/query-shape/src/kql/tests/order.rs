@@ -16,7 +16,7 @@ fn only_top_level_order_counts() {
     for query in sorted {
         assert!(exact(query).sorted_at_top, "{query}");
     }
-    let name = |name: &str| SortKey::Name(name.to_owned());
+    let name = |name: &str| SortKey::named(name);
     for (query, keys) in [
         (
             "T | order by a desc, ['b c'] asc nulls first | take 5",
