@@ -17,7 +17,7 @@ use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::links::begun;
 use crate::api::http::params::{NoQuery, Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::history::imports::{ImportRequest, StartError};
 use crate::store::ImportRow;
 use crate::wire::{
@@ -92,7 +92,7 @@ async fn start_import(
         until: body.until,
         requests_per_second: body.rps,
         refresh: body.refresh,
-        started_by: api.caller.name(FaultStatus::Unprocessable)?,
+        started_by: api.caller.name()?,
         import_id: api.keyed_id.id().map(|(id, _)| id),
     };
     if !api.imports.as_configured(&request) {
@@ -119,9 +119,7 @@ async fn start_import(
 fn refused(error: StartError) -> ApiError {
     match error {
         StartError::NotConfigured => ApiError::HistoryNotConfigured,
-        StartError::Invalid { field, message } => {
-            ApiError::fault(FaultStatus::Unprocessable, format!("/{field}"), message)
-        }
+        StartError::Invalid { field, message } => ApiError::fault(format!("/{field}"), message),
         StartError::Store(error) => error.into(),
     }
 }
@@ -163,7 +161,7 @@ async fn get_import(
     State(state): State<ApiState>,
     PathId(import_id): PathId,
 ) -> Result<Json<ImportDetail>, ApiError> {
-    let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
+    let import_id = uuid(&import_id, "import_id")?;
     let import = state.store.imports().get(import_id).await?;
     let import = import.ok_or(ApiError::ImportNotFound(import_id))?;
     let failures = state.store.imports().failures(import_id).await?;
@@ -197,7 +195,7 @@ async fn cancel_import(
     State(state): State<ApiState>,
     PathId(import_id): PathId,
 ) -> Result<Json<Import>, ApiError> {
-    let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
+    let import_id = uuid(&import_id, "import_id")?;
     let cancelled = state
         .store
         .imports()

@@ -15,7 +15,7 @@ use crate::api::criteria::named::{beginning, wanted};
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::enqueue::Rescore;
 use crate::job::{Force, Priority, Purpose};
 use crate::store::SessionFilter;
@@ -63,20 +63,20 @@ async fn post_rescore(
 pub(crate) async fn plan(api: Authorized, body: RescoreRequest) -> Result<RescorePlan, ApiError> {
     let request = read(&api, body).await?;
     let plan = api.enqueue.plan_rescore(&request).await;
-    plan.map_err(|error| ApiError::from(error).unprocessable())
+    plan.map_err(|error| ApiError::from(error))
 }
 
 /// Stores the batch. Ignores `dry_run`.
 pub(crate) async fn begin(api: Authorized, body: RescoreRequest) -> Result<Batch, ApiError> {
     let request = read(&api, body).await?;
     let batch = api.enqueue.rescore(request).await;
-    let batch = batch.map_err(|error| ApiError::from(error).unprocessable())?;
+    let batch = batch.map_err(|error| ApiError::from(error))?;
     Ok(view::load(&api, batch).await?)
 }
 
 /// Checks a body. Returns all errors at once, except for criteria, name and budget.
 async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, ApiError> {
-    body.criteria_hash = wanted(api, body.criteria_hash, FaultStatus::Unprocessable).await?;
+    body.criteria_hash = wanted(api, body.criteria_hash).await?;
     if let Some(text) = body.filter.criteria.take() {
         body.filter.criteria = Some(beginning(api, "/filter/criteria", text).await?);
     }
@@ -114,7 +114,7 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
         repeats,
         judges,
         economy: body.economy,
-        triggered_by: api.caller.requester(FaultStatus::Unprocessable)?,
+        triggered_by: api.caller.requester()?,
         new_id: api.keyed_id.new_id(),
     })
 }
@@ -289,9 +289,6 @@ impl BodyErrors {
         if self.0.is_empty() {
             return Ok(());
         }
-        Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults: self.0,
-        })
+        Err(ApiError::Invalid(self.0))
     }
 }

@@ -13,7 +13,7 @@ use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::{NoQuery, Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::config::webhook_errors;
 use crate::outbound::secret_of;
 use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
@@ -21,8 +21,6 @@ use crate::wire::{
     DeliveryState, NewWebhook, RequestFault, Webhook, WebhookCreated, WebhookDeliveries,
     WebhookDelivery, Webhooks,
 };
-
-const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
 
 pub(crate) const WEBHOOKS: &str = "/api/v1/webhooks";
 pub(crate) const DELETE: &str = "/api/v1/webhooks/{webhook_id}/delete";
@@ -119,21 +117,17 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
         })
         .collect();
     if !faults.is_empty() {
-        return Err(ApiError::Invalid {
-            fault_status: FAULT_STATUS,
-            faults,
-        });
+        return Err(ApiError::Invalid(faults));
     }
     // 244 bits of system randomness.
     let random = [Uuid::new_v4(), Uuid::new_v4()]
         .map(Uuid::into_bytes)
         .concat();
     let secret = new.secret.get_or_insert_with(|| secret_of(&random)).clone();
-    let (by, now) = (api.caller.name(FAULT_STATUS)?, api.clock.now());
+    let (by, now) = (api.caller.name()?, api.clock.now());
     let added = api.store.webhooks().add(&new, &by, now).await?;
     let added = added.ok_or_else(|| {
         ApiError::fault(
-            FAULT_STATUS,
             "/name",
             "is used by another webhook: choose a different name",
         )
@@ -162,7 +156,7 @@ async fn delete_webhook(
 }
 
 pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhook, ApiError> {
-    let id = uuid(&webhook_id, "webhook_id", FAULT_STATUS)?;
+    let id = uuid(&webhook_id, "webhook_id")?;
     let endpoints = api.store.webhooks().endpoints().await?;
     let found = endpoints
         .into_iter()
@@ -227,7 +221,7 @@ async fn get_delivery(
     State(state): State<ApiState>,
     PathId(delivery_id): PathId,
 ) -> Result<Json<WebhookDelivery>, ApiError> {
-    let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
+    let id = uuid(&delivery_id, "delivery_id")?;
     Ok(Json(delivery(&state, id).await?))
 }
 
@@ -259,7 +253,7 @@ pub(crate) async fn resend(
     api: Authorized,
     delivery_id: String,
 ) -> Result<WebhookDelivery, ApiError> {
-    let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
+    let id = uuid(&delivery_id, "delivery_id")?;
     let now = api.clock.now();
     api.store.webhooks().resend(id, now).await?;
     delivery(&api, id).await

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::names::sessions_without;
 use crate::api::ApiState;
 use crate::api::http::params::{PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
 
@@ -50,7 +50,7 @@ async fn tools_of_score(
 }
 
 pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTools, ApiError> {
-    let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
+    let id = uuid(score_id, "score_id")?;
     let row = state.store.scores().get(id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(id))?;
     let simulated = row.score.simulated;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::http::body::typed;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::enqueue::{BatchError, Item, ItemFault, ItemStream, OpenItems};
 use crate::job::Kind;
 use crate::memory::blocking;
@@ -55,7 +55,7 @@ pub(crate) async fn read_json_head(
     if envelope.list.as_deref() != Some("items") {
         let fault =
             "must be a JSON object with the kind as `kind` and the list of payloads as `items`";
-        return Err(ApiError::fault(FaultStatus::Unprocessable, "/items", fault));
+        return Err(ApiError::fault("/items", fault));
     }
     typed("", Value::Object(envelope.fields))
 }
@@ -116,17 +116,14 @@ pub(crate) fn check(head: &BatchRequest) -> Result<(), ApiError> {
     ] {
         match checked {
             Ok(()) => {}
-            Err(ApiError::Invalid { faults: found, .. }) => faults.extend(found),
+            Err(ApiError::Invalid(found)) => faults.extend(found),
             Err(other) => return Err(other),
         }
     }
     if faults.is_empty() {
         return Ok(());
     }
-    Err(ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults,
-    })
+    Err(ApiError::Invalid(faults))
 }
 
 fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
@@ -138,18 +135,13 @@ fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
         true => "must be between 0 and 1".to_owned(),
         false => format!("kind {kind} has no threshold"),
     };
-    Err(ApiError::fault(
-        FaultStatus::Unprocessable,
-        "/threshold",
-        message,
-    ))
+    Err(ApiError::fault("/threshold", message))
 }
 
 /// Checks that a budget is a finite amount above 0.
 pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
     match budget_usd {
         Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
-            FaultStatus::Unprocessable,
             "/budget_usd",
             "must be more than 0, USD; omitted or null: no budget",
         )),
@@ -162,11 +154,7 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
     let length = name.chars().count();
     if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
         let message = format!("must be 1-{MAX_NAME} printable characters");
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/name",
-            message,
-        ));
+        return Err(ApiError::fault("/name", message));
     }
     Ok(())
 }
@@ -207,7 +195,7 @@ fn item_error(error: SuiteError) -> ItemFault {
 pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     match error {
         BatchError::Items(faults) => item_errors(faults, format),
-        BatchError::Enqueue(error) => ApiError::from(error).unprocessable(),
+        BatchError::Enqueue(error) => ApiError::from(error),
         BatchError::Broken(why) => ApiError::BatchGivenUp(why),
     }
 }
@@ -237,8 +225,5 @@ fn item_errors(faults: Vec<ItemFault>, format: Format) -> ApiError {
             message: format!("{place}{}", fault.message),
         }
     };
-    ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults: faults.into_iter().map(fault).collect(),
-    }
+    ApiError::Invalid(faults.into_iter().map(fault).collect())
 }

@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::params::{PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::ratings::calibration::view;
 use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Promises, calibrate};
@@ -43,7 +43,7 @@ async fn get_batch_calibration(
 }
 
 pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibration, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id")?;
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     if fields(batch.kind)
@@ -54,11 +54,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
             "is a batch of kind {}, and its cases have no confidence: name one of kind sql_metrics",
             batch.kind.as_str()
         );
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/batch_id",
-            message,
-        ));
+        return Err(ApiError::fault("/batch_id", message));
     }
     let counts = state
         .store

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::memory::blocking;
 use crate::report::EndedItems;
 use crate::suite::run::compare::{Change, PartChange, RunComparison};
@@ -96,13 +96,10 @@ pub(crate) async fn compare(
             "is of kind {}, and the other of kind {}: batches of one kind are compared",
             row_b.kind, row_a.kind
         );
-        return Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults: vec![RequestFault {
-                pointer: "/b".to_owned(),
-                message,
-            }],
-        });
+        return Err(ApiError::Invalid(vec![RequestFault {
+            pointer: "/b".to_owned(),
+            message,
+        }]));
     }
     let permit = state.report_permits().take().await?;
     let read_a = EndedItems::read(&state.store, a, None).await?;

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::http::params::{NoQuery, Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::{ApiState, jobs};
 use crate::job;
 use crate::report::{Item, Outcome, live};
@@ -53,7 +53,7 @@ pub(crate) async fn list(
     batch_id: &str,
     mut params: Params,
 ) -> Result<BatchItems, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id")?;
     let outcome = params.take("outcome");
     let limit = params.limit();
     let after = after(&mut params);
@@ -186,10 +186,10 @@ pub(crate) async fn read(
     batch_id: &str,
     item_no: &str,
 ) -> Result<BatchItemDetail, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id")?;
     let place = item_no.parse::<u32>().map_err(|_| {
         let message = "is not a place among a batch's items: give a number from 0 on";
-        ApiError::fault(FaultStatus::Unprocessable, "/item_no", message)
+        ApiError::fault("/item_no", message)
     })?;
     if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));

@@ -30,7 +30,7 @@ use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::links::begun;
 use crate::api::http::params::{Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::http::spool::Spooled;
 use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
@@ -125,10 +125,10 @@ pub(crate) async fn begin(
         name: head.name,
         threshold: head.threshold,
         budget_usd: head.budget_usd,
-        criteria_hash: wanted(&api, head.criteria_hash, FaultStatus::Unprocessable).await?,
+        criteria_hash: wanted(&api, head.criteria_hash).await?,
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: Force::from_flag(head.force_rescore),
-        triggered_by: api.caller.requester(FaultStatus::Unprocessable)?,
+        triggered_by: api.caller.requester()?,
         new_id: api.keyed_id.new_id(),
     };
     let reading = ReadOptions {
@@ -368,7 +368,6 @@ pub(crate) async fn set_budget(
     let has_provider_batch = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     if has_provider_batch && body.budget_usd.is_some() {
         return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
             "/budget_usd",
             "isn't possible for a batch whose replies provider batches collect (economy): thousands of questions \
              are submitted at once, which no budget can stop; cancel the batch instead",
@@ -400,7 +399,7 @@ pub(crate) async fn set_budget(
 }
 
 fn id_of(text: &str) -> Result<Uuid, ApiError> {
-    uuid(text, "batch_id", FaultStatus::Unprocessable)
+    uuid(text, "batch_id")
 }
 
 /// Returns the batch after a transition, and announces it if it changed anything.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::params::{Params, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::memory::{MemoryBudget, Taken, blocking};
 use crate::report::{self, EndedItems, Format, Judging, Meta, ReportError, Simulated};
 use crate::wire::{ItemOutcome, Problem};
@@ -152,7 +152,7 @@ pub(crate) async fn report(
         .strip_prefix("report.")
         .and_then(|text| Format::ALL.into_iter().find(|known| known.as_str() == text))
         .ok_or(ApiError::NoRoute)?;
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id")?;
     let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
     let outcome = params.take::<ItemOutcome>("outcome");
     if outcome.is_some() && !format.is_rows() {

@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use super::named::{NamedCriteria, both, names};
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::memory::blocking;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
@@ -68,7 +68,7 @@ pub(crate) async fn comparison(
                 "is for kind {}: only criteria for sessions are compared",
                 side.kind
             );
-            return Err(ApiError::fault(FaultStatus::Unprocessable, name, message));
+            return Err(ApiError::fault(name, message));
         }
     }
     let found = state.store.criteria().pairs(&a.hash, &b.hash).await?;

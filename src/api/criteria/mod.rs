@@ -18,7 +18,7 @@ use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{NoQuery, Params, PathId, Segment};
-use crate::api::http::problem::{ApiError, FaultStatus, escape};
+use crate::api::http::problem::{ApiError, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
@@ -203,15 +203,12 @@ pub(crate) async fn add(api: Authorized, definition: Value) -> Result<CriteriaAd
     let mut faults = Vec::new();
     find_variables(&definition, &mut String::new(), &mut faults);
     if !faults.is_empty() {
-        return Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults,
-        });
+        return Err(ApiError::Invalid(faults));
     }
     let criteria = Criteria::from_value(&definition).map_err(|error| {
         let pointer = format!("/{}", error.path.replace('.', "/"));
         let pointer = pointer.trim_end_matches('/');
-        ApiError::fault(FaultStatus::Unprocessable, pointer, error.message)
+        ApiError::fault(pointer, error.message)
     })?;
     let now = api.clock.now();
     let is_new = api.store.criteria().put(&criteria, now).await?;
@@ -247,7 +244,6 @@ pub(crate) async fn name(
     api: Authorized,
     (hash, body): (String, NameRequest),
 ) -> Result<CriteriaVersion, ApiError> {
-    const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
     let text = |field: &str, text: Option<String>, most: usize| {
         let text = text.map(|text| text.trim().to_owned());
         let text = text.filter(|text| !text.is_empty());
@@ -256,14 +252,14 @@ pub(crate) async fn name(
             .is_some_and(|text| text.chars().count() > most)
         {
             let message = format!("is longer than {most} characters");
-            return Err(ApiError::fault(FAULT_STATUS, field, message));
+            return Err(ApiError::fault(field, message));
         }
         Ok(text)
     };
     let new = CriteriaName {
         name: text("/name", body.name, MAX_NAME_CHARS)?,
         note: text("/note", body.note, MAX_NOTE_CHARS)?,
-        by: api.caller.name(FAULT_STATUS)?,
+        by: api.caller.name()?,
         at: api.clock.now(),
     };
     let version = stored_version(&api, &hash).await?;
@@ -294,7 +290,7 @@ pub(crate) async fn make_current(
     api: Authorized,
     hash: String,
 ) -> Result<CriteriaVersion, ApiError> {
-    let by = api.caller.name(FaultStatus::Unprocessable)?;
+    let by = api.caller.name()?;
     let version = stored_version(&api, &hash).await?;
     let (kind, hash) = (version.kind, version.criteria_hash);
     api.enqueue.make_current((kind, &hash), by).await?;

@@ -2,7 +2,7 @@
 
 use crate::api::ApiState;
 use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::job::Kind;
 use crate::score::Criteria;
 
@@ -35,7 +35,6 @@ pub(crate) async fn both(
     let b = named(state, "/b", &b, Criteria::DEFAULT_KIND).await?;
     if a.hash == b.hash {
         return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
             "/b",
             "is the same version as a: name another one",
         ));
@@ -71,7 +70,7 @@ pub(crate) async fn stored(
         let message = format!(
             "{text:?} is not the prefix of a stored criteria hash; GET /api/v1/scoring/criteria lists them"
         );
-        ApiError::fault(FaultStatus::Unprocessable, pointer, message)
+        ApiError::fault(pointer, message)
     })
 }
 
@@ -79,15 +78,12 @@ pub(crate) async fn stored(
 pub(crate) async fn wanted(
     state: &ApiState,
     text: Option<String>,
-    fault_status: FaultStatus,
 ) -> Result<Option<String>, ApiError> {
     let Some(text) = text.filter(|text| text != "current") else {
         return Ok(None);
     };
     let found = stored(state, "/criteria_hash", text).await;
-    found
-        .map(Some)
-        .map_err(|error| error.with_status(fault_status))
+    found.map(Some).map_err(|error| error)
 }
 
 /// Like [`stored`] for a hash prefix. Other texts are returned unchanged.
@@ -127,11 +123,7 @@ pub(crate) async fn named(
     }
     if !is_name(text) {
         let message = format!("must be {FORMS}");
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            pointer,
-            message,
-        ));
+        return Err(ApiError::fault(pointer, message));
     }
     let prefix = text.to_ascii_lowercase();
     let mut found = state.store.criteria().beginning_with(&prefix).await?;
@@ -154,11 +146,7 @@ pub(crate) async fn named(
                 "names several: {}; give more of its digits",
                 hashes.join(", ")
             );
-            Err(ApiError::fault(
-                FaultStatus::Unprocessable,
-                pointer,
-                message,
-            ))
+            Err(ApiError::fault(pointer, message))
         }
     }
 }
@@ -172,11 +160,7 @@ pub(crate) async fn criteria_of(
     let found = named(state, "/criteria", &text, Criteria::DEFAULT_KIND).await?;
     if found.kind.is_case() {
         let message = format!("is for kind {}: users rate only sessions", found.kind);
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/criteria",
-            message,
-        ));
+        return Err(ApiError::fault("/criteria", message));
     }
     Ok(found.hash)
 }

@@ -13,7 +13,7 @@ use super::body::check_shape;
 use super::body_memory::BodyMemory;
 use super::guard::Guard;
 use super::idempotency::{IdempotentId, KeyDisposition, do_once, hash};
-use super::problem::{ApiError, FaultStatus};
+use super::problem::ApiError;
 use crate::api::ApiState;
 use crate::memory::JsonShape;
 use crate::store::KeptAnswer;
@@ -94,7 +94,7 @@ impl ApiAccess {
             let max = limits.max_body_bytes;
             return Err(ApiError::TooLarge { pointer: "", max });
         }
-        check_shape(shape, limits, &api.memory, FaultStatus::Unprocessable).await?;
+        check_shape(shape, limits, &api.memory).await?;
         let Some(key) = key else {
             return act(api, request).await;
         };

@@ -104,12 +104,9 @@ fn describe() -> String {
          status | cause and fix |\n| --- | --- | --- |\n",
     );
     for kind in ALL {
-        let statuses: Vec<String> = kind.statuses.iter().map(ToString::to_string).collect();
         text.push_str(&format!(
             "| `{}` | {} | {} |\n",
-            kind.slug,
-            statuses.join(", "),
-            kind.meaning
+            kind.slug, kind.status, kind.meaning
         ));
     }
     text
@@ -149,7 +146,9 @@ fn complete(document: &mut OpenApi) {
             if let Some(operation) = operation {
                 add_problem_bodies(operation);
                 if !ROUTES_WITHOUT_INPUT.contains(&path.as_str()) {
-                    add_invalid_response(operation);
+                    let responses = &mut operation.responses.responses;
+                    let invalid = || RefOr::T(problem("invalid-request"));
+                    responses.entry("422".to_owned()).or_insert_with(invalid);
                 }
                 complete_queries(operation);
                 complete_operation(operation, scope_of(&method, path));
@@ -173,17 +172,6 @@ fn add_problem_bodies(operation: &mut Operation) {
         {
             response.content = problem("").content;
         }
-    }
-}
-
-/// Adds the response for invalid input to routes with input: 422, unless 400 is declared.
-fn add_invalid_response(operation: &mut Operation) {
-    let responses = &mut operation.responses.responses;
-    if !responses.contains_key("400") {
-        let invalid = problem("invalid-request");
-        responses
-            .entry("422".to_owned())
-            .or_insert(RefOr::T(invalid));
     }
 }
 

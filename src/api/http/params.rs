@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::problem::{ApiError, FaultStatus, escape};
+use super::problem::{ApiError, escape};
 use crate::api::ApiState;
 use crate::clock::read_time;
 use crate::store::Cursor;
@@ -30,7 +30,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|error| ApiError::fault(FaultStatus::Unprocessable, "", error.body_text()))?;
+            .map_err(|error| ApiError::fault("", error.body_text()))?;
         Ok(Self::new(pairs))
     }
 }
@@ -157,13 +157,8 @@ impl Params {
         });
     }
 
-    /// Returns all errors, including unknown parameters, as 422.
-    pub(crate) fn finish(self) -> Result<(), ApiError> {
-        self.finish_with(FaultStatus::Unprocessable)
-    }
-
     /// Returns all errors, including unknown parameters.
-    pub(crate) fn finish_with(mut self, fault_status: FaultStatus) -> Result<(), ApiError> {
+    pub(crate) fn finish(mut self) -> Result<(), ApiError> {
         let known = self.known.join(", ");
         for (name, _) in std::mem::take(&mut self.pairs) {
             let message = if known.is_empty() {
@@ -176,10 +171,7 @@ impl Params {
         if self.faults.is_empty() {
             Ok(())
         } else {
-            Err(ApiError::Invalid {
-                fault_status,
-                faults: self.faults,
-            })
+            Err(ApiError::Invalid(self.faults))
         }
     }
 }
@@ -224,12 +216,11 @@ impl FromRequestParts<ApiState> for NoQuery {
     }
 }
 
-pub(crate) fn uuid(text: &str, name: &str, fault_status: FaultStatus) -> Result<Uuid, ApiError> {
+pub(crate) fn uuid(text: &str, name: &str) -> Result<Uuid, ApiError> {
     // Only the hyphenated form, so that each session has one path.
     match Uuid::try_parse(text) {
         Ok(id) if text.len() == 36 => Ok(id),
         Ok(_) | Err(_) => Err(ApiError::fault(
-            fault_status,
             format!("/{name}"),
             "must be a UUID such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f",
         )),
@@ -242,7 +233,7 @@ mod tests {
 
     fn pointers(result: Result<(), ApiError>) -> Vec<String> {
         match result {
-            Err(ApiError::Invalid { faults, .. }) => {
+            Err(ApiError::Invalid(faults)) => {
                 faults.into_iter().map(|fault| fault.pointer).collect()
             }
             _ => Vec::new(),

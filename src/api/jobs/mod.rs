@@ -17,7 +17,7 @@ use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::params::{Params, PathId, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::events::{Event, EventType};
@@ -240,7 +240,7 @@ pub(crate) async fn retry(api: Authorized, job_id: String) -> Result<JobId, ApiE
 }
 
 fn job_id_of(text: &str) -> Result<JobId, ApiError> {
-    uuid(text, "job_id", FaultStatus::Unprocessable).map(JobId)
+    uuid(text, "job_id").map(JobId)
 }
 
 async fn find(state: &ApiState, id: JobId) -> Result<Job, ApiError> {

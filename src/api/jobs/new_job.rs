@@ -11,7 +11,7 @@ use crate::api::criteria::named::wanted;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::{ApiJson, typed};
 use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::api::{ApiState, jobs};
@@ -59,8 +59,8 @@ async fn post_job(
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {
     let ApiJson(mut body) = body;
-    body.criteria_hash = wanted(&api, body.criteria_hash, FaultStatus::Unprocessable).await?;
-    let by = api.caller.requester(FaultStatus::Unprocessable)?;
+    body.criteria_hash = wanted(&api, body.criteria_hash).await?;
+    let by = api.caller.requester()?;
     let options = JobOptions::of_request(&body, by);
     let job = match body.kind.is_case() {
         false => session_job(&api, body, options).await?,
@@ -74,7 +74,7 @@ async fn post_job(
                 batch: None,
             };
             let asked = api.enqueue.score_case(request, hash.as_deref()).await;
-            asked.map_err(|error| ApiError::from(error).unprocessable())?
+            asked.map_err(|error| ApiError::from(error))?
         }
     };
     api.memory.release();
@@ -105,7 +105,7 @@ async fn session_job(
         new_id: api.keyed_id.new_id(),
     };
     let asked = api.enqueue.score_session(&request).await;
-    let job_id = match asked.map_err(|error| ApiError::from(error).unprocessable())? {
+    let job_id = match asked.map_err(|error| ApiError::from(error))? {
         Enqueued::Job(job) => return Ok(*job),
         Enqueued::Scored(score_id) => api
             .store

@@ -16,7 +16,7 @@ use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
@@ -138,10 +138,7 @@ async fn score_query(
     let request = ScoreCase {
         kind: Kind::Query,
         payload,
-        options: JobOptions::new(
-            api.caller.requester(FaultStatus::Unprocessable)?,
-            Priority::Interactive,
-        ),
+        options: JobOptions::new(api.caller.requester()?, Priority::Interactive),
         new_id: api.keyed_id.new_id(),
         batch: None,
     };
@@ -265,12 +262,9 @@ fn refused(error: EnqueueError) -> ApiError {
             pointer: fault.pointer,
             message: fault.message,
         };
-        ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults: faults.into_iter().map(fault).collect(),
-        }
+        ApiError::Invalid(faults.into_iter().map(fault).collect())
     } else if let EnqueueError::UnknownModel { .. } = error {
-        ApiError::fault(FaultStatus::Unprocessable, "/model", error.to_string())
+        ApiError::fault("/model", error.to_string())
     } else {
         error.into()
     }

@@ -19,7 +19,7 @@ use crate::api::http::authorized::Authorized;
 use crate::api::http::body::OPTIONAL_BODY;
 use crate::api::http::body::OptionalJson;
 use crate::api::http::params::{NoQuery, PathId};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::events::{Event, EventType};
 use crate::job::WaitReason;
 use crate::store::{Hold, HoldTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
@@ -200,13 +200,7 @@ async fn hold(
     request: PauseRequest,
 ) -> Result<Paused, ApiError> {
     let now = api.clock.now();
-    let refuse = |pointer: &str, message: &str| {
-        Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            pointer,
-            message,
-        ))
-    };
+    let refuse = |pointer: &str, message: &str| Err(ApiError::fault(pointer, message));
     let message = request.message.unwrap_or_default().trim().to_owned();
     if message.chars().count() > MAX_MESSAGE_CHARS || message.chars().any(char::is_control) {
         return refuse(
@@ -221,7 +215,7 @@ async fn hold(
         target,
         reason: WaitReason::Paused,
         message,
-        set_by: api.caller.name(FaultStatus::Unprocessable)?,
+        set_by: api.caller.name()?,
         since: now,
         until: request.until,
     };

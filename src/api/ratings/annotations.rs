@@ -14,7 +14,7 @@ use crate::api::ApiState;
 use crate::api::http::auth::Caller;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::params::{NoQuery, Params};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::score::trust::{Given, RatersCompared, raters};
 use crate::store::{GivenBy, Unrated};
 use crate::wire::{AnnotationItem, AnnotationOrder, Annotations, RaterPair, RaterPairs};
@@ -54,7 +54,7 @@ pub(crate) async fn next(
     params.finish()?;
     let by = match by {
         Some(by) => by,
-        None => caller.name(FaultStatus::Unprocessable)?,
+        None => caller.name()?,
     };
     let ratings = state.store.ratings();
     let mut found = ratings.unrated(&by, MAX_SESSIONS).await?;

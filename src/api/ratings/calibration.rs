@@ -8,7 +8,7 @@ use utoipa_axum::routes;
 use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
 
@@ -72,11 +72,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
             "contains {} cases; the maximum is {MOST_CASES}",
             request.cases.len()
         );
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/cases",
-            message,
-        ));
+        return Err(ApiError::fault("/cases", message));
     }
     let mut faults = Vec::new();
     let mut promises = Promises::default();
@@ -106,10 +102,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     if faults.is_empty() {
         return Ok(promises);
     }
-    Err(ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults,
-    })
+    Err(ApiError::Invalid(faults))
 }
 
 fn check_share(faults: &mut Vec<RequestFault>, pointer: impl FnOnce() -> String, share: f64) {

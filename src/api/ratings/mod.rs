@@ -17,7 +17,7 @@ use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::params::{Params, PathId, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::score::trust::Given;
 use crate::store::{NewRating, RatingOf};
 use crate::wire::{HumanRating, RatingList, RatingRequest};
@@ -56,7 +56,7 @@ pub(crate) async fn rate_score(
     api: Authorized,
     (score_id, body): (String, RatingRequest),
 ) -> Result<(HumanRating, bool), ApiError> {
-    let id = uuid(&score_id, "score_id", FaultStatus::Unprocessable)?;
+    let id = uuid(&score_id, "score_id")?;
     let put = put(&api, RatingOf::Score(id), body).await?;
     put.ok_or(ApiError::ScoreNotFound(id))
 }
@@ -87,7 +87,7 @@ pub(crate) async fn rate_session(
     api: Authorized,
     (session_id, body): (String, RatingRequest),
 ) -> Result<(HumanRating, bool), ApiError> {
-    let id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
+    let id = uuid(&session_id, "session_id")?;
     let put = put(&api, RatingOf::Session(id), body).await?;
     put.ok_or(ApiError::SessionNotFound(id))
 }
@@ -140,7 +140,7 @@ async fn of_score(
     score_id: &str,
     params: Params,
 ) -> Result<RatingList, ApiError> {
-    let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
+    let id = uuid(score_id, "score_id")?;
     let list = listed(state, RatingOf::Score(id), params).await?;
     if list.items.is_empty() && state.store.scores().get(id).await?.is_none() {
         return Err(ApiError::ScoreNotFound(id));
@@ -174,7 +174,7 @@ pub(crate) async fn of_session(
     session_id: &str,
     params: Params,
 ) -> Result<RatingList, ApiError> {
-    let id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
+    let id = uuid(session_id, "session_id")?;
     let list = listed(state, RatingOf::Session(id), params).await?;
     if list.items.is_empty() && state.store.sessions().scoring_facts(id).await?.is_none() {
         return Err(ApiError::SessionNotFound(id));
@@ -212,15 +212,12 @@ fn checked(api: &Authorized, of: RatingOf, request: RatingRequest) -> Result<New
             given,
             by: match by {
                 Some(by) => by.to_owned(),
-                None => api.caller.name(FaultStatus::Unprocessable)?,
+                None => api.caller.name()?,
             },
             comment: request.comment.filter(|text| !text.trim().is_empty()),
             at: request.at.unwrap_or(now),
         }),
-        Some(_) | None => Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults,
-        }),
+        Some(_) | None => Err(ApiError::Invalid(faults)),
     }
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::agreement::scales;
 use crate::api::ApiState;
 use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
@@ -59,7 +59,7 @@ pub(crate) async fn spread(
     batch_id: &str,
     mut params: Params,
 ) -> Result<Spread, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
+    let id = uuid(batch_id, "batch_id")?;
     let limit = params.limit();
     let after = after(&mut params);
     params.finish()?;

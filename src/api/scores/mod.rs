@@ -18,7 +18,7 @@ use crate::api::http::body::ScoringJson;
 use crate::api::http::etag::or_unchanged;
 use crate::api::http::links::{begun, job_path, job_ref};
 use crate::api::http::params::{Params, PathId, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Force, Job, JobOptions, JobState, Priority};
@@ -52,7 +52,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 202, description = "The job that will make the score", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The wait that was honoured"))),
-        (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge"),
+        (status = 400, description = "session-not-completed, nothing-to-judge"),
         (status = 404, description = "session-not-found"),
         (status = 409, description = "scoring-in-progress, job-cancelled"),
         (status = 502, description = "judge-failed (only with Prefer: wait), history-unusable"),
@@ -67,7 +67,7 @@ async fn score_session(
     params: Params,
     body: Result<ScoringJson<ScoreRequest>, ApiError>,
 ) -> Response {
-    let body = params.finish_with(FaultStatus::BadRequest).and(body);
+    let body = params.finish().and(body);
     let asked = async {
         let body = body.map(|ScoringJson(body)| body);
         let asked = ask(api, (session_id, body)).await?;
@@ -81,17 +81,17 @@ pub(crate) async fn ask(
     api: Authorized,
     (session_id, body): (String, Result<ScoreRequest, ApiError>),
 ) -> Result<Enqueued, ApiError> {
-    let session_id = uuid(&session_id, "session_id", FaultStatus::BadRequest)?;
+    let session_id = uuid(&session_id, "session_id")?;
     let read = async {
         let body = body?;
-        let hash = wanted(&api, body.criteria_hash, FaultStatus::BadRequest).await?;
+        let hash = wanted(&api, body.criteria_hash).await?;
         Ok((hash, Force::from_flag(body.force_rescore)))
     };
     let (criteria_hash, force) = match read.await {
         Ok(read) => read,
         Err(fault) => return Err(check_session_first(&api, session_id, fault).await),
     };
-    let by = api.caller.requester(FaultStatus::BadRequest)?;
+    let by = api.caller.requester()?;
     let request = ScoreSession {
         session_id,
         criteria_hash,
@@ -106,7 +106,7 @@ pub(crate) async fn ask(
 
 /// Returns the error of a session that can't be scored, or else the error of the body.
 async fn check_session_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> ApiError {
-    if !matches!(fault, ApiError::Invalid { .. }) {
+    if !matches!(fault, ApiError::Invalid(_)) {
         return fault;
     }
     match state.store.sessions().scoring_facts(session_id).await {
@@ -182,7 +182,6 @@ pub(crate) fn accepted(job: &Job) -> Response {
     responses(
         (status = 200, description = "The current score", body = Score, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
-        (status = 400, description = "invalid-request"),
         (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found"),
     ),
 )]
@@ -192,7 +191,7 @@ async fn current_score(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    params.finish_with(FaultStatus::BadRequest)?;
+    params.finish()?;
     let score = current(&state, &session_id).await?;
     let etag = view::etag(&score);
     Ok(or_unchanged(&headers, &etag, || {
@@ -201,7 +200,7 @@ async fn current_score(
 }
 
 pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score, ApiError> {
-    let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
+    let session_id = uuid(session_id, "session_id")?;
     let Some(row) = state.store.scores().current(session_id).await? else {
         let view = state.store.sessions().scoring_facts(session_id).await?;
         let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
@@ -230,7 +229,7 @@ async fn one_score(
 }
 
 pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersion, ApiError> {
-    let score_id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
+    let score_id = uuid(score_id, "score_id")?;
     let row = state.store.scores().get(score_id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
     let current = state.enqueue.current_criteria();
@@ -243,7 +242,6 @@ pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersio
     params(("session_id" = Uuid, Path, description = "The session")),
     responses(
         (status = 200, description = "The scores", body = Scores),
-        (status = 400, description = "invalid-request"),
         (status = 404, description = "session-not-found"),
     ),
 )]
@@ -252,12 +250,12 @@ async fn scores_of_session(
     Segment(session_id): Segment,
     params: Params,
 ) -> Result<Json<Scores>, ApiError> {
-    params.finish_with(FaultStatus::BadRequest)?;
+    params.finish()?;
     Ok(Json(list(&state, &session_id).await?))
 }
 
 pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
-    let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
+    let session_id = uuid(session_id, "session_id")?;
     let rows = state.store.scores().of_session(session_id).await?;
     if rows.is_empty()
         && state

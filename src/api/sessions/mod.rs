@@ -20,7 +20,7 @@ use crate::api::http::body::{JsonText, collect, spawn_blocking_if_large};
 use crate::api::http::etag::json_or_unchanged;
 use crate::api::http::links::{job_path, score_path};
 use crate::api::http::params::{Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::enqueue::ScorableStatus;
 use crate::history::ingest::{InvalidSession, SessionInput, parse_session, parse_session_file};
 use crate::memory::JsonShape;
@@ -34,7 +34,6 @@ use crate::wire::{
 
 pub(crate) const SESSIONS: &str = "/api/v1/sessions";
 pub(crate) const SESSION: &str = "/api/v1/sessions/{session_id}";
-const REFUSAL: FaultStatus = FaultStatus::Unprocessable;
 
 pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -154,7 +153,7 @@ pub(crate) async fn put(
     session_id: String,
     body: String,
 ) -> Result<SessionPut, ApiError> {
-    let session_id = uuid(&session_id, "session_id", REFUSAL)?;
+    let session_id = uuid(&session_id, "session_id")?;
     let length = body.len();
     let read = move || {
         parse_session(&body)
@@ -228,7 +227,7 @@ pub(crate) async fn put_file<E: std::error::Error + 'static>(
     headers: &HeaderMap,
 ) -> Result<SessionsPut, ApiError> {
     let (limits, memory) = (&api.http, &api.memory);
-    let bytes = collect(chunks, headers, limits, memory, REFUSAL).await?;
+    let bytes = collect(chunks, headers, limits, memory).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
     memory.take(weight).await?;
     let read = move || parse_session_file("", &bytes, format).map_err(invalid);
@@ -255,10 +254,7 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
             place => format!("{place}: {}", fault.message),
         },
     });
-    ApiError::Invalid {
-        fault_status: REFUSAL,
-        faults: faults.collect(),
-    }
+    ApiError::Invalid(faults.collect())
 }
 
 /// Reads a session with its conversation.
@@ -283,7 +279,7 @@ async fn get_session(
 }
 
 pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, ApiError> {
-    let session_id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
+    let session_id = uuid(session_id, "session_id")?;
     let session = state.store.sessions().get(session_id).await?;
     let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
     Ok(whole(session, state.enqueue.score_only()))
@@ -310,7 +306,7 @@ async fn delete_session(
 }
 
 pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), ApiError> {
-    let id = uuid(&session_id, "session_id", REFUSAL)?;
+    let id = uuid(&session_id, "session_id")?;
     let (by, now) = (api.caller.signs_as(), api.clock.now());
     match api.store.retention().erase(id, now).await {
         Ok(Erasure::Done(Erased {
