@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -18,11 +18,10 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::params::Params;
+use crate::api::http::extract::{Query, QueryPart};
 use crate::api::http::problem::ApiError;
 use crate::clock::Clock;
 use crate::events::{Event, EventType, Feed, Heard, Listener, Start, StoredEvent};
-use crate::job::JobId;
 use crate::wire::Problem;
 
 /// Reconnect delay of clients, milliseconds.
@@ -73,11 +72,7 @@ impl Streams {
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
-        ("types" = Option<String>, Query, description = "Types of events, separated by commas; default: all", example = "job.succeeded,job.failed"),
-        ("job_id" = Option<Uuid>, Query, description = "Events of one job"),
-        ("session_id" = Option<Uuid>, Query, description = "Events of the jobs of one session"),
-        ("judge" = Option<String>, Query, description = "Events of one judge and of its jobs"),
-        ("last_event_id" = Option<String>, Query, description = "As the header, for clients that can't set it"),
+        EventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The id behind which the stream resumes"),
     ),
     responses(
@@ -87,18 +82,15 @@ impl Streams {
     ),
 )]
 async fn events(
-    State(state): State<ApiState>,
+    state: ApiState,
     headers: HeaderMap,
-    mut params: Params,
+    Query(filter): Query<EventsQuery>,
 ) -> Result<Response, ApiError> {
-    let filter = EventFilter::read(&mut params);
-    let last_id = params.text("last_event_id");
-    params.finish()?;
     let last_id = headers
         .get("last-event-id")
         .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
         .filter(|id| !id.is_empty())
-        .or(last_id);
+        .or_else(|| filter.last_event_id.clone());
     let streams = &state.streams;
     let slot = streams.slots.clone().try_acquire_owned();
     let slot = slot.map_err(|_| ApiError::TooManyStreams(streams.max))?;
@@ -138,47 +130,30 @@ async fn events(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-#[derive(Debug, Clone, Default)]
-struct EventFilter {
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+pub(crate) struct EventsQuery {
+    /// Types of events, separated by commas; default: all
+    #[param(style = Form, explode = false, example = json!(["job.succeeded", "job.failed"]))]
     types: Vec<EventType>,
-    job_id: Option<JobId>,
+    /// Events of one job
+    job_id: Option<Uuid>,
+    /// Events of the jobs of one session
     session_id: Option<Uuid>,
+    /// Events of one judge and of its jobs
     judge: Option<String>,
+    /// As the header, for clients that can't set it
+    last_event_id: Option<String>,
 }
 
-impl EventFilter {
-    fn read(params: &mut Params) -> Self {
-        let mut types = Vec::new();
-        for name in params.text("types").unwrap_or_default().split(',') {
-            let name = name.trim();
-            if name.is_empty() {
-                continue;
-            }
-            match name.parse::<EventType>() {
-                Ok(known) => types.push(known),
-                Err(_) => {
-                    let known: Vec<&str> =
-                        EventType::ALL.iter().map(|kind| kind.as_str()).collect();
-                    params.fault(
-                        "types",
-                        format!("{name:?} is unknown; known: {}", known.join(", ")),
-                    );
-                }
-            }
-        }
-        Self {
-            types,
-            job_id: params.take("job_id"),
-            session_id: params.take("session_id"),
-            judge: params.text("judge"),
-        }
-    }
+impl QueryPart for EventsQuery {}
 
+impl EventsQuery {
     fn takes(&self, event: &Event) -> bool {
         let same = |wanted: Option<Uuid>, it: Option<Uuid>| wanted.is_none() || wanted == it;
         event.event == EventType::Reset
             || (self.types.is_empty() || self.types.contains(&event.event))
-                && same(self.job_id.map(|id| id.0), event.job_id.map(|id| id.0))
+                && same(self.job_id, event.job_id.map(|id| id.0))
                 && same(self.session_id, event.session_id)
                 && (self.judge.is_none() || self.judge == event.judge)
     }
@@ -186,7 +161,7 @@ impl EventFilter {
 
 struct EventStream {
     listener: Listener,
-    filter: EventFilter,
+    filter: EventsQuery,
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
     /// Time of the next keep-alive message.

@@ -2,9 +2,9 @@
 //! Workers send the events.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -12,13 +12,13 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::{NoQuery, Params, PathId, uuid};
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::config::webhook_errors;
 use crate::outbound::secret_of;
-use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
+use crate::store::{Cursor, DeliveryFilter, DeliveryRow, WebhookEndpoint};
 use crate::wire::{
-    DeliveryState, NewWebhook, RequestFault, Webhook, WebhookCreated, WebhookDeliveries,
+    DeliveryState, NewWebhook, PageQuery, RequestFault, Webhook, WebhookCreated, WebhookDeliveries,
     WebhookDelivery, Webhooks,
 };
 
@@ -76,19 +76,12 @@ impl From<DeliveryRow> for WebhookDelivery {
         (status = 200, description = "The webhooks", body = Webhooks),
     ),
 )]
-async fn list_webhooks(
-    State(state): State<ApiState>,
-    _: NoQuery,
-) -> Result<Json<Webhooks>, ApiError> {
-    Ok(Json(list(&state).await?))
-}
-
-pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
+pub(crate) async fn list_webhooks(state: ApiState) -> ApiResult<Webhooks> {
     let endpoints = state.store.webhooks().endpoints().await?;
-    Ok(Webhooks {
+    Ok(Json(Webhooks {
         items: endpoints.into_iter().map(Webhook::from).collect(),
         next_cursor: None,
-    })
+    }))
 }
 
 /// Creates a webhook for future events. The secret is only in this response.
@@ -99,22 +92,17 @@ pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
         (status = 201, description = "The webhook, with its secret", body = WebhookCreated),
     ),
 )]
-async fn add_webhook(
-    api: Authorized,
-    _: NoQuery,
-    ApiJson(new): ApiJson<NewWebhook>,
-) -> Result<Response, ApiError> {
-    let created = add(api, new).await?;
-    Ok((StatusCode::CREATED, Json(created)).into_response())
+async fn add_webhook(api: Authorized, body: ApiJson<NewWebhook>) -> Result<Response, ApiError> {
+    Ok((StatusCode::CREATED, add(api, body).await?).into_response())
 }
 
-pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookCreated, ApiError> {
+pub(crate) async fn add(
+    api: Authorized,
+    ApiJson(mut new): ApiJson<NewWebhook>,
+) -> ApiResult<WebhookCreated> {
     let faults: Vec<RequestFault> = webhook_errors(&new)
         .into_iter()
-        .map(|(field, message)| RequestFault {
-            pointer: format!("/{field}"),
-            message,
-        })
+        .map(|(field, message)| RequestFault::new(field, message))
         .collect();
     if !faults.is_empty() {
         return Err(ApiError::Invalid(faults));
@@ -133,30 +121,21 @@ pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookC
         )
     })?;
     tracing::info!(webhook = added.name, "webhook created");
-    Ok(WebhookCreated {
+    Ok(Json(WebhookCreated {
         webhook: added.into(),
         secret,
-    })
+    }))
 }
 
 /// Deletes a webhook with its delivery log. Deliveries in progress may still arrive.
 #[utoipa::path(
     post, path = DELETE, tag = "webhooks",
-    params(("webhook_id" = Uuid, Path, description = "The webhook")),
     responses(
         (status = 200, description = "The deleted webhook", body = Webhook),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn delete_webhook(
-    api: Authorized,
-    PathId(webhook_id): PathId,
-) -> Result<Json<Webhook>, ApiError> {
-    delete(api, webhook_id).await.map(Json)
-}
-
-pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhook, ApiError> {
-    let id = uuid(&webhook_id, "webhook_id")?;
+pub(crate) async fn delete_webhook(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<Webhook> {
     let endpoints = api.store.webhooks().endpoints().await?;
     let found = endpoints
         .into_iter()
@@ -164,96 +143,79 @@ pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhoo
     let found = found.ok_or(ApiError::WebhookNotFound("webhook", id))?;
     api.store.webhooks().remove(id).await?;
     tracing::info!(webhook = found.name, "webhook deleted");
-    Ok(found.into())
+    Ok(Json(found.into()))
 }
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+pub(crate) struct DeliveriesQuery {
+    /// Deliveries of one webhook
+    webhook_id: Option<Uuid>,
+    /// By state
+    pub(crate) state: Option<DeliveryState>,
+}
+
+impl QueryPart for DeliveriesQuery {}
 
 /// Lists deliveries, newest first.
 #[utoipa::path(
     get, path = "/api/v1/webhooks/deliveries", tag = "webhooks",
-    params(
-        ("webhook_id" = Option<Uuid>, Query, description = "Deliveries of one webhook"),
-        ("state" = Option<DeliveryState>, Query, description = "By state"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
+    params(DeliveriesQuery, PageQuery),
     responses(
         (status = 200, description = "The deliveries", body = WebhookDeliveries),
     ),
 )]
-async fn list_deliveries(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<WebhookDeliveries>, ApiError> {
-    Ok(Json(deliveries(&state, params).await?))
-}
-
-pub(crate) async fn deliveries(
-    state: &ApiState,
-    mut params: Params,
-) -> Result<WebhookDeliveries, ApiError> {
+pub(crate) async fn list_deliveries(
+    state: ApiState,
+    Query((query, page)): Query<(DeliveriesQuery, PageQuery)>,
+) -> ApiResult<WebhookDeliveries> {
     let filter = DeliveryFilter {
-        endpoint_id: params.take("webhook_id"),
-        state: params.take("state"),
+        endpoint_id: query.webhook_id,
+        state: query.state,
     };
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
+    let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let page = state
         .store
         .webhooks()
         .deliveries(filter, cursor.as_ref(), limit)
         .await?;
-    Ok(WebhookDeliveries {
+    Ok(Json(WebhookDeliveries {
         items: page.items.into_iter().map(WebhookDelivery::from).collect(),
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    })
+    }))
 }
 
 /// Reads a delivery.
 #[utoipa::path(
     get, path = "/api/v1/webhooks/deliveries/{delivery_id}", tag = "webhooks",
-    params(("delivery_id" = Uuid, Path, description = "The delivery")),
     responses(
         (status = 200, description = "The delivery", body = WebhookDelivery),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn get_delivery(
-    State(state): State<ApiState>,
-    PathId(delivery_id): PathId,
-) -> Result<Json<WebhookDelivery>, ApiError> {
-    let id = uuid(&delivery_id, "delivery_id")?;
-    Ok(Json(delivery(&state, id).await?))
+async fn get_delivery(state: ApiState, Path(id): Path<Uuid>) -> ApiResult<WebhookDelivery> {
+    delivery(&state, id).await
 }
 
-async fn delivery(state: &ApiState, id: Uuid) -> Result<WebhookDelivery, ApiError> {
+async fn delivery(state: &ApiState, id: Uuid) -> ApiResult<WebhookDelivery> {
     let found = state.store.webhooks().delivery(id).await?;
-    Ok(found
-        .ok_or(ApiError::WebhookNotFound("delivery", id))?
-        .into())
+    let found = found.ok_or(ApiError::WebhookNotFound("delivery", id))?;
+    Ok(Json(found.into()))
 }
 
 /// Sends a delivery again immediately with the same id, in any state. A failure is retried like the first delivery.
 #[utoipa::path(
     post, path = RESEND, tag = "webhooks",
-    params(("delivery_id" = Uuid, Path, description = "The delivery")),
     responses(
         (status = 202, description = "The delivery, pending", body = WebhookDelivery),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn resend_delivery(
-    api: Authorized,
-    PathId(delivery_id): PathId,
-) -> Result<Response, ApiError> {
-    let pending = resend(api, delivery_id).await?;
-    Ok((StatusCode::ACCEPTED, Json(pending)).into_response())
+async fn resend_delivery(api: Authorized, id: Path<Uuid>) -> Result<Response, ApiError> {
+    Ok((StatusCode::ACCEPTED, resend(api, id).await?).into_response())
 }
 
-pub(crate) async fn resend(
-    api: Authorized,
-    delivery_id: String,
-) -> Result<WebhookDelivery, ApiError> {
-    let id = uuid(&delivery_id, "delivery_id")?;
+pub(crate) async fn resend(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<WebhookDelivery> {
     let now = api.clock.now();
     api.store.webhooks().resend(id, now).await?;
     delivery(&api, id).await

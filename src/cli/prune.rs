@@ -13,7 +13,6 @@ use super::migrate::store_of;
 use super::outcome::{CliError, Exit};
 use super::output::{self, OneLine};
 use super::progress::Progress;
-use super::rescore::time;
 use crate::app::{AppError, Stop, clocks_apart, hold_data_folder, open_store};
 use crate::clock::{Clock as _, ClockSkew, SystemClock};
 use crate::lifecycle::Signals;
@@ -52,7 +51,7 @@ pub(super) struct Prune {
     #[arg(long)]
     imports: bool,
     /// Age (365d), date (2024-01-31) or time; at least a day ago
-    #[arg(long, value_name = "AGE", value_parser = time)]
+    #[arg(long, value_name = "AGE", value_parser = crate::wire::time_of_flag)]
     older_than: DateTime<Utc>,
     /// Delete even if that is more than half of the stored rows of a type
     #[arg(long)]

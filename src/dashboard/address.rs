@@ -2,33 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::FromRequestParts;
 use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::page::PageError;
-use crate::api::{ApiError, problem};
+use crate::api::{ApiError, pairs_of, problem};
 
 #[derive(Debug)]
 pub(super) struct Address<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Address<T> {
-    type Rejection = PageError;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, PageError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         Ok(Self(read(&parts.uri)?))
     }
 }
 
 fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
-    let pairs: Vec<(String, String)> = query_of(uri)?;
-    let mut given = BTreeMap::<String, usize>::new();
-    for (name, _) in pairs {
+    let pairs = pairs_of(uri)?;
+    let mut given = BTreeMap::<&str, usize>::new();
+    for (name, _) in &pairs {
         *given.entry(name).or_default() += 1;
     }
     // PostgreSQL text can't contain NUL, and the page would be truncated there.
-    if uri.query().is_some_and(|query| query.contains("%00")) {
+    if pairs.iter().any(|(_, value)| value.contains('\0')) {
         let message = "contains a NUL character: remove it from the query string";
         return Err(problem::of_field("query", message));
     }
@@ -37,19 +36,14 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
         .filter(|(_, times)| *times > 1)
         .map(|(name, times)| {
             let message = format!("is given {times} times: keep one of them in the address");
-            (name, message)
+            (name.to_owned(), message)
         })
         .collect();
-    if repeated.is_empty() {
-        query_of(uri)
-    } else {
-        Err(problem::of_parameters(repeated))
+    if !repeated.is_empty() {
+        return Err(problem::of_parameters(repeated));
     }
-}
-
-fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
-    let read = Query::<T>::try_from_uri(uri);
-    read.map(|Query(asked)| asked).map_err(|error| {
+    let read = axum::extract::Query::<T>::try_from_uri(uri);
+    read.map(|query| query.0).map_err(|error| {
         let why = error.body_text();
         let why = why
             .split_once("query string: ")

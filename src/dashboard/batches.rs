@@ -1,11 +1,12 @@
 //! `/batches`: list of batches, newest first, with progress and result.
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::get;
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::address::Address;
 use super::frame::Frame;
@@ -15,11 +16,12 @@ use super::state::PageState;
 use super::upload::UploadForm;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{self, Params};
+use crate::api::batches::{BatchesQuery, list_batches};
+use crate::api::{self, Path, Query, read_query};
 use crate::job::{Kind, Purpose};
-use crate::wire::{Batch, BatchOrigin, BatchProgress};
+use crate::wire::{Batch, BatchOrigin, BatchProgress, PageQuery};
 
-const ROWS: &str = "50";
+const ROWS: u32 = 50;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -219,13 +221,18 @@ async fn list(
     user: SessionUser,
     Address(filter): Address<BatchListFilter>,
 ) -> Page {
-    let params = Params::from_pairs(&[
-        ("kind", filter.kind.as_str()),
-        ("state", &filter.state),
-        ("cursor", &filter.cursor),
-        ("limit", ROWS),
-    ]);
-    let found = api::batches::list(state.api(&user)?, params).await?;
+    let asked = [
+        ("kind", filter.kind.clone()),
+        ("state", filter.state.clone()),
+        ("cursor", filter.cursor.clone()),
+    ];
+    let asked = asked.map(|(name, value)| (name.to_owned(), value));
+    let (query, page): (BatchesQuery, PageQuery) = read_query(&asked)?;
+    let page = PageQuery {
+        limit: Some(ROWS),
+        ..page
+    };
+    let Json(found) = list_batches(state.api(&user)?, Query((query, page))).await?;
     let now = state.about.clock.now();
     let rows: Vec<BatchListRow> = found
         .items
@@ -245,8 +252,8 @@ async fn list(
     })
 }
 
-async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
-    let batch = api::batches::read(state.api(&user)?, &id).await?;
+async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<Uuid>) -> Page {
+    let batch = api::batches::read(state.api(&user)?, Path(id)).await?;
     html(&BatchListRow::new(batch, state.about.clock.now()))
 }
 

@@ -1,10 +1,10 @@
 //! `/sessions`: filtered and paginated list of sessions. The filters are in the address. Each row has a score button.
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use futures::TryFutureExt as _;
 use serde::Deserialize;
@@ -14,15 +14,15 @@ use super::address::Address;
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
-use super::links::{query, segment};
+use super::links::query;
 use super::page::found;
 use super::page::{Page, PageError, error_html, html, is_fixable, with_status};
-use super::session_item::{Badge, item, why_not};
+use super::session_item::{Badge, by_ids, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{Params, scores, sessions};
-use crate::wire::{Problem, ScoreRequest, SessionItem};
+use crate::api::{Pairs, Path, Query, read_query, scores, sessions};
+use crate::wire::{PageQuery, Problem, ScoreRequest, SessionFilter, SessionItem, SessionSort};
 
 const ROWS: u32 = 50;
 
@@ -33,113 +33,53 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
 }
 
-/// Filters of the address and of the form. An unknown filter is an error, because ignoring it would apply an action to all sessions.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct SessionListFilter {
-    pub(super) q: String,
-    pub(super) status: String,
-    pub(super) scored: String,
-    pub(super) rating: String,
-    pub(super) min_score: String,
-    pub(super) max_score: String,
-    pub(super) criteria: String,
-    pub(super) tag: String,
-    pub(super) agent: String,
-    pub(super) alert_type: String,
-    pub(super) missing_tool: String,
-    pub(super) rated: String,
-    pub(super) from: String,
-    pub(super) to: String,
-    pub(super) sort: String,
-    pub(super) cursor: String,
-}
+/// Query of the page, as typed. An unknown filter is an error, because ignoring it would apply an action to all sessions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SessionListFilter(Pairs);
 
 impl SessionListFilter {
-    /// Filters plus `more`, as parameters of the API.
-    pub(super) fn params(&self, more: &[(&str, &str)]) -> Params {
-        let own = self.pairs();
-        Params::from_pairs(&joined(&own, more))
+    /// Returns a parameter; empty if it isn't set.
+    fn of(&self, name: &str) -> &str {
+        let mut pairs = self.0.iter();
+        let found = pairs.find(|(key, _)| key == name);
+        found.map_or("", |(_, value)| value)
     }
 
-    fn pairs(&self) -> [(&'static str, String); 14] {
-        [
-            ("q", self.q.clone()),
-            ("status", self.status.clone()),
-            ("scored", self.scored.clone()),
-            ("rating", self.rating.clone()),
-            ("min_score", self.min_score.clone()),
-            ("max_score", self.max_score.clone()),
-            ("criteria", self.criteria.clone()),
-            ("tag", self.tag.clone()),
-            ("agent", self.agent.clone()),
-            ("alert_type", self.alert_type.clone()),
-            ("missing_tool", self.missing_tool.clone()),
-            ("rated", self.rated.clone()),
-            ("from", instant(&self.from)),
-            ("to", instant(&self.to)),
-        ]
+    fn set(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter().filter(|(_, value)| !value.is_empty());
+        let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+        pairs.filter(|(name, _)| !matches!(*name, "sort" | "cursor"))
     }
 
-    /// Query string of a page: filters, order and `more`.
-    pub(super) fn page(&self, more: &[(&str, &str)]) -> String {
-        let sort = [("sort", self.sort.as_str())];
+    /// Returns the query string of a page: filters, order and `more`.
+    fn page(&self, more: &[(&str, &str)]) -> String {
+        let sort = [("sort", self.of("sort"))];
         self.query(&[&sort, more].concat())
     }
 
-    /// Address of the first page in another order.
-    pub(super) fn sorted(&self, sort: &str) -> String {
+    /// Returns the query string of the first page in another order.
+    fn sorted(&self, sort: &str) -> String {
         self.query(&[("sort", sort)])
     }
 
-    /// Filters plus `more`, as a query string of pages.
-    pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
-        let own = self.pairs();
-        query(&joined(&own, more))
+    /// Returns filters plus `more` as a query string of pages.
+    fn query(&self, more: &[(&str, &str)]) -> String {
+        let pairs = self.set().chain(more.iter().copied());
+        query(&pairs.collect::<Vec<_>>())
     }
 
-    pub(super) fn filters_only(&self) -> String {
+    fn filters_only(&self) -> String {
         self.query(&[])
     }
 
-    pub(super) fn is_set(&self) -> bool {
-        self.pairs().iter().any(|(_, value)| !value.is_empty())
+    fn is_set(&self) -> bool {
+        self.set().next().is_some()
     }
 
     /// Whether a filter under "More filters" is set.
-    pub(super) fn has_more(&self) -> bool {
-        let more = [
-            &self.status,
-            &self.min_score,
-            &self.max_score,
-            &self.tag,
-            &self.agent,
-            &self.alert_type,
-            &self.missing_tool,
-            &self.rated,
-            &self.from,
-            &self.to,
-        ];
-        more.iter().any(|value| !value.is_empty())
-    }
-}
-
-fn joined<'a>(
-    own: &'a [(&'static str, String)],
-    more: &[(&'a str, &'a str)],
-) -> Vec<(&'a str, &'a str)> {
-    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-    // A checkbox is set if its parameter is present.
-    let own = own.filter(|(_, value)| !value.is_empty());
-    own.chain(more.iter().copied()).collect()
-}
-
-/// Converts a date to the start of that day. Other text is passed on to the API.
-fn instant(text: &str) -> String {
-    if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
-        format!("{text}T00:00:00Z")
-    } else {
-        text.to_owned()
+    fn has_more(&self) -> bool {
+        let first = ["q", "scored", "rating", "criteria"];
+        self.set().any(|(name, _)| !first.contains(&name))
     }
 }
 
@@ -229,15 +169,16 @@ async fn show_errors(
 async fn list(
     State(state): State<PageState>,
     user: SessionUser,
-    Address(filter): Address<SessionListFilter>,
+    Address(pairs): Address<Pairs>,
 ) -> Page {
-    let limit = ROWS.to_string();
-    let params = filter.params(&[
-        ("sort", &filter.sort),
-        ("limit", &limit),
-        ("cursor", &filter.cursor),
-    ]);
-    let found = match sessions::list(state.api(&user)?, params).await {
+    let filter = SessionListFilter(pairs);
+    let read = async {
+        let (filters, sort, mut page): (SessionFilter, SessionSort, PageQuery) =
+            read_query(&filter.0)?;
+        page.limit = Some(ROWS);
+        sessions::list_sessions(state.api(&user)?, Query((filters, sort, page))).await
+    };
+    let Json(found) = match read.await {
         Ok(found) => found,
         Err(error) => {
             let fault = PageError::from(error);
@@ -258,7 +199,7 @@ async fn list(
     html(&SessionsPage {
         short: rows.len() < ROWS as usize && found.next_cursor.is_some(),
         next: found.next_cursor.as_deref().map(page),
-        first: (!filter.cursor.is_empty()).then(|| page("")),
+        first: (!filter.of("cursor").is_empty()).then(|| page("")),
         frame: Frame::load(&state, user, "Sessions", "Sessions")
             .await
             .moving(moves),
@@ -292,8 +233,7 @@ async fn rows(
     if gone.is_empty() {
         return html(&SessionListRows { rows: vec![], gone });
     }
-    let params = Params::from_pairs(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
-    let found = sessions::list(state.api(&user)?, params).await?;
+    let found = by_ids(&state, &user, gone.clone(), PageQuery::first(ROWS)).await?;
     let is_whole = found.next_cursor.is_none();
     gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
     let now = state.about.clock.now();
@@ -307,9 +247,9 @@ async fn rows(
 }
 
 /// Requests a score. Returns the row for htmx, otherwise redirects back.
-async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+async fn score_now(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
     if form.ticked("force") && form.user.may_enqueue() && !is_sure(&form) {
-        let score = found(scores::current(state.api(&form.user)?, &id).await)?;
+        let score = found(scores::current(state.api(&form.user)?, Path(id)).await)?;
         let confirmation = Confirmation {
             title: "Score this session again?".to_owned(),
             consequence: score.as_ref().map_or_else(String::new, super::score::again),
@@ -317,19 +257,19 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
             stops: false,
             part: "Sessions",
         };
-        let action = format!("/sessions/{}/score-now", segment(&id));
+        let action = format!("/sessions/{id}/score-now");
         return confirm::show(&state, &form, action, confirmation).await;
     }
     let body = ScoreRequest {
         force_rescore: form.ticked("force"),
         ..ScoreRequest::default()
     };
-    let ask = |api, (id, body)| scores::ask(api, (id, Ok(body))).map_ok(drop);
-    let request = (id.clone(), body);
-    form.post(&state, scores::SCORE, request, ask).await?;
+    let ask = |api, (id, body)| scores::ask(api, id, Ok(body)).map_ok(|_| Json(()));
+    form.post(&state, scores::SCORE, (Path(id), body), ask)
+        .await?;
     match form.text("piece").filter(|_| form.user.fragment) {
         Some("row") => {
-            if let Some(item) = item(&state, &form.user, &id).await? {
+            if let Some(item) = item(&state, &form.user, id).await? {
                 return html(&SessionListRow::new(
                     item,
                     &form.user,
@@ -337,10 +277,10 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
                 ));
             }
         }
-        Some("state") => return super::session::scoring_status(&state, &form.user, &id).await,
+        Some("state") => return super::session::scoring_status(&state, &form.user, id).await,
         Some(_) | None => {}
     }
-    form.back_to(&format!("/sessions/{}", segment(&id)))
+    form.back_to(&format!("/sessions/{id}"))
 }
 
 #[cfg(test)]
@@ -446,10 +386,7 @@ mod tests {
         };
         let none = page(SessionListFilter::default()).render().unwrap();
         assert!(none.contains("No sessions yet") && none.contains("PUT /api/v1/sessions/ID"));
-        let narrowed = SessionListFilter {
-            q: BAD.to_owned(),
-            ..SessionListFilter::default()
-        };
+        let narrowed = SessionListFilter(vec![("q".to_owned(), BAD.to_owned())]);
         let narrowed = page(narrowed).render().unwrap();
         assert!(
             narrowed.contains("No matching sessions") && narrowed.contains("Clear the filters")

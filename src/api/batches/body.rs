@@ -4,14 +4,15 @@ use std::fs::File;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::http::body::typed;
-use crate::api::http::params::Params;
+use crate::api::http::extract::QueryPart;
 use crate::api::http::problem::ApiError;
 use crate::enqueue::{BatchError, Item, ItemFault, ItemStream, OpenItems};
-use crate::job::Kind;
+use crate::job::{Kind, Priority};
 use crate::memory::blocking;
 use crate::score::about;
 use crate::suite::{self, Format, Limits, ReadOptions, Stoppable, SuiteError};
@@ -60,50 +61,66 @@ pub(crate) async fn read_json_head(
     typed("", Value::Object(envelope.fields))
 }
 
-/// Fields other than `items`.
-const HEAD: [&str; 7] = [
-    "kind",
-    "name",
-    "threshold",
-    "budget_usd",
-    "criteria_hash",
-    "priority",
-    "force_rescore",
-];
-
-/// Rejects query parameters of a JSON batch that belong in its body.
-pub(crate) fn reject_body_fields(mut params: Params) -> Result<(), ApiError> {
-    for name in HEAD {
-        if params.is_given(name) {
-            let message = "belongs in the JSON body of a batch, next to `items`: move it there";
-            params.fault(name, message.to_owned());
-        }
-    }
-    params.drop_invalid();
-    params.finish()
+/// Fields of a batch whose file has only items.
+#[derive(Debug, Default, PartialEq, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+pub(crate) struct FileHead {
+    /// JSONL, CSV, XLSX: the kind; required there
+    pub(crate) kind: Option<Kind>,
+    /// JSONL, CSV, XLSX: your name for it
+    pub(crate) name: Option<String>,
+    /// JSONL, CSV, XLSX: threshold of items without a threshold
+    #[param(minimum = 0, maximum = 1)]
+    pub(crate) threshold: Option<f64>,
+    /// JSONL, CSV, XLSX: stored criteria of the kind
+    pub(crate) criteria_hash: Option<String>,
+    /// JSONL, CSV, XLSX: `bulk` (default) or `interactive`
+    pub(crate) priority: Option<Priority>,
+    /// JSONL, CSV, XLSX: whether cached replies are skipped
+    pub(crate) force_rescore: bool,
+    /// JSONL, CSV, XLSX: the batch is paused once its judge calls cost this
+    #[param(exclusive_minimum = 0)]
+    pub(crate) budget_usd: Option<f64>,
 }
 
-/// Parses the query parameters of a file of items.
-pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError> {
-    let kind = params.take::<Kind>("kind");
-    let head = BatchRequest {
-        kind: kind.unwrap_or(Kind::UNNAMED),
-        name: params.text("name"),
-        threshold: params.number("threshold"),
-        budget_usd: params.number("budget_usd"),
-        criteria_hash: params.text("criteria_hash"),
-        priority: params.take("priority"),
-        force_rescore: params.flag("force_rescore"),
-        items: Vec::new(),
-    };
-    if kind.is_none() && !params.is_invalid("kind") {
-        params.fault(
-            "kind",
-            "is missing: set the kind in the query string, for example ?kind=query".to_owned(),
-        );
+impl QueryPart for FileHead {}
+
+impl FileHead {
+    /// Rejects the parameters for a JSON batch, because its body has these fields.
+    pub(crate) fn reject(&self) -> Result<(), ApiError> {
+        let message = "belongs in the JSON body of a batch, next to `items`: move it there";
+        let given = [
+            ("kind", self.kind.is_some()),
+            ("name", self.name.is_some()),
+            ("threshold", self.threshold.is_some()),
+            ("criteria_hash", self.criteria_hash.is_some()),
+            ("priority", self.priority.is_some()),
+            ("force_rescore", self.force_rescore),
+            ("budget_usd", self.budget_usd.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        let faults: Vec<_> = given
+            .map(|(name, _)| RequestFault::new(name, message))
+            .collect();
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(ApiError::Invalid(faults)),
+        }
     }
-    params.finish()?;
-    Ok(head)
+
+    pub(crate) fn head(self) -> Result<BatchRequest, ApiError> {
+        let message = "is missing: set the kind in the query string, for example ?kind=query";
+        Ok(BatchRequest {
+            kind: self.kind.ok_or_else(|| ApiError::fault("/kind", message))?,
+            name: self.name,
+            threshold: self.threshold,
+            budget_usd: self.budget_usd,
+            criteria_hash: self.criteria_hash,
+            priority: self.priority,
+            force_rescore: self.force_rescore,
+            items: Vec::new(),
+        })
+    }
 }
 
 /// Checks the fields other than `items`. Returns all errors.
@@ -195,7 +212,7 @@ fn item_error(error: SuiteError) -> ItemFault {
 pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     match error {
         BatchError::Items(faults) => item_errors(faults, format),
-        BatchError::Enqueue(error) => ApiError::from(error),
+        BatchError::Enqueue(error) => error.into(),
         BatchError::Broken(why) => ApiError::BatchGivenUp(why),
     }
 }

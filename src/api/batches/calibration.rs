@@ -1,13 +1,13 @@
 //! GET `/api/v1/batches/{batch_id}/calibration`: how well a stored suite's confidence predicts correctness.
 
 use axum::Json;
-use axum::extract::State;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::params::{PathId, uuid};
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::Path;
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::api::ratings::calibration::view;
 use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Promises, calibrate};
@@ -29,21 +29,15 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// grades are excluded. Below 20 cases there is no score.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/calibration", tag = "metrics",
-    params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The calibration", body = BatchCalibration),
         (status = 404, description = "batch-not-found"),
     ),
 )]
-async fn get_batch_calibration(
-    State(state): State<ApiState>,
-    PathId(batch_id): PathId,
-) -> Result<Json<BatchCalibration>, ApiError> {
-    Ok(Json(read(&state, &batch_id).await?))
-}
-
-pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibration, ApiError> {
-    let id = uuid(batch_id, "batch_id")?;
+pub(crate) async fn get_batch_calibration(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+) -> ApiResult<BatchCalibration> {
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     if fields(batch.kind)
@@ -71,13 +65,13 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
         );
         calibration.warnings.push(message);
     }
-    Ok(BatchCalibration {
+    Ok(Json(BatchCalibration {
         batch_id: id,
         items: batch.total,
         looked_at,
         simulated: made_by == MadeBy::Simulated,
         calibration,
-    })
+    }))
 }
 
 /// Returns which grades count in addition to computed ones: grades of real judges, else simulated ones, as in reports.

@@ -5,9 +5,9 @@ pub(crate) mod diff;
 pub(crate) mod named;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,8 +17,8 @@ use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::params::{NoQuery, Params, PathId, Segment};
-use crate::api::http::problem::{ApiError, escape};
+use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
@@ -100,18 +100,13 @@ fn unused(current: &Criteria) -> CriteriaVersion {
         (status = 200, description = "The versions", body = CriteriaList),
     ),
 )]
-async fn list_criteria(
-    State(state): State<ApiState>,
-    _: NoQuery,
-) -> Result<Json<CriteriaList>, ApiError> {
-    Ok(Json(list(&state).await?))
-}
-
-pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
+pub(crate) async fn list_criteria(state: ApiState) -> ApiResult<CriteriaList> {
     let criteria = state.store.criteria();
     let (stored, chosen) = tokio::try_join!(criteria.list(), criteria.chosen())?;
-    let mut items: Vec<CriteriaVersion> =
-        stored.iter().map(|row| view(state, row, &chosen)).collect();
+    let mut items: Vec<CriteriaVersion> = stored
+        .iter()
+        .map(|row| view(&state, row, &chosen))
+        .collect();
     for kind in Kind::ALL.iter().rev() {
         if !items
             .iter()
@@ -120,18 +115,27 @@ pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
             items.insert(0, unused(&state.enqueue.current_criteria_of(*kind)));
         }
     }
-    Ok(CriteriaList {
+    Ok(Json(CriteriaList {
         items,
         next_cursor: None,
-    })
+    }))
 }
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+pub(crate) struct KindQuery {
+    /// With `current`: kind of the criteria; default session
+    kind: Option<Kind>,
+}
+
+impl QueryPart for KindQuery {}
 
 /// Reads a version with its content.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
         ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        ("kind" = Option<Kind>, Query, description = "With `current`: kind of the criteria; default session"),
+        KindQuery,
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
@@ -141,13 +145,12 @@ pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
     ),
 )]
 async fn get_criteria(
-    State(state): State<ApiState>,
-    Segment(name): Segment,
-    mut params: Params,
+    state: ApiState,
+    Path(name): Path<String>,
+    Query(query): Query<KindQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let kind = params.take("kind").unwrap_or(Criteria::DEFAULT_KIND);
-    params.finish()?;
+    let kind = query.kind.unwrap_or(Criteria::DEFAULT_KIND);
     json_or_unchanged(&headers, &read(&state, &name, kind).await?)
 }
 
@@ -188,7 +191,6 @@ pub(crate) async fn read(
 )]
 async fn add_criteria(
     api: Authorized,
-    _: NoQuery,
     ApiJson(definition): ApiJson<Value>,
 ) -> Result<Response, ApiError> {
     let added = add(api, definition).await?;
@@ -232,18 +234,11 @@ pub(crate) async fn add(api: Authorized, definition: Value) -> Result<CriteriaAd
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn name_criteria(
+pub(crate) async fn name_criteria(
     api: Authorized,
-    PathId(hash): PathId,
+    Path(hash): Path<String>,
     ApiJson(body): ApiJson<NameRequest>,
-) -> Result<Json<CriteriaVersion>, ApiError> {
-    name(api, (hash, body)).await.map(Json)
-}
-
-pub(crate) async fn name(
-    api: Authorized,
-    (hash, body): (String, NameRequest),
-) -> Result<CriteriaVersion, ApiError> {
+) -> ApiResult<CriteriaVersion> {
     let text = |field: &str, text: Option<String>, most: usize| {
         let text = text.map(|text| text.trim().to_owned());
         let text = text.filter(|text| !text.is_empty());
@@ -265,7 +260,7 @@ pub(crate) async fn name(
     let version = stored_version(&api, &hash).await?;
     let hash = version.criteria_hash;
     api.store.criteria().name(&hash, &new).await?;
-    Ok(read(&api, &hash, version.kind).await?.version)
+    Ok(Json(read(&api, &hash, version.kind).await?.version))
 }
 
 /// Makes a version current: new requests of its kind use it, in all processes within 5 s. It survives restarts and file reloads until
@@ -279,22 +274,15 @@ pub(crate) async fn name(
         (status = 503, description = "judge-not-configured"),
     ),
 )]
-async fn post_current(
+pub(crate) async fn post_current(
     api: Authorized,
-    PathId(hash): PathId,
-) -> Result<Json<CriteriaVersion>, ApiError> {
-    make_current(api, hash).await.map(Json)
-}
-
-pub(crate) async fn make_current(
-    api: Authorized,
-    hash: String,
-) -> Result<CriteriaVersion, ApiError> {
+    Path(hash): Path<String>,
+) -> ApiResult<CriteriaVersion> {
     let by = api.caller.name()?;
     let version = stored_version(&api, &hash).await?;
     let (kind, hash) = (version.kind, version.criteria_hash);
     api.enqueue.make_current((kind, &hash), by).await?;
-    Ok(read(&api, &hash, kind).await?.version)
+    Ok(Json(read(&api, &hash, kind).await?.version))
 }
 
 /// Returns a version by its hash. Stores a version that is only in a file.

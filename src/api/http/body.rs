@@ -30,23 +30,11 @@ const SMALL_BYTES: usize = 64 << 10;
 /// Number of bytes of an oversized body that are read and discarded, so that its sender can read the response.
 const DISCARD_BYTES: usize = 32 << 20;
 
-/// A JSON body of the scoring routes of sessions. Invalid: 400. Empty: the default.
-pub(crate) struct ScoringJson<T>(pub(crate) T);
-
-/// A JSON body of all other routes. Invalid: 422.
+/// A JSON body. Invalid: 422.
 pub(crate) struct ApiJson<T>(pub(crate) T);
 
-/// An optional JSON body. Invalid: 422.
+/// An optional JSON body. Empty: the default. Invalid: 422.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
-
-impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for ScoringJson<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let body = read(request, state).await?;
-        Ok(Self(body.unwrap_or_default()))
-    }
-}
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<ApiState> for ApiJson<T> {
     type Rejection = ApiError;

@@ -10,12 +10,26 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
 use super::body::OPTIONAL_BODY;
+use super::extract::Queried;
 use super::problem::{ALL, MEDIA_TYPE};
 use crate::api::{
     ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
     rescore, scores, sessions, webhooks,
 };
 use crate::wire::{Problem, TableFormat};
+
+/// Descriptions of the variable parts of paths.
+const SEGMENTS: [(&str, &str); 9] = [
+    ("session_id", "The session"),
+    ("score_id", "The score"),
+    ("job_id", "The job"),
+    ("batch_id", "The batch"),
+    ("item_no", "Its place among the batch's items, from 0"),
+    ("import_id", "The import"),
+    ("webhook_id", "The webhook"),
+    ("delivery_id", "The delivery"),
+    ("name", "The judge"),
+];
 
 const BEARER: &str = "bearer";
 /// Names of the common headers among the components.
@@ -29,6 +43,29 @@ const NO_CONTROLS: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 
 /// Routes without parameters and body.
 const ROUTES_WITHOUT_INPUT: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
+
+/// Returns the operations of a document that have query parameters.
+pub(crate) fn queried(document: &OpenApi) -> Queried {
+    let mut queried = Queried::new();
+    for (path, item) in &document.paths.paths {
+        for (method, operation) in [
+            (Method::GET, &item.get),
+            (Method::PUT, &item.put),
+            (Method::DELETE, &item.delete),
+            (Method::POST, &item.post),
+        ] {
+            let is_query = |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(it) if it.parameter_in == ParameterIn::Query);
+            let parameters = operation
+                .iter()
+                .flat_map(|it| it.parameters.iter().flatten());
+            if parameters.into_iter().any(is_query) || ROUTES_WITHOUT_INPUT.contains(&path.as_str())
+            {
+                queried.insert((method, path.clone()));
+            }
+        }
+    }
+    queried
+}
 
 pub(crate) fn documented() -> OpenApiRouter<ApiState> {
     let mut routes = OpenApiRouter::with_openapi(frame())
@@ -246,6 +283,12 @@ fn complete_queries(operation: &mut Operation) {
             continue;
         };
         if parameter.parameter_in != ParameterIn::Query {
+            let about = SEGMENTS.iter().find(|(name, _)| *name == parameter.name);
+            if let Some((_, about)) = about {
+                parameter
+                    .description
+                    .get_or_insert_with(|| (*about).to_owned());
+            }
             continue;
         }
         if parameter.required == Required::False {

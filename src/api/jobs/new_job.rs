@@ -10,7 +10,6 @@ use uuid::Uuid;
 use crate::api::criteria::named::wanted;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::{ApiJson, typed};
-use crate::api::http::params::NoQuery;
 use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
@@ -55,7 +54,6 @@ struct SessionPayload {
 async fn post_job(
     api: Authorized,
     prefer: Prefer,
-    _: NoQuery,
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {
     let ApiJson(mut body) = body;
@@ -73,8 +71,7 @@ async fn post_job(
                 new_id: api.keyed_id.new_id(),
                 batch: None,
             };
-            let asked = api.enqueue.score_case(request, hash.as_deref()).await;
-            asked.map_err(|error| ApiError::from(error))?
+            api.enqueue.score_case(request, hash.as_deref()).await?
         }
     };
     api.memory.release();
@@ -105,7 +102,7 @@ async fn session_job(
         new_id: api.keyed_id.new_id(),
     };
     let asked = api.enqueue.score_session(&request).await;
-    let job_id = match asked.map_err(|error| ApiError::from(error))? {
+    let job_id = match asked? {
         Enqueued::Job(job) => return Ok(*job),
         Enqueued::Scored(score_id) => api
             .store

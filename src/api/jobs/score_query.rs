@@ -15,7 +15,6 @@ use uuid::Uuid;
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::NoQuery;
 use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
@@ -131,7 +130,6 @@ async fn score_query(
     api: Authorized,
     prefer: Prefer,
     headers: HeaderMap,
-    _: NoQuery,
     body: ApiJson<Value>,
 ) -> Result<Response, ApiError> {
     let ApiJson(payload) = body;

@@ -5,14 +5,14 @@ pub(crate) mod exposition;
 pub(crate) mod worker_health;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::http::etag::text_or_unchanged;
-use crate::api::http::params::Params;
+use crate::api::http::extract::{Query, QueryPart};
 use crate::api::http::problem::ApiError;
 use crate::api::{ApiState, Health};
 use crate::store::Store;
@@ -32,20 +32,25 @@ pub(crate) async fn livez() -> &'static str {
     "ok\n"
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+pub(crate) struct ReadyQuery {
+    /// Adds the list of checks; `?verbose` is enough
+    pub(crate) verbose: bool,
+}
+
+impl QueryPart for ReadyQuery {}
+
 /// Readiness for requests. 503 only if the database is unavailable or not migrated, or the process drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "operate",
-    params(("verbose" = Option<bool>, Query, description = "Adds the list of checks; `?verbose` is enough")),
     responses(
         (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
         (status = 503, description = "`unavailable`", body = Readiness),
     ),
 )]
-async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
-    let verbose = params.flag("verbose");
-    params.finish()?;
-    let readiness = readiness(&state).await;
-    Ok(probed(readiness, verbose))
+async fn readyz(state: ApiState, Query(query): Query<ReadyQuery>) -> Response {
+    probed(readiness(&state).await, query.verbose)
 }
 
 pub(crate) async fn readiness(state: &ApiState) -> Readiness {
@@ -154,7 +159,7 @@ pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
         (status = 404, description = "not-found: this process keeps no metrics"),
     ),
 )]
-async fn prometheus(State(state): State<ApiState>) -> Result<Response, ApiError> {
+async fn prometheus(state: ApiState) -> Result<Response, ApiError> {
     let render_own = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
     let of_cluster = state.cluster_metrics().render(&state).await;
     Ok(render(render_own() + &of_cluster))

@@ -1,14 +1,12 @@
 //! POST `/api/v1/metrics/calibration`: how well confidence predicts correctness. Stores nothing.
 
 use axum::Json;
-use axum::response::{IntoResponse as _, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::NoQuery;
-use crate::api::http::problem::ApiError;
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
 
@@ -35,10 +33,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
     ),
 )]
 async fn post_calibration(
-    _: NoQuery,
-    body: ApiJson<CalibrationRequest>,
-) -> Result<Response, ApiError> {
-    let ApiJson(request) = body;
+    ApiJson(request): ApiJson<CalibrationRequest>,
+) -> ApiResult<CalibrationResult> {
     let promises = checked(&request)?;
     let scored = request
         .cases
@@ -46,7 +42,7 @@ async fn post_calibration(
         .filter_map(|case| Some((case.confidence?, case.correctness?)));
     let calibration = calibrate(scored, promises);
     let left_out = request.cases.len() - calibration.n;
-    Ok(Json(view(calibration, left_out)).into_response())
+    Ok(Json(view(calibration, left_out)))
 }
 
 /// Converts a calibration. `left_out` is the number of excluded cases.

@@ -2,11 +2,11 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::filter::{SessionFilter, id_range, part_pattern, push_external_id, totals};
+use super::filter::{id_range, part_pattern, push_external_id, totals};
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::{Facet, Span, day_of};
 use crate::store::database::sql::{DbRow, Sql, all, sql};
-use crate::store::{ScoreFilter, Sessions, StoreError};
+use crate::store::{ScoreFilter, SessionFilter, Sessions, StoreError};
 use crate::wire::Scored;
 
 const ATTEMPTED: &str = "looking for days with sessions";
@@ -222,7 +222,7 @@ fn push_scores(statement: &mut Sql, filter: &SessionFilter) {
     let any = filter.scored == Some(Scored::Yes)
         || least.is_some()
         || most.is_some()
-        || filter.criteria_hash.is_some()
+        || filter.criteria.is_some()
         || filter.criteria_not.is_some();
     if !any {
         return;
@@ -234,7 +234,7 @@ fn push_scores(statement: &mut Sql, filter: &SessionFilter) {
     if let Some(most) = most {
         statement.push(" and x.total_score <= ").push_arg(most);
     }
-    if let Some(hash) = &filter.criteria_hash {
+    if let Some(hash) = &filter.criteria {
         statement.push(" and x.criteria_hash = ").push_arg(hash);
     }
     if let Some(hash) = &filter.criteria_not {

@@ -7,6 +7,7 @@ mod catalogue;
 mod from;
 mod words;
 
+use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
@@ -55,6 +56,9 @@ pub(crate) fn response(problem: Problem) -> Response {
     response.extensions_mut().insert(problem);
     response
 }
+
+/// Response of a handler with status 200.
+pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
 #[derive(Debug)]
 pub(crate) enum ApiError {
