@@ -13,8 +13,6 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -32,10 +30,6 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_EVENTS_PER_CHUNK: usize = 64;
 /// Maximum wait of a new stream for events from before this process.
 const FILL_TIMEOUT: Duration = Duration::from_secs(3);
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(events))
-}
 
 #[derive(Debug, Clone)]
 pub struct Streams {
@@ -81,7 +75,7 @@ impl Streams {
         (status = 503, description = "too-many-streams, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
-async fn events(
+pub(crate) async fn events(
     state: ApiState,
     headers: HeaderMap,
     Query(filter): Query<EventsQuery>,
@@ -281,7 +275,7 @@ mod tests {
 
     fn event() -> Event {
         Event {
-            job_id: Some(JobId(Uuid::from_u128(1))),
+            job_id: Some(crate::job::JobId(Uuid::from_u128(1))),
             session_id: Some(Uuid::from_u128(2)),
             judge: Some("main".to_owned()),
             ..Event::new(EventType::JobSucceeded, DateTime::UNIX_EPOCH)
@@ -290,34 +284,35 @@ mod tests {
 
     #[test]
     fn filter_conditions_are_combined_and_reset_always_passes() {
-        let all = EventFilter::default();
-        let other = |filter: EventFilter| {
+        let all = EventsQuery::default();
+        let other = |filter: EventsQuery| {
             let reset = Event::new(EventType::Reset, DateTime::UNIX_EPOCH);
             assert!(filter.takes(&reset), "{filter:?}");
             filter.takes(&event())
         };
         assert!(other(all.clone()));
-        let fitting = EventFilter {
+        let fitting = EventsQuery {
             types: vec![EventType::JobFailed, EventType::JobSucceeded],
-            job_id: Some(JobId(Uuid::from_u128(1))),
+            job_id: Some(Uuid::from_u128(1)),
             session_id: Some(Uuid::from_u128(2)),
             judge: Some("main".to_owned()),
+            last_event_id: None,
         };
         assert!(other(fitting.clone()));
         for wrong in [
-            EventFilter {
+            EventsQuery {
                 types: vec![EventType::JobFailed],
                 ..fitting.clone()
             },
-            EventFilter {
-                job_id: Some(JobId(Uuid::from_u128(9))),
+            EventsQuery {
+                job_id: Some(Uuid::from_u128(9)),
                 ..fitting.clone()
             },
-            EventFilter {
+            EventsQuery {
                 session_id: Some(Uuid::from_u128(9)),
                 ..fitting.clone()
             },
-            EventFilter {
+            EventsQuery {
                 judge: Some("other".to_owned()),
                 ..fitting
             },

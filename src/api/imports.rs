@@ -6,8 +6,6 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::Response;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -23,14 +21,6 @@ use crate::wire::{
     Import, ImportBody, ImportDetail, ImportFailure, ImportFilter, ImportLinks, ImportList,
     ImportState, PageQuery,
 };
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(start_import))
-        .routes(routes!(list_imports))
-        .routes(routes!(get_import))
-        .routes(routes!(cancel_import))
-}
 
 impl From<ImportRow> for Import {
     fn from(row: ImportRow) -> Self {
@@ -79,7 +69,7 @@ impl From<ImportRow> for Import {
         (status = 503, description = "history-not-configured, database-unavailable"),
     ),
 )]
-async fn start_import(
+pub(crate) async fn start_import(
     api: Authorized,
     OptionalJson(body): OptionalJson<ImportBody>,
 ) -> Result<Response, ApiError> {
@@ -129,7 +119,10 @@ fn refused(error: StartError) -> ApiError {
         (status = 200, description = "The imports", body = ImportList),
     ),
 )]
-async fn list_imports(state: ApiState, Query(page): Query<PageQuery>) -> ApiResult<ImportList> {
+pub(crate) async fn list_imports(
+    state: ApiState,
+    Query(page): Query<PageQuery>,
+) -> ApiResult<ImportList> {
     let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let page = state.store.imports().list(cursor.as_ref(), limit).await?;
     Ok(Json(ImportList {
@@ -146,7 +139,10 @@ async fn list_imports(state: ApiState, Query(page): Query<PageQuery>) -> ApiResu
         (status = 404, description = "import-not-found"),
     ),
 )]
-async fn get_import(state: ApiState, Path(import_id): Path<Uuid>) -> ApiResult<ImportDetail> {
+pub(crate) async fn get_import(
+    state: ApiState,
+    Path(import_id): Path<Uuid>,
+) -> ApiResult<ImportDetail> {
     let import = state.store.imports().get(import_id).await?;
     let import = import.ok_or(ApiError::ImportNotFound(import_id))?;
     let failures = state.store.imports().failures(import_id).await?;
@@ -175,7 +171,10 @@ async fn get_import(state: ApiState, Path(import_id): Path<Uuid>) -> ApiResult<I
         (status = 409, description = "import-ended"),
     ),
 )]
-async fn cancel_import(state: ApiState, Path(import_id): Path<Uuid>) -> ApiResult<Import> {
+pub(crate) async fn cancel_import(
+    state: ApiState,
+    Path(import_id): Path<Uuid>,
+) -> ApiResult<Import> {
     let cancelled = state
         .store
         .imports()

@@ -19,6 +19,7 @@ pub(crate) mod judges;
 pub(crate) mod operate;
 pub(crate) mod ratings;
 pub(crate) mod rescore;
+mod routes;
 pub(crate) mod scores;
 pub(crate) mod sessions;
 pub(crate) mod webhooks;

@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::api::ApiState;
 use crate::api::batches::body::{check_budget, check_name};
 use crate::api::batches::{accepted, view};
 use crate::api::criteria::named::{resolve, wanted};
@@ -23,10 +20,6 @@ const ALLOWED_REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
 const ALLOWED_JURY_SIZES: std::ops::RangeInclusive<usize> = 2..=9;
 
 pub(crate) const RESCORE: &str = "/api/v1/rescore";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(post_rescore))
-}
 
 /// Requests the scores of the sessions that match a filter.
 ///
@@ -44,7 +37,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable"),
     ),
 )]
-async fn post_rescore(
+pub(crate) async fn post_rescore(
     api: Authorized,
     ApiJson(body): ApiJson<RescoreRequest>,
 ) -> Result<Response, ApiError> {

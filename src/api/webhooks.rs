@@ -5,8 +5,6 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -25,15 +23,6 @@ use crate::wire::{
 pub(crate) const WEBHOOKS: &str = "/api/v1/webhooks";
 pub(crate) const DELETE: &str = "/api/v1/webhooks/{webhook_id}/delete";
 pub(crate) const RESEND: &str = "/api/v1/webhooks/deliveries/{delivery_id}/resend";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_webhooks, add_webhook))
-        .routes(routes!(delete_webhook))
-        .routes(routes!(list_deliveries))
-        .routes(routes!(get_delivery))
-        .routes(routes!(resend_delivery))
-}
 
 impl From<WebhookEndpoint> for Webhook {
     fn from(row: WebhookEndpoint) -> Self {
@@ -92,7 +81,10 @@ pub(crate) async fn list_webhooks(state: ApiState) -> ApiResult<Webhooks> {
         (status = 201, description = "The webhook, with its secret", body = WebhookCreated),
     ),
 )]
-async fn add_webhook(api: Authorized, body: ApiJson<NewWebhook>) -> Result<Response, ApiError> {
+pub(crate) async fn add_webhook(
+    api: Authorized,
+    body: ApiJson<NewWebhook>,
+) -> Result<Response, ApiError> {
     Ok((StatusCode::CREATED, add(api, body).await?).into_response())
 }
 
@@ -193,7 +185,10 @@ pub(crate) async fn list_deliveries(
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn get_delivery(state: ApiState, Path(id): Path<Uuid>) -> ApiResult<WebhookDelivery> {
+pub(crate) async fn get_delivery(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+) -> ApiResult<WebhookDelivery> {
     delivery(&state, id).await
 }
 
@@ -211,7 +206,7 @@ async fn delivery(state: &ApiState, id: Uuid) -> ApiResult<WebhookDelivery> {
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn resend_delivery(api: Authorized, id: Path<Uuid>) -> Result<Response, ApiError> {
+pub(crate) async fn resend_delivery(api: Authorized, id: Path<Uuid>) -> Result<Response, ApiError> {
     Ok((StatusCode::ACCEPTED, resend(api, id).await?).into_response())
 }
 

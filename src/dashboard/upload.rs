@@ -405,10 +405,11 @@ mod tests {
     fn suite_name_defaults_to_file_name() {
         let called = |name: &str| {
             let form = UploadForm {
+                kind: "query".to_owned(),
                 name: name.to_owned(),
                 ..UploadForm::default()
             };
-            form.params("kql suite.v2.csv").text("name")
+            form.head("kql suite.v2.csv").unwrap().name
         };
         assert_eq!(called("").as_deref(), Some("kql suite.v2"));
         assert_eq!(called("mine").as_deref(), Some("mine"));

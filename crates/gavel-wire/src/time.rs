@@ -47,3 +47,19 @@ pub fn of_flag(text: &str) -> Result<DateTime<Utc>, String> {
                 .to_owned()
         })
 }
+
+#[cfg(all(test, feature = "clap"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_times_dates_and_ages() {
+        let at = |text: &str| of_flag(text).unwrap().to_rfc3339();
+        assert_eq!(at("2026-01-31"), "2026-01-31T00:00:00+00:00");
+        assert_eq!(at("2026-01-31T08:00:00+02:00"), "2026-01-31T06:00:00+00:00");
+        assert!(of_flag("30d").unwrap() < of_flag("12h").unwrap());
+        for bad in ["", "d", "-1d", "99999999999999999999d", "2026-13-01", "é"] {
+            assert!(of_flag(bad).is_err(), "{bad}");
+        }
+    }
+}

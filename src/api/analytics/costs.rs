@@ -3,8 +3,6 @@
 use axum::Json;
 use chrono::{Days, NaiveDate, NaiveTime};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::http::extract::{Query, QueryPart};
@@ -16,12 +14,6 @@ use crate::wire::{BatchCostList, CostFigures, CostItem, CostList, LimitQuery, Us
 const DAYS: u64 = 30;
 const MOST_DAYS: i64 = 3_660;
 const MOST_BATCHES: u32 = 10_000;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(costs))
-        .routes(routes!(batch_costs))
-}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]

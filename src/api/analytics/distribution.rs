@@ -2,8 +2,6 @@
 
 use axum::Json;
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Counted, filter, share};
 use crate::api::ApiState;
@@ -11,10 +9,6 @@ use crate::api::http::extract::{Query, QueryPart};
 use crate::api::http::problem::ApiResult;
 use crate::score::analysis::Histogram;
 use crate::wire::{Coverage, Distribution, Rating, RatingShare, ScoreSelection};
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(distribution))
-}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]

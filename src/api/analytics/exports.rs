@@ -10,8 +10,6 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use futures::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::filter;
@@ -31,12 +29,6 @@ use crate::wire::{Score, ScoreSelection, TableFormat};
 
 const DEFAULT_MIN_SCORE: u8 = 85;
 const PAGE_SIZE: u32 = 100;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(training))
-        .routes(routes!(scores_table))
-}
 
 /// One line: a session in the format of PUT, and its current score.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -137,7 +129,7 @@ impl QueryPart for ExportLimit {}
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn training(
+pub(crate) async fn training(
     state: ApiState,
     Query((query, selection, limit)): Query<(TrainingQuery, ScoreSelection, ExportLimit)>,
 ) -> Result<Response, ApiError> {
@@ -164,7 +156,7 @@ async fn training(
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn scores_table(
+pub(crate) async fn scores_table(
     state: ApiState,
     Query((query, mut sessions, limit)): Query<(TableQuery, SessionFilter, ExportLimit)>,
 ) -> Result<Response, ApiError> {

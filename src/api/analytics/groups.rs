@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Counted, filter};
 use crate::api::ApiState;
@@ -17,10 +15,6 @@ use crate::wire::{ScoreGroup, ScoreGroups, ScoreSelection};
 /// Number of newest sessions considered, so that a long period costs no more than a day.
 const MAX_SESSIONS: u32 = 4_000;
 const MAX_GROUPS: usize = 50;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(groups))
-}
 
 /// Returns current scores by agent, alert type and tag, for the newest 4,000 sessions. Default: any criteria.
 #[utoipa::path(

@@ -1,18 +1,12 @@
 //! Latency of judges.
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::costs::DaysQuery;
 use crate::api::ApiState;
 use crate::api::http::extract::Query;
 use crate::api::http::problem::ApiResult;
 use crate::wire::LatencyList;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(latency))
-}
 
 /// Returns the latency of judges: the 50th, 90th and 99th percentile of calls with a valid reply.
 ///

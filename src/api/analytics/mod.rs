@@ -12,8 +12,6 @@ pub(crate) mod trend;
 
 use std::collections::BTreeSet;
 
-use utoipa_axum::router::OpenApiRouter;
-
 use crate::api::ApiState;
 use crate::api::criteria::named::whole;
 use crate::api::http::problem::ApiError;
@@ -23,15 +21,6 @@ use crate::wire::words::counted;
 
 /// Below this number of scores, statistics aren't reliable.
 const FEW: u64 = 20;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .merge(groups::routes())
-        .merge(names::routes())
-        .merge(score_tools::routes())
-        .merge(distribution::routes())
-        .merge(trend::routes())
-}
 
 /// Returns the filter, with the full hash of the criteria. `unnamed` are the default criteria; `None`: any.
 pub(crate) async fn filter(

@@ -1,8 +1,6 @@
 //! Most frequent missing tools and alternative approaches. Names that differ only in case or separators (including camel case) are merged.
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Counted, filter, share};
 use crate::api::ApiState;
@@ -13,12 +11,6 @@ use crate::store::{NameCount, Named};
 use crate::wire::{LimitQuery, NameItem, NameLinks, NameList, ScoreSelection, Spelling};
 
 const MAX_SPELLINGS: usize = 20;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(missing_tools))
-        .routes(routes!(approaches))
-}
 
 /// Lists the tools that agents didn't have or didn't use, by number of sessions. Default: any criteria.
 #[utoipa::path(

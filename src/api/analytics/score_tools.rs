@@ -1,8 +1,6 @@
 //! GET `/api/v1/scores/{score_id}/missing-tools`: how common the missing tools of a score are.
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::names::sessions_without;
@@ -14,10 +12,6 @@ use crate::wire::{ScoreTool, ScoreTools};
 
 /// Maximum number of sessions counted per tool, which limits the rows read.
 const MAX_COUNTED: u32 = 1_000;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(tools_of_score))
-}
 
 impl From<ToolElsewhere> for ScoreTool {
     fn from(tool: ToolElsewhere) -> Self {

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use axum::Json;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{Counted, filter};
 use crate::api::ApiState;
@@ -19,10 +17,6 @@ use crate::wire::{Period, ScoreSelection, Trend, TrendItem};
 /// Default number of periods, including the current one.
 const PERIODS: u32 = 30;
 const MOST_DAYS: i64 = 3_660;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(trend))
-}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]

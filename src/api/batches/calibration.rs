@@ -1,8 +1,6 @@
 //! GET `/api/v1/batches/{batch_id}/calibration`: how well a stored suite's confidence predicts correctness.
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -17,10 +15,6 @@ use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
 
 /// Maximum number of items read, because a page waits for the result.
 const MAX_ITEMS: u32 = 10_000;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(get_batch_calibration))
-}
 
 /// Measures whether the confidence of a stored suite predicts its correctness.
 ///

@@ -2,8 +2,6 @@
 
 use axum::Json;
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -16,10 +14,6 @@ use crate::wire::words::counted;
 use crate::wire::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
 
 const MAX_LISTED_ITEMS: usize = 200;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(compare_batches))
-}
 
 fn turned(changes: Vec<Change>) -> TurnedItems {
     let count = changes.len();

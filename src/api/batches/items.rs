@@ -3,8 +3,6 @@
 use axum::Json;
 use serde::Deserialize;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::http::extract::{Path, Query, QueryPart};
@@ -19,12 +17,6 @@ use crate::wire::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, Job, Page
 const LIST: char = 'i';
 /// Number of items in memory with their payloads, each up to some MiB.
 const MAX_ITEMS_IN_MEMORY: u32 = 10;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_items))
-        .routes(routes!(get_item))
-}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]

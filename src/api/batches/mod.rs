@@ -14,8 +14,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::body::{
@@ -44,17 +42,6 @@ pub(crate) const CANCEL: &str = "/api/v1/batches/{batch_id}/cancel";
 pub(crate) const RETRY: &str = "/api/v1/batches/{batch_id}/retry-errors";
 pub(crate) const BUDGET: &str = "/api/v1/batches/{batch_id}/budget";
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(post_batch, list_batches))
-        .routes(routes!(get_batch))
-        .routes(routes!(pause_batch))
-        .routes(routes!(resume_batch))
-        .routes(routes!(cancel_batch))
-        .routes(routes!(retry_errors))
-        .routes(routes!(change_budget))
-}
-
 /// Requests the scores of many items of one kind.
 ///
 /// All items are checked first. If one is invalid, no item is stored, and `errors` has the rows and columns of the
@@ -77,7 +64,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 503, description = "judge-not-configured, scoring-disabled, batch-given-up, database-unavailable"),
     ),
 )]
-async fn post_batch(
+pub(crate) async fn post_batch(
     api: Authorized,
     Query(query): Query<FileHead>,
     headers: HeaderMap,
@@ -198,7 +185,7 @@ pub(crate) async fn list_batches(
         (status = 404, description = "batch-not-found"),
     ),
 )]
-async fn get_batch(
+pub(crate) async fn get_batch(
     state: ApiState,
     id: Path<Uuid>,
     headers: HeaderMap,

@@ -11,8 +11,6 @@ use axum::response::{IntoResponse as _, Response};
 use futures::stream;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -28,10 +26,6 @@ const MAX_CONCURRENT_REPORTS: usize = 4;
 /// Memory of a report: the items of a page and a parsed item, bytes.
 const REPORT_BYTES: u64 = 96 << 20;
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(batch_report))
-}
 
 /// Permits to read an entire batch for a report or a comparison.
 #[derive(Clone)]

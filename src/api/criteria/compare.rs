@@ -2,8 +2,6 @@
 
 use axum::Json;
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::named::{CriteriaPair, NamedCriteria, both};
 use crate::api::ApiState;
@@ -21,10 +19,6 @@ const DEFAULT_SEED: u64 = 20_260_101;
 const DEFAULT_MOVERS: u32 = 20;
 /// Below this number of sessions, statistics aren't reliable.
 const FEW: u64 = 20;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(compare_criteria))
-}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]

@@ -5,8 +5,6 @@ use std::time::Duration;
 use axum::Json;
 use serde_json::{Map, Value};
 use similar::TextDiff;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::named::{CriteriaPair, NamedCriteria, both};
 use crate::api::ApiState;
@@ -18,10 +16,6 @@ use crate::wire::{CriteriaDiff, DiffPart};
 /// Time limit of computing a diff. After that the diff is correct but may not be minimal.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 const CONTEXT_LINES: usize = 3;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(diff_criteria))
-}
 
 /// Returns the text difference of two versions of the criteria.
 #[utoipa::path(

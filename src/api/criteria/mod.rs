@@ -9,8 +9,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use self::named::named;
 use crate::api::ApiState;
@@ -32,14 +30,6 @@ const MAX_NOTE_CHARS: usize = 4_000;
 pub(crate) const CRITERIA: &str = "/api/v1/scoring/criteria";
 pub(crate) const NAME: &str = "/api/v1/scoring/criteria/{criteria_hash}/name";
 pub(crate) const CURRENT: &str = "/api/v1/scoring/criteria/{criteria_hash}/current";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_criteria, add_criteria))
-        .routes(routes!(get_criteria))
-        .routes(routes!(name_criteria))
-        .routes(routes!(post_current))
-}
 
 fn view(
     state: &ApiState,
@@ -144,7 +134,7 @@ impl QueryPart for KindQuery {}
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn get_criteria(
+pub(crate) async fn get_criteria(
     state: ApiState,
     Path(name): Path<String>,
     Query(query): Query<KindQuery>,
@@ -189,7 +179,7 @@ pub(crate) async fn read(
         (status = 201, description = "Stored", body = CriteriaAdded),
     ),
 )]
-async fn add_criteria(
+pub(crate) async fn add_criteria(
     api: Authorized,
     ApiJson(definition): ApiJson<Value>,
 ) -> Result<Response, ApiError> {

@@ -330,3 +330,70 @@ pub(crate) async fn reject_query(
     }
     Ok(next.run(request).await)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Deserialize, IntoParams)]
+    #[serde(default)]
+    struct Probe {
+        q: Option<String>,
+        #[param(minimum = 5, maximum = 10, multiple_of = 5)]
+        points: Option<u8>,
+        flag: bool,
+        #[param(required = true)]
+        id: Uuid,
+        #[param(style = Form, explode = false)]
+        ids: Vec<Uuid>,
+    }
+
+    impl QueryPart for Probe {}
+
+    const ID: &str = "00000000-0000-0000-0000-000000000001";
+
+    fn read(query: &str) -> Result<(Probe, PageQuery), Vec<(String, String)>> {
+        let pairs = pairs_of(&format!("/?{query}").parse().unwrap()).unwrap();
+        read_query(&pairs).map_err(|error| {
+            let faults = error.problem().errors.into_iter();
+            faults.map(|it| (it.pointer, it.message)).collect()
+        })
+    }
+
+    #[test]
+    fn reads_parameters_of_several_parts() {
+        let (probe, page) = read(&format!("q=&points=5&id={ID}&ids={ID},{ID}&limit=7")).unwrap();
+        let id = Uuid::from_u128(1);
+        assert_eq!((probe.q, probe.points, probe.id), (None, Some(5), id));
+        assert_eq!((probe.ids, page.limit()), (vec![id, id], 7));
+    }
+
+    #[test]
+    fn reports_all_errors_at_once() {
+        let faults = read("points=7&limit=501&flag=maybe&idd=1&cursor=a&cursor=b&ids=x&q=a%00");
+        let faults = faults.unwrap_err();
+        let find = |pointer: &str| {
+            let found = faults.iter().find(|(known, _)| known == pointer);
+            found.unwrap_or_else(|| panic!("{faults:?}")).1.as_str()
+        };
+        assert_eq!(find("/points"), "must be 5-10, a multiple of 5");
+        assert_eq!(find("/limit"), "must be 1-500");
+        assert_eq!(find("/flag"), "must be true or false");
+        assert_eq!(find("/idd"), "is unknown; did you mean id?");
+        assert_eq!(find("/cursor"), "is given more than once: keep one");
+        assert_eq!(find("/q"), "contains control characters");
+        assert!(find("/id").starts_with("is missing"), "{faults:?}");
+        assert!(find("/ids").contains("UUID"), "{faults:?}");
+    }
+
+    #[test]
+    fn flag_is_on_if_present_and_not_false() {
+        for (value, expected) in [("", true), ("true", true), ("1", true), ("0", false)] {
+            let (probe, _) = read(&format!("id={ID}&flag={value}")).unwrap();
+            assert_eq!(probe.flag, expected, "{value}");
+        }
+        assert!(!read(&format!("id={ID}")).unwrap().0.flag);
+    }
+}

@@ -12,10 +12,8 @@ use super::auth::{Scope, scope_of};
 use super::body::OPTIONAL_BODY;
 use super::extract::Queried;
 use super::problem::{ALL, MEDIA_TYPE};
-use crate::api::{
-    ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
-    rescore, scores, sessions, webhooks,
-};
+use crate::api::ApiState;
+use crate::api::routes::routes;
 use crate::wire::{Problem, TableFormat};
 
 /// Descriptions of the variable parts of paths.
@@ -68,36 +66,7 @@ pub(crate) fn queried(document: &OpenApi) -> Queried {
 }
 
 pub(crate) fn documented() -> OpenApiRouter<ApiState> {
-    let mut routes = OpenApiRouter::with_openapi(frame())
-        .merge(scores::routes())
-        .merge(sessions::routes())
-        .merge(imports::routes())
-        .merge(criteria::routes())
-        .merge(criteria::compare::routes())
-        .merge(criteria::diff::routes())
-        .merge(ratings::routes())
-        .merge(ratings::agreement::routes())
-        .merge(ratings::annotations::routes())
-        .merge(ratings::panels::routes())
-        .merge(jobs::routes())
-        .merge(jobs::new_job::routes())
-        .merge(jobs::score_query::routes())
-        .merge(ratings::calibration::routes())
-        .merge(batches::calibration::routes())
-        .merge(batches::reports::routes())
-        .merge(batches::routes())
-        .merge(batches::items::routes())
-        .merge(batches::compare::routes())
-        .merge(rescore::routes())
-        .merge(judges::routes())
-        .merge(judges::queue::routes())
-        .merge(analytics::costs::routes())
-        .merge(analytics::latency::routes())
-        .merge(analytics::routes())
-        .merge(analytics::exports::routes())
-        .merge(events::routes())
-        .merge(webhooks::routes())
-        .merge(operate::routes());
+    let mut routes = OpenApiRouter::with_openapi(frame()).merge(routes());
     complete(routes.get_openapi_mut());
     routes
 }

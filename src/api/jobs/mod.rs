@@ -10,8 +10,6 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use chrono::SubsecRound as _;
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -28,14 +26,6 @@ use crate::wire::{self, Call, JobDetail, JobRef, Jobs, PageQuery};
 
 pub(crate) const CANCEL: &str = "/api/v1/jobs/{job_id}/cancel";
 pub(crate) const RETRY: &str = "/api/v1/jobs/{job_id}/retry";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_jobs))
-        .routes(routes!(get_job))
-        .routes(routes!(cancel_job))
-        .routes(routes!(retry_job))
-}
 
 fn call_view(call: JudgeCallRow) -> Call {
     Call {
@@ -129,7 +119,7 @@ impl QueryPart for CallsQuery {}
         (status = 404, description = "job-not-found"),
     ),
 )]
-async fn get_job(
+pub(crate) async fn get_job(
     state: ApiState,
     Path(id): Path<Uuid>,
     Query(query): Query<CallsQuery>,
@@ -215,7 +205,7 @@ pub(crate) async fn cancel_job(api: Authorized, Path(id): Path<Uuid>) -> ApiResu
         (status = 409, description = "job-not-failed, scoring-in-progress"),
     ),
 )]
-async fn retry_job(
+pub(crate) async fn retry_job(
     state: ApiState,
     api: Authorized,
     id: Path<Uuid>,

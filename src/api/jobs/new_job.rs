@@ -3,8 +3,6 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::criteria::named::wanted;
@@ -12,15 +10,11 @@ use crate::api::http::authorized::Authorized;
 use crate::api::http::body::{ApiJson, typed};
 use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
+use crate::api::jobs;
 use crate::api::scores::accepted;
-use crate::api::{ApiState, jobs};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
 use crate::job::{Force, Job, JobId, JobOptions};
 use crate::wire::{self, JobRef, JobRequest};
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(post_job))
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,7 +45,7 @@ struct SessionPayload {
         (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable"),
     ),
 )]
-async fn post_job(
+pub(crate) async fn post_job(
     api: Authorized,
     prefer: Prefer,
     body: ApiJson<JobRequest>,

@@ -8,8 +8,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -25,10 +23,6 @@ use crate::wire::{JobRef, Problem, RequestFault};
 
 /// Timeout of the final poll after the wait, so that a hanging store doesn't delay the response.
 const FINAL_POLL_TIMEOUT: Duration = Duration::from_secs(1);
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(score_query))
-}
 
 /// A generated query and the expected one. Also the payload of jobs of kind `query`.
 #[derive(utoipa::ToSchema)]
@@ -126,7 +120,7 @@ pub(crate) struct ScoreQueryReply {
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
-async fn score_query(
+pub(crate) async fn score_query(
     api: Authorized,
     prefer: Prefer,
     headers: HeaderMap,

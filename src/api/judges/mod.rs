@@ -9,8 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use chrono::{DateTime, SecondsFormat, Utc};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use self::spending::Spending;
 use crate::api::ApiState;
@@ -27,14 +25,6 @@ const MAX_MESSAGE_CHARS: usize = 500;
 
 pub(crate) const PAUSE: &str = "/api/v1/judges/{name}/pause";
 pub(crate) const RESUME: &str = "/api/v1/judges/{name}/resume";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_judges))
-        .routes(routes!(pause_judge))
-        .routes(routes!(resume_judge))
-        .routes(routes!(list_workers))
-}
 
 impl From<&Hold> for wire::Hold {
     fn from(hold: &Hold) -> Self {

@@ -1,8 +1,6 @@
 //! The queue: state, pause and resume. Reads only the store, not the queue backend.
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{hold, release};
 use crate::api::ApiState;
@@ -14,13 +12,6 @@ use crate::wire::{Hold, PauseRequest, Paused, Queue, QueueCounts, Resumed};
 
 pub(crate) const PAUSE: &str = "/api/v1/queue/pause";
 pub(crate) const RESUME: &str = "/api/v1/queue/resume";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(queue_status))
-        .routes(routes!(pause_queue))
-        .routes(routes!(resume_queue))
-}
 
 impl From<JobCounts> for QueueCounts {
     fn from(counts: JobCounts) -> Self {

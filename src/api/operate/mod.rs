@@ -8,8 +8,6 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::api::http::etag::text_or_unchanged;
 use crate::api::http::extract::{Query, QueryPart};
@@ -17,14 +15,6 @@ use crate::api::http::problem::ApiError;
 use crate::api::{ApiState, Health};
 use crate::store::Store;
 use crate::wire::{Check, Readiness, ReadinessStatus};
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(livez))
-        .routes(routes!(readyz))
-        .routes(routes!(prometheus))
-        .routes(routes!(openapi_document))
-}
 
 /// Liveness of the process. Checks no dependencies, because a restart can't fix them.
 #[utoipa::path(get, path = "/livez", tag = "operate", responses((status = 200, description = "It runs", body = String, content_type = "text/plain")))]
@@ -49,7 +39,7 @@ impl QueryPart for ReadyQuery {}
         (status = 503, description = "`unavailable`", body = Readiness),
     ),
 )]
-async fn readyz(state: ApiState, Query(query): Query<ReadyQuery>) -> Response {
+pub(crate) async fn readyz(state: ApiState, Query(query): Query<ReadyQuery>) -> Response {
     probed(readiness(&state).await, query.verbose)
 }
 
@@ -159,7 +149,7 @@ pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
         (status = 404, description = "not-found: this process keeps no metrics"),
     ),
 )]
-async fn prometheus(state: ApiState) -> Result<Response, ApiError> {
+pub(crate) async fn prometheus(state: ApiState) -> Result<Response, ApiError> {
     let render_own = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
     let of_cluster = state.cluster_metrics().render(&state).await;
     Ok(render(render_own() + &of_cluster))
@@ -183,6 +173,6 @@ pub(crate) fn render(text: String) -> Response {
         (status = 304, description = "Not changed"),
     ),
 )]
-async fn openapi_document(headers: HeaderMap) -> Response {
+pub(crate) async fn openapi_document(headers: HeaderMap) -> Response {
     text_or_unchanged(&headers, crate::api::openapi_json())
 }

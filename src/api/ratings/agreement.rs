@@ -2,8 +2,6 @@
 
 use axum::Json;
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::api::ApiState;
 use crate::api::criteria::named::criteria_of;
@@ -16,10 +14,6 @@ use crate::wire::{Agreement, AgreementReport, Strength};
 
 /// Below this number of ratings, a kappa isn't reliable.
 const FEW: u64 = 30;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(get_agreement))
-}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use axum::Json;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::agreement::view;
@@ -23,12 +21,6 @@ pub(crate) const ANNOTATIONS: &str = "/api/v1/annotations";
 const MAX_SESSIONS: u32 = 2_000;
 const MAX_RATINGS: u32 = 20_000;
 const MAX_PAIRS: usize = 100;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(get_annotations))
-        .routes(routes!(get_raters))
-}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]

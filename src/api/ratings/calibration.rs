@@ -1,10 +1,7 @@
 //! POST `/api/v1/metrics/calibration`: how well confidence predicts correctness. Stores nothing.
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
 use crate::api::http::problem::{ApiError, ApiResult};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
@@ -14,10 +11,6 @@ const MOST_CASES: usize = 200_000;
 const MAX_ERRORS: usize = 20;
 /// Maximum factor: a mean distance of a thousandth scores 0.
 const LARGEST_FACTOR: f64 = 1_000.0;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(post_calibration))
-}
 
 /// Measures whether a suite's confidence predicts its correctness.
 ///
@@ -32,7 +25,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 200, description = "The calibration", body = CalibrationResult),
     ),
 )]
-async fn post_calibration(
+pub(crate) async fn post_calibration(
     ApiJson(request): ApiJson<CalibrationRequest>,
 ) -> ApiResult<CalibrationResult> {
     let promises = checked(&request)?;

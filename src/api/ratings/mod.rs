@@ -8,8 +8,6 @@ pub(crate) mod panels;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -24,12 +22,6 @@ use crate::wire::{HumanRating, PageQuery, RatingList, RatingRequest};
 pub(crate) const OF_SCORE: &str = "/api/v1/scores/{score_id}/ratings";
 pub(crate) const OF_SESSION: &str = "/api/v1/sessions/{session_id}/ratings";
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(post_rating_of_score, ratings_of_score))
-        .routes(routes!(post_rating_of_session, ratings_of_session))
-}
-
 /// Rates a score, with the total that the reviewer would have given.
 ///
 /// Each reviewer has one rating per score; a new one replaces it. In `/api/v1/analytics/agreement` it is compared only with this score.
@@ -42,7 +34,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 404, description = "score-not-found"),
     ),
 )]
-async fn post_rating_of_score(
+pub(crate) async fn post_rating_of_score(
     api: Authorized,
     id: Path<Uuid>,
     ApiJson(body): ApiJson<RatingRequest>,
@@ -72,7 +64,7 @@ pub(crate) async fn rate_score(
         (status = 404, description = "session-not-found"),
     ),
 )]
-async fn post_rating_of_session(
+pub(crate) async fn post_rating_of_session(
     api: Authorized,
     id: Path<Uuid>,
     ApiJson(body): ApiJson<RatingRequest>,

@@ -5,8 +5,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use axum::Json;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::agreement::scales;
@@ -24,10 +22,6 @@ use crate::wire::{self, PageQuery, PanelJudge, PanelSummary, Spread};
 const LIST: char = 'p';
 /// Name of a job's judge if the job has none.
 const NO_JUDGE: &str = "none";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(get_spread))
-}
 
 /// Returns the spread of the scores of repeats or of a jury.
 ///

@@ -5,8 +5,6 @@ pub(crate) mod view;
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -24,13 +22,6 @@ use crate::store::SessionScoreRow;
 use crate::wire::{JobRef, Score, ScoreRequest, ScoreVersion, Scores};
 
 pub(crate) const SCORE: &str = "/api/v1/scoring/sessions/{session_id}/score";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(score_session, current_score))
-        .routes(routes!(scores_of_session))
-        .routes(routes!(one_score))
-}
 
 /// Requests a session's score.
 ///
@@ -56,7 +47,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable"),
     ),
 )]
-async fn score_session(
+pub(crate) async fn score_session(
     state: ApiState,
     api: Authorized,
     id: Result<Path<Uuid>, ApiError>,
@@ -178,7 +169,7 @@ pub(crate) fn accepted(job: &Job) -> Response {
         (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found"),
     ),
 )]
-async fn current_score(
+pub(crate) async fn current_score(
     state: ApiState,
     id: Path<Uuid>,
     headers: HeaderMap,

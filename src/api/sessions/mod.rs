@@ -7,8 +7,6 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::Stream;
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
@@ -33,12 +31,6 @@ use crate::wire::{
 
 pub(crate) const SESSIONS: &str = "/api/v1/sessions";
 pub(crate) const SESSION: &str = "/api/v1/sessions/{session_id}";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_sessions, put_sessions))
-        .routes(routes!(put_session, get_session, delete_session))
-}
 
 fn links(id: Uuid) -> SessionLinks {
     SessionLinks {
@@ -132,7 +124,7 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
         (status = 404, description = "not-found: no path has such an id"),
     ),
 )]
-async fn put_session(
+pub(crate) async fn put_session(
     api: Authorized,
     Path(session_id): Path<Uuid>,
     JsonText(body): JsonText,
@@ -205,7 +197,7 @@ impl QueryPart for FileQuery {}
         (status = 415, description = "unsupported-media-type"),
     ),
 )]
-async fn put_sessions(
+pub(crate) async fn put_sessions(
     api: Authorized,
     Query(query): Query<FileQuery>,
     request: Request,
@@ -275,7 +267,7 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
         (status = 404, description = "session-not-found"),
     ),
 )]
-async fn get_session(
+pub(crate) async fn get_session(
     state: ApiState,
     id: Path<Uuid>,
     headers: HeaderMap,

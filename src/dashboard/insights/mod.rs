@@ -358,7 +358,8 @@ mod tests {
                 criteria: criteria.to_owned(),
                 ..Choice::default()
             };
-            choice.sessions("missing_tool", "kubectl logs", "2026-11-09T00:00:00Z")
+            let from = "2026-11-09T00:00:00Z".parse().unwrap();
+            choice.sessions("missing_tool", "kubectl logs", from)
         };
         let any = "/sessions?missing_tool=kubectl+logs&from=2026-11-09";
         assert_eq!(of(""), any);

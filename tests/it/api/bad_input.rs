@@ -331,7 +331,7 @@ async fn ids_limits_cursors_and_unknown_parameters_are_validated() {
             .send()
             .await
             .unwrap();
-        problem_of(cursor, 400, "invalid-request").await;
+        problem_of(cursor, 422, "invalid-request").await;
     }
 }
 
@@ -428,7 +428,7 @@ async fn error_response_quotes_little_of_bad_input() {
         .send()
         .await
         .unwrap();
-    assert_eq!(response.status(), 400);
+    assert_eq!(response.status(), 422);
     let body = response.text().await.unwrap();
     assert!(body.contains("/force_rescore"), "{body}");
     assert!(body.len() < 2_000, "{} bytes", body.len());
