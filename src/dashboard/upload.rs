@@ -140,7 +140,7 @@ impl UploadForm {
             ("budget_usd", &self.budget_usd),
         ];
         let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        read_query::<FileHead>(&fields)?.head()
+        Ok(read_query::<FileHead>(&fields)?.into())
     }
 }
 

@@ -79,13 +79,13 @@ pub struct ScoreSelection {
     /// Criteria of the scores: `any`, `current`, 64 hex digits, or a prefix of at least 8
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criteria: Option<String>,
-    /// Only sessions completed (if not completed, created) at or after this time: RFC 3339, or a date
+    /// Only sessions completed (if not completed, created) at or after this time, RFC 3339
     #[serde(
         deserialize_with = "crate::time::or_null",
         skip_serializing_if = "Option::is_none"
     )]
     pub from: Option<DateTime<Utc>>,
-    /// Only sessions completed (if not completed, created) before this time: RFC 3339, or a date
+    /// Only sessions completed (if not completed, created) before this time, RFC 3339
     #[serde(
         deserialize_with = "crate::time::or_null",
         skip_serializing_if = "Option::is_none"

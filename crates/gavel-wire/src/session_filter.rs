@@ -82,14 +82,14 @@ pub struct SessionFilter {
     /// Completed (if not completed, created) at or after: a time (RFC 3339) or a date
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::time::of_flag))]
     #[serde(
-        deserialize_with = "crate::time::or_null",
+        deserialize_with = "crate::time::or_date",
         skip_serializing_if = "Option::is_none"
     )]
     pub from: Option<DateTime<Utc>>,
     /// Completed (if not completed, created) before: a time (RFC 3339) or a date
     #[cfg_attr(feature = "clap", arg(long, value_name = "TIME", value_parser = crate::time::of_flag))]
     #[serde(
-        deserialize_with = "crate::time::or_null",
+        deserialize_with = "crate::time::or_date",
         skip_serializing_if = "Option::is_none"
     )]
     pub to: Option<DateTime<Utc>>,

@@ -10,8 +10,17 @@ fn midnight(text: &str) -> Option<DateTime<Utc>> {
     Some(date.and_time(NaiveTime::MIN).and_utc())
 }
 
-/// Reads a time, a date or null, for optional fields.
+/// Reads a time or null, for optional fields.
 pub(crate) fn or_null<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<DateTime<Utc>>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let read = text.map(|text| read_time(&text)).transpose();
+    read.map_err(serde::de::Error::custom)
+}
+
+/// Like [`or_null`], and reads a date as its midnight in UTC.
+pub(crate) fn or_date<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<DateTime<Utc>>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;

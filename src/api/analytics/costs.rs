@@ -2,7 +2,8 @@
 
 use axum::Json;
 use chrono::{Days, NaiveDate, NaiveTime};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::api::ApiState;
 use crate::api::http::extract::{Query, QueryPart};
@@ -29,12 +30,21 @@ impl QueryPart for UsageQuery {}
 #[serde(default)]
 pub(crate) struct DaysQuery {
     /// First day of UTC, YYYY-MM-DD; default: 30 days up to `to`
+    #[serde(deserialize_with = "day")]
     pub(crate) from: Option<NaiveDate>,
     /// Last day of UTC, included; default today
+    #[serde(deserialize_with = "day")]
     pub(crate) to: Option<NaiveDate>,
 }
 
 impl QueryPart for DaysQuery {}
+
+fn day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NaiveDate>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let day = NaiveDate::parse_from_str(&text, "%Y-%m-%d");
+    let message = || format!("{text:?} is not a day; give one such as 2026-01-31");
+    day.map(Some).map_err(|_| D::Error::custom(message()))
+}
 
 impl DaysQuery {
     /// Returns the first and last day, both inclusive.

@@ -7,10 +7,11 @@ use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use utoipa::IntoParams as _;
 
 use crate::api::http::body::typed;
-use crate::api::http::extract::QueryPart;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::{QueryPart, unknown};
+use crate::api::http::problem::{ApiError, escape};
 use crate::enqueue::{BatchError, Item, ItemFault, ItemStream, OpenItems};
 use crate::job::{Kind, Priority};
 use crate::memory::blocking;
@@ -83,43 +84,45 @@ pub(crate) struct FileHead {
     pub(crate) budget_usd: Option<f64>,
 }
 
-impl QueryPart for FileHead {}
+impl QueryPart for FileHead {
+    fn faults(&self) -> Vec<RequestFault> {
+        let message = "is missing: set the kind in the query string, for example ?kind=query";
+        let missing = self.kind.is_none();
+        missing
+            .then(|| RequestFault::new("kind", message))
+            .into_iter()
+            .collect()
+    }
+}
 
-impl FileHead {
-    /// Rejects the parameters for a JSON batch, because its body has these fields.
-    pub(crate) fn reject(&self) -> Result<(), ApiError> {
-        let message = "belongs in the JSON body of a batch, next to `items`: move it there";
-        let given = [
-            ("kind", self.kind.is_some()),
-            ("name", self.name.is_some()),
-            ("threshold", self.threshold.is_some()),
-            ("criteria_hash", self.criteria_hash.is_some()),
-            ("priority", self.priority.is_some()),
-            ("force_rescore", self.force_rescore),
-            ("budget_usd", self.budget_usd.is_some()),
-        ];
-        let given = given.into_iter().filter(|(_, is_given)| *is_given);
-        let faults: Vec<_> = given
-            .map(|(name, _)| RequestFault::new(name, message))
-            .collect();
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(ApiError::Invalid(faults)),
+impl From<FileHead> for BatchRequest {
+    fn from(head: FileHead) -> Self {
+        Self {
+            kind: head.kind.unwrap_or(Kind::UNNAMED),
+            name: head.name,
+            threshold: head.threshold,
+            budget_usd: head.budget_usd,
+            criteria_hash: head.criteria_hash,
+            priority: head.priority,
+            force_rescore: head.force_rescore,
+            items: Vec::new(),
         }
     }
+}
 
-    pub(crate) fn head(self) -> Result<BatchRequest, ApiError> {
-        let message = "is missing: set the kind in the query string, for example ?kind=query";
-        Ok(BatchRequest {
-            kind: self.kind.ok_or_else(|| ApiError::fault("/kind", message))?,
-            name: self.name,
-            threshold: self.threshold,
-            budget_usd: self.budget_usd,
-            criteria_hash: self.criteria_hash,
-            priority: self.priority,
-            force_rescore: self.force_rescore,
-            items: Vec::new(),
-        })
+/// Rejects query parameters of a JSON batch, because its body has these fields.
+pub(crate) fn reject_query(pairs: &[(String, String)]) -> Result<(), ApiError> {
+    let params = FileHead::into_params(|| None);
+    let fault = |(name, _): &(String, String)| match params.iter().any(|it| it.name == *name) {
+        true => RequestFault::new(
+            name,
+            "belongs in the JSON body of a batch, next to `items`: move it there",
+        ),
+        false => RequestFault::new(&escape(name), unknown(&params, name)),
+    };
+    match pairs {
+        [] => Ok(()),
+        pairs => Err(ApiError::Invalid(pairs.iter().map(fault).collect())),
     }
 }
 

@@ -10,21 +10,21 @@ pub(crate) mod reports;
 pub(crate) mod view;
 
 use axum::Json;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::body::{
-    FileHead, check, check_budget, format_of, opener, read_json_head, refused, weight,
+    FileHead, check, check_budget, format_of, opener, read_json_head, refused, reject_query, weight,
 };
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::extract::{Path, Query, QueryPart, pairs_of, read_query};
 use crate::api::http::links::begun;
 use crate::api::http::problem::{ApiError, ApiResult};
 use crate::api::http::spool::Spooled;
@@ -51,6 +51,7 @@ pub(crate) const BUDGET: &str = "/api/v1/batches/{batch_id}/budget";
 /// means that all items are stored and will run. Sessions are scored again even if they have a score.
 #[utoipa::path(
     post, path = BATCHES, tag = "batches",
+    params(FileHead),
     request_body(content(
         (BatchRequest = "application/json", example = json!({"kind": "sql_metrics", "name": "nightly", "items": [
             {"id": "q1", "generated_sql": "select name from users", "expected_sql": "SELECT name FROM users;"}]})),
@@ -66,17 +67,18 @@ pub(crate) const BUDGET: &str = "/api/v1/batches/{batch_id}/budget";
 )]
 pub(crate) async fn post_batch(
     api: Authorized,
-    Query(query): Query<FileHead>,
+    uri: Uri,
     headers: HeaderMap,
     body: Spooled,
 ) -> Result<Response, ApiError> {
     let format = format_of(&headers)?;
+    let pairs = pairs_of(&uri)?;
     let head = match format {
         Format::Json => {
-            query.reject()?;
+            reject_query(&pairs)?;
             read_json_head(body.file.clone(), limits_of(&api)).await?
         }
-        Format::Jsonl | Format::Csv | Format::Xlsx => query.head()?,
+        Format::Jsonl | Format::Csv | Format::Xlsx => read_query::<FileHead>(&pairs)?.into(),
     };
     let batch = begin(api, format, (head, body)).await?;
     Ok(accepted(batch))

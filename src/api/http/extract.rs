@@ -167,7 +167,7 @@ pub(crate) fn read_query<T: FromQuery>(pairs: &[(String, String)]) -> Result<T, 
     }
 }
 
-fn unknown(params: &[Parameter], name: &str) -> String {
+pub(crate) fn unknown(params: &[Parameter], name: &str) -> String {
     match params {
         [] => "is unknown: this route has no parameters".to_owned(),
         params => {
