@@ -66,7 +66,6 @@ impl Streams {
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
-        EventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The id behind which the stream resumes"),
     ),
     responses(
@@ -125,6 +124,7 @@ pub(crate) async fn events(
 }
 
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct EventsQuery {
     /// Types of events, separated by commas; default: all

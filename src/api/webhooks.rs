@@ -139,6 +139,7 @@ pub(crate) async fn delete_webhook(api: Authorized, Path(id): Path<Uuid>) -> Api
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct DeliveriesQuery {
     /// Deliveries of one webhook

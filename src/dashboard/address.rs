@@ -7,7 +7,8 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use crate::api::{ApiError, pairs_of, problem};
+use super::links::query;
+use crate::api::{ApiError, Pairs, pairs_of, problem};
 
 #[derive(Debug)]
 pub(super) struct Address<T>(pub(super) T);
@@ -17,6 +18,62 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Address<T> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         Ok(Self(read(&parts.uri)?))
+    }
+}
+
+/// Parameters of a list's address, as typed. An unknown filter is an error of the API, because ignoring it would apply an action to
+/// all rows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filled(Pairs);
+
+impl<S: Send + Sync> FromRequestParts<S> for Filled {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        read(&parts.uri).map(Self)
+    }
+}
+
+impl Filled {
+    #[cfg(test)]
+    pub(super) fn new(name: &str, value: &str) -> Self {
+        Self(vec![(name.to_owned(), value.to_owned())])
+    }
+
+    pub(super) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// Returns a parameter; empty if it isn't set.
+    pub(super) fn of(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(key, _)| key == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Returns the filters, without order and position.
+    pub(super) fn set(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter().filter(|(_, value)| !value.is_empty());
+        let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+        pairs.filter(|(name, _)| !matches!(*name, "sort" | "cursor"))
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.set().next().is_some()
+    }
+
+    /// Returns the query string of another page: filters, order and position.
+    pub(super) fn page(&self, cursor: &str) -> String {
+        self.query(&[("sort", self.of("sort")), ("cursor", cursor)])
+    }
+
+    /// Returns the query string of the first page in another order.
+    pub(super) fn sorted(&self, sort: &str) -> String {
+        self.query(&[("sort", sort)])
+    }
+
+    pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
+        let pairs = self.set().chain(more.iter().copied());
+        query(&pairs.collect::<Vec<_>>())
     }
 }
 

@@ -5,12 +5,10 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use uuid::Uuid;
 
-use super::address::Address;
+use super::address::Filled;
 use super::frame::Frame;
-use super::links::query;
 use super::page::{Page, html};
 use super::state::PageState;
 use super::upload::UploadForm;
@@ -184,50 +182,15 @@ impl BatchListRow {
 #[template(path = "batches.html")]
 struct BatchesPage {
     frame: Frame,
-    filter: BatchListFilter,
+    filter: Filled,
     rows: Vec<BatchListRow>,
     next: Option<String>,
     first: Option<String>,
     form: Option<UploadForm>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct BatchListFilter {
-    kind: String,
-    state: String,
-    cursor: String,
-}
-
-impl BatchListFilter {
-    fn page(&self, cursor: &str) -> String {
-        let pairs = [
-            ("kind", self.kind.as_str()),
-            ("state", &self.state),
-            ("cursor", cursor),
-        ];
-        format!("/batches{}", query(&pairs))
-    }
-
-    fn is_set(&self) -> bool {
-        [&self.kind, &self.state, &self.cursor]
-            .iter()
-            .any(|value| !value.is_empty())
-    }
-}
-
-async fn list(
-    State(state): State<PageState>,
-    user: SessionUser,
-    Address(filter): Address<BatchListFilter>,
-) -> Page {
-    let asked = [
-        ("kind", filter.kind.clone()),
-        ("state", filter.state.clone()),
-        ("cursor", filter.cursor.clone()),
-    ];
-    let asked = asked.map(|(name, value)| (name.to_owned(), value));
-    let (query, page): (BatchesQuery, PageQuery) = read_query(&asked)?;
+async fn list(State(state): State<PageState>, user: SessionUser, filter: Filled) -> Page {
+    let (query, page): (BatchesQuery, PageQuery) = read_query(filter.pairs())?;
     let page = PageQuery {
         limit: Some(ROWS),
         ..page
@@ -240,9 +203,10 @@ async fn list(
         .map(|b| BatchListRow::new(b, now))
         .collect();
     let moves = rows.iter().any(|row| row.batch.moves());
+    let at = |cursor: &str| format!("/batches{}", filter.page(cursor));
     html(&BatchesPage {
-        next: found.next_cursor.map(|cursor| filter.page(&cursor)),
-        first: (!filter.cursor.is_empty()).then(|| filter.page("")),
+        next: found.next_cursor.as_deref().map(at),
+        first: (!filter.of("cursor").is_empty()).then(|| at("")),
         form: user.may_enqueue().then(|| UploadForm::empty(&user)),
         frame: Frame::load(&state, user, "Batches", "Batches")
             .await

@@ -10,18 +10,17 @@ use futures::TryFutureExt as _;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::address::Address;
+use super::address::{Address, Filled};
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
-use super::links::query;
 use super::page::found;
 use super::page::{Page, PageError, error_html, html, is_fixable, with_status};
 use super::session_item::{Badge, by_ids, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{Pairs, Path, Query, read_query, scores, sessions};
+use crate::api::{Path, Query, read_query, scores, sessions};
 use crate::wire::{PageQuery, Problem, ScoreRequest, SessionFilter, SessionItem, SessionSort};
 
 const ROWS: u32 = 50;
@@ -31,56 +30,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions", get(list))
         .route("/sessions/rows", get(rows))
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
-}
-
-/// Query of the page, as typed. An unknown filter is an error, because ignoring it would apply an action to all sessions.
-#[derive(Debug, Clone, Default)]
-pub(super) struct SessionListFilter(Pairs);
-
-impl SessionListFilter {
-    /// Returns a parameter; empty if it isn't set.
-    fn of(&self, name: &str) -> &str {
-        let mut pairs = self.0.iter();
-        let found = pairs.find(|(key, _)| key == name);
-        found.map_or("", |(_, value)| value)
-    }
-
-    fn set(&self) -> impl Iterator<Item = (&str, &str)> {
-        let pairs = self.0.iter().filter(|(_, value)| !value.is_empty());
-        let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
-        pairs.filter(|(name, _)| !matches!(*name, "sort" | "cursor"))
-    }
-
-    /// Returns the query string of a page: filters, order and `more`.
-    fn page(&self, more: &[(&str, &str)]) -> String {
-        let sort = [("sort", self.of("sort"))];
-        self.query(&[&sort, more].concat())
-    }
-
-    /// Returns the query string of the first page in another order.
-    fn sorted(&self, sort: &str) -> String {
-        self.query(&[("sort", sort)])
-    }
-
-    /// Returns filters plus `more` as a query string of pages.
-    fn query(&self, more: &[(&str, &str)]) -> String {
-        let pairs = self.set().chain(more.iter().copied());
-        query(&pairs.collect::<Vec<_>>())
-    }
-
-    fn filters_only(&self) -> String {
-        self.query(&[])
-    }
-
-    fn is_set(&self) -> bool {
-        self.set().next().is_some()
-    }
-
-    /// Whether a filter under "More filters" is set.
-    fn has_more(&self) -> bool {
-        let first = ["q", "scored", "rating", "criteria"];
-        self.set().any(|(name, _)| !first.contains(&name))
-    }
 }
 
 #[derive(Template)]
@@ -128,7 +77,7 @@ impl SessionListRow {
 #[template(path = "sessions.html")]
 struct SessionsPage {
     frame: Frame,
-    filter: SessionListFilter,
+    filter: Filled,
     rows: Vec<SessionListRow>,
     /// Whether the page isn't full although there are more: the API limits the number of sessions scanned per page.
     short: bool,
@@ -138,6 +87,12 @@ struct SessionsPage {
 }
 
 impl SessionsPage {
+    /// Whether a filter under "More filters" is set.
+    fn has_more(&self) -> bool {
+        let first = ["q", "scored", "rating", "criteria"];
+        self.filter.set().any(|(name, _)| !first.contains(&name))
+    }
+
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
             (1, None, None) => "the matching one".to_owned(),
@@ -151,7 +106,7 @@ impl SessionsPage {
 async fn show_errors(
     state: &PageState,
     user: SessionUser,
-    filter: SessionListFilter,
+    filter: Filled,
     problem: &Problem,
 ) -> Page {
     let page = SessionsPage {
@@ -166,15 +121,10 @@ async fn show_errors(
     with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
-async fn list(
-    State(state): State<PageState>,
-    user: SessionUser,
-    Address(pairs): Address<Pairs>,
-) -> Page {
-    let filter = SessionListFilter(pairs);
+async fn list(State(state): State<PageState>, user: SessionUser, filter: Filled) -> Page {
     let read = async {
         let (filters, sort, mut page): (SessionFilter, SessionSort, PageQuery) =
-            read_query(&filter.0)?;
+            read_query(filter.pairs())?;
         page.limit = Some(ROWS);
         sessions::list_sessions(state.api(&user)?, Query((filters, sort, page))).await
     };
@@ -195,7 +145,7 @@ async fn list(
         .map(|item| SessionListRow::new(item, &user, now))
         .collect();
     let moves = rows.iter().any(|row| row.item.active_job.is_some());
-    let page = |cursor: &str| format!("/sessions{}", filter.page(&[("cursor", cursor)]));
+    let page = |cursor: &str| format!("/sessions{}", filter.page(cursor));
     html(&SessionsPage {
         short: rows.len() < ROWS as usize && found.next_cursor.is_some(),
         next: found.next_cursor.as_deref().map(page),
@@ -375,7 +325,7 @@ mod tests {
 
     #[test]
     fn empty_list_explains_import_or_offers_to_clear_filters() {
-        let page = |filter: SessionListFilter| SessionsPage {
+        let page = |filter: Filled| SessionsPage {
             frame: Frame::bare(),
             filter,
             rows: Vec::new(),
@@ -384,9 +334,9 @@ mod tests {
             first: None,
             error_html: String::new(),
         };
-        let none = page(SessionListFilter::default()).render().unwrap();
+        let none = page(Filled::default()).render().unwrap();
         assert!(none.contains("No sessions yet") && none.contains("PUT /api/v1/sessions/ID"));
-        let narrowed = SessionListFilter(vec![("q".to_owned(), BAD.to_owned())]);
+        let narrowed = Filled::new("q", BAD);
         let narrowed = page(narrowed).render().unwrap();
         assert!(
             narrowed.contains("No matching sessions") && narrowed.contains("Clear the filters")
@@ -399,7 +349,7 @@ mod tests {
         let page = |rows: usize, next: bool, short: bool| {
             let page = SessionsPage {
                 frame: Frame::bare(),
-                filter: SessionListFilter::default(),
+                filter: Filled::default(),
                 rows: (0..rows).map(|_| row(&json!({}))).collect(),
                 short,
                 next: next.then(|| "/sessions?cursor=x".to_owned()),

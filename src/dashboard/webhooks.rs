@@ -6,15 +6,13 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::Map;
 use uuid::Uuid;
 
-use super::address::Address;
+use super::address::Filled;
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
-use super::links::query;
 use super::page::{Page, PageError, error_html, html, is_fixable, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
@@ -30,14 +28,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/webhooks", get(show).post(add))
         .route("/webhooks/{id}/delete", post(delete))
         .route("/webhooks/deliveries/{id}/resend", post(resend))
-}
-
-#[derive(Default, Deserialize)]
-struct DeliveryParams {
-    #[serde(default)]
-    state: String,
-    #[serde(default)]
-    cursor: String,
 }
 
 struct DeliveryLine {
@@ -77,7 +67,7 @@ struct WebhooksPage {
     done: Done,
     webhooks: Vec<Webhook>,
     rows: Vec<DeliveryLine>,
-    asked: DeliveryParams,
+    asked: Filled,
     older: Option<String>,
 }
 
@@ -85,16 +75,14 @@ impl WebhooksPage {
     async fn read(
         state: &PageState,
         user: SessionUser,
-        asked: DeliveryParams,
+        asked: Filled,
         done: Done,
     ) -> Result<Self, super::page::PageError> {
         let (mut webhooks, mut rows, mut older) = (Vec::new(), Vec::new(), None);
         if user.may_admin() {
             let api = state.api(&user)?;
             webhooks = webhooks::list_webhooks(api.clone()).await?.0.items;
-            let chosen = [("state", &asked.state), ("cursor", &asked.cursor)];
-            let chosen = chosen.map(|(name, value)| (name.to_owned(), value.clone()));
-            let chosen = Query(read_query(&chosen)?);
+            let chosen = Query(read_query(asked.pairs())?);
             let Json(found) = webhooks::list_deliveries(api, chosen).await?;
             let now = state.about.clock.now();
             rows = found
@@ -102,12 +90,8 @@ impl WebhooksPage {
                 .into_iter()
                 .map(|delivery| DeliveryLine::new(delivery, now))
                 .collect();
-            older = found.next_cursor.map(|cursor| {
-                format!(
-                    "/webhooks{}",
-                    query(&[("state", &asked.state), ("cursor", &cursor)])
-                )
-            });
+            let at = |cursor: String| format!("/webhooks{}", asked.page(&cursor));
+            older = found.next_cursor.map(at);
         }
         Ok(Self {
             frame: Frame::load(state, user, "System", "Webhooks").await,
@@ -120,11 +104,7 @@ impl WebhooksPage {
     }
 }
 
-async fn show(
-    State(state): State<PageState>,
-    user: SessionUser,
-    Address(asked): Address<DeliveryParams>,
-) -> Page {
+async fn show(State(state): State<PageState>, user: SessionUser, asked: Filled) -> Page {
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
 
@@ -145,7 +125,7 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
     };
     with_status(
         status,
-        &WebhooksPage::read(&state, form.user, DeliveryParams::default(), done).await?,
+        &WebhooksPage::read(&state, form.user, Filled::default(), done).await?,
     )
 }
 
@@ -231,7 +211,7 @@ mod tests {
             done: Done::default(),
             webhooks: vec![webhook(true), webhook(false)],
             rows: vec![DeliveryLine::new(delivery, DateTime::UNIX_EPOCH)],
-            asked: DeliveryParams::default(),
+            asked: Filled::default(),
             older: None,
         };
         let text = page.render().unwrap();

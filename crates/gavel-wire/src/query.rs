@@ -9,6 +9,7 @@ use crate::{RequestFault, text_enum};
 
 /// Position and size of a page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub struct PageQuery {
     /// Page size; default 50
@@ -37,6 +38,7 @@ impl PageQuery {
 
 /// Size of a list without pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub struct LimitQuery {
     /// Maximum number of items; default 50
@@ -64,6 +66,7 @@ text_enum! {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub struct SessionSort {
     /// `newest` (completed or created; default), `lowest_score` or `highest_score`. The last two list only sessions with a score
@@ -74,6 +77,7 @@ pub struct SessionSort {
 
 /// Selection of scores.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub struct ScoreSelection {
     /// Criteria of the scores: `any`, `current`, 64 hex digits, or a prefix of at least 8

@@ -15,6 +15,7 @@ const CRITERIA_FORMS: &str =
 #[derive(
     Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, utoipa::IntoParams,
 )]
+#[into_params(parameter_in = Query)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(default, deny_unknown_fields)]
 pub struct SessionFilter {

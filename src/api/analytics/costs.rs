@@ -17,6 +17,7 @@ const MOST_DAYS: i64 = 3_660;
 const MOST_BATCHES: u32 = 10_000;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct UsageQuery {
     /// Grouping of the lines; default day
@@ -27,6 +28,7 @@ impl QueryPart for UsageQuery {}
 
 /// A range of days.
 #[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct DaysQuery {
     /// First day of UTC, YYYY-MM-DD; default: 30 days up to `to`

@@ -11,6 +11,7 @@ use crate::score::analysis::Histogram;
 use crate::wire::{Coverage, Distribution, Rating, RatingShare, ScoreSelection};
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct HistogramQuery {
     /// Totals a bucket of the histogram: 5 or 10; default 10

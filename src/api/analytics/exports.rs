@@ -88,6 +88,7 @@ struct Export {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct TrainingQuery {
     /// Total at least, 0-100; default 85
@@ -98,6 +99,7 @@ pub(crate) struct TrainingQuery {
 impl QueryPart for TrainingQuery {}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct TableQuery {
     /// `csv` (default) or `parquet`
@@ -107,6 +109,7 @@ pub(crate) struct TableQuery {
 impl QueryPart for TableQuery {}
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct ExportLimit {
     /// Maximum number of lines; default all

@@ -19,6 +19,7 @@ const PERIODS: u32 = 30;
 const MOST_DAYS: i64 = 3_660;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct TrendQuery {
     /// Length of a period; default day

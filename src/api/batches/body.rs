@@ -64,6 +64,7 @@ pub(crate) async fn read_json_head(
 
 /// Fields of a batch whose file has only items.
 #[derive(Debug, Default, PartialEq, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct FileHead {
     /// JSONL, CSV, XLSX: the kind; required there

@@ -46,6 +46,7 @@ impl From<PartChange> for PartDifference {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct BatchPair {
     /// The earlier batch

@@ -19,6 +19,7 @@ const LIST: char = 'i';
 const MAX_ITEMS_IN_MEMORY: u32 = 10;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct ItemsQuery {
     /// States of items; default: all

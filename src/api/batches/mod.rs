@@ -133,6 +133,7 @@ pub(crate) fn accepted(batch: Batch) -> Response {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct BatchesQuery {
     /// By kind

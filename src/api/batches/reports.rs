@@ -103,6 +103,7 @@ pub(super) struct JsonReport {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct ReportQuery {
     /// Only these items, as in the list of items; for `report.jsonl`, `report.csv` and `report.parquet`
@@ -124,7 +125,6 @@ impl QueryPart for ReportQuery {}
             `report.junit.xml`: for CI servers; misses are failures, items without a score are errors. \
             `report.md`: a readable summary, at most 900 KB.",
             pattern = r"^report\.(json|jsonl|csv|xlsx|parquet|junit\.xml|md)$"),
-        ReportQuery,
     ),
     responses(
         (status = 200, description = "The report", content(

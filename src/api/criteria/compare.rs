@@ -21,6 +21,7 @@ const DEFAULT_MOVERS: u32 = 20;
 const FEW: u64 = 20;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct MoversQuery {
     /// Number of the largest movers; default 20

@@ -112,6 +112,7 @@ pub(crate) async fn list_criteria(state: ApiState) -> ApiResult<CriteriaList> {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct KindQuery {
     /// With `current`: kind of the criteria; default session
@@ -125,7 +126,6 @@ impl QueryPart for KindQuery {}
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
         ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        KindQuery,
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(

@@ -19,6 +19,7 @@ pub(crate) struct NamedCriteria {
 
 /// Two versions of the criteria.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct CriteriaPair {
     /// First criteria: 64 hex digits, at least the first 8, or `current`

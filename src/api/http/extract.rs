@@ -318,7 +318,11 @@ pub(crate) async fn reject_query(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let operation = (request.method().clone(), path.as_str().to_owned());
+    let method = match *request.method() {
+        Method::HEAD => Method::GET,
+        ref method => method.clone(),
+    };
+    let operation = (method, path.as_str().to_owned());
     if !queried.contains(&operation) {
         let faults: Vec<_> = pairs_of(request.uri())?
             .into_iter()
@@ -338,6 +342,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default, PartialEq, Deserialize, IntoParams)]
+    #[into_params(parameter_in = Query)]
     #[serde(default)]
     struct Probe {
         q: Option<String>,

@@ -3,7 +3,9 @@
 use axum::http::Method;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{AnyOf, Object, ObjectBuilder, Ref, Schema, Type};
+use utoipa::openapi::schema::{
+    AnyOf, KnownFormat, Object, ObjectBuilder, Ref, Schema, SchemaFormat, Type,
+};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
@@ -156,6 +158,7 @@ fn complete(document: &mut OpenApi) {
                     let invalid = || RefOr::T(problem("invalid-request"));
                     responses.entry("422".to_owned()).or_insert_with(invalid);
                 }
+                add_segments(operation, path);
                 complete_queries(operation);
                 complete_operation(operation, scope_of(&method, path));
                 complete_headers(operation, &method);
@@ -243,6 +246,29 @@ fn headers() -> [(String, RefOr<Header>); 2] {
             ),
         ),
     ]
+}
+
+/// Adds the variable parts of the path that the macro can't read from a constant: ids, and names of judges.
+fn add_segments(operation: &mut Operation, path: &str) {
+    let parameters = operation.parameters.get_or_insert_default();
+    let names = path.split('{').skip(1);
+    for name in names.filter_map(|rest| rest.split('}').next()) {
+        let is_known = |known: &RefOr<Parameter>| matches!(known, RefOr::T(it) if it.name == name);
+        if parameters.iter().any(is_known) {
+            continue;
+        }
+        let format = (name != "name").then_some(SchemaFormat::KnownFormat(KnownFormat::Uuid));
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(format);
+        let parameter = ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .schema(Some(schema))
+            .build();
+        parameters.insert(0, RefOr::T(parameter));
+    }
 }
 
 /// Adds common rules of query parameters: empty counts as absent, and no control characters.

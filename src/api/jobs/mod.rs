@@ -48,6 +48,7 @@ fn call_view(call: JudgeCallRow) -> Call {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct JobsQuery {
     /// By state
@@ -96,6 +97,7 @@ pub(crate) async fn list_jobs(
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct CallsQuery {
     /// Whether to return the judge calls with their raw replies
@@ -108,7 +110,6 @@ impl QueryPart for CallsQuery {}
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job_id}", tag = "jobs",
     params(
-        CallsQuery,
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),

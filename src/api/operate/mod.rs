@@ -23,6 +23,7 @@ pub(crate) async fn livez() -> &'static str {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct ReadyQuery {
     /// Adds the list of checks; `?verbose` is enough

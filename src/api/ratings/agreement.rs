@@ -16,6 +16,7 @@ use crate::wire::{Agreement, AgreementReport, Strength};
 const FEW: u64 = 30;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct CriteriaQuery {
     /// 64 hex digits, at least the first 8, or `current` (default)

@@ -23,6 +23,7 @@ const MAX_RATINGS: u32 = 20_000;
 const MAX_PAIRS: usize = 100;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct AnnotationsQuery {
     /// `sample` (default): a sample, the same for all users; `disagreement`: sessions with the largest differences between scores, or between

@@ -167,6 +167,7 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct FileQuery {
     /// The tool's format; by default detected from the first object of a known form
