@@ -7,7 +7,6 @@ mod error;
 mod files;
 mod health;
 mod history;
-mod judge_directory;
 mod metrics;
 mod open;
 mod run;
@@ -27,12 +26,10 @@ pub use self::data_dir::hold_data_folder;
 pub use self::error::AppError;
 use self::files::Files;
 use self::health::ProcessHealth;
-use self::history::FromHistory;
-use self::judge_directory::FileDirectory;
 use self::metrics::MeteredCalls;
 use self::open::{
-    SharedRedis, judge_check, migrate, open_events, open_gate, open_queue, open_redis,
-    retry_options, spending_caps,
+    SharedRedis, migrate, open_events, open_gate, open_queue, open_redis, retry_options,
+    spending_caps,
 };
 use crate::api;
 use crate::clock::{Clock, SystemClock};
@@ -159,14 +156,18 @@ impl App {
             None => feed.clone(),
         };
         let (events, announce) = announcer(log, clock.clone(), stop_pushing.clone());
+        let on_demand = history
+            .base
+            .clone()
+            .map(|base| OnDemand::new(store.clone(), clock.clone(), &history, base));
         let (enqueue, push) = Enqueue::new(
             EnqueueParts {
                 store: store.clone(),
                 queue: queue.clone(),
                 clock: clock.clone(),
                 events: events.clone(),
-                judges: judge_check(files.providers.clone()),
-                directory: Arc::new(FileDirectory(files.providers.clone())),
+                providers: files.providers.clone(),
+                history: on_demand,
             },
             files.criteria,
             if settings.scoring.score_only_completed {
@@ -176,10 +177,6 @@ impl App {
             },
             stop_pushing.clone(),
         );
-        if let Some(base) = history.base.clone() {
-            let on_demand = OnDemand::new(store.clone(), clock.clone(), &history, base);
-            enqueue.source_from(Arc::new(FromHistory(on_demand)));
-        }
         let unread = |error: StoreError| AppError::Unreachable(error.to_string());
         if let Some(simulated) = settings.only_simulated {
             enqueue.follow_only(simulated);
@@ -251,12 +248,8 @@ impl App {
             .names()
             .into_iter()
             .map(|name| {
-                let problem = self
-                    .providers
-                    .check(&name)
-                    .err()
-                    .map(|error| error.to_string());
-                (name, problem)
+                let checked = self.providers.check(&name);
+                (name, checked.err().map(|error| error.to_string()))
             })
             .collect()
     }
@@ -367,11 +360,9 @@ impl App {
     }
 
     fn askable_judges(&self) -> Vec<String> {
-        self.judges()
-            .into_iter()
-            .filter(|(_, problem)| problem.is_none())
-            .map(|(name, _)| name)
-            .collect()
+        let mut names = self.providers.names();
+        names.retain(|name| self.providers.check(name).is_ok());
+        names
     }
 
     fn health(&self, draining: CancellationToken) -> Arc<ProcessHealth> {

@@ -13,13 +13,13 @@ mod request;
 mod rescore;
 mod source;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use self::batch::{BatchError, FAULTS, Item, ItemFault, ItemStream, OpenItems, ScoreBatch};
+pub use self::batch::{BatchError, FAULTS, Item, ItemFault, ReadItems, ScoreBatch};
 pub use self::case::{Pinned, ScoreCase};
 pub use self::current::CurrentCriteria;
 use self::current::Definitions;
@@ -27,12 +27,13 @@ use self::decide::{Decision, decide};
 pub use self::error::{EnqueueError, JudgeProblem};
 use self::push::push_committed;
 pub use self::request::{Enqueued, NewId, ScorableStatus, ScoreSession};
-pub use self::rescore::{JudgeDirectory, JudgeFacts, Rescore};
-use self::source::SourceAsked;
-pub use self::source::{SessionSource, SourceError, SourceProblem, Sourced};
+pub use self::rescore::Rescore;
+pub use self::source::SourceProblem;
 use crate::clock::Clock;
 use crate::events::{Announcer, EventType};
+use crate::history::on_demand::OnDemand;
 use crate::job::{Job, JobId, NewJob};
+use crate::judge::Providers;
 use crate::queue::{Push, Queue};
 use crate::store::{Accepted, FirstOutcome, Outage, ScoringFacts, Store, StoreError};
 
@@ -54,7 +55,7 @@ impl Enqueue {
         let hash = request.criteria_hash.as_deref().unwrap_or(&criteria.hash.0);
         // All attempts use one id, so that a row is found even if the result of its commit was lost.
         let job_id = request.new_id.id(self.clock.now());
-        let (mut asked, mut seen) = (SourceAsked::No, None);
+        let (mut fetched, mut seen) = (false, None);
         // Most sessions have no score and no job yet, so the read and the insert are one step. Other cases use the
         // table.
         if let Ok(judge) = self.judge_of(hash, &criteria).await
@@ -75,7 +76,7 @@ impl Enqueue {
         }
         for _ in 0..RACES {
             let seen = seen.take().map(|facts| *facts);
-            let facts = self.facts(request.session_id, seen, &mut asked).await?;
+            let facts = self.facts(request.session_id, seen, &mut fetched).await?;
             self.check_subject(request.session_id, &facts)?;
             let judge = self.judge_of(hash, &criteria).await?;
             match decide(&facts, request, hash, self.is_simulated(&judge)) {
@@ -180,19 +181,16 @@ impl Enqueue {
     }
 }
 
-/// Checks that a judge is configured. `app` builds it from `llm_providers.yaml`.
-pub type JudgeCheck = Arc<dyn Fn(&str) -> Result<(), JudgeProblem> + Send + Sync>;
-
 pub struct Enqueue {
     store: Arc<Store>,
     pushes: mpsc::Sender<Push>,
     clock: Arc<dyn Clock>,
     events: Announcer,
-    judges: JudgeCheck,
-    directory: Arc<dyn JudgeDirectory>,
+    providers: Providers,
+    /// Fetches sessions that are missing, or that hadn't ended when they were stored.
+    history: Option<OnDemand>,
     definitions: Definitions,
     score_only: ScorableStatus,
-    source: OnceLock<Arc<dyn SessionSource>>,
 }
 
 pub struct EnqueueParts {
@@ -200,8 +198,8 @@ pub struct EnqueueParts {
     pub queue: Arc<dyn Queue>,
     pub clock: Arc<dyn Clock>,
     pub events: Announcer,
-    pub judges: JudgeCheck,
-    pub directory: Arc<dyn JudgeDirectory>,
+    pub providers: Providers,
+    pub history: Option<OnDemand>,
 }
 
 /// Maximum pushes that wait for a slow queue. Further ones are left to `rescue`.
@@ -221,26 +219,25 @@ impl Enqueue {
             queue,
             clock,
             events,
-            judges,
-            directory,
+            providers,
+            history,
         } = parts;
         let enqueue = Self {
             store,
             pushes,
             clock,
             events,
-            judges,
-            directory,
+            providers,
+            history,
             definitions: Definitions::new(current),
             score_only,
-            source: OnceLock::new(),
         };
         (Arc::new(enqueue), push_committed(queue, waiting, shutdown))
     }
 
     pub fn is_simulated(&self, judge: &str) -> bool {
-        let facts = self.directory.facts(judge);
-        facts.is_some_and(|facts| facts.simulated)
+        let spec = self.providers.spec(judge);
+        spec.is_ok_and(|spec| spec.simulated())
     }
 
     pub fn score_only(&self) -> ScorableStatus {

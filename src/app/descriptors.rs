@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn low_limit_lowers_slots_and_requests() {
         let mut settings = Settings::defaults().unwrap();
-        settings.database.url = "postgres://gavel@db/gavel".to_owned();
+        settings.database.url = "postgres://gavel@db/gavel".to_owned().into();
         settings.worker.concurrency = 64;
         assert_eq!(bound(&mut settings.clone(), 4_096), None);
         let said = bound(&mut settings, 64).unwrap();

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::AppError;
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::{self, Settings, yaml};
+use crate::config::yaml::{self, FileError};
+use crate::config::{self, Settings};
 use crate::enqueue::CurrentCriteria;
 use crate::job::Kind;
 use crate::judge::{Cap, Caps, Providers};
@@ -115,8 +116,7 @@ impl YamlFile {
     }
 
     fn fault(&self, path: &str, message: &str) -> AppError {
-        let place = yaml::line_of(&self.text, path)
-            .map_or_else(|| self.name.clone(), |line| format!("{}:{line}", self.name));
-        AppError::Config(format!("{place}: {path}: {message}"))
+        let message = format!("{path}: {message}");
+        AppError::Config(FileError::at_path(&self.name, &self.text, path, message).to_string())
     }
 }

@@ -1,16 +1,12 @@
-//! Connects the TARSy of the settings to enqueue and the API.
+//! Options of the TARSy client, from the settings.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use secrecy::SecretString;
-use uuid::Uuid;
 
 use super::AppError;
 use crate::config::Settings;
-use crate::enqueue::{SessionSource, SourceError, SourceProblem, Sourced};
 use crate::history::imports::HistoryOptions;
-use crate::history::on_demand::{FetchOutcome, OnDemand, OnDemandError};
 use crate::history::tarsy::Address;
 
 /// Silence after which another process takes over an import. The same in all processes, independent of worker leases.
@@ -35,26 +31,4 @@ pub fn history_options(settings: &Settings) -> Result<HistoryOptions, AppError> 
         first_delay: Duration::from_secs_f64(settings.judge.retry_base_s),
         stale_after: IMPORT_SILENCE,
     })
-}
-
-/// Source of unknown sessions: the configured TARSy.
-pub(super) struct FromHistory(pub(super) OnDemand);
-
-#[async_trait]
-impl SessionSource for FromHistory {
-    async fn fetch(&self, session_id: Uuid) -> Result<Sourced, SourceError> {
-        match self.0.fetch(session_id).await {
-            Ok(FetchOutcome::Stored) => Ok(Sourced::Stored),
-            Ok(FetchOutcome::Nothing) => Ok(Sourced::Unknown),
-            Err(OnDemandError::Unavailable {
-                reason,
-                retry_after,
-            }) => Err(SourceError::Unavailable(SourceProblem {
-                reason,
-                retry_after_s: retry_after.as_secs().max(1),
-            })),
-            Err(OnDemandError::Unusable(reason)) => Err(SourceError::Unusable(reason)),
-            Err(OnDemandError::Store(error)) => Err(SourceError::Store(error)),
-        }
-    }
 }

@@ -4,11 +4,12 @@
 //! `docs/operate.md` lists the same names, and a test compares them.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::api::Metrics;
 use crate::judge::{CacheKey, CallLog, CallRecord};
@@ -121,33 +122,23 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
 /// Sets the global recorder. Further calls have no effect.
 pub(super) fn install() {
     RECORDER.get_or_init(|| {
-        let recorder = match builder() {
-            Ok(builder) => builder.build_recorder(),
-            Err(error) => {
-                tracing::warn!(%error, "no metrics");
-                return None;
-            }
-        };
-        let handle = recorder.handle();
-        match metrics::set_global_recorder(recorder) {
-            Ok(()) => {
-                describe();
-                Some(handle)
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no metrics");
-                None
-            }
-        }
+        let installed = recorder();
+        installed
+            .inspect_err(|error| tracing::warn!(%error, "no metrics"))
+            .ok()
     });
 }
 
-fn builder() -> Result<PrometheusBuilder, BuildError> {
+fn recorder() -> Result<PrometheusHandle, Box<dyn Error>> {
     let mut builder = PrometheusBuilder::new();
     for (name, _, buckets) in HISTOGRAMS {
         builder = builder.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)?;
     }
-    Ok(builder)
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder)?;
+    describe();
+    Ok(handle)
 }
 
 fn describe() {

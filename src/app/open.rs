@@ -13,7 +13,6 @@ use super::{AppError, Migrations, Mode};
 use crate::api::{SpendingCap, SpendingCaps};
 use crate::clock::Clock;
 use crate::config::{RetentionSettings, Settings, redacted_url};
-use crate::enqueue::{JudgeCheck, JudgeProblem};
 use crate::events::{Feed, RedisEvents};
 use crate::judge::gate::{Gate, GateOptions, shared_gate};
 use crate::judge::{Cap, Caps, Providers, RetryOptions};
@@ -34,7 +33,7 @@ pub async fn open_store(settings: &Settings, mode: &Mode) -> Result<Store, AppEr
                 "no database: set DATABASE_URL to postgres://user:password@host/name, or run everything in one process with `gavel up`".to_owned(),
             ));
         }
-        Mode::Shared => settings.database.url.clone(),
+        Mode::Shared => settings.database.url.to_string(),
     };
     let options = StoreOptions {
         url,
@@ -194,16 +193,6 @@ pub(super) fn retry_options(settings: &Settings) -> RetryOptions {
         longest_in_slot: Duration::from_secs_f64(settings.judge.max_slot_wait_s),
         ..RetryOptions::default()
     }
-}
-
-pub(super) fn judge_check(providers: Providers) -> JudgeCheck {
-    Arc::new(move |name| {
-        providers.check(name).map_err(|error| JudgeProblem {
-            judge: name.to_owned(),
-            named: error.of_a_request(),
-            remedy: error.to_string(),
-        })
-    })
 }
 
 pub(super) fn spending_caps(caps: &Caps) -> SpendingCaps {

@@ -15,6 +15,12 @@ use crate::events::follow;
 use crate::history::imports::Whose;
 use crate::worker::{self, ProviderBatchOptions, WorkerOptions, WorkerParts};
 
+/// Worker deaths with a suspect job active after which the job fails as `poison`. A job becomes a suspect after two worker deaths.
+const MAX_SUSPECT_DEATHS: i32 = 3;
+/// Maximum bulk ids per lane in the queue; the rest of a backlog stays in the database until the next check, a second later. All workers
+/// together finish fewer jobs in that time.
+const BULK_WINDOW: usize = 10_000;
+
 impl App {
     /// Serves HTTP on `listener` until `stop.soft` plus the drain delay. Open requests finish until `stop.hard`.
     pub async fn serve(&self, listener: TcpListener, stop: Stop) -> Result<(), AppError> {
@@ -77,9 +83,9 @@ impl App {
             name: process_name(),
             concurrency: worker.concurrency,
             drain_timeout: Duration::from_secs(worker.drain_timeout_s),
-            max_attempts: worker.max_attempts,
+            max_attempts: MAX_SUSPECT_DEATHS,
             max_wait: Duration::from_secs(worker.max_wait_s),
-            bulk_window: worker.bulk_window,
+            bulk_window: BULK_WINDOW,
             provider_batches: ProviderBatchOptions {
                 chunk: worker.economy_part,
                 poll: Duration::from_secs_f64(worker.economy_poll_s),

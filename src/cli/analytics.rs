@@ -1,44 +1,32 @@
-//! `gavel analytics`: statistics over scores, as tables.
+//! `gavel analytics` and `gavel costs`: statistics over scores and judge calls, as tables.
 
-use chrono::TimeDelta;
+use chrono::{Days, TimeDelta};
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 
 use super::Global;
 use super::connection::{Common, given};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, Printable, Row, Text};
+use super::output::{self, Column, Printable, Row, TableRow, Text, or_dash};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
-use crate::wire::words;
 use crate::wire::{
-    Bucket, Coverage, Distribution, NameItem, NameList, Period, RatingShare, Trend, TrendItem,
+    Bucket, CostFigures, CostItem, CostList, Coverage, Distribution, NameItem, NameList, Period,
+    RatingShare, Trend, TrendItem, UsageBy, words,
 };
 
 /// Show statistics over current scores
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  gavel analytics missing-tools --limit 20\n  gavel analytics distribution --days 30\n  gavel analytics trend --every week --json"
 )]
-pub(super) struct Analytics {
-    #[command(subcommand)]
-    command: AnalyticsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum AnalyticsCommand {
+pub(super) enum Analytics {
     /// Show tools that agents missed or left unused, by number of sessions
     MissingTools(NamesArgs),
     /// Show alternative approaches to investigations, by number of sessions
     Approaches(NamesArgs),
     /// Show the distribution of scores; of the current criteria unless --criteria is given
-    Distribution {
-        /// Bucket size in points: 5 or 10
-        #[arg(long, default_value_t = 10)]
-        points: u8,
-        #[command(flatten)]
-        scores: ScoreArgs,
-    },
+    Distribution(ScoreArgs),
     /// Show the trend of scores by criteria; the last 30 periods unless --days is given
     Trend {
         /// Period: day, week or month
@@ -50,7 +38,7 @@ enum AnalyticsCommand {
 }
 
 #[derive(Debug, Args)]
-struct NamesArgs {
+pub(super) struct NamesArgs {
     /// Maximum number of results
     #[arg(long, default_value_t = 50)]
     limit: u32,
@@ -59,7 +47,7 @@ struct NamesArgs {
 }
 
 #[derive(Debug, Args)]
-struct ScoreArgs {
+pub(super) struct ScoreArgs {
     /// Only scores made with these criteria: any, current, or a hash (at least 8 digits)
     #[arg(long, value_name = "CRITERIA")]
     criteria: Option<String>,
@@ -72,35 +60,29 @@ struct ScoreArgs {
 
 impl Analytics {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.command {
-            AnalyticsCommand::MissingTools(names) => {
-                let limit = ("limit", names.limit.to_string());
-                let scores = &names.scores;
-                scores
-                    .show::<NameList>(global, "missing-tools", limit)
-                    .await
-            }
-            AnalyticsCommand::Approaches(names) => {
-                let limit = ("limit", names.limit.to_string());
-                names
-                    .scores
-                    .show::<NameList>(global, "approaches", limit)
-                    .await
-            }
-            AnalyticsCommand::Distribution { points, scores } => {
-                let points = ("points", points.to_string());
+        match self {
+            Self::MissingTools(names) => names.show(global, "missing-tools").await,
+            Self::Approaches(names) => names.show(global, "approaches").await,
+            Self::Distribution(scores) => {
                 if scores.criteria.is_none() {
                     output::note("scores by the current criteria; all of them: --criteria any");
                 }
                 scores
-                    .show::<Distribution>(global, "distribution", points)
+                    .show::<Distribution>(global, "distribution", None)
                     .await
             }
-            AnalyticsCommand::Trend { every, scores } => {
-                let every = ("every", every.to_string());
+            Self::Trend { every, scores } => {
+                let every = Some(("every", every.to_string()));
                 scores.show::<Trend>(global, "trend", every).await
             }
         }
+    }
+}
+
+impl NamesArgs {
+    async fn show(&self, global: &Global, route: &str) -> Result<Exit, CliError> {
+        let limit = Some(("limit", self.limit.to_string()));
+        self.scores.show::<NameList>(global, route, limit).await
     }
 }
 
@@ -110,13 +92,13 @@ impl ScoreArgs {
         &self,
         global: &Global,
         route: &str,
-        more: (&str, String),
+        more: Option<(&str, String)>,
     ) -> Result<Exit, CliError> {
         let from = self
             .days
             .map(|days| (SystemClock.now() - TimeDelta::days(days.into())).to_rfc3339());
         let mut query = given([("criteria", self.criteria.clone()), ("from", from)]);
-        query.push(more);
+        query.extend(more);
         let ask = async |client: &Client| client.analytics::<T>(route, &query).await;
         self.common.print(global, ask).await
     }
@@ -204,11 +186,97 @@ impl Printable for Trend {
 
 /// Formats a number with one decimal; `None` as a dash.
 fn number(figure: Option<f64>) -> String {
-    figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.1}"))
+    or_dash(figure.map(|figure| format!("{figure:.1}")))
 }
 
 fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), words::percent)
+    or_dash(share.map(words::percent))
+}
+
+/// Show the cost of judge calls, by day, judge or model
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gavel costs\n  gavel costs --by model --days 7\n  gavel costs --by judge --json",
+    long_about = "Show the cost of judge calls, by day, judge or model.\n\nDays are UTC. Retries and repairs count. \
+        Calls to a model without a price in llm_providers.yaml are unpriced: their cost is unknown and not included \
+        in the sum."
+)]
+pub(super) struct Costs {
+    /// Group by day, judge or model
+    #[arg(long, default_value_t = UsageBy::Day, value_name = "WHAT")]
+    by: UsageBy,
+    /// Number of days, including today
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
+    days: u16,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Costs {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let today = SystemClock.now().date_naive();
+        let first = today.checked_sub_days(Days::new(u64::from(self.days.saturating_sub(1))));
+        let query = [
+            ("by", self.by.as_str().to_owned()),
+            ("from", first.unwrap_or(today).to_string()),
+            ("to", today.to_string()),
+        ];
+        let ask = async |client: &Client| client.costs(&query).await;
+        self.common.print(global, ask).await
+    }
+}
+
+impl Printable for CostList {
+    fn text(&self, out: &mut Text) {
+        let total = cells("total".to_owned(), &self.total);
+        let head = [
+            self.by.as_str(),
+            "calls",
+            "failed",
+            "tokens in",
+            "of them cached",
+            "tokens out",
+            "cost USD",
+            "unpriced calls",
+        ];
+        let rows = self.items.iter().map(row).chain([total]);
+        out.table(&head, rows);
+    }
+}
+
+fn row(line: &CostItem) -> TableRow {
+    let day = line.day.map(|day| day.to_string());
+    let names = [day, line.judge.clone(), line.model.clone()];
+    let names: Vec<String> = names.into_iter().flatten().collect();
+    cells(names.join(": "), &line.figures)
+}
+
+fn cells(name: String, figures: &CostFigures) -> TableRow {
+    let counts = [
+        figures.calls,
+        figures.failed_calls,
+        figures.tokens_in,
+        figures.tokens_in_cached,
+        figures.tokens_out,
+    ];
+    let mut cells = vec![name];
+    cells.extend(counts.map(|count| count.to_string()));
+    cells.push(usd(figures.cost_usd));
+    cells.push(figures.unpriced_calls.to_string());
+    cells
+}
+
+/// Formats an amount; `None` as unknown.
+pub(super) fn usd(amount: Option<f64>) -> String {
+    amount.map_or_else(|| "unknown".to_owned(), |usd| format!("{usd:.4}"))
+}
+
+/// Number of calls without a price, as a suffix of the amount. Empty without such calls.
+pub(super) fn without_price(calls: u64) -> String {
+    match calls {
+        0 => String::new(),
+        n => format!(" ({} without a price)", words::counted(n, "call")),
+    }
 }
 
 #[cfg(test)]
@@ -216,12 +284,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_number_is_a_dash() {
-        assert_eq!(
-            (number(None), percent(None)),
-            ("-".to_owned(), "-".to_owned())
-        );
-        assert_eq!(number(Some(71.25)), "71.2");
-        assert_eq!(percent(Some(0.125)), "12.5%");
+    fn unknown_cost_is_not_0() {
+        assert_eq!(usd(None), "unknown");
+        assert_eq!(usd(Some(0.0)), "0.0000");
+        assert_eq!(usd(Some(1.25)), "1.2500");
+        let line = CostItem {
+            day: None,
+            judge: Some("a".to_owned()),
+            model: Some("m".to_owned()),
+            figures: CostFigures {
+                calls: 2,
+                failed_calls: 0,
+                tokens_in: 0,
+                tokens_in_cached: 0,
+                tokens_out: 0,
+                cost_usd: None,
+                unpriced_calls: 2,
+            },
+        };
+        assert_eq!(row(&line)[0], "a: m");
+        assert_eq!(row(&line)[6..], ["unknown", "2"]);
     }
 }

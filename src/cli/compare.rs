@@ -11,7 +11,7 @@ use super::evaluate::{mixed, share};
 use super::outcome::{CliError, Exit};
 use super::output::{self, Printable, Text};
 use crate::job::Kind;
-use crate::report::{GateDecision, GateResult, ReportError, ResultLines};
+use crate::report::{GateResult, ReportError, ResultLines, Verdict};
 use crate::suite::run::RunFolder;
 use crate::suite::run::compare::{Change, RunComparison};
 use crate::suite::run::folder::RESULTS;
@@ -123,9 +123,9 @@ impl Printable for Compared<'_> {
 
     fn exit(&self) -> Exit {
         match self.gate_result.decision {
-            GateDecision::Passed | GateDecision::Nothing => Exit::Done,
-            GateDecision::Failed => Exit::GateFailed,
-            GateDecision::Incomplete => Exit::Incomplete,
+            Verdict::Passed | Verdict::Nothing => Exit::Done,
+            Verdict::Failed => Exit::GateFailed,
+            Verdict::Incomplete => Exit::Incomplete,
         }
     }
 }

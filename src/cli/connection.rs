@@ -4,7 +4,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::time::Duration;
 
 use clap::Args;
 use secrecy::SecretString;
@@ -13,7 +12,7 @@ use uuid::Uuid;
 
 use super::Global;
 use super::context::{Context, LogProfile, flag_of, listen};
-use super::daemon::ending;
+use super::daemon::{drained, until_interrupted};
 use super::outcome::{CliError, Exit};
 use super::output::{self, ItemList, Printable, Row};
 use crate::app::{App, Migrations, Mode, Stop};
@@ -21,9 +20,6 @@ use crate::client::{Client, ClientError};
 use crate::config::{Flag, Settings, redacted_url};
 use crate::history::imports::Whose;
 use crate::lifecycle::Signals;
-
-/// Time for the active jobs of a command's own worker to finish after Ctrl-C.
-pub(super) const DRAIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ConnectionArgs {
@@ -44,7 +40,7 @@ pub(super) struct ConnectionArgs {
         hide_env_values = true,
         help_heading = "Service"
     )]
-    token: Option<SecretToken>,
+    token: Option<SecretString>,
     /// Data folder, without --server and database [env: GAVEL_DATA_DIR] [default: ./gavel-data]
     #[arg(long, value_name = "DIR", help_heading = "Service")]
     data_dir: Option<String>,
@@ -101,6 +97,17 @@ impl Common {
     }
 }
 
+impl One {
+    pub(super) async fn print<T: Printable>(
+        &self,
+        global: &Global,
+        ask: impl AsyncFnOnce(&Client, Uuid) -> Result<T, ClientError>,
+    ) -> Result<Exit, CliError> {
+        let ask = async |client: &Client| ask(client, self.id).await;
+        self.common.print(global, ask).await
+    }
+}
+
 impl Listing {
     pub(super) async fn print<T: Row>(
         &self,
@@ -129,18 +136,6 @@ pub(super) fn given<const N: usize>(pairs: [(&str, Option<String>); N]) -> Vec<(
         .collect()
 }
 
-/// A token that `Debug` doesn't print.
-#[derive(Debug, Clone)]
-struct SecretToken(SecretString);
-
-impl std::str::FromStr for SecretToken {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(SecretString::from(text.to_owned())))
-    }
-}
-
 /// Requirements of a command for an embedded service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
@@ -154,6 +149,12 @@ pub(super) enum Needs {
     Suite,
     /// A store, and an importer that runs until the command ends.
     Imports,
+}
+
+impl Needs {
+    fn has_worker(self) -> bool {
+        matches!(self, Self::Worker | Self::Suite)
+    }
 }
 
 pub(super) struct Connection<'a> {
@@ -182,14 +183,12 @@ impl ConnectionArgs {
 
     /// Client of the `--server` service. `None` without the flag.
     pub(super) fn client(&self) -> Result<Option<Client>, CliError> {
-        let token = self.token.clone().map(|token| token.0);
-        let client = self.server().map(|server| Client::new(server, token));
-        Ok(client.transpose()?)
+        let new = |server| Client::new(server, self.token.clone());
+        Ok(self.server().map(new).transpose()?)
     }
 
-    pub(super) fn flags(&self) -> Vec<Flag> {
-        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
-        flags.into_iter().collect()
+    pub(super) fn data_dir_flag(&self) -> Option<Flag> {
+        flag_of("--data-dir", "data_dir", self.data_dir.as_ref())
     }
 
     fn server(&self) -> Option<&str> {
@@ -200,18 +199,17 @@ impl ConnectionArgs {
     pub(super) async fn run_with<T>(
         &self,
         global: &Global,
-        needs: Needs,
+        mut needs: Needs,
         adjust: impl FnOnce(&mut Settings),
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        let voice = match needs {
+        let profile = match needs {
             Needs::Worker => LogProfile::Jobs,
             Needs::Suite => LogProfile::Summary,
             Needs::Existing | Needs::Store | Needs::Imports => LogProfile::Results,
         };
-        let mut context = Context::new(global, self.flags(), voice)?;
+        let mut context = Context::new(global, [self.data_dir_flag()], profile)?;
         let mut signals = Signals::listen()?;
-        let stop = Stop::default();
         if let Some(client) = self.client()? {
             output::note(&format!("store: {}", client.address("")));
             let connection = Connection {
@@ -220,14 +218,7 @@ impl ConnectionArgs {
                 works_here: false,
                 is_remote: true,
             };
-            let work = async {
-                tokio::select! {
-                    done = command(connection) => done,
-                    () = stop.soft.cancelled() => Err(CliError::interrupted()),
-                }
-            };
-            let ended = signals.guard(ending(&stop, DRAIN), work).await;
-            return ended.output.unwrap_or_else(|| Err(CliError::interrupted()));
+            return until_interrupted(&mut signals, Box::pin(command(connection))).await;
         }
         adjust(&mut context.settings);
         let mode = mode(&context, needs)?;
@@ -235,7 +226,9 @@ impl ConnectionArgs {
             Mode::Embedded { data_dir } => format!("store: data folder {}", data_dir.display()),
             Mode::Shared => format!("store: {}", redacted_url(&context.settings.database.url)),
         });
-        let works_here = matches!(needs, Needs::Worker | Needs::Suite) && mode != Mode::Shared;
+        if mode == Mode::Shared && needs.has_worker() {
+            needs = Needs::Store; // the workers of the database run the jobs
+        }
         let EmbeddedService {
             app,
             client,
@@ -244,33 +237,15 @@ impl ConnectionArgs {
         let connection = Connection {
             client: &client,
             context: &context,
-            works_here,
+            works_here: needs.has_worker(),
             is_remote: false,
         };
-        let part = match needs {
-            Needs::Worker | Needs::Suite if works_here => BackgroundWork::Worker,
-            Needs::Imports => BackgroundWork::Imports,
-            Needs::Existing | Needs::Store | Needs::Worker | Needs::Suite => {
-                BackgroundWork::Nothing
-            }
-        };
-        let work = Box::pin(EmbeddedService::work(
-            &app,
-            listener,
-            (part, &stop),
-            command(connection),
-        ));
-        let ended = signals.guard(ending(&stop, DRAIN), work).await;
+        let stop = Stop::default();
+        let work = EmbeddedService::work(&app, listener, (needs, &stop), command(connection));
+        let ended = drained(&mut signals, &stop, Box::pin(work)).await;
         app.close().await;
-        ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
+        ended
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BackgroundWork {
-    Nothing,
-    Worker,
-    Imports,
 }
 
 struct EmbeddedService {
@@ -285,9 +260,9 @@ impl EmbeddedService {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let address = listener.local_addr()?;
         // All users of this machine can connect to the port, so a random token is required.
-        let token = super::tokens::secret();
+        let token = super::print::secret();
         settings.bind = address.to_string();
-        settings.auth.tokens = vec![format!("cli:admin:{token}")];
+        settings.auth.tokens = vec![format!("cli:admin:{token}").into()];
         settings.auth.tokens_file.clear();
         // Disables authentication by proxy headers.
         settings.auth.proxy.groups.clear();
@@ -310,19 +285,19 @@ impl EmbeddedService {
         })
     }
 
-    /// Serves and runs `part` until `command` ends or `stop` is cancelled.
+    /// Serves and does the background work until `command` ends or `stop` is cancelled.
     async fn work<T>(
         app: &App,
         listener: TcpListener,
-        (part, stop): (BackgroundWork, &Stop),
+        (needs, stop): (Needs, &Stop),
         command: impl Future<Output = Result<T, CliError>>,
     ) -> Result<T, CliError> {
         let serving = app.serve(listener, stop.clone());
         let working = async {
-            match part {
-                BackgroundWork::Worker => app.work(stop.clone()).await,
-                BackgroundWork::Imports => app.import(Whose::Own, stop.clone()).await,
-                BackgroundWork::Nothing => Ok(()),
+            match needs {
+                Needs::Worker | Needs::Suite => app.work(stop.clone()).await,
+                Needs::Imports => app.import(Whose::Own, stop.clone()).await,
+                Needs::Existing | Needs::Store => Ok(()),
             }
         };
         let mut service = pin!(async { tokio::try_join!(serving, working).map(|_| ()) });
@@ -390,7 +365,7 @@ mod tests {
             Ok(answer)
         };
         let stop = Stop::default();
-        let part = (BackgroundWork::Nothing, &stop);
+        let part = (Needs::Store, &stop);
         let answer = EmbeddedService::work(&here.app, here.listener, part, asked).await;
         here.app.close().await;
         let answer = answer.unwrap();

@@ -1,6 +1,5 @@
 //! Setup of each command: layered settings, logs, warnings.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
@@ -34,14 +33,17 @@ pub(super) struct Context {
 impl Context {
     pub(super) fn new(
         global: &Global,
-        flags: Vec<Flag>,
-        voice: LogProfile,
+        flags: impl IntoIterator<Item = Option<Flag>>,
+        profile: LogProfile,
     ) -> Result<Self, CliError> {
         let sources = sources(global, flags);
-        let mut settings_and_warnings = config::load(&sources)?;
-        let log = &mut settings_and_warnings.settings.log;
-        let asked = global.log.is_some() || std::env::var_os("GAVEL_LOG_FILTER").is_some();
-        let filter = match voice {
+        let config::Loaded {
+            mut settings,
+            values,
+            warnings,
+        } = config::load(&sources)?;
+        let is_set = global.log.is_some() || std::env::var_os("GAVEL_LOG_FILTER").is_some();
+        let filter = match profile {
             LogProfile::Log => "info",
             LogProfile::Results => "warn",
             LogProfile::Jobs => "warn,gavel::worker::handle=error",
@@ -49,18 +51,16 @@ impl Context {
                 "warn,gavel::worker::handle=error,gavel::worker::endings=off,gavel::suite::run::computed=off"
             }
         };
-        if !asked && log.filter == "info" {
-            filter.clone_into(&mut log.filter);
+        if !is_set && settings.log.filter == "info" {
+            filter.clone_into(&mut settings.log.filter);
         }
-        telemetry::init(log)?;
-        for warning in &settings_and_warnings.warnings {
+        telemetry::init(&settings.log)?;
+        for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        let names_default_judge = settings_and_warnings
-            .values
+        let names_default_judge = values
             .iter()
             .any(|one| one.key == "default_llm_provider" && one.origin != "default");
-        let mut settings = settings_and_warnings.settings;
         if !names_default_judge && let Some(judge) = only_judge(&settings) {
             settings.overruled(
                 "default_llm_provider",
@@ -83,20 +83,15 @@ impl Context {
 
     /// Address of the API, validated by `load`.
     pub(super) fn bind(&self) -> Result<SocketAddr, CliError> {
-        let bind = &self.settings.bind;
-        bind.parse()
-            .map_err(|error| CliError::usage(format!("bind: {bind:?}: {error}")))
+        address("bind", &self.settings.bind)
     }
 
     /// Address of a worker's own port, validated by `load`. `None` if disabled.
     pub(super) fn health_bind(&self) -> Result<Option<SocketAddr>, CliError> {
-        let bind = &self.settings.worker.health_bind;
-        if bind.is_empty() {
-            return Ok(None);
+        match self.settings.worker.health_bind.as_str() {
+            "" => Ok(None),
+            bind => address("worker.health_bind", bind).map(Some),
         }
-        bind.parse()
-            .map(Some)
-            .map_err(|error| CliError::usage(format!("worker.health_bind: {bind:?}: {error}")))
     }
 
     pub(super) fn is_default(&self, key: &str) -> bool {
@@ -114,6 +109,11 @@ impl Context {
     }
 }
 
+fn address(key: &str, text: &str) -> Result<SocketAddr, CliError> {
+    text.parse()
+        .map_err(|error| CliError::usage(format!("{key}: {text:?}: {error}")))
+}
+
 /// Binds an address. If it is in use, the error explains how to choose another.
 pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|error| {
@@ -129,26 +129,21 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CliError>
     })
 }
 
-pub(super) fn sources(global: &Global, mut flags: Vec<Flag>) -> Sources {
+pub(super) fn sources(global: &Global, flags: impl IntoIterator<Item = Option<Flag>>) -> Sources {
     let given = [
         ("--scoring-config", "scoring_config", &global.scoring_config),
         ("--llm-providers", "llm_providers", &global.llm_providers),
         ("--log-format", "log.format", &global.log_format),
         ("--log", "log.filter", &global.log),
     ];
-    for (flag, key, value) in given {
-        flags.extend(flag_of(flag, key, value.clone()));
-    }
-    let env: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let given = given.map(|(flag, key, value)| flag_of(flag, key, value.as_ref()));
+    let env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let file = global.config.clone();
     Sources {
-        flags,
-        env,
-        file: global
-            .config
-            .clone()
-            .filter(|path| !path.as_os_str().is_empty()),
+        flags: flags.into_iter().chain(given).flatten().collect(),
+        env: env.collect(),
+        file: file.filter(|path| !path.as_os_str().is_empty()),
     }
 }
 

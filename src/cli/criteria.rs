@@ -5,14 +5,13 @@ mod compared;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, WithText, optional_time, or_empty};
 use crate::client::Client;
 use crate::config::yaml::{FileError, resolve};
 use crate::config::{Settings, env_with_default};
@@ -22,11 +21,13 @@ use crate::wire::{CriteriaAdded, CriteriaDetail, CriteriaList, CriteriaVersion, 
 
 /// Length of a hash in lists. Commands accept it and pages show it.
 const SHORT_HASH_CHARS: usize = 8;
+/// Number of sessions with the largest change that a comparison prints.
+const MAX_MOVERS: u32 = 10;
 /// Maximum length of a name in lists, so that a row fits 80 columns.
 const MAX_NAME_CHARS: usize = 16;
 
 /// List, show, add, check and compare criteria
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     long_about = "List, show, add, check and compare criteria. A definition is identified by the SHA-256 of its \
         content after ${VARIABLES} are filled in. It is for one kind: session, unless its file names another, such \
@@ -35,13 +36,7 @@ const MAX_NAME_CHARS: usize = 16;
         (GAVEL_CRITERIA_QAS).",
     after_help = "Examples:\n  gavel criteria check my_criteria.yaml\n  gavel criteria add my_criteria.yaml\n  gavel criteria diff current 1f3a9c02\n  gavel criteria compare current 1f3a9c02\n  gavel score --criteria-hash HASH session.json   # try it on one session\n\nTo make it current: replace the file that the variable of its kind names and send SIGHUP, or restart."
 )]
-pub(super) struct CriteriaArgs {
-    #[command(subcommand)]
-    command: CriteriaCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum CriteriaCommand {
+pub(super) enum CriteriaArgs {
     /// List stored criteria, newest first
     List(Common),
     /// Show one version with its content
@@ -78,9 +73,6 @@ enum CriteriaCommand {
     Compare {
         #[command(flatten)]
         pair: Pair,
-        /// Number of sessions with the largest change to print
-        #[arg(long, default_value_t = 10, value_name = "N")]
-        movers: u32,
         #[command(flatten)]
         common: Common,
     },
@@ -102,7 +94,7 @@ enum CriteriaCommand {
 }
 
 #[derive(Debug, Args)]
-struct Pair {
+pub(super) struct Pair {
     /// First version: a hash (at least 8 digits), or current
     a: String,
     /// Second version
@@ -111,44 +103,37 @@ struct Pair {
 
 impl CriteriaArgs {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.command {
-            CriteriaCommand::List(common) => {
-                let list = async |client: &Client| client.criteria_list().await;
-                common.print(global, list).await
-            }
-            CriteriaCommand::Show { hash, common } => {
+        match self {
+            Self::List(common) => common.print(global, Client::criteria_list).await,
+            Self::Show { hash, common } => {
                 let show = async |client: &Client| client.criteria(hash).await;
                 common.print(global, show).await
             }
-            CriteriaCommand::Compare {
-                pair,
-                movers,
-                common,
-            } => {
+            Self::Compare { pair, common } => {
                 let compare = async |client: &Client| {
-                    let query = [("movers", movers.to_string())];
-                    client.compare_criteria((&pair.a, &pair.b), &query).await
+                    let Pair { a, b } = pair;
+                    client.compare_criteria(a, b, MAX_MOVERS).await
                 };
                 common.print(global, compare).await
             }
-            CriteriaCommand::Diff { pair, common } => {
+            Self::Diff { pair, common } => {
                 let diff = async |client: &Client| client.diff_criteria(&pair.a, &pair.b).await;
                 common.print(global, diff).await
             }
-            CriteriaCommand::Add { file, common } => {
+            Self::Add { file, common } => {
                 let add = async |connection: Connection<'_>| {
                     let criteria = read_for(&connection, file)?;
                     let answer = connection.client.add_criteria(&criteria.content).await?;
-                    Ok(Added { answer, file })
+                    Ok(added(answer, file))
                 };
                 common.run(global, Needs::Store, add).await
             }
-            CriteriaCommand::Check { file, json } => {
-                let context = Context::new(global, Vec::new(), LogProfile::Results)?;
+            Self::Check { file, json } => {
+                let context = Context::new(global, [], LogProfile::Results)?;
                 let criteria = read(&context.settings, file)?;
-                output::print(&Checked { criteria, file }, *json)
+                output::print(&checked(&criteria, file), *json)
             }
-            CriteriaCommand::Current { kind, common } => {
+            Self::Current { kind, common } => {
                 let current = async |connection: Connection<'_>| {
                     Ok(connection.client.current_criteria(*kind).await?)
                 };
@@ -158,76 +143,54 @@ impl CriteriaArgs {
     }
 }
 
-struct Checked<'a> {
-    criteria: Criteria,
-    file: &'a Path,
-}
-
-impl Serialize for Checked<'_> {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let criteria = &self.criteria;
-        json!({
-            "criteria_hash": criteria.hash,
-            "kind": criteria.kind,
-            "judge": criteria.judge,
-            "enabled": criteria.enabled,
-            "dimensions": criteria.dimensions,
-        })
-        .serialize(to)
+fn checked(criteria: &Criteria, file: &Path) -> WithText<Value> {
+    let dimensions = criteria.dimensions.iter();
+    let dimensions: Vec<String> = dimensions
+        .map(|dimension| format!("{} {}", dimension.name, dimension.max))
+        .collect();
+    let mut text = Text::default();
+    text.line(format!("{}: good", file.display()));
+    text.facts(&[
+        ("hash", criteria.hash.to_string()),
+        ("kind", criteria.kind.to_string()),
+        ("judge", criteria.judge.clone()),
+        ("dimensions", dimensions.join(", ")),
+    ]);
+    if !criteria.enabled {
+        text.note("scoring.enabled is false: this kind would not be scored");
     }
+    let result = json!({
+        "criteria_hash": criteria.hash,
+        "kind": criteria.kind,
+        "judge": criteria.judge,
+        "enabled": criteria.enabled,
+        "dimensions": criteria.dimensions,
+    });
+    WithText::new(result, text)
 }
 
-impl Printable for Checked<'_> {
-    fn text(&self, out: &mut Text) {
-        let criteria = &self.criteria;
-        let dimensions = criteria.dimensions.iter();
-        let dimensions: Vec<String> = dimensions
-            .map(|dimension| format!("{} {}", dimension.name, dimension.max))
-            .collect();
-        out.line(format!("{}: good", self.file.display()));
-        out.facts(&[
-            ("hash", criteria.hash.to_string()),
-            ("kind", criteria.kind.to_string()),
-            ("judge", criteria.judge.clone()),
-            ("dimensions", dimensions.join(", ")),
-        ]);
-        if !criteria.enabled {
-            out.note("scoring.enabled is false: this kind would not be scored");
+fn added(answer: CriteriaAdded, file: &Path) -> WithText<CriteriaAdded> {
+    let (hash, file) = (&answer.criteria_hash, file.display());
+    let (trying, variable) = match answer.kind.is_case() {
+        // A preview doesn't change current scores.
+        false => (
+            format!("rescore --preview {file} --sample 20"),
+            "GAVEL_SCORING_CONFIG".to_owned(),
+        ),
+        true => {
+            let kind = answer.kind.as_str().to_uppercase();
+            let trying = format!("evaluate --criteria-hash {hash} SUITE");
+            (trying, format!("GAVEL_CRITERIA_{kind}"))
         }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(transparent)]
-struct Added<'a> {
-    answer: CriteriaAdded,
-    #[serde(skip)]
-    file: &'a Path,
-}
-
-impl Printable for Added<'_> {
-    fn text(&self, out: &mut Text) {
-        let hash = &self.answer.criteria_hash;
-        out.line(hash);
-        let file = self.file.display();
-        let (trying, variable) = match self.answer.kind.is_case() {
-            // A preview doesn't change current scores.
-            false => (
-                format!("rescore --preview {file} --sample 20"),
-                "GAVEL_SCORING_CONFIG".to_owned(),
-            ),
-            true => {
-                let kind = self.answer.kind.as_str().to_uppercase();
-                let trying = format!("evaluate --criteria-hash {hash} SUITE");
-                (trying, format!("GAVEL_CRITERIA_{kind}"))
-            }
-        };
-        out.note(format!(
-            "stored; not current. Try it: gavel {trying}\n\
-             Make it current: on its page /criteria/{hash}, or, if no version was made current there before, set {variable} of the API to {file}, and \
-             send SIGHUP or restart"
-        ));
-    }
+    };
+    let mut text = Text::default();
+    text.line(hash);
+    text.note(format!(
+        "stored; not current. Try it: gavel {trying}\n\
+         Make it current: on its page /criteria/{hash}, or, if no version was made current there before, set {variable} of the API to {file}, and \
+         send SIGHUP or restart"
+    ));
+    WithText::new(answer, text)
 }
 
 /// Reads criteria for a service and fills in their variables. For a remote service, the judge must be set explicitly, because this
@@ -252,33 +215,26 @@ pub(super) fn read_for(connection: &Connection<'_>, file: &Path) -> Result<Crite
                  variable to a judge of gavel judges list --server"
             );
             let fault = FileError::at_path(&name, &text, "scoring.llm_provider", message);
-            return Err(CliError::usage(fault.to_string()));
+            return Err(CliError::usage(fault));
         }
     }
     read(&context.settings, file)
 }
 
-/// Reads a criteria file in the same way as the service.
-pub(super) fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
+/// Reads a criteria file in the same way as the service. Errors include the line.
+fn read(settings: &Settings, file: &Path) -> Result<Criteria, CliError> {
     let (name, text) = text_of(file)?;
-    parse(settings, &name, &text).map_err(CliError::usage)
+    let value = resolve(&name, &text, &env_with_default(settings)).map_err(CliError::usage)?;
+    Criteria::from_value(&value).map_err(|error| {
+        let message = format!("{}: {}", error.path, error.message);
+        CliError::usage(FileError::at_path(&name, &text, &error.path, message))
+    })
 }
 
 fn text_of(file: &Path) -> Result<(String, String), CliError> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| CliError::unreadable(&name, error))?;
     Ok((name, text))
-}
-
-/// Parses criteria in the same way as the service. Errors include the line.
-pub(super) fn parse(settings: &Settings, name: &str, text: &str) -> Result<Criteria, String> {
-    let value =
-        resolve(name, text, &env_with_default(settings)).map_err(|error| error.to_string())?;
-    Criteria::from_value(&value).map_err(|error| {
-        let message = format!("{}: {}", error.path, error.message);
-        FileError::at_path(name, text, &error.path, message).to_string()
-    })
 }
 
 impl Printable for CriteriaList {
@@ -313,7 +269,6 @@ impl Row for CriteriaVersion {
 impl Printable for CriteriaDetail {
     fn text(&self, out: &mut Text) {
         let version = &self.version;
-        let at = |at: Option<_>| or_empty(at.map(output::time));
         out.facts(&[
             ("hash", version.criteria_hash.clone()),
             ("name", or_empty(version.name.as_deref())),
@@ -323,8 +278,8 @@ impl Printable for CriteriaDetail {
             ("judge", version.judge.clone()),
             ("scores", version.scores.to_string()),
             ("real mean", version.mean_in_words()),
-            ("first score", at(version.first_scored_at)),
-            ("stored", at(version.created_at)),
+            ("first score", optional_time(version.first_scored_at)),
+            ("stored", optional_time(version.created_at)),
         ]);
         let judge = self.judge_prompt().unwrap_or_default();
         for prompt in [Some(judge), self.answer_prompt()].into_iter().flatten() {

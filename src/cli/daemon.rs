@@ -12,6 +12,8 @@ use crate::config::Flag;
 use crate::history::imports::Whose;
 use crate::lifecycle::{Ending, Signals};
 
+/// Time for the active jobs of a command's own worker to finish after Ctrl-C.
+const COMMAND_DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for open requests to finish in an API without a worker.
 const REQUEST_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Additional time after a worker's drain to report the release of its unfinished jobs.
@@ -50,7 +52,7 @@ impl ApiArgs {
     pub(super) fn flags(&self) -> [Option<Flag>; 2] {
         let insecure = self.insecure_no_auth.then_some(true);
         [
-            flag_of("--bind", "bind", self.bind.clone()),
+            flag_of("--bind", "bind", self.bind.as_ref()),
             flag_of("--insecure-no-auth", "auth.insecure_no_auth", insecure),
         ]
     }
@@ -75,21 +77,29 @@ pub(super) async fn serve(
             health: None,
             tokens: Some(context),
         };
-        let stop = Stop::default();
-        Box::pin(run(&app, parts, signals, &stop, async { Ok(()) })).await
+        Box::pin(run_parts(&app, parts, signals)).await
     };
     let ended = running.await;
     app.close().await;
     ended
 }
 
-/// Runs the parts and `beside` until a signal. If one part fails, the others are stopped gracefully.
+/// Runs the parts until a signal.
+pub(super) async fn run_parts(
+    app: &App,
+    parts: ProcessParts<'_>,
+    signals: &mut Signals,
+) -> Result<Exit, CliError> {
+    run(app, parts, signals, &Stop::default(), async { Ok(()) }).await
+}
+
+/// Runs the parts and `foreground` until a signal. If one part fails, the others are stopped gracefully.
 pub(super) async fn run(
     app: &App,
     parts: ProcessParts<'_>,
     signals: &mut Signals,
     stop: &Stop,
-    beside: impl Future<Output = Result<(), CliError>>,
+    foreground: impl Future<Output = Result<(), CliError>>,
 ) -> Result<Exit, CliError> {
     let drain = match parts.worker {
         // A worker releases its unfinished jobs itself. This limit applies if it fails to.
@@ -131,8 +141,8 @@ pub(super) async fn run(
             }
         }
     });
-    let beside = async {
-        let done = beside.await;
+    let foreground = async {
+        let done = foreground.await;
         if done.is_err() {
             stop.soft.cancel();
         }
@@ -140,15 +150,17 @@ pub(super) async fn run(
     };
     let all = async {
         let (served, worked, done, ()) =
-            tokio::join!(serving, working, beside, announce_queue(app));
+            tokio::join!(serving, working, foreground, announce_queue(app));
         served?;
         worked?;
         done
     };
     let ending = Ending {
+        soft: &stop.soft,
+        hard: &stop.hard,
+        drain,
         cut: Some(FORCED_STOP_TIMEOUT),
         reload: &reload,
-        ..ending(stop, drain)
     };
     let ended = signals.guard(ending, all).await;
     match ended.output {
@@ -170,15 +182,36 @@ fn reload(app: &App, tokens: Option<&Context>) {
     }
 }
 
-/// Shutdown options without reload.
-pub(super) fn ending(stop: &Stop, drain: Duration) -> Ending<'_> {
-    Ending {
+/// Runs a command's work, which stops after `stop` is cancelled. If it is dropped, the error has exit code 130.
+pub(super) async fn drained<T>(
+    signals: &mut Signals,
+    stop: &Stop,
+    work: impl Future<Output = Result<T, CliError>>,
+) -> Result<T, CliError> {
+    let ending = Ending {
         soft: &stop.soft,
         hard: &stop.hard,
-        drain,
+        drain: COMMAND_DRAIN_TIMEOUT,
         cut: None,
         reload: &|| (),
-    }
+    };
+    let ended = signals.guard(ending, work).await.output;
+    ended.unwrap_or_else(|| Err(CliError::interrupted()))
+}
+
+/// Runs a command's work, which the first signal drops. The error then has exit code 130.
+pub(super) async fn until_interrupted<T>(
+    signals: &mut Signals,
+    work: impl Future<Output = Result<T, CliError>>,
+) -> Result<T, CliError> {
+    let stop = Stop::default();
+    let work = async {
+        tokio::select! {
+            done = work => done,
+            () = stop.soft.cancelled() => Err(CliError::interrupted()),
+        }
+    };
+    drained(signals, &stop, work).await
 }
 
 async fn part(

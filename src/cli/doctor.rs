@@ -1,6 +1,5 @@
 //! `gavel doctor`: checks everything that a process needs and prints a remedy for each problem. Read-only.
 
-mod history;
 mod judges;
 mod remote;
 mod servers;
@@ -46,14 +45,15 @@ pub(super) struct Doctor {
 
 struct Check {
     what: String,
+    /// Detail, or error and remedy.
     found: Result<String, String>,
 }
 
 impl Check {
-    fn new(what: impl Into<String>, found: Result<String, String>) -> Self {
+    fn new(what: impl Into<String>, found: Result<String, impl ToString>) -> Self {
         Self {
             what: what.into(),
-            found,
+            found: found.map_err(|error| error.to_string()),
         }
     }
 }
@@ -91,14 +91,14 @@ impl Printable for Checks {
 
 impl Doctor {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let context = Context::new(global, self.connection.flags(), LogProfile::Results)?;
+        let flags = [self.connection.data_dir_flag()];
+        let context = Context::new(global, flags, LogProfile::Results)?;
         let settings = &context.settings;
-        let file = global.config.as_ref();
-        let layers = file.map_or_else(
-            || "defaults and environment".to_owned(),
-            |path| path.display().to_string(),
-        );
-        let mut checks = vec![Check::new("settings", Ok(layers))];
+        let layers = match &global.config {
+            Some(path) => path.display().to_string(),
+            None => "defaults and environment".to_owned(),
+        };
+        let mut checks = vec![Check::new("settings", Ok::<_, String>(layers))];
         if let Some(client) = self.connection.client()? {
             checks.extend(remote::check(&client).await);
             return output::print(&Checks { items: checks }, self.json);
@@ -115,28 +115,21 @@ impl Doctor {
                 true => format!("criteria file of {kind}"),
                 false => "criteria file".to_owned(),
             };
-            let found = criteria
-                .map(|criteria| format!("hash {}", criteria.hash))
-                .map_err(|error| error.to_string());
+            let found = criteria.map(|criteria| format!("hash {}", criteria.hash));
             checks.push(Check::new(what, found));
         }
-        let providers = read_providers(settings).map_err(|error| error.to_string());
+        let providers = read_providers(settings);
         let names = providers.as_ref().map(|it| it.names().join(", "));
-        checks.push(Check::new("judges' file", names.map_err(Clone::clone)));
+        checks.push(Check::new("judges' file", names));
         if let Ok(providers) = &providers {
             checks.extend(judges::caps(providers));
+            if !wanted.is_empty() {
+                let slots = settings.worker.concurrency;
+                let calls = !self.no_probe;
+                checks.extend(judges::check(providers, &wanted, calls, slots).await);
+            }
         }
-        if let (false, Ok(providers)) = (wanted.is_empty(), &providers) {
-            let calls = if self.no_probe {
-                judges::Calls::None
-            } else {
-                judges::Calls::OneToken
-            };
-            checks.extend(
-                judges::check(providers, &wanted, calls, settings.worker.concurrency).await,
-            );
-        }
-        checks.extend(history::check(settings).await);
+        checks.extend(servers::check_tarsy(settings).await);
         if settings.database.url.is_empty() {
             checks.extend(data_folder(Path::new(&settings.data_dir)));
         } else {

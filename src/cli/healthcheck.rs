@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use clap::Args;
 
 use super::Global;
-use super::context::{Context, LogProfile, flag_of};
+use super::context::{Context, LogProfile};
 use super::outcome::{CliError, Exit};
 use super::output;
-use crate::client::{Client, ClientError};
+use crate::client::Client;
 use crate::wire::ReadinessStatus;
 
 /// Check the health of a server; for container health checks
@@ -23,11 +23,8 @@ pub(super) struct Healthcheck {
     /// Address of the server [default: http:// and the bind address]
     #[arg(long, value_name = "URL", env = "GAVEL_SERVER")]
     server: Option<String>,
-    /// Address the server binds [env: GAVEL_BIND] [default: 127.0.0.1:8080]
-    #[arg(long, value_name = "ADDRESS")]
-    bind: Option<String>,
     /// Check this host's worker on its separate port (worker.health_bind, GAVEL_WORKER_HEALTH_BIND) instead of the API
-    #[arg(long, conflicts_with = "bind")]
+    #[arg(long)]
     worker: bool,
     /// Check /readyz (database reachable and migrated) instead of /livez
     #[arg(long)]
@@ -36,22 +33,20 @@ pub(super) struct Healthcheck {
 
 impl Healthcheck {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let flags = flag_of("--bind", "bind", self.bind.clone());
-        let context = Context::new(global, flags.into_iter().collect(), LogProfile::Results)?;
+        let context = Context::new(global, [], LogProfile::Results)?;
         let server = match self.server.as_deref().filter(|server| !server.is_empty()) {
             _ if self.worker => worker_url(&context)?,
             Some(server) => server.to_owned(),
             None => url_of(context.bind()?),
         };
         let client = Client::new(&server, None)?;
-        let down = |error: ClientError| CliError::incomplete(error.to_string());
         if self.ready {
-            let ready = client.ready().await.map_err(down)?;
+            let ready = client.ready().await.map_err(CliError::incomplete)?;
             if ready.status == ReadinessStatus::Unavailable {
                 return Err(CliError::incomplete(ready.reasons.join("; ")));
             }
         } else {
-            client.alive().await.map_err(down)?;
+            client.alive().await.map_err(CliError::incomplete)?;
         }
         output::line("ok")?;
         Ok(Exit::Done)

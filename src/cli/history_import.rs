@@ -19,7 +19,7 @@ use crate::history::tarsy::Address;
 use crate::wire::words;
 use crate::wire::{Import, ImportBody, ImportCounts, ImportDetail, ImportState};
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_NAMES: usize = 10;
 
 #[derive(Debug, Clone, Args)]
@@ -74,7 +74,7 @@ impl FromTarsy {
         // The address must be configured so that the token is sent there. A configured address keeps its token.
         let adjust = |settings: &mut crate::config::Settings| {
             if settings.history.base_url.is_empty() {
-                settings.history.base_url = from;
+                settings.history.base_url = from.into();
             }
         };
         let ended = connection
@@ -113,8 +113,8 @@ async fn follow(client: &Client, id: Uuid) -> Result<ImportDetail, CliError> {
             counts, expected, ..
         } = &detail.import;
         let total = expected.unwrap_or(0).max(counts.total);
-        progress.at([counts.total, counts.failed, total], &words_of(counts));
-        tokio::time::sleep(LOOK_EVERY).await;
+        progress.at([counts.total, counts.failed, total], &counts_text(counts));
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -148,7 +148,7 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
             "total": counts.total, "import_id": import.import_id, "state": import.state, "from": import.from,
             "generation": import.generation, "last_error": import.last_error, "failures": failures, "outdated": outdated,
         }))?,
-        false => output::line(&words_of(counts))?,
+        false => output::line(&counts_text(counts))?,
     }
     match import.state {
         ImportState::Completed if failed > 0 => Ok(Exit::Usage),
@@ -161,7 +161,7 @@ fn print(detail: &ImportDetail, as_json: bool) -> Result<Exit, CliError> {
     }
 }
 
-fn words_of(counts: &ImportCounts) -> String {
+fn counts_text(counts: &ImportCounts) -> String {
     format!(
         "{} new, {} updated, {} unchanged, {} failed",
         counts.new, counts.updated, counts.unchanged, counts.failed

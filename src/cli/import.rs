@@ -14,7 +14,7 @@ use crate::history::ingest::{SessionInput, parse_session_file};
 use crate::suite::Format;
 use crate::wire::{PutOutcome, SessionFormat, SessionPut};
 
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_PUTS: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FileSession {
@@ -67,13 +67,11 @@ pub(super) fn read(
 
 /// Session files in a folder, by name. Includes archives of Inspect logs, so that their error shows the remedy.
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let failed = |error| CliError::usage(format!("{}: can't be read: {error}", folder.display()));
+    let failed = |error| CliError::unreadable(folder.display(), error);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let is_log = path
-            .extension()
-            .is_some_and(|extension| extension == "eval");
+        let is_log = path.extension().is_some_and(|end| end == "eval");
         if is_log || matches!(Format::of_path(&path), Some(Format::Json | Format::Jsonl)) {
             files.push(path);
         }
@@ -92,7 +90,7 @@ fn read_file(path: &Path, format: Option<SessionFormat>) -> Result<Vec<FileSessi
             .map(|_| bytes),
         _ => std::fs::read(path),
     };
-    let bytes = read.map_err(|error| CliError::usage(format!("{name}: can't be read: {error}")))?;
+    let bytes = read.map_err(|error| CliError::unreadable(&name, error))?;
     parse(&name, &bytes, format)
 }
 
@@ -101,8 +99,7 @@ pub(super) fn parse(
     bytes: &[u8],
     format: Option<SessionFormat>,
 ) -> Result<Vec<FileSession>, CliError> {
-    let sessions = parse_session_file(name, bytes, format)
-        .map_err(|faults| CliError::usage(faults.to_string()))?;
+    let sessions = parse_session_file(name, bytes, format).map_err(CliError::usage)?;
     let sessions = sessions.into_iter().map(|input| {
         let session_id = input.session_id.unwrap_or_default(); // required by the parser
         FileSession {
@@ -118,11 +115,11 @@ pub(super) fn parse(
 pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imported, CliError> {
     let progress = Progress::new("sessions imported", sessions.len());
     let mut answers = stream::iter(sessions)
-        .map(|session| async move {
-            let answer = client.put_session(session.session_id, &session.input).await;
-            (session, answer)
+        .map(async |session| {
+            let answer = client.put_session(session.session_id, &session.input);
+            (session, answer.await)
         })
-        .buffered(AT_ONCE);
+        .buffered(MAX_CONCURRENT_PUTS);
     let mut imported = Imported::default();
     while let Some((session, answer)) = answers.next().await {
         progress.one(answer.is_ok());
@@ -140,9 +137,7 @@ pub(super) async fn put(client: &Client, sessions: &[FileSession]) -> Result<Imp
 
 impl Imported {
     pub(super) fn count(&self, outcome: PutOutcome) -> usize {
-        self.put
-            .iter()
-            .filter(|(_, answer)| answer.outcome == outcome)
-            .count()
+        let put = self.put.iter();
+        put.filter(|(_, answer)| answer.outcome == outcome).count()
     }
 }

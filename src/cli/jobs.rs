@@ -1,27 +1,21 @@
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use uuid::Uuid;
 
 use super::Global;
 use super::connection::{Listing, One, given};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, optional_time, or_empty};
 use super::scoring::waiting;
 use crate::client::Client;
 use crate::job::{JobId, JobState};
 use crate::wire::{Call, Job, JobDetail};
 
 /// List, show, cancel and retry jobs
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  gavel jobs list --state failed\n  gavel jobs show 019ab2c3-7d1e-7000-8000-0123456789ab --calls\n  gavel jobs retry 019ab2c3-7d1e-7000-8000-0123456789ab"
 )]
-pub(super) struct Jobs {
-    #[command(subcommand)]
-    command: JobsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum JobsCommand {
+pub(super) enum Jobs {
     /// List jobs, newest first
     List {
         /// Only jobs in this state: queued, running, waiting, succeeded, failed or cancelled
@@ -52,8 +46,8 @@ enum JobsCommand {
 
 impl Jobs {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.command {
-            JobsCommand::List {
+        match self {
+            Self::List {
                 state,
                 judge,
                 batch,
@@ -72,20 +66,20 @@ impl Jobs {
                 })
                 .await
             }
-            JobsCommand::Show { calls, one } => {
-                let show = async |client: &Client| match calls {
-                    true => client.job_with_calls(JobId(one.id)).await,
-                    false => client.job(JobId(one.id)).await.map(JobDetail::from),
+            Self::Show { calls, one } => {
+                let show = async |client: &Client, id| match calls {
+                    true => client.job_with_calls(JobId(id)).await,
+                    false => client.job(JobId(id)).await.map(JobDetail::from),
                 };
-                one.common.print(global, show).await
+                one.print(global, show).await
             }
-            JobsCommand::Cancel(one) => {
-                let cancel = async |client: &Client| client.cancel(JobId(one.id)).await;
-                one.common.print(global, cancel).await
+            Self::Cancel(one) => {
+                let cancel = async |client: &Client, id| client.cancel(JobId(id)).await;
+                one.print(global, cancel).await
             }
-            JobsCommand::Retry(one) => {
-                let retry = async |client: &Client| client.retry(JobId(one.id)).await;
-                one.common.print(global, retry).await
+            Self::Retry(one) => {
+                let retry = async |client: &Client, id| client.retry(JobId(id)).await;
+                one.print(global, retry).await
             }
         }
     }
@@ -108,7 +102,6 @@ impl Row for Job {
 impl Printable for Job {
     fn text(&self, out: &mut Text) {
         let (job, wait, error) = (self, self.wait.as_ref(), self.error.as_ref());
-        let at = |at: Option<_>| or_empty(at.map(output::time));
         out.facts(&[
             ("job", job.job_id.to_string()),
             ("kind", job.kind.to_string()),
@@ -135,8 +128,8 @@ impl Printable for Job {
             ("criteria", job.criteria_hash.clone()),
             ("asked by", job.triggered_by.clone()),
             ("created", output::time(job.times.created_at)),
-            ("started", at(job.times.started_at)),
-            ("finished", at(job.times.finished_at)),
+            ("started", optional_time(job.times.started_at)),
+            ("finished", optional_time(job.times.finished_at)),
         ]);
     }
 }

@@ -1,27 +1,21 @@
-//! `gavel judges`: judges and their holds.
+//! `gavel judges` and `gavel queue`: judges, contents of the queue, and holds on both.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::Global;
+use super::analytics::{usd, without_price};
 use super::connection::Common;
-use super::costs::{usd, without_price};
 use super::outcome::{CliError, Exit};
-use super::output::{Column, OneLine, Printable, Row, Text};
+use super::output::{Column, Printable, Row, Text, WithText, or_empty, time};
 use crate::client::Client;
-use crate::wire::{Judge, Judges as Listed, words};
+use crate::wire::{self, Judge, Judges as Listed, WorkerState, words};
 
 /// List, pause and resume judges
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  gavel judges list\n  gavel judges pause openai-default\n  gavel judges resume openai-default"
 )]
-pub(super) struct Judges {
-    #[command(subcommand)]
-    command: JudgesCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum JudgesCommand {
+pub(super) enum Judges {
     /// List judges with breaker, holds, cost and caps, rate limits and last error
     List(Common),
     /// Stop calling a judge; its jobs wait, all others continue
@@ -42,21 +36,21 @@ enum JudgesCommand {
 
 impl Judges {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.command {
-            JudgesCommand::List(common) => {
-                let list = async |client: &Client| client.judges().await;
-                common.print(global, list).await
-            }
-            JudgesCommand::Pause { name, common } => {
-                let words = format!("judge {name}: paused; every worker knows within a second");
-                let said = OneLine::done(words);
-                let pause = async |client: &Client| client.pause_judge(name).await.map(said);
+        match self {
+            Self::List(common) => common.print(global, Client::judges).await,
+            Self::Pause { name, common } => {
+                let text = format!("judge {name}: paused; every worker knows within a second");
+                let pause = async |client: &Client| {
+                    let paused = client.pause_judge(name).await?;
+                    Ok(WithText::line(paused, text))
+                };
                 common.print(global, pause).await
             }
-            JudgesCommand::Resume { name, common } => {
-                let what = format!("judge {name}");
-                let said = OneLine::resumed(&what);
-                let resume = async |client: &Client| client.resume_judge(name).await.map(said);
+            Self::Resume { name, common } => {
+                let resume = async |client: &Client| {
+                    let resumed = client.resume_judge(name).await?;
+                    Ok(WithText::resumed(resumed, &format!("judge {name}")))
+                };
                 common.print(global, resume).await
             }
         }
@@ -65,7 +59,7 @@ impl Judges {
 
 impl Printable for Listed {
     fn text(&self, out: &mut Text) {
-        text(&self.items, out);
+        print_judges(&self.items, out);
     }
 }
 
@@ -90,7 +84,7 @@ fn last_error(judge: &Judge) -> String {
 }
 
 /// Adds the table of judges, and notes about each.
-pub(super) fn text(judges: &[Judge], out: &mut Text) {
+fn print_judges(judges: &[Judge], out: &mut Text) {
     let shown = || judges.iter().filter(|judge| is_shown(judge));
     out.rows(shown());
     for judge in shown() {
@@ -109,6 +103,15 @@ pub(super) fn text(judges: &[Judge], out: &mut Text) {
 fn is_shown(judge: &Judge) -> bool {
     let is_used = !judge.kinds.is_empty() || !judge.gates.is_empty() || judge.hold.is_some();
     is_used || !judge.name.contains(':') || !spent(judge).is_empty()
+}
+
+/// Finds a judge by its name, by its entry's name, or by the model name of the default entry.
+pub(super) fn find<'a>(judges: &'a [Judge], name: &str) -> Option<&'a Judge> {
+    let first = |is_it: &dyn Fn(&str) -> bool| judges.iter().find(|known| is_it(&known.name));
+    let model = format!(":{name}");
+    first(&|known| known == name)
+        .or_else(|| first(&|known| Some(known) == name.split(':').next()))
+        .or_else(|| first(&|known| known.ends_with(&model)))
 }
 
 /// Cost of a judge today and this month. If its entry has a cap, the entry's cost and the cap.
@@ -135,6 +138,97 @@ fn spent(judge: &Judge) -> String {
     let today = part("today", spent.today_usd, spent.today_unpriced_calls, daily);
     let month = part("month", spent.month_usd, spent.unpriced_calls, monthly);
     format!("{today}; {month}")
+}
+
+/// Show, pause and resume the queue
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  gavel queue status\n  gavel queue pause    # running jobs finish, no other starts\n  gavel queue resume"
+)]
+pub(super) enum Queue {
+    /// Show the queue's hold, its jobs by state, workers and judges
+    #[command(visible_alias = "show")]
+    Status(Common),
+    /// Start no more jobs; running ones finish
+    Pause(Common),
+    /// Start jobs again
+    Resume(Common),
+}
+
+impl Queue {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        match self {
+            Self::Status(common) => {
+                let ask = async |client: &Client| {
+                    let (queue, workers, judges) =
+                        tokio::try_join!(client.queue(), client.workers(), client.judges())?;
+                    Ok(Status {
+                        queue,
+                        workers: workers.items,
+                        judges: judges.items,
+                    })
+                };
+                common.print(global, ask).await
+            }
+            Self::Pause(common) => {
+                let text = "queue: paused; every worker knows within a second";
+                let pause =
+                    async |client: &Client| Ok(WithText::line(client.pause_queue().await?, text));
+                common.print(global, pause).await
+            }
+            Self::Resume(common) => {
+                let resume = async |client: &Client| {
+                    Ok(WithText::resumed(client.resume_queue().await?, "queue"))
+                };
+                common.print(global, resume).await
+            }
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Status {
+    queue: wire::Queue,
+    workers: Vec<wire::Worker>,
+    judges: Vec<wire::Judge>,
+}
+
+impl Printable for Status {
+    fn text(&self, out: &mut Text) {
+        let queue = &self.queue;
+        out.line(match &queue.hold {
+            None => "the queue is open".to_owned(),
+            Some(hold) => format!("the queue is {} {}", hold.reason, hold.text()),
+        });
+        let counts = &queue.counts;
+        out.line(format!(
+            "jobs: {} queued, {} running, {} waiting; in the last 24 h {} succeeded, {} failed, {} cancelled",
+            counts.queued,
+            counts.running,
+            counts.waiting,
+            counts.succeeded_24h,
+            counts.failed_24h,
+            counts.cancelled_24h,
+        ));
+        out.rows(&self.workers);
+        print_judges(&self.judges, out);
+    }
+}
+
+impl Row for wire::Worker {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("worker", |it| it.name.clone()),
+        ("state", |it| {
+            // The jobs of a silent worker have been claimed by others.
+            match it.alive || it.state == WorkerState::Stopped {
+                true => it.state.to_string(),
+                false => "silent".to_owned(),
+            }
+        }),
+        ("in hand", |it| or_empty(it.alive.then_some(it.in_hand))),
+        ("heard", |it| time(it.heartbeat_at)),
+        ("version", |it| it.version.clone()),
+    ];
 }
 
 #[cfg(test)]
@@ -180,5 +274,21 @@ mod tests {
         ] {
             assert_eq!(spent(&judge(&own, &cap)), told);
         }
+    }
+
+    #[test]
+    fn finds_judge_by_own_name_first() {
+        let spent = json!({"today_usd": 0.0, "month_usd": 0.0, "today_unpriced_calls": 0, "unpriced_calls": 0});
+        let judge = |name: &str| Judge {
+            name: name.to_owned(),
+            ..judge(&spent, &Value::Null)
+        };
+        let judges = ["azure:gpt-4o", "main", "main:small", "gpt-4o"].map(judge);
+        let found = |name| find(&judges, name).map(|judge| judge.name.as_str());
+        assert_eq!(found("main:small"), Some("main:small"));
+        assert_eq!(found("main:unknown"), Some("main"));
+        assert_eq!(found("gpt-4o"), Some("gpt-4o"));
+        assert_eq!(found("small"), Some("main:small"));
+        assert_eq!(found("other"), None);
     }
 }

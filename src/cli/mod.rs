@@ -5,11 +5,8 @@ mod analytics;
 mod batches;
 mod choice;
 mod compare;
-mod completions;
-mod config_show;
 mod connection;
 mod context;
-mod costs;
 mod criteria;
 mod daemon;
 mod demo;
@@ -21,26 +18,19 @@ mod history_import;
 mod import;
 mod jobs;
 mod judges;
-mod migrate;
-mod openapi;
-mod outage;
 mod outcome;
 mod output;
+mod print;
+mod processes;
 mod progress;
-mod prune;
-mod queue;
 mod ratings;
 mod report;
 mod rescore;
 mod score;
 mod scoring;
-mod serve;
 mod sessions;
-mod simulate_judge;
 mod simulated;
-mod tokens;
-mod up;
-mod worker;
+mod store;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,34 +93,44 @@ struct Global {
 // No doc comments on variants, because they would replace each command's own help and long help.
 #[derive(Debug, Subcommand)]
 enum Command {
-    Up(up::Up),
+    Up(processes::Up),
     Demo(demo::Demo),
-    Serve(serve::Serve),
-    Worker(worker::Worker),
-    Migrate(migrate::Migrate),
-    Prune(prune::Prune),
+    Serve(processes::Serve),
+    Worker(processes::Worker),
+    Migrate(store::Migrate),
+    Prune(store::Prune),
     Score(score::Score),
     Evaluate(Box<evaluate::Evaluate>),
     Compare(compare::Compare),
+    #[command(subcommand)]
     Sessions(sessions::Sessions),
+    #[command(subcommand)]
     Criteria(criteria::CriteriaArgs),
+    #[command(subcommand)]
     Ratings(ratings::Ratings),
+    #[command(subcommand)]
     Jobs(jobs::Jobs),
     Rescore(Box<rescore::Rescore>),
+    #[command(subcommand)]
     Batches(batches::Batches),
     Report(report::Report),
+    #[command(subcommand)]
     Judges(judges::Judges),
-    Costs(costs::Costs),
+    Costs(analytics::Costs),
+    #[command(subcommand)]
     Analytics(analytics::Analytics),
     Export(export::Export),
-    Queue(queue::Queue),
+    #[command(subcommand)]
+    Queue(judges::Queue),
     Doctor(doctor::Doctor),
-    Config(config_show::ConfigCommand),
-    Tokens(tokens::Tokens),
-    Openapi(openapi::Openapi),
+    #[command(subcommand)]
+    Config(print::Config),
+    #[command(subcommand)]
+    Tokens(print::Tokens),
+    Openapi(print::Openapi),
     Healthcheck(healthcheck::Healthcheck),
-    SimulateJudge(simulate_judge::SimulateJudge),
-    Completions(completions::Completions),
+    SimulateJudge(simulated::SimulateJudge),
+    Completions(print::Completions),
 }
 
 pub fn main() -> ExitCode {

@@ -94,44 +94,44 @@ pub(super) fn print(result: &impl Printable, as_json: bool) -> Result<Exit, CliE
     Ok(result.exit())
 }
 
-/// A result with a text of one line.
+/// A result with its text.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct OneLine<T> {
+pub(super) struct WithText<T> {
     pub(super) result: T,
     #[serde(skip)]
-    pub(super) text: String,
+    pub(super) text: Text,
     #[serde(skip)]
     pub(super) exit: Exit,
 }
 
-impl<T> OneLine<T> {
-    pub(super) fn done(text: impl Into<String>) -> impl FnOnce(T) -> Self {
-        let text = text.into();
-        |result| Self {
-            result,
-            text,
-            exit: Exit::Done,
-        }
+impl<T> WithText<T> {
+    pub(super) fn new(result: T, text: Text) -> Self {
+        let exit = Exit::Done;
+        Self { result, text, exit }
+    }
+
+    pub(super) fn line(result: T, line: impl AsRef<str>) -> Self {
+        let mut text = Text::default();
+        text.line(line);
+        Self::new(result, text)
     }
 }
 
-impl OneLine<Resumed> {
+impl WithText<Resumed> {
     /// Reports whether there was a hold to release.
-    pub(super) fn resumed(what: &str) -> impl FnOnce(Resumed) -> Self {
-        move |result| {
-            let did = match result.released {
-                true => "resumed",
-                false => "it was not held",
-            };
-            Self::done(format!("{what}: {did}"))(result)
-        }
+    pub(super) fn resumed(result: Resumed, what: &str) -> Self {
+        let did = match result.released {
+            true => "resumed",
+            false => "it was not held",
+        };
+        Self::line(result, format!("{what}: {did}"))
     }
 }
 
-impl<T: Serialize> Printable for OneLine<T> {
+impl<T: Serialize> Printable for WithText<T> {
     fn text(&self, out: &mut Text) {
-        out.line(&self.text);
+        out.clone_from(&self.text);
     }
 
     fn exit(&self) -> Exit {
@@ -142,7 +142,7 @@ impl<T: Serialize> Printable for OneLine<T> {
 pub(super) type TableRow = Vec<String>;
 
 /// Text of a result: lines for stdout, then notes for stderr. Control characters are removed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Text {
     lines: Vec<String>,
     notes: Vec<String>,
@@ -311,6 +311,14 @@ pub(super) fn after_colon(words: &str) -> String {
 
 pub(super) fn or_empty<T: std::fmt::Display>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
+}
+
+pub(super) fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
+pub(super) fn optional_time(at: Option<DateTime<Utc>>) -> String {
+    or_empty(at.map(time))
 }
 
 pub(super) fn joined<T: std::fmt::Display>(values: &[T]) -> String {

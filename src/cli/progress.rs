@@ -2,103 +2,93 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stderr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output;
+use crate::client::{Client, ClientError};
 
-const EVERY: Duration = Duration::from_secs(15);
+/// Duration of retries while the service is unavailable.
+pub(super) const OUTAGE_TIMEOUT: Duration = Duration::from_secs(60);
+const PRINT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Counts finished items of a total, which may grow.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
-    plain: Mutex<Plain>,
-    what: &'static str,
+    state: Mutex<State>,
+    /// Name of the items, such as `sessions`.
+    items: &'static str,
 }
 
-struct Plain {
-    done: u64,
-    failed: u64,
-    total: u64,
+struct State {
+    /// Numbers of finished, failed and all items.
+    counts: [u64; 3],
     /// Additional text, such as the cost.
-    beside: String,
-    /// Reason why the service is currently unavailable.
-    away: Option<String>,
-    said: Instant,
+    detail: String,
+    is_unavailable: bool,
+    printed_at: Instant,
     /// Keys of [`Progress::print_once`].
     once: BTreeSet<String>,
 }
 
 impl Progress {
-    /// Starts at 0 of `total`; `what` names the items, such as `sessions`.
-    pub(super) fn new(what: &'static str, total: usize) -> Self {
-        let total = u64::try_from(total).unwrap_or(u64::MAX);
+    /// Starts at 0 of `total`.
+    pub(super) fn new(items: &'static str, total: usize) -> Arc<Self> {
         let template = "{bar:30} {pos}/{len} {msg} {elapsed_precise} (left: {eta})";
-        let bar = (total > 1).then(|| bar(what, template)).flatten();
+        let bar = (total > 1).then(|| bar(items, template)).flatten();
         if let Some(bar) = &bar {
-            bar.set_length(total);
+            bar.set_length(total as u64);
         }
-        Self::with_bar(what, total, bar)
+        Self::with_bar(items, total as u64, bar)
     }
 
     /// Starts at 0 of an unknown total, which [`Progress::at`] sets.
-    pub(super) fn growing(what: &'static str) -> Self {
-        let bar = bar(what, "{bar:30} {pos}/{len} {msg} {elapsed_precise}");
-        Self::with_bar(what, 0, bar)
+    pub(super) fn growing(items: &'static str) -> Arc<Self> {
+        let bar = bar(items, "{bar:30} {pos}/{len} {msg} {elapsed_precise}");
+        Self::with_bar(items, 0, bar)
     }
 
-    fn with_bar(what: &'static str, total: u64, bar: Option<ProgressBar>) -> Self {
-        Self {
-            bar,
-            plain: Mutex::new(Plain {
-                done: 0,
-                failed: 0,
-                total,
-                beside: String::new(),
-                away: None,
-                said: Instant::now(),
-                once: BTreeSet::new(),
-            }),
-            what,
+    fn with_bar(items: &'static str, total: u64, bar: Option<ProgressBar>) -> Arc<Self> {
+        let state = Mutex::new(State {
+            counts: [0, 0, total],
+            detail: String::new(),
+            is_unavailable: false,
+            printed_at: Instant::now(),
+            once: BTreeSet::new(),
+        });
+        Arc::new(Self { bar, state, items })
+    }
+
+    /// Sets the numbers of finished, failed and all items; `detail` is additional text.
+    pub(super) fn at(&self, counts: [u64; 3], detail: &str) {
+        let mut state = self.lock();
+        state.counts = counts;
+        detail.clone_into(&mut state.detail);
+        self.update(state);
+    }
+
+    pub(super) fn one(&self, succeeded: bool) {
+        let mut state = self.lock();
+        let [done, failed, total] = state.counts;
+        state.counts = [done + 1, failed + u64::from(!succeeded), total];
+        self.update(state);
+    }
+
+    fn update(&self, state: MutexGuard<'_, State>) {
+        let ([done, failed, total], items) = (state.counts, self.items);
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_position(done);
+            let failed = match failed {
+                0 => String::new(),
+                failed => format!(" ({failed} failed)"),
+            };
+            bar.set_message(format!("{items}{failed}{}", after_semicolon(&state.detail)));
         }
-    }
-
-    /// Sets the numbers of finished, failed and all items; `beside` is additional text.
-    pub(super) fn at(&self, [done, failed, total]: [u64; 3], beside: &str) {
-        let mut plain = self.lock();
-        (plain.done, plain.failed, plain.total) = (done, failed, total);
-        beside.clone_into(&mut plain.beside);
-        self.moved(&plain);
-        drop(plain);
+        drop(state);
         self.print_if_due();
-    }
-
-    pub(super) fn one(&self, well: bool) {
-        let mut plain = self.lock();
-        plain.done += 1;
-        plain.failed += u64::from(!well);
-        self.moved(&plain);
-        drop(plain);
-        self.print_if_due();
-    }
-
-    fn moved(&self, plain: &Plain) {
-        let Some(bar) = &self.bar else {
-            return;
-        };
-        bar.set_length(plain.total);
-        bar.set_position(plain.done);
-        let failed = match plain.failed {
-            0 => String::new(),
-            failed => format!(" ({failed} failed)"),
-        };
-        let beside = match plain.beside.as_str() {
-            "" => String::new(),
-            beside => format!("; {beside}"),
-        };
-        bar.set_message(format!("{}{failed}{beside}", self.what));
     }
 
     pub(super) fn println(&self, text: &str) {
@@ -115,53 +105,66 @@ impl Progress {
         }
     }
 
-    /// Prints that the service is unavailable and the duration of retries, once until [`Progress::back`].
-    pub(super) fn away(&self, why: &str, budget: Duration) {
-        let mut plain = self.lock();
-        if plain.away.is_some() {
-            return;
-        }
-        plain.away = Some(why.to_owned());
-        drop(plain);
-        self.println(&format!(
-            "the service is unavailable ({why}): retrying for up to {} s",
-            budget.as_secs()
-        ));
+    /// Returns a client that repeats requests for `budget` while the service is unavailable. The progress shows the reason, once an outage.
+    pub(super) fn retrying(self: &Arc<Self>, client: &Client, budget: Duration) -> Client {
+        let progress = Arc::clone(self);
+        let observe = move |error: Option<&ClientError>| progress.observe(error, budget);
+        client.retrying(budget, Arc::new(observe))
     }
 
-    pub(super) fn back(&self) {
-        self.lock().away = None;
+    fn observe(&self, error: Option<&ClientError>, budget: Duration) {
+        match error {
+            None => self.lock().is_unavailable = false,
+            // The service is available and still processes an earlier attempt of this request.
+            Some(error) if error.problem() == Some("idempotency-key-in-use") => {}
+            Some(error) => {
+                let was_unavailable = std::mem::replace(&mut self.lock().is_unavailable, true);
+                if !was_unavailable {
+                    self.println(&format!(
+                        "the service is unavailable ({error}): retrying for up to {} s",
+                        budget.as_secs()
+                    ));
+                }
+            }
+        }
+        self.print_if_due();
     }
 
     /// Prints a line if the last one is old enough. Call it regularly.
     pub(super) fn print_if_due(&self) {
-        let mut plain = self.lock();
-        if self.bar.is_none() && plain.said.elapsed() >= EVERY {
-            plain.said = Instant::now();
-            let (done, failed, total) = (plain.done, plain.failed, plain.total);
-            let beside = match (&plain.away, plain.beside.as_str()) {
-                (Some(_), _) => "; the service is unavailable".to_owned(),
-                (None, "") => String::new(),
-                (None, beside) => format!("; {beside}"),
+        let mut state = self.lock();
+        if self.bar.is_none() && state.printed_at.elapsed() >= PRINT_INTERVAL {
+            state.printed_at = Instant::now();
+            let [done, failed, total] = state.counts;
+            let detail = match state.is_unavailable {
+                true => "the service is unavailable",
+                false => &state.detail,
             };
+            let (items, detail) = (self.items, after_semicolon(detail));
             output::note(&format!(
-                "{done} of {total} {} done, {failed} failed{beside}",
-                self.what
+                "{done} of {total} {items} done, {failed} failed{detail}"
             ));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Plain> {
-        let plain = self.plain.lock();
-        plain.unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        let state = self.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn after_semicolon(text: &str) -> String {
+    match text {
+        "" => String::new(),
+        text => format!("; {text}"),
     }
 }
 
 /// Creates a bar on a terminal, otherwise `None`.
-fn bar(what: &'static str, template: &str) -> Option<ProgressBar> {
+fn bar(items: &'static str, template: &str) -> Option<ProgressBar> {
     let style = ProgressStyle::with_template(template).ok()?;
     stderr().is_terminal().then(|| {
-        let bar = ProgressBar::new(0).with_style(style).with_message(what);
+        let bar = ProgressBar::new(0).with_style(style).with_message(items);
         bar.enable_steady_tick(Duration::from_millis(200));
         bar
     })

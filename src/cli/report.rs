@@ -14,7 +14,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
-use crate::report::{self, Format, Judging, Meta, ReportError, ResultLines, Simulated};
+use crate::report::{self, Format, Judging, Meta, ResultLines, Simulated};
 use crate::suite::run::RunFolder;
 use crate::suite::run::folder::RESULTS;
 use crate::wire::ItemOutcome;
@@ -53,16 +53,6 @@ enum Subject {
     Batch(Uuid),
 }
 
-impl From<ReportError> for CliError {
-    fn from(error: ReportError) -> Self {
-        match error {
-            ReportError::Read { .. } | ReportError::Line { .. } => Self::usage(error.to_string()),
-            ReportError::Write { .. } => Self::incomplete(error.to_string()),
-            ReportError::Store(error) => error.into(),
-        }
-    }
-}
-
 impl Report {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let format = self.format()?;
@@ -71,17 +61,17 @@ impl Report {
                 "a workbook or a Parquet file is no text: name a file with --output, or send stdout to one",
             ));
         }
-        self.place_is_there()?;
+        self.check_output_folder()?;
         match self.subject()? {
             Subject::Run { .. } if self.outcome.is_some() => {
                 return Err(CliError::usage(
                     "--outcome selects items of a batch: give a batch's id, or omit it",
                 ));
             }
-            Subject::Run { results, folder } => self.of_run(results, &folder, format).await?,
+            Subject::Run { results, folder } => self.report_run(results, &folder, format).await?,
             Subject::Batch(id) => {
                 let command = async |connection: Connection<'_>| {
-                    self.of_batch(connection.client, id, format).await
+                    self.report_batch(connection.client, id, format).await
                 };
                 self.connection
                     .run(global, Needs::Existing, command)
@@ -109,7 +99,7 @@ impl Report {
     }
 
     /// Checks that the output's folder exists, before any data is read.
-    fn place_is_there(&self) -> Result<(), CliError> {
+    fn check_output_folder(&self) -> Result<(), CliError> {
         let Some(output) = &self.output else {
             return Ok(());
         };
@@ -151,7 +141,7 @@ impl Report {
         })
     }
 
-    async fn of_run(
+    async fn report_run(
         &self,
         results: PathBuf,
         folder: &Path,
@@ -172,10 +162,9 @@ impl Report {
             name,
             made_at: SystemClock.now(),
             unfinished: 0,
-            simulated: if self.allow_simulated {
-                Simulated::Allowed
-            } else {
-                Simulated::Refused
+            simulated: match self.allow_simulated {
+                true => Simulated::Allowed,
+                false => Simulated::Refused,
             },
             judging,
             criteria_hash: judged_by.map(|bench| bench.criteria_hash),
@@ -187,7 +176,7 @@ impl Report {
             match output {
                 Some(path) => {
                     report::write_file(format, &items, &meta, &path)?;
-                    said(&path);
+                    note_written(&path);
                 }
                 None => {
                     let mut file = tempfile::tempfile()?;
@@ -202,7 +191,12 @@ impl Report {
             .map_err(|error| CliError::incomplete(format!("writing the report: {error}")))?
     }
 
-    async fn of_batch(&self, client: &Client, id: Uuid, format: Format) -> Result<(), CliError> {
+    async fn report_batch(
+        &self,
+        client: &Client,
+        id: Uuid,
+        format: Format,
+    ) -> Result<(), CliError> {
         let mut query = vec![("allow_simulated", self.allow_simulated.to_string())];
         query.extend(self.outcome.map(|it| ("outcome", it.to_string())));
         let report = client
@@ -210,7 +204,7 @@ impl Report {
             .await?;
         output::save(report, self.output.as_deref()).await?;
         if let Some(path) = &self.output {
-            said(path);
+            note_written(path);
         }
         Ok(())
     }
@@ -222,7 +216,7 @@ fn name_of(folder: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn said(path: &Path) {
+fn note_written(path: &Path) {
     output::note(&format!("wrote {}", path.display()));
 }
 

@@ -1,5 +1,6 @@
 //! `gavel score`: scores sessions from files or by id, with a running or an embedded service.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use super::Global;
 use super::connection::{Common, Connection, Needs};
 use super::import;
 use super::outcome::{CliError, Exit};
-use super::output::{self, Printable, TableRow, Text};
-use super::scoring::{self, ScoringOptions, SessionVerdict, Until, Verdict};
+use super::output::{self, Column, Printable, Row, Text, joined, or_empty};
+use super::scoring::{self, SessionVerdict, Until, Verdict};
 use super::simulated::SimulatedJudge;
-use crate::wire::{self, Job, Rating};
+use crate::wire::{self, ScoreRequest};
 
 /// Score sessions from files or by id, and print the scores
 #[derive(Debug, Args)]
@@ -70,21 +71,21 @@ impl Score {
                 sessions.extend(read);
             }
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         ids.retain(|id| seen.insert(*id));
         if ids.is_empty() {
             output::note("no sessions to score: the files contain no session");
             return Ok(Exit::Nothing);
         }
-        let command =
-            async |connection: Connection<'_>| self.score(&connection, &sessions, &ids).await;
-        if !self.simulate {
-            return self.common.run(global, Needs::Worker, command).await;
-        }
         let command = async |connection: Connection<'_>| {
-            output::print(&command(connection).await?, self.common.json)
+            let results = self.score(&connection, &sessions, &ids).await?;
+            output::print(&results, self.common.json)
         };
-        SimulatedJudge::run(&self.common.connection, (global, Needs::Worker), command).await
+        let service = &self.common.connection;
+        match self.simulate {
+            true => SimulatedJudge::run(service, (global, Needs::Worker), command).await,
+            false => service.run(global, Needs::Worker, command).await,
+        }
     }
 
     async fn score(
@@ -94,36 +95,31 @@ impl Score {
         ids: &[Uuid],
     ) -> Result<ScoreResults, CliError> {
         let imported = import::put(connection.client, sessions).await?;
-        let wanted: Vec<Uuid> = ids
-            .iter()
-            .copied()
-            .filter(|id| {
-                let from_file = sessions.iter().any(|session| session.session_id == *id);
-                !from_file || imported.put.iter().any(|(put, _)| put == id)
-            })
-            .collect();
-        let options = ScoringOptions {
-            force: self.force,
-            criteria_hash: self.criteria_hash.clone(),
-            until: match self.wait {
-                Some(seconds) => Until::Deadline(Instant::now() + Duration::from_secs(seconds)),
-                None if connection.works_here => Until::Stuck,
-                None => Until::Ended,
-            },
+        let is_stored = |id: &Uuid| {
+            let from_file = sessions.iter().any(|session| session.session_id == *id);
+            !from_file || imported.put.iter().any(|(put, _)| put == id)
         };
-        let judged = scoring::score_all(connection.client, &wanted, &options).await?;
-        let page = connection.is_remote.then(|| match judged.as_slice() {
-            [one] => connection
-                .client
-                .address(&format!("/sessions/{}", one.session_id)),
-            _ => connection.client.address("/sessions"),
+        let wanted: Vec<Uuid> = ids.iter().copied().filter(is_stored).collect();
+        let request = ScoreRequest {
+            force_rescore: self.force,
+            criteria_hash: self.criteria_hash.clone(),
+        };
+        let until = match self.wait {
+            Some(seconds) => Until::Deadline(Instant::now() + Duration::from_secs(seconds)),
+            None if connection.works_here => Until::Stuck,
+            None => Until::Ended,
+        };
+        let client = connection.client;
+        let items = scoring::score_all(client, &wanted, &request, until).await?;
+        let page = connection.is_remote.then(|| match items.as_slice() {
+            [one] => client.address(&format!("/sessions/{}", one.session_id)),
+            _ => client.address("/sessions"),
         });
         Ok(ScoreResults {
-            exit: exit(&judged, imported.rejected),
+            exit: exit(&items, imported.rejected),
             works_here: connection.works_here,
-            other_criteria: judged.iter().any(is_of_others),
             page,
-            items: judged,
+            items,
         })
     }
 }
@@ -133,9 +129,6 @@ struct ScoreResults {
     items: Vec<SessionVerdict>,
     #[serde(skip)]
     works_here: bool,
-    /// Whether any session was scored by criteria that aren't current.
-    #[serde(skip)]
-    other_criteria: bool,
     /// Address of the page on a running service.
     #[serde(skip)]
     page: Option<String>,
@@ -145,22 +138,23 @@ struct ScoreResults {
 
 impl Printable for ScoreResults {
     fn text(&self, out: &mut Text) {
-        if let [
-            SessionVerdict {
-                verdict: Verdict::Scored { score },
-                ..
-            },
-        ] = self.items.as_slice()
-        {
-            score.text(out);
-            return self.print_page(out);
+        let scores = || self.items.iter().filter_map(SessionVerdict::score);
+        match (self.items.as_slice(), scores().next()) {
+            ([_], Some(score)) => score.text(out),
+            _ => {
+                out.rows(&self.items);
+                if scores().any(|score| score.simulated) {
+                    out.note("scores marked SIMULATED were made up by a simulated judge");
+                }
+            }
         }
-        let head = ["session", "score", "rating", "flags", "judge", "note"];
-        out.table(&head, self.items.iter().map(row));
-        if self.items.iter().any(is_simulated) {
-            out.note("scores marked SIMULATED were made up by a simulated judge");
+        if scores().any(|score| !score.is_current_criteria) {
+            out.note(
+                "by other criteria than the current ones; it is the session's current score now, and an earlier one stays in its history",
+            );
         }
-        self.print_page(out);
+        let page = self.page.clone().unwrap_or_default();
+        out.facts(&[("page", page)]);
     }
 
     fn exit(&self) -> Exit {
@@ -172,16 +166,29 @@ impl Printable for ScoreResults {
     }
 }
 
-impl ScoreResults {
-    fn print_page(&self, out: &mut Text) {
-        if self.other_criteria {
-            out.note(
-                "by other criteria than the current ones; it is the session's current score now, and an earlier one stays in its history",
-            );
-        }
-        let page = self.page.clone().unwrap_or_default();
-        out.facts(&[("page", page)]);
-    }
+impl Row for SessionVerdict {
+    const COLUMNS: &'static [Column<Self>] = &[
+        ("session", |it| it.session_id.to_string()),
+        ("score", |it| {
+            it.score()
+                .map_or("-".to_owned(), |score| score.total_score.to_string())
+        }),
+        // An earlier score remains the current one.
+        ("rating", |it| {
+            it.score()
+                .map_or("no new score".to_owned(), |score| score.rating.in_words())
+        }),
+        ("flags", |it| {
+            or_empty(it.score().map(|score| joined(&score.flags)))
+        }),
+        ("judge", |it| {
+            or_empty(it.score().map(|score| &score.judge.model))
+        }),
+        ("note", |it| match it.score() {
+            Some(score) if score.simulated => "SIMULATED".to_owned(),
+            Some(_) | None => it.why(),
+        }),
+    ];
 }
 
 fn exit(judged: &[SessionVerdict], rejected: usize) -> Exit {
@@ -200,67 +207,13 @@ fn exit(judged: &[SessionVerdict], rejected: usize) -> Exit {
     exit
 }
 
-pub(super) fn is_simulated(one: &SessionVerdict) -> bool {
-    match &one.verdict {
-        Verdict::Scored { score } => score.simulated,
-        Verdict::Failed { .. } | Verdict::Unfinished { .. } | Verdict::Refused { .. } => false,
-    }
-}
-
-fn is_of_others(one: &SessionVerdict) -> bool {
-    matches!(&one.verdict, Verdict::Scored { score } if !score.is_current_criteria)
-}
-
-fn row(one: &SessionVerdict) -> TableRow {
-    let id = one.session_id.to_string();
-    let note = match &one.verdict {
-        Verdict::Scored { score } => {
-            let mark = if score.simulated { "SIMULATED" } else { "" };
-            return vec![
-                id,
-                score.total_score.to_string(),
-                rating(score.rating),
-                output::joined(&score.flags),
-                score.judge.model.clone(),
-                mark.to_owned(),
-            ];
-        }
-        Verdict::Failed { job } => failure(job),
-        Verdict::Unfinished { job } => match scoring::waiting(job) {
-            why if why.is_empty() => format!("job {} is {}", job.job_id, job.state),
-            why => format!("job {} is {}: {why}", job.job_id, job.state),
-        },
-        Verdict::Refused { problem } => problem.to_string(),
-    };
-    // An earlier score remains the current one.
-    let [score, rating, flags, judge] = ["-", "no new score", "", ""].map(str::to_owned);
-    vec![id, score, rating, flags, judge, note]
-}
-
-pub(super) fn rating(rating: Rating) -> String {
-    rating.in_words()
-}
-
-pub(super) fn failure(job: &Job) -> String {
-    match &job.error {
-        None => format!("job {} is {}", job.job_id, job.state),
-        Some(error) => format!(
-            "job {} failed, {}: {}. {}",
-            job.job_id,
-            error.class,
-            error.message.trim_end_matches('.'),
-            error.remedy
-        ),
-    }
-}
-
 impl Printable for wire::Score {
     fn text(&self, out: &mut Text) {
         let mark = match self.simulated {
             true => "  SIMULATED: made up by a simulated judge",
             false => "",
         };
-        let (total, word) = (self.total_score, rating(self.rating));
+        let (total, word) = (self.total_score, self.rating.in_words());
         out.line(format!("{total} / 100  {word}{mark}"));
         for (dimension, points) in &self.score_breakdown {
             out.line(format!("  {dimension}: {points}"));
@@ -285,7 +238,7 @@ impl Printable for wire::Score {
         out.line("");
         out.facts(&[
             ("session", self.session_id.to_string()),
-            ("flags", output::joined(&self.flags)),
+            ("flags", joined(&self.flags)),
             ("judge", self.judge.model.clone()),
             ("criteria", self.criteria_hash.clone()),
             ("scored at", output::time(self.scored_at)),

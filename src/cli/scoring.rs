@@ -2,32 +2,25 @@
 
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt as _};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::outage::retried;
 use super::outcome::CliError;
-use super::progress::Progress;
+use super::output::after_colon;
+use super::progress::{OUTAGE_TIMEOUT, Progress};
 use crate::client::{Client, ClientError, ScoreOrJob};
 use crate::job::{JobId, JobState};
-use crate::wire::{Job, Problem, Score, WaitReason};
+use crate::wire::{Job, Problem, Score, ScoreRequest, WaitReason};
 
-const MAX_CONCURRENT: usize = 32;
+const MAX_CONCURRENT_SESSIONS: usize = 32;
 /// Minimum interval between two polls of a job, if the server responds at once.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum duration of a job's first poll. After it, the user sees why the job waits.
 const FIRST_POLL: Duration = Duration::from_secs(3);
 const LONG_POLL: Duration = Duration::from_secs(20);
-
-#[derive(Debug, Clone)]
-pub(super) struct ScoringOptions {
-    pub(super) force: bool,
-    pub(super) criteria_hash: Option<String>,
-    pub(super) until: Until,
-}
 
 /// Condition to stop waiting for jobs.
 #[derive(Debug, Clone, Copy)]
@@ -65,41 +58,79 @@ pub(super) struct SessionVerdict {
     pub(super) verdict: Verdict,
 }
 
+impl SessionVerdict {
+    pub(super) fn score(&self) -> Option<&Score> {
+        match &self.verdict {
+            Verdict::Scored { score } => Some(score),
+            Verdict::Failed { .. } | Verdict::Unfinished { .. } | Verdict::Refused { .. } => None,
+        }
+    }
+
+    pub(super) fn is_simulated(&self) -> bool {
+        self.score().is_some_and(|score| score.simulated)
+    }
+
+    /// Whether the session has a job that gave no score.
+    pub(super) fn has_unscored_job(&self) -> bool {
+        matches!(
+            self.verdict,
+            Verdict::Failed { .. } | Verdict::Unfinished { .. }
+        )
+    }
+
+    /// Reason for a missing new score. Empty for a score.
+    pub(super) fn why(&self) -> String {
+        match &self.verdict {
+            Verdict::Scored { .. } => String::new(),
+            Verdict::Failed { job } | Verdict::Unfinished { job } => why_unscored(job),
+            Verdict::Refused { problem } => problem.to_string(),
+        }
+    }
+}
+
+fn why_unscored(job: &Job) -> String {
+    let (id, state) = (job.job_id, job.state);
+    match (&job.error, waiting(job)) {
+        (Some(error), _) if job.state.is_terminal() => {
+            let message = error.message.trim_end_matches('.');
+            let (class, remedy) = (error.class, &error.remedy);
+            format!("job {id} failed, {class}: {message}. {remedy}")
+        }
+        (_, why) => format!("job {id} is {state}{}", after_colon(&why)),
+    }
+}
+
 /// Requests the scores of all sessions and waits. Problems of one session are its verdict; problems of the service are errors.
 pub(super) async fn score_all(
     client: &Client,
     sessions: &[Uuid],
-    options: &ScoringOptions,
+    request: &ScoreRequest,
+    until: Until,
 ) -> Result<Vec<SessionVerdict>, CliError> {
-    let progress = Progress::new("sessions", sessions.len());
-    let mut verdicts = stream::iter(sessions.iter().copied())
-        .map(|session_id| {
-            let progress = &progress;
-            async move {
-                let verdict = score_one(client, session_id, options, progress).await?;
-                progress.one(matches!(verdict, Verdict::Scored { .. }));
-                Ok::<_, CliError>(SessionVerdict {
-                    session_id,
-                    verdict,
-                })
-            }
+    let progress = &Progress::new("sessions", sessions.len());
+    let client = &progress.retrying(client, OUTAGE_TIMEOUT);
+    stream::iter(sessions.iter().copied())
+        .map(|session_id| async move {
+            let verdict = score_one(client, session_id, request, until, progress).await?;
+            progress.one(matches!(verdict, Verdict::Scored { .. }));
+            Ok(SessionVerdict {
+                session_id,
+                verdict,
+            })
         })
-        .buffered(MAX_CONCURRENT);
-    let mut judged = Vec::with_capacity(sessions.len());
-    while let Some(one) = verdicts.next().await {
-        judged.push(one?);
-    }
-    Ok(judged)
+        .buffered(MAX_CONCURRENT_SESSIONS)
+        .try_collect()
+        .await
 }
 
 async fn score_one(
     client: &Client,
     session_id: Uuid,
-    options: &ScoringOptions,
+    request: &ScoreRequest,
+    until: Until,
     progress: &Progress,
 ) -> Result<Verdict, CliError> {
-    let hash = options.criteria_hash.as_deref();
-    let job_id = match client.ask_score(session_id, options.force, hash).await {
+    let job_id = match client.ask_score(session_id, request).await {
         Ok(ScoreOrJob::Score(score)) => return Ok(Verdict::Scored { score }),
         Ok(ScoreOrJob::Job(job_id)) => job_id,
         Err(ClientError::Refused(problem)) if is_of_session(problem.name()) => {
@@ -107,7 +138,7 @@ async fn score_one(
         }
         Err(error) => return Err(error.into()),
     };
-    let job = Box::new(wait(client, job_id, options.until, progress).await?);
+    let job = Box::new(wait(client, job_id, until, progress).await?);
     match job.state {
         JobState::Succeeded => Ok(match client.score(session_id).await? {
             Some(score) => Verdict::Scored {
@@ -143,12 +174,12 @@ async fn wait(
 ) -> Result<Job, ClientError> {
     let hurry = CancellationToken::new();
     let stop = |job: &Job, _| {
-        let is_stuck =
-            (job.wait.as_ref()).is_some_and(|wait| wait.reason == WaitReason::Misconfigured);
+        let wait = job.wait.as_ref();
+        let is_stuck = wait.is_some_and(|wait| wait.reason == WaitReason::Misconfigured);
         if is_stuck && matches!(until, Until::Stuck) {
             return Some(());
         }
-        match &job.wait {
+        match wait {
             Some(wait) => {
                 let text = format!("waiting: {}", waiting(job));
                 progress.print_once(wait.reason.as_str(), &text);
@@ -182,28 +213,24 @@ pub(super) async fn poll<T>(
 ) -> Result<(Job, Option<T>), ClientError> {
     let mut next = FIRST_POLL;
     loop {
-        let begun = Instant::now();
+        let started = Instant::now();
         let hurried = hurry.is_cancelled();
         let wait = match hurried {
             true => POLL_INTERVAL,
             false => std::mem::replace(&mut next, LONG_POLL).min(longest),
         };
-        let seconds = wait.as_secs().max(1);
-        let polled = retried(progress, async || {
-            client.job_ended_within(id, seconds).await
-        });
         let job = tokio::select! {
-            job = polled => job?,
+            job = client.job_ended_within(id, wait.as_secs().max(1)) => job?,
             () = hurry.cancelled(), if !hurried => continue,
         };
         if job.state.is_terminal() {
             return Ok((job, None));
         }
-        if let Some(reason) = stop(&job, begun) {
+        if let Some(reason) = stop(&job, started) {
             return Ok((job, Some(reason)));
         }
         progress.print_if_due();
-        sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
+        sleep(POLL_INTERVAL.saturating_sub(started.elapsed())).await;
     }
 }
 

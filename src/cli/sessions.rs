@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::Serialize;
 use serde_json::json;
 
@@ -11,22 +11,16 @@ use super::connection::{Common, Connection, Listing, Needs, One, given};
 use super::history_import::FromTarsy;
 use super::import::{self, FileSessions};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, OneLine, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, WithText, optional_time, or_empty};
 use crate::client::Client;
 use crate::wire::{PutOutcome, Score, Session, SessionFormat, SessionItem};
 
 /// Import, list, show and delete sessions
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  gavel sessions import sessions.jsonl\n  gavel sessions import --format langsmith runs/\n  gavel sessions import --from https://tarsy.example.com \\\n      --status completed --since 30d\n  gavel sessions list --status completed --scored no\n  gavel sessions show 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2 --json\n  gavel sessions delete 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2"
 )]
-pub(super) struct Sessions {
-    #[command(subcommand)]
-    command: SessionsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum SessionsCommand {
+pub(super) enum Sessions {
     /// Store sessions from files or from a TARSy, without scoring them
     #[command(
         long_about = "Store sessions from files or from a TARSy, without scoring them.\n\nFrom a TARSy, the command \
@@ -73,20 +67,20 @@ enum SessionsCommand {
 
 impl Sessions {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.command {
-            SessionsCommand::Import { tarsy, common, .. } if tarsy.is_given() => {
+        match self {
+            Self::Import { tarsy, common, .. } if tarsy.is_given() => {
                 tarsy.run(global, &common.connection, common.json).await
             }
-            SessionsCommand::Import { files, .. } if files.is_empty() => Err(CliError::usage(
+            Self::Import { files, .. } if files.is_empty() => Err(CliError::usage(
                 "no source: name files (- is stdin), or a TARSy with --from URL",
             )),
-            SessionsCommand::Import {
+            Self::Import {
                 files,
                 format,
                 common,
                 ..
             } => import_files(global, files, *format, common).await,
-            SessionsCommand::List {
+            Self::List {
                 status,
                 scored,
                 rating,
@@ -104,22 +98,21 @@ impl Sessions {
                 })
                 .await
             }
-            SessionsCommand::Show(One { id, common }) => {
-                let show = async |client: &Client| {
-                    let (session, score) = (client.session(*id).await?, client.score(*id).await?);
+            Self::Show(one) => {
+                let show = async |client: &Client, id| {
+                    let (session, score) = (client.session(id).await?, client.score(id).await?);
                     Ok(Scored { session, score })
                 };
-                common.print(global, show).await
+                one.print(global, show).await
             }
-            SessionsCommand::Delete(One { id, common }) => {
-                let delete = async |client: &Client| {
-                    client.delete_session(*id).await.map(|()| OneLine {
-                        result: json!({ "session_id": id, "deleted": true }),
-                        text: format!("session {id} is deleted with its jobs and scores"),
-                        exit: Exit::Done,
-                    })
+            Self::Delete(one) => {
+                let delete = async |client: &Client, id| {
+                    client.delete_session(id).await?;
+                    let text = format!("session {id} is deleted with its jobs and scores");
+                    let result = json!({ "session_id": id, "deleted": true });
+                    Ok(WithText::line(result, text))
                 };
-                common.print(global, delete).await
+                one.print(global, delete).await
             }
         }
     }
@@ -147,15 +140,15 @@ async fn import_files(
         );
         let unchanged = imported.put.len() - new - updated;
         let failed = imported.rejected + unread;
-        Ok(OneLine {
-            result: json!({
-                "new": new, "updated": updated, "unchanged": unchanged, "failed": failed,
-            }),
-            text: format!("{new} new, {updated} updated, {unchanged} unchanged, {failed} failed"),
+        let result =
+            json!({ "new": new, "updated": updated, "unchanged": unchanged, "failed": failed });
+        let text = format!("{new} new, {updated} updated, {unchanged} unchanged, {failed} failed");
+        Ok(WithText {
             exit: match failed {
                 0 => Exit::Done,
                 _ => Exit::Usage,
             },
+            ..WithText::line(result, text)
         })
     };
     common.run(global, Needs::Store, command).await
@@ -179,9 +172,7 @@ impl Row for SessionItem {
         ("rating", |it| {
             or_empty(it.score.as_ref().map(|score| score.rating.in_words()))
         }),
-        ("completed", |it| {
-            or_empty(it.completed_at.map(output::time))
-        }),
+        ("completed", |it| optional_time(it.completed_at)),
     ];
 }
 
@@ -194,7 +185,6 @@ struct Scored {
 impl Printable for Scored {
     fn text(&self, out: &mut Text) {
         let session = &self.session;
-        let at = |at: Option<_>| or_empty(at.map(output::time));
         out.facts(&[
             ("session", session.session_id.to_string()),
             ("status", session.status.to_string()),
@@ -204,8 +194,8 @@ impl Printable for Scored {
             ("agent", or_empty(session.agent.as_deref())),
             ("author", or_empty(session.author.as_deref())),
             ("tags", output::joined(&session.tags)),
-            ("started", at(session.started_at)),
-            ("completed", at(session.completed_at)),
+            ("started", optional_time(session.started_at)),
+            ("completed", optional_time(session.completed_at)),
             ("messages", session.conversation.len().to_string()),
         ]);
         match &self.score {

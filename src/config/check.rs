@@ -1,6 +1,8 @@
 //! Validates values. An error has the key as it was given, the value, the problem and the remedy.
 
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 
 use config::ValueKind;
 use ipnet::IpNet;
@@ -16,16 +18,15 @@ pub(super) fn check(settings: &mut Settings, origin: &dyn Fn(&str) -> Origin) ->
     if let Some(port) = settings.bind.strip_prefix("localhost:") {
         settings.bind = format!("127.0.0.1:{port}");
     }
-    let mut faults = SettingErrors {
+    let mut checks = Checks {
         origin,
-        found: Vec::new(),
+        errors: Vec::new(),
     };
-    check_integers(settings, &mut faults);
-    numbers(settings, &mut faults);
-    texts(settings, &mut faults);
-    addresses(settings, &mut faults);
-    webhooks(settings, &mut faults);
-    faults.found
+    check_numbers(settings, &mut checks);
+    check_texts(settings, &mut checks);
+    check_addresses(settings, &mut checks);
+    check_webhooks(settings, &mut checks);
+    checks.errors
 }
 
 /// Returns the errors of a webhook: field and remedy. Never contains the secret.
@@ -59,42 +60,39 @@ pub fn webhook_errors(new: &NewWebhook) -> Vec<(&'static str, String)> {
     faults
 }
 
-fn webhooks(settings: &Settings, faults: &mut SettingErrors<'_>) {
+fn check_webhooks(settings: &Settings, checks: &mut Checks<'_>) {
     const KEY: &str = "webhooks.endpoints";
     let endpoints = &settings.webhooks.endpoints;
-    let place = (faults.origin)(KEY).name(KEY);
-    let mut add =
-        |name: &str, fault: &str| faults.found.push(format!("{place}: {name:?}: {fault}"));
+    let place = (checks.origin)(KEY).name(KEY);
     for (index, new) in endpoints.iter().enumerate() {
-        for (field, fault) in webhook_errors(new) {
-            add(&new.name, &format!("{field} {fault}"));
-        }
+        let errors = webhook_errors(new).into_iter();
+        let mut errors: Vec<String> = errors
+            .map(|(field, fault)| format!("{field} {fault}"))
+            .collect();
         if new.secret.is_none() && new.format == WebhookFormat::Standard {
-            add(
-                &new.name,
-                "secret is missing; make one by: echo whsec_$(openssl rand -base64 32)",
+            errors.push(
+                "secret is missing; make one by: echo whsec_$(openssl rand -base64 32)".to_owned(),
             );
         }
         if endpoints[..index]
             .iter()
             .any(|other| other.name == new.name)
         {
-            add(&new.name, "duplicate name; choose different names");
+            errors.push("duplicate name; choose different names".to_owned());
         }
+        let errors = errors
+            .iter()
+            .map(|error| format!("{place}: {:?}: {error}", new.name));
+        checks.errors.extend(errors);
     }
 }
 
 /// Returns a value for display, without passwords in URLs and without tokens.
 pub(super) fn shown(key: &str, value: &str) -> String {
-    match key {
-        "database.url" | "redis.url" | "history.base_url" | "agents.sql.url"
-        | "agents.docking.url" => redacted_url(value),
-        "history.token" | "agents.sql.token" | "agents.docking.token" if value.is_empty() => {
-            String::new()
-        }
-        "history.token" | "agents.sql.token" | "agents.docking.token" => "[hidden]".to_owned(),
-        "auth.tokens" => "[hidden]".to_owned(),
-        "webhooks.endpoints" => "[hidden]".to_owned(),
+    match key.rsplit(['.', '_']).next() {
+        Some("tokens" | "endpoints") => "[hidden]".to_owned(),
+        Some("token") if !value.is_empty() => "[hidden]".to_owned(),
+        Some("url") => redacted_url(value),
         _ => value.to_owned(),
     }
 }
@@ -118,303 +116,183 @@ pub(super) fn shown_value(key: &str, value: &ValueKind) -> Value {
     }
 }
 
-struct SettingErrors<'a> {
+struct Checks<'a> {
     origin: &'a dyn Fn(&str) -> Origin,
-    found: Vec<String>,
+    errors: Vec<String>,
 }
 
-impl SettingErrors<'_> {
-    fn add(&mut self, key: &str, value: &str, fault: &str, remedy: &str) {
-        let name = (self.origin)(key).name(key);
-        let value = shown(key, value);
-        self.found
-            .push(format!("{name}: {value:?} {fault}; {remedy}"));
-    }
-
-    fn whole(&mut self, key: &str, value: u64, min: u64, max: u64) {
-        if !(min..=max).contains(&value) {
-            let remedy = format!("give an integer from {min} to {max}");
-            self.add(key, &value.to_string(), "is out of range", &remedy);
+impl Checks<'_> {
+    /// Adds an error, with its remedy, unless the value is valid.
+    fn require(&mut self, is_valid: bool, key: &str, value: &str, error: &str) {
+        if !is_valid {
+            let name = (self.origin)(key).name(key);
+            let value = shown(key, value);
+            self.errors.push(format!("{name}: {value:?} {error}"));
         }
     }
 
-    fn number(&mut self, key: &str, value: f64, min: f64, max: f64) {
-        if !(min..=max).contains(&value) {
-            let remedy = format!("give a number from {min} to {max}");
-            self.add(key, &value.to_string(), "is out of range", &remedy);
-        }
+    fn range<T: PartialOrd + Display>(
+        &mut self,
+        key: &str,
+        value: T,
+        range: RangeInclusive<T>,
+        noun: &str,
+    ) {
+        let (min, max) = (range.start(), range.end());
+        let error = format!("is out of range; give {noun} from {min} to {max}");
+        self.require(range.contains(&value), key, &value.to_string(), &error);
+    }
+
+    /// Requires a URL with one of these schemes, or an empty text.
+    fn url(&mut self, key: &str, value: &str, schemes: &[&str], remedy: &str) {
+        let is_known = value
+            .split_once("://")
+            .is_some_and(|(scheme, rest)| schemes.contains(&scheme) && !rest.is_empty());
+        let error = format!("is not a valid address; {remedy}");
+        self.require(value.is_empty() || is_known, key, value, &error);
     }
 }
 
-fn check_integers(settings: &Settings, faults: &mut SettingErrors<'_>) {
+/// Checks the ranges of settings `group.field`.
+macro_rules! ranges {
+    ($settings:ident, $checks:ident, $noun:literal: $($group:ident.$field:ident in $range:expr;)*) => {$(
+        let key = concat!(stringify!($group), ".", stringify!($field));
+        $checks.range(key, $settings.$group.$field, $range, $noun);
+    )*};
+}
+
+fn check_numbers(settings: &Settings, checks: &mut Checks<'_>) {
     const YEAR_S: u64 = 31_536_000;
-    let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    let (http, worker, judge) = (&settings.http, &settings.worker, &settings.judge);
-    let database = &settings.database;
-    let whole: [(&str, u64, u64, u64); 24] = [
-        (
-            "memory_budget_bytes",
-            settings.memory_budget_bytes,
-            64 << 20,
-            1 << 40,
-        ),
-        (
-            "database.max_connections",
-            database.max_connections.into(),
-            1,
-            1_000,
-        ),
-        (
-            "database.connect_timeout_s",
-            database.connect_timeout_s,
-            0,
-            3_600,
-        ),
-        (
-            "http.max_connections",
-            size(http.max_connections),
-            1,
-            100_000,
-        ),
-        ("http.header_timeout_s", http.header_timeout_s, 1, 600),
-        ("http.idle_timeout_s", http.idle_timeout_s, 1, 3_600),
-        ("http.body_timeout_s", http.body_timeout_s, 1, 600),
-        (
-            "http.max_body_bytes",
-            size(http.max_body_bytes),
-            1_024,
-            1 << 30,
-        ),
-        (
-            "http.max_batch_bytes",
-            size(http.max_batch_bytes),
-            1_024,
-            1 << 30,
-        ),
-        ("http.max_json_depth", size(http.max_json_depth), 4, 128),
-        ("http.max_wait_s", http.max_wait_s, 0, 600),
-        ("http.score_query_wait_s", http.score_query_wait_s, 1, 600),
-        ("http.max_streams", size(http.max_streams), 0, 100_000),
-        ("http.drain_delay_s", http.drain_delay_s, 0, 3_600),
-        ("worker.concurrency", size(worker.concurrency), 1, 10_000),
-        ("worker.drain_timeout_s", worker.drain_timeout_s, 0, 86_400),
-        (
-            "worker.max_attempts",
-            u64::try_from(worker.max_attempts).unwrap_or(0),
-            1,
-            100,
-        ),
-        ("worker.max_wait_s", worker.max_wait_s, 1, YEAR_S),
-        ("worker.bulk_window", size(worker.bulk_window), 1, 1_000_000),
-        ("worker.economy_part", size(worker.economy_part), 1, 100_000),
-        ("judge.max_retries", judge.max_retries.into(), 0, 10),
-        (
-            "judge.breaker_failures",
-            judge.breaker_failures.into(),
-            1,
-            1_000,
-        ),
-        (
-            "agents.concurrency",
-            size(settings.agents.concurrency),
-            1,
-            1_000,
-        ),
-        (
-            "auth.sign_in_hours",
-            settings.auth.sign_in_hours.into(),
-            1,
-            720,
-        ),
-    ];
-    for (key, value, min, max) in whole {
-        faults.whole(key, value, min, max);
+    let memory = settings.memory_budget_bytes;
+    checks.range(
+        "memory_budget_bytes",
+        memory,
+        64 << 20..=1 << 40,
+        "an integer",
+    );
+    ranges! { settings, checks, "an integer":
+        database.max_connections in 1..=1_000;
+        database.connect_timeout_s in 0..=3_600;
+        http.max_connections in 1..=100_000;
+        http.max_body_bytes in 1_024..=1 << 30;
+        http.max_batch_bytes in 1_024..=1 << 30;
+        http.header_timeout_s in 1..=600;
+        http.idle_timeout_s in 1..=3_600;
+        http.body_timeout_s in 1..=600;
+        http.max_json_depth in 4..=128;
+        http.max_wait_s in 0..=600;
+        http.score_query_wait_s in 1..=600;
+        http.max_streams in 0..=100_000;
+        http.drain_delay_s in 0..=3_600;
+        worker.concurrency in 1..=10_000;
+        worker.drain_timeout_s in 0..=86_400;
+        worker.max_wait_s in 1..=YEAR_S;
+        worker.economy_part in 1..=100_000;
+        judge.max_retries in 0..=10;
+        judge.breaker_failures in 1..=1_000;
+        agents.concurrency in 1..=1_000;
+        auth.sign_in_hours in 1..=720;
+        retention.judge_calls_days in 1..=36_500;
+        retention.webhook_deliveries_days in 1..=36_500;
+        retention.jobs_days in 0..=36_500;
+        retention.sessions_days in 0..=36_500;
     }
-    let kept = &settings.retention;
-    for (key, days, least) in [
-        ("retention.judge_calls_days", kept.judge_calls_days, 1),
-        (
-            "retention.webhook_deliveries_days",
-            kept.webhook_deliveries_days,
-            1,
-        ),
-        ("retention.jobs_days", kept.jobs_days, 0),
-        ("retention.sessions_days", kept.sessions_days, 0),
-    ] {
-        faults.whole(key, days.into(), least, 36_500);
+    ranges! { settings, checks, "a number":
+        worker.lease_s in 0.5..=3_600.0;
+        worker.economy_poll_s in 0.05..=3_600.0;
+        judge.retry_base_s in 0.0..=60.0;
+        judge.breaker_cooldown_s in 0.1..=3_600.0;
+        judge.max_slot_wait_s in 0.0..=60.0;
+        judge.daily_cap_usd in 0.0..=1e9;
+        judge.monthly_cap_usd in 0.0..=1e9;
+        history.timeout_s in 0.1..=300.0;
+        agents.timeout_s in 0.1..=3_600.0;
+        webhooks.mean_drop in 0.001..=1.0;
+    }
+    // 0: no limit.
+    if settings.history.requests_per_second != 0.0 {
+        ranges! { settings, checks, "a number": history.requests_per_second in 0.001..=10_000.0; }
     }
 }
 
-fn numbers(settings: &Settings, faults: &mut SettingErrors<'_>) {
-    let (worker, judge) = (&settings.worker, &settings.judge);
-    let numbers = [
-        ("worker.lease_s", worker.lease_s, 0.5, 3_600.0),
-        (
-            "worker.economy_poll_s",
-            worker.economy_poll_s,
-            0.05,
-            3_600.0,
-        ),
-        ("judge.retry_base_s", judge.retry_base_s, 0.0, 60.0),
-        (
-            "judge.breaker_cooldown_s",
-            judge.breaker_cooldown_s,
-            0.1,
-            3_600.0,
-        ),
-        ("judge.max_slot_wait_s", judge.max_slot_wait_s, 0.0, 60.0),
-        ("judge.daily_cap_usd", judge.daily_cap_usd, 0.0, 1e9),
-        ("judge.monthly_cap_usd", judge.monthly_cap_usd, 0.0, 1e9),
-        (
-            "history.requests_per_second",
-            settings.history.requests_per_second,
-            if settings.history.requests_per_second == 0.0 {
-                0.0
-            } else {
-                0.001
-            },
-            10_000.0,
-        ),
-        ("history.timeout_s", settings.history.timeout_s, 0.1, 300.0),
-        ("agents.timeout_s", settings.agents.timeout_s, 0.1, 3_600.0),
-        (
-            "webhooks.mean_drop",
-            settings.webhooks.mean_drop,
-            0.001,
-            1.0,
-        ),
-    ];
-    for (key, value, min, max) in numbers {
-        faults.number(key, value, min, max);
-    }
-}
-
-fn texts(settings: &Settings, faults: &mut SettingErrors<'_>) {
+fn check_texts(settings: &Settings, checks: &mut Checks<'_>) {
     let judge = &settings.default_llm_provider;
-    if judge.is_empty() || judge.contains(char::is_whitespace) {
-        faults.add(
-            "default_llm_provider",
-            judge,
-            "is not the name of a judge",
-            "give an entry of llm_providers.yaml, or entry:model",
-        );
-    }
-    if settings.data_dir.trim().is_empty() {
-        faults.add(
-            "data_dir",
-            &settings.data_dir,
-            "is empty",
-            "name a folder, such as ./gavel-data",
-        );
-    }
+    checks.require(
+        !judge.is_empty() && !judge.contains(char::is_whitespace),
+        "default_llm_provider",
+        judge,
+        "is not the name of a judge; give an entry of llm_providers.yaml, or entry:model",
+    );
+    let data_dir = &settings.data_dir;
+    let error = "is empty; name a folder, such as ./gavel-data";
+    checks.require(!data_dir.trim().is_empty(), "data_dir", data_dir, error);
     let health = &settings.worker.health_bind;
-    if !health.is_empty() && health.parse::<std::net::SocketAddr>().is_err() {
-        faults.add(
-            "worker.health_bind",
-            health,
-            "is not an address",
-            "give an IP address and a port, such as 127.0.0.1:9465 (port 0: any free one), or leave it empty for none",
-        );
-    }
+    checks.require(
+        health.is_empty() || health.parse::<SocketAddr>().is_ok(),
+        "worker.health_bind",
+        health,
+        "is not an address; give an IP address and a port, such as 127.0.0.1:9465 (port 0: any free one), or leave it empty for none",
+    );
     let queue = &settings.redis.queue;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-    if queue.is_empty() || queue.len() > 64 || !queue.chars().all(plain) {
-        faults.add(
-            "redis.queue",
-            queue,
-            "can't be part of a key",
-            "use 1 to 64 letters, digits, dots, dashes and underscores",
-        );
-    }
-    if !matches!(settings.log.format.as_str(), "text" | "json") {
-        faults.add(
-            "log.format",
-            &settings.log.format,
-            "is not a log format",
-            "give text or json",
-        );
-    }
+    checks.require(
+        (1..=64).contains(&queue.len()) && queue.chars().all(plain),
+        "redis.queue",
+        queue,
+        "can't be part of a key; use 1 to 64 letters, digits, dots, dashes and underscores",
+    );
+    let format = &settings.log.format;
+    let error = "is not a log format; give text or json";
+    checks.require(
+        matches!(format.as_str(), "text" | "json"),
+        "log.format",
+        format,
+        error,
+    );
 }
 
-fn addresses(settings: &Settings, faults: &mut SettingErrors<'_>) {
-    if settings.bind.parse::<SocketAddr>().is_err() {
-        faults.add(
-            "bind",
-            &settings.bind,
-            "is not an address with a port",
-            "give one such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080",
-        );
-    }
-    let url =
-        |faults: &mut SettingErrors<'_>, key: &str, value: &str, schemes: &[&str], remedy: &str| {
-            let known = schemes.iter().any(|scheme| {
-                value
-                    .strip_prefix(scheme)
-                    .is_some_and(|rest| !rest.is_empty())
-            });
-            if !value.is_empty() && !known {
-                faults.add(key, value, "is not a valid address", remedy);
-            }
-        };
-    url(
-        faults,
+fn check_addresses(settings: &Settings, checks: &mut Checks<'_>) {
+    checks.require(
+        settings.bind.parse::<SocketAddr>().is_ok(),
+        "bind",
+        &settings.bind,
+        "is not an address with a port; give one such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080",
+    );
+    checks.url(
         "database.url",
         &settings.database.url,
-        &["postgres://", "postgresql://"],
+        &["postgres", "postgresql"],
         "give postgres://user:password@host:5432/name, or leave it empty and use `gavel up`, which keeps SQLite in data_dir",
     );
-    url(
-        faults,
+    checks.url(
         "redis.url",
         &settings.redis.url,
-        &[
-            "redis://",
-            "rediss://",
-            "redis+cluster://",
-            "rediss+cluster://",
-            "redis+sentinel://",
-            "rediss+sentinel://",
-        ],
+        &["redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"],
         "give redis://host:6379/0, redis+cluster://host:6379,host2:6379 or redis+sentinel://host:26379,host2:26379/mymaster; rediss for TLS",
     );
-    url(
-        faults,
+    checks.url(
         "history.base_url",
         &settings.history.base_url,
-        &["http://", "https://"],
+        &["http", "https"],
         "give https://tarsy.example.com, without /api/v1 and without credentials, or leave it empty",
     );
     for (key, agent) in [
         ("agents.sql.url", &settings.agents.sql),
         ("agents.docking.url", &settings.agents.docking),
     ] {
-        url(
-            faults,
-            key,
-            &agent.url,
-            &["http://", "https://"],
-            "give the URL for questions, such as http://localhost:8087/ask, or leave it empty",
-        );
+        let remedy =
+            "give the URL for questions, such as http://localhost:8087/ask, or leave it empty";
+        checks.url(key, &agent.url, &["http", "https"], remedy);
     }
     for host in &settings.http.allowed_hosts {
-        if host.contains("://") || host.contains('/') {
-            faults.add(
-                "http.allowed_hosts",
-                host,
-                "is not a host",
-                "give names as in a Host header, such as gavel.example.com",
-            );
-        }
+        let error = "is not a host; give names as in a Host header, such as gavel.example.com";
+        checks.require(!host.contains('/'), "http.allowed_hosts", host, error);
     }
     for network in &settings.http.trusted_proxies {
-        if parse_network(network).is_none() {
-            faults.add(
-                "http.trusted_proxies",
-                network,
-                "is not a network",
-                "give an address with the length of its prefix, such as 10.0.0.0/8",
-            );
-        }
+        let is_network = parse_network(network).is_some();
+        let error =
+            "is not a network; give an address with the length of its prefix, such as 10.0.0.0/8";
+        checks.require(is_network, "http.trusted_proxies", network, error);
     }
 }
 

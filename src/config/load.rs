@@ -2,11 +2,11 @@
 //! found before anything starts, with the origin of the value and without secrets.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::score::nearest;
 use config::{FileFormat, Map, Source as _, Value, ValueKind};
+use toml::de::{DeTable, DeValue};
 
 use super::check;
 use super::keys::{ALIASES, OTHER_VARIABLES, Shape, defaults, flatten, keys, variable};
@@ -65,11 +65,16 @@ pub(super) enum Origin {
 }
 
 impl Origin {
+    /// Returns the place in the format that editors and terminals link.
     fn place(&self) -> String {
         match self {
             Self::Flag(flag) => (*flag).to_owned(),
             Self::Variable(variable) => variable.clone(),
-            Self::File { path, line } => FilePosition(path, *line).to_string(),
+            Self::File {
+                path,
+                line: Some(line),
+            } => format!("{}:{line}", path.display()),
+            Self::File { path, line: None } => path.display().to_string(),
             Self::Default => "default".to_owned(),
         }
     }
@@ -77,9 +82,8 @@ impl Origin {
     /// Returns the name under which the key was set in this layer.
     pub(super) fn name(&self, key: &str) -> String {
         match self {
-            Self::Flag(flag) => format!("{flag} ({key})"),
-            Self::Variable(variable) => format!("{variable} ({key})"),
-            Self::File { path, line } => format!("{}: {key}", FilePosition(path, *line)),
+            Self::Flag(_) | Self::Variable(_) => format!("{} ({key})", self.place()),
+            Self::File { .. } => format!("{}: {key}", self.place()),
             Self::Default => format!("{key} (default)"),
         }
     }
@@ -199,18 +203,22 @@ fn read_file(
             path.display()
         ))
     })?;
-    let table: Map<String, Value> = config::File::from_str(&text, FileFormat::Toml)
-        .collect()
-        .map_err(|error| {
-            ConfigError::one(format!(
-                "{}: not TOML: {}",
-                path.display(),
-                without_excerpt(&error.to_string())
-            ))
-        })?;
+    let origin = |line| Origin::File {
+        path: path.to_owned(),
+        line,
+    };
+    let document = DeTable::parse(&text).map_err(|error| {
+        // Without the quoted line, because it may contain a password.
+        let line = error.span().map(|span| line_at(&text, span.start));
+        let place = origin(line).place();
+        ConfigError::one(format!("{place}: not TOML: {}", error.message()))
+    })?;
+    let table = config::File::from_str(&text, FileFormat::Toml).collect();
+    let table = table.map_err(|error| ConfigError::one(format!("{}: {error}", path.display())))?;
     let mut values = BTreeMap::new();
     for (key, value) in flatten(table) {
-        let place = FilePosition(path, line_of(&text, &key));
+        let origin = origin(Some(line_at(&text, offset_of(document.get_ref(), &key))));
+        let place = origin.place();
         match keys.get(&key) {
             None => faults.push(format!(
                 "{place}: unknown key {key}{}",
@@ -221,16 +229,32 @@ fn read_file(
                 shape.described()
             )),
             Some(_) => {
-                let origin = Origin::File {
-                    path: path.to_owned(),
-                    line: line_of(&text, &key),
-                };
                 origins.insert(key.clone(), origin);
                 values.insert(key, value);
             }
         }
     }
     Ok(values)
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    1 + text[..offset].matches('\n').count()
+}
+
+/// Returns the offset of the deepest existing part of a dotted key.
+fn offset_of(document: &DeTable<'_>, key: &str) -> usize {
+    let (mut table, mut offset) = (document, 0);
+    for part in key.split('.') {
+        let Some((name, value)) = table.get_key_value(part) else {
+            break;
+        };
+        offset = name.span().start;
+        let DeValue::Table(inner) = value.get_ref() else {
+            break;
+        };
+        table = inner;
+    }
+    offset
 }
 
 /// Returns unknown `GAVEL_` variables, which are probably typos.
@@ -257,58 +281,6 @@ fn unknown_variables(
 
 fn did_you_mean(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("; did you mean {name}?"))
-}
-
-/// Removes quoted lines of the file from a parser message, because they may contain a password.
-fn without_excerpt(message: &str) -> String {
-    message
-        .lines()
-        .filter(|line| {
-            let rest = line
-                .trim_start()
-                .trim_start_matches(|c: char| c.is_ascii_digit());
-            !rest.trim_start().starts_with('|')
-        })
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join(": ")
-}
-
-fn line_of(text: &str, key: &str) -> Option<usize> {
-    let mut section = String::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if let Some(name) = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.split(']').next())
-        {
-            section = format!("{}.", name.trim());
-        } else if let Some((name, _)) = line.split_once('=') {
-            let name = name.trim().trim_matches('"');
-            let full = if section.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{section}{name}")
-            };
-            if full == key || key.strip_prefix(&full).is_some_and(|r| r.starts_with('.')) {
-                return Some(index + 1);
-            }
-        }
-    }
-    None
-}
-
-/// File position in the format that editors and terminals link.
-struct FilePosition<'a>(&'a Path, Option<usize>);
-
-impl fmt::Display for FilePosition<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.1 {
-            Some(line) => write!(f, "{}:{line}", self.0.display()),
-            None => write!(f, "{}", self.0.display()),
-        }
-    }
 }
 
 impl Settings {

@@ -16,7 +16,7 @@ pub use files::{LLM_PROVIDERS, criteria_file, env_with_default, judge_variables}
 pub use keys::DEFAULT_TOML;
 pub use load::{ConfigError, Flag, Loaded, Sources, load};
 pub use settings::{
-    AgentSettings, AgentsSettings, AuthSettings, DatabaseSettings, HttpSettings, JudgeSettings,
-    LogSettings, ProxySettings, RedisSettings, RetentionSettings, ScoringSettings, Settings,
-    ShownSetting, WebhooksSettings, WorkerSettings, redacted_url,
+    AgentSettings, AgentsSettings, AuthSettings, Confidential, DatabaseSettings, HttpSettings,
+    JudgeSettings, LogSettings, ProxySettings, RedisSettings, RetentionSettings, ScoringSettings,
+    Settings, ShownSetting, WebhooksSettings, WorkerSettings, redacted_url,
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use serde::Deserialize;
 
@@ -54,21 +55,21 @@ impl Settings {
     }
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSettings {
     /// `postgres://..`; `up` and `demo` use SQLite in the data folder instead.
-    pub url: String,
+    pub url: Confidential,
     pub password_file: String,
     pub max_connections: u32,
     pub connect_timeout_s: u64,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RedisSettings {
     /// `redis://..`, `redis+cluster://..` or `redis+sentinel://..`; `rediss` for TLS.
-    pub url: String,
+    pub url: Confidential,
     pub queue: String,
 }
 
@@ -90,11 +91,11 @@ pub struct HttpSettings {
     pub trusted_proxies: Vec<String>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthSettings {
     /// `name:scope,scope:token` each.
-    pub tokens: Vec<String>,
+    pub tokens: Vec<Confidential>,
     pub tokens_file: String,
     pub insecure_no_auth: bool,
     pub sign_in_hours: u32,
@@ -118,9 +119,7 @@ pub struct WorkerSettings {
     /// Heartbeats are sent every third of it.
     pub lease_s: f64,
     pub drain_timeout_s: u64,
-    pub max_attempts: i32,
     pub max_wait_s: u64,
-    pub bulk_window: usize,
     pub economy_part: usize,
     pub economy_poll_s: f64,
 }
@@ -143,11 +142,11 @@ pub struct ScoringSettings {
     pub score_only_completed: bool,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistorySettings {
-    pub base_url: String,
-    pub token: String,
+    pub base_url: Confidential,
+    pub token: Confidential,
     pub requests_per_second: f64,
     pub timeout_s: f64,
 }
@@ -162,11 +161,11 @@ pub struct AgentsSettings {
 }
 
 /// One agent, and the paths of the parts of its answers: names and list indexes joined by dots.
-#[derive(Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettings {
-    pub url: String,
-    pub token: String,
+    pub url: Confidential,
+    pub token: Confidential,
     pub sql_path: String,
     pub results_path: String,
     pub success_path: String,
@@ -197,61 +196,34 @@ pub struct LogSettings {
     pub filter: String,
 }
 
-// Hides passwords and tokens, because debug output may be logged.
+/// URL with a password, or token. Its debug output hides it, because that may be logged.
+#[derive(Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Confidential(String);
 
-impl fmt::Debug for DatabaseSettings {
+impl fmt::Debug for Confidential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DatabaseSettings")
-            .field("url", &redacted_url(&self.url))
-            .field("password_file", &self.password_file)
-            .field("max_connections", &self.max_connections)
-            .field("connect_timeout_s", &self.connect_timeout_s)
-            .finish()
+        f.write_str("[hidden]")
     }
 }
 
-impl fmt::Debug for RedisSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisSettings")
-            .field("url", &redacted_url(&self.url))
-            .field("queue", &self.queue)
-            .finish()
+impl Deref for Confidential {
+    type Target = String;
+
+    fn deref(&self) -> &String {
+        &self.0
     }
 }
 
-impl fmt::Debug for AuthSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthSettings")
-            .field("tokens", &format_args!("[{} hidden]", self.tokens.len()))
-            .field("tokens_file", &self.tokens_file)
-            .field("insecure_no_auth", &self.insecure_no_auth)
-            .field("sign_in_hours", &self.sign_in_hours)
-            .field("proxy", &self.proxy)
-            .finish()
+impl DerefMut for Confidential {
+    fn deref_mut(&mut self) -> &mut String {
+        &mut self.0
     }
 }
 
-impl fmt::Debug for HistorySettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HistorySettings")
-            .field("base_url", &redacted_url(&self.base_url))
-            .field("token", &(!self.token.is_empty()).then_some("hidden"))
-            .field("requests_per_second", &self.requests_per_second)
-            .field("timeout_s", &self.timeout_s)
-            .finish()
-    }
-}
-
-impl fmt::Debug for AgentSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentSettings")
-            .field("url", &redacted_url(&self.url))
-            .field("token", &(!self.token.is_empty()).then_some("hidden"))
-            .field("sql_path", &self.sql_path)
-            .field("results_path", &self.results_path)
-            .field("success_path", &self.success_path)
-            .field("error_path", &self.error_path)
-            .finish()
+impl From<String> for Confidential {
+    fn from(text: String) -> Self {
+        Self(text)
     }
 }
 

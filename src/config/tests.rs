@@ -30,7 +30,7 @@ fn faults_of(text: &str) -> String {
 
 #[test]
 fn flags_override_environment_file_and_defaults() {
-    let (_dir, path) = file("[worker]\nconcurrency = 2\nmax_attempts = 2\nbulk_window = 2\n");
+    let (_dir, path) = file("[worker]\nconcurrency = 2\nmax_wait_s = 2\neconomy_part = 2\n");
     let loaded = load(&Sources {
         flags: vec![Flag {
             flag: "--concurrency",
@@ -39,15 +39,15 @@ fn flags_override_environment_file_and_defaults() {
         }],
         env: env(&[
             ("GAVEL_WORKER_CONCURRENCY", "3"),
-            ("GAVEL_WORKER_MAX_ATTEMPTS", "3"),
+            ("GAVEL_WORKER_MAX_WAIT_S", "3"),
         ]),
         file: Some(path),
     })
     .unwrap();
     let worker = &loaded.settings.worker;
     assert_eq!(worker.concurrency, 4, "the flag");
-    assert_eq!(worker.max_attempts, 3, "the environment");
-    assert_eq!(worker.bulk_window, 2, "the file");
+    assert_eq!(worker.max_wait_s, 3, "the environment");
+    assert_eq!(worker.economy_part, 2, "the file");
     assert_eq!(worker.drain_timeout_s, 15, "the default");
     assert_eq!(loaded.warnings, Vec::<String>::new());
 }
@@ -66,10 +66,13 @@ fn environment_supports_all_value_shapes() {
     })
     .unwrap()
     .settings;
-    assert_eq!(
-        settings.auth.tokens,
-        ["ci:read,enqueue:aaaa", "ops:admin:bbbb"]
-    );
+    let tokens: Vec<&str> = settings
+        .auth
+        .tokens
+        .iter()
+        .map(|token| token.as_str())
+        .collect();
+    assert_eq!(tokens, ["ci:read,enqueue:aaaa", "ops:admin:bbbb"]);
     assert!((settings.worker.lease_s - 2.5).abs() < f64::EPSILON);
     assert!(settings.auth.insecure_no_auth);
     assert_eq!(settings.bind, "127.0.0.1:9000");
@@ -83,7 +86,7 @@ fn gavel_database_url_overrides_database_url() {
             env: env(pairs),
             ..Sources::default()
         };
-        load(&sources).unwrap().settings.database.url
+        load(&sources).unwrap().settings.database.url.to_string()
     };
     let plain = ("DATABASE_URL", "postgres://plain/db");
     let named = ("GAVEL_DATABASE_URL", "postgres://named/db");
@@ -110,8 +113,7 @@ fn unknown_key_reports_line_and_suggestion() {
 #[test]
 fn syntax_error_reports_line_without_excerpt() {
     let fault = faults_of("[database]\nurl = \"postgres://u:hunter2@h/db\nmax_connections = 1\n");
-    assert!(fault.contains("gavel.toml: not TOML"), "{fault}");
-    assert!(fault.contains("line 2"), "{fault}");
+    assert!(fault.contains("gavel.toml:2: not TOML"), "{fault}");
     assert!(!fault.contains("hunter2"), "{fault}");
 }
 
@@ -144,7 +146,7 @@ fn reports_all_errors_with_the_given_names() {
         env: env(&[
             ("GAVEL_WORKER_CONCURRENCY", "0"),
             ("GAVEL_LOG_FORMAT", "xml"),
-            ("GAVEL_WORKER_MAX_ATTEMPTS", "many"),
+            ("GAVEL_WORKER_MAX_WAIT_S", "many"),
             ("GAVEL_JUDGE_BREAKER_FAILURES", "-1"),
             ("REDIS_URL", "http://example.com"),
         ]),
@@ -154,7 +156,7 @@ fn reports_all_errors_with_the_given_names() {
     .to_string();
     for part in [
         "GAVEL_WORKER_CONCURRENCY (worker.concurrency): \"0\" is out of range; give an integer from 1 to 10000",
-        "GAVEL_WORKER_MAX_ATTEMPTS (worker.max_attempts): \"many\" is not an integer",
+        "GAVEL_WORKER_MAX_WAIT_S (worker.max_wait_s): \"many\" is not an integer",
         "GAVEL_JUDGE_BREAKER_FAILURES (judge.breaker_failures): \"-1\" is not an integer of at least 0; give an integer of at least 0",
         "GAVEL_LOG_FORMAT (log.format): \"xml\" is not a log format; give text or json",
         "gavel.toml:2: worker.lease_s: \"0.1\" is out of range; give a number from 0.5 to 3600",
@@ -219,7 +221,6 @@ fn debug_and_errors_hide_secrets() {
     .settings;
     let printed = format!("{settings:?}");
     assert!(!printed.contains("hunter2"), "{printed}");
-    assert!(printed.contains("postgres://u:***@h/db"), "{printed}");
     let fault = load(&Sources {
         env: env(&[("DATABASE_URL", "mysql://u:hunter2@h/db")]),
         ..Sources::default()

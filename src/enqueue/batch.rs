@@ -5,6 +5,7 @@
 
 mod plan;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -57,9 +58,9 @@ pub struct ItemFault {
     pub message: String,
 }
 
-pub type ItemStream = Box<dyn Iterator<Item = Result<Item, ItemFault>> + Send>;
-/// Opens the file at its start; called twice.
-pub type OpenItems = Arc<dyn Fn() -> Result<ItemStream, ItemFault> + Send + Sync>;
+type VisitItem<'a> = dyn FnMut(Result<Item, ItemFault>) -> ControlFlow<()> + 'a;
+/// Calls a visitor with each item of the file, or the error of its row, until it breaks. Called twice. Errors: of the file.
+pub type ReadItems = Arc<dyn Fn(&mut VisitItem<'_>) -> Result<(), ItemFault> + Send + Sync>;
 
 /// Error of a rejected batch. No part of it is stored.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +87,7 @@ impl Enqueue {
     pub async fn batch(
         self: &Arc<Self>,
         request: ScoreBatch,
-        open: OpenItems,
+        read: ReadItems,
     ) -> Result<BatchRow, BatchError> {
         let batch_id = request.new_id.id(self.clock.now()).0;
         if matches!(request.new_id, NewId::Repeated(_))
@@ -113,7 +114,7 @@ impl Enqueue {
             batch_id,
             pinned,
             enqueue: self.clone(),
-            open,
+            read,
         });
         plan.check().await?;
         let new = NewBatch {

@@ -126,8 +126,8 @@ impl Enqueue {
                 .map_err(EnqueueError::JudgeNotConfigured)?;
             return Ok(default.to_owned());
         };
-        let judge = self.directory.named(model, default);
-        match (self.judges)(&judge) {
+        let judge = self.providers.named(model, default);
+        match self.check_configured(&judge) {
             Ok(()) => Ok(judge),
             Err(problem) => Err(EnqueueError::UnknownModel {
                 model: model.to_owned(),

@@ -118,7 +118,8 @@ impl Enqueue {
         // Stored so that a user can select the file's version again.
         self.store.criteria().put(&file, now).await?;
         let judge = self.judge_of(hash, &self.current_criteria_of(kind)).await?;
-        (self.judges)(&judge).map_err(EnqueueError::JudgeNotConfigured)?;
+        self.check_configured(&judge)
+            .map_err(EnqueueError::JudgeNotConfigured)?;
         if !is_of_file && !self.is_followed(&judge) {
             return Err(EnqueueError::JudgeNotConfigured(other_sort(judge)));
         }
@@ -140,13 +141,20 @@ impl Enqueue {
     fn is_followed(&self, judge: &str) -> bool {
         let only = self.definitions.only_simulated.get();
         // A judge that isn't configured matches neither.
-        let facts = || self.directory.facts(judge);
-        only.is_none_or(|simulated| facts().is_some_and(|of| of.simulated == *simulated))
+        only.is_none_or(|simulated| {
+            let spec = self.providers.spec(judge);
+            spec.is_ok_and(|spec| spec.simulated() == *simulated)
+        })
+    }
+
+    pub(super) fn check_configured(&self, judge: &str) -> Result<(), JudgeProblem> {
+        let check = self.providers.check(judge);
+        check.map_err(|error| JudgeProblem::new(judge, &error))
     }
 
     /// Checks that a judge is configured. If chosen criteria name it, the error suggests no setting.
     pub fn check_judge(&self, name: &str) -> Result<(), JudgeProblem> {
-        (self.judges)(name).map_err(|problem| {
+        self.check_configured(name).map_err(|problem| {
             let mut overruled = self.overruled();
             match overruled.find(|(_, current)| current.judge == problem.judge) {
                 Some((file, current)) => JudgeProblem {

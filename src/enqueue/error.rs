@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::SourceProblem;
 use crate::job::{Job, Kind};
+use crate::judge::NotConfigured;
 use crate::score::Fault;
 use crate::store::StoreError;
 use crate::wire::SessionStatus;
@@ -15,6 +16,16 @@ pub struct JudgeProblem {
     pub remedy: String,
     /// The same for a client that named the judge in a request.
     pub named: String,
+}
+
+impl JudgeProblem {
+    pub(super) fn new(judge: &str, error: &NotConfigured) -> Self {
+        Self {
+            judge: judge.to_owned(),
+            remedy: error.to_string(),
+            named: error.of_a_request(),
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-pub use self::judge_facts::{JudgeDirectory, JudgeFacts};
+use self::judge_facts::is_priced;
 use self::sample::Sampler;
 use super::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScorableStatus};
 use crate::job::{Force, Kind, Priority, Purpose, Requester};
@@ -138,12 +138,11 @@ impl Enqueue {
 
     /// Checks that the calls of a judge and of its fallback have a price. Errors: `Unpriced` and `UnpricedFallback`.
     pub fn check_price(&self, judge: &str) -> Result<(), EnqueueError> {
-        let priced = |judge: &str| {
-            self.directory
-                .facts(judge)
-                .is_some_and(|facts| facts.priced)
-        };
-        if !priced(judge) {
+        if !self
+            .providers
+            .spec(judge)
+            .is_ok_and(|spec| is_priced(&spec))
+        {
             return Err(EnqueueError::Unpriced(judge.to_owned()));
         }
         match self.unpriced_fallback(judge) {
@@ -153,13 +152,6 @@ impl Enqueue {
                 fallback,
             }),
         }
-    }
-
-    /// Returns the fallback of a judge if it has no price.
-    fn unpriced_fallback(&self, judge: &str) -> Option<String> {
-        let fallback = self.directory.fallback(judge)?;
-        let priced = self.directory.facts(&fallback)?.priced;
-        (!priced).then_some(fallback)
     }
 
     /// Returns the judges of a batch: those of its plan, otherwise the judge of its criteria. Errors: those of [`Enqueue::pin`].
@@ -172,11 +164,8 @@ impl Enqueue {
     }
 
     fn check_batch_endpoint(&self, judge: &str) -> Result<(), EnqueueError> {
-        let factor = self
-            .directory
-            .facts(judge)
-            .and_then(|facts| facts.batch_price_factor);
-        match factor {
+        let spec = self.providers.spec(judge).ok();
+        match spec.and_then(|spec| spec.batch_price_factor()) {
             Some(_) => Ok(()),
             None => Err(EnqueueError::NoBatchEndpoint(judge.to_owned())),
         }
@@ -186,9 +175,10 @@ impl Enqueue {
     fn check_jury(&self, judges: &[String]) -> Result<(), EnqueueError> {
         let mut known: HashMap<String, &str> = HashMap::new();
         for (place, judge) in judges.iter().enumerate() {
-            let Some(full_name) = self.directory.full_name(judge) else {
+            let Ok(spec) = self.providers.spec(judge) else {
                 continue;
             };
+            let full_name = format!("{}:{}", spec.entry_name(), spec.model());
             if let Some(other) = known.insert(full_name.clone(), judge) {
                 return Err(EnqueueError::SameJudge {
                     place,

@@ -1,29 +1,10 @@
-//! Source of sessions that aren't stored. `app` connects it; enqueue doesn't depend on the history module.
+//! Fetches sessions that aren't stored.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::{Enqueue, EnqueueError};
-use crate::store::{ScoringFacts, StoreError};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sourced {
-    /// The current version is stored.
-    Stored,
-    /// The source has no such session, or the session came from elsewhere.
-    Unknown,
-}
-
-#[derive(Debug, Clone)]
-pub enum SourceError {
-    /// The source is unavailable or timed out.
-    Unavailable(SourceProblem),
-    /// The session can't be stored, for this reason.
-    Unusable(String),
-    Store(StoreError),
-}
+use crate::history::on_demand::{FetchOutcome, OnDemandError};
+use crate::store::ScoringFacts;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceProblem {
@@ -33,60 +14,50 @@ pub struct SourceProblem {
     pub retry_after_s: u64,
 }
 
-/// Source of sessions that may be missing in the store. A fetch has a timeout.
-#[async_trait]
-pub trait SessionSource: Send + Sync {
-    async fn fetch(&self, session_id: Uuid) -> Result<Sourced, SourceError>;
-}
-
 impl Enqueue {
-    /// Sets the source of sessions that are missing, or that hadn't ended when they were stored. Later calls are ignored.
-    pub fn source_from(&self, source: Arc<dyn SessionSource>) {
-        let _named_already = self.source.set(source);
-    }
-
     /// Returns the facts about a session, read again unless `seen` is recent. If they are insufficient to score it, fetches the session
-    /// first.
+    /// first, but only once per request.
     pub(super) async fn facts(
         &self,
         session_id: Uuid,
         seen: Option<ScoringFacts>,
-        asked: &mut SourceAsked,
+        fetched: &mut bool,
     ) -> Result<ScoringFacts, EnqueueError> {
+        let stored = async || self.store.sessions().scoring_facts(session_id).await;
         let facts = match seen {
             Some(facts) => Some(facts),
-            None => self.store.sessions().scoring_facts(session_id).await?,
+            None => stored().await?,
         };
         let enough = facts
             .as_ref()
             .is_some_and(|facts| facts.status.is_terminal());
-        let sourced = match self.source.get() {
-            Some(source) if !enough && *asked == SourceAsked::No => {
-                *asked = SourceAsked::Yes;
-                source.fetch(session_id).await
+        let outcome = match &self.history {
+            Some(history) if !enough && !*fetched => {
+                *fetched = true;
+                history.fetch(session_id).await
             }
-            Some(_) | None => Ok(Sourced::Unknown),
+            Some(_) | None => Ok(FetchOutcome::Nothing),
         };
-        let facts = match sourced {
-            Ok(Sourced::Unknown) => facts,
-            Ok(Sourced::Stored) => self.store.sessions().scoring_facts(session_id).await?,
-            Err(SourceError::Unavailable(problem)) => {
+        let facts = match outcome {
+            Ok(FetchOutcome::Nothing) => facts,
+            Ok(FetchOutcome::Stored) => stored().await?,
+            Err(OnDemandError::Unavailable {
+                reason,
+                retry_after,
+            }) => {
                 return Err(EnqueueError::SourceUnavailable {
                     session_id,
-                    problem,
+                    problem: SourceProblem {
+                        reason,
+                        retry_after_s: retry_after.as_secs().max(1),
+                    },
                 });
             }
-            Err(SourceError::Unusable(reason)) => {
+            Err(OnDemandError::Unusable(reason)) => {
                 return Err(EnqueueError::SourceUnusable { session_id, reason });
             }
-            Err(SourceError::Store(error)) => return Err(error.into()),
+            Err(OnDemandError::Store(error)) => return Err(error.into()),
         };
         facts.ok_or(EnqueueError::SessionNotFound(session_id))
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SourceAsked {
-    No,
-    Yes,
 }

@@ -23,6 +23,13 @@ pub use payload::{Payload, SessionPayload};
 #[serde(transparent)]
 pub struct Lane(String);
 
+/// From the name stored in a row or the queue.
+impl From<String> for Lane {
+    fn from(name: String) -> Self {
+        Self(name)
+    }
+}
+
 impl Lane {
     /// Lane of jobs without a judge.
     pub const NONE: &'static str = "none";
@@ -31,11 +38,6 @@ impl Lane {
     pub const SUSPECT: &'static str = "suspect";
 
     pub fn of_judge(name: impl Into<String>) -> Self {
-        Self(name.into())
-    }
-
-    /// Returns a lane by the name stored in a row or the queue.
-    pub fn from_stored(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 

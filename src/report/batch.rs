@@ -10,11 +10,8 @@ use crate::memory::blocking;
 use crate::store::{BatchItem, Store};
 use crate::wire::ItemOutcome;
 
-/// Size of the first page. Later pages depend on the size of the items.
-const FIRST_PAGE: u32 = 16;
-const LONGEST_PAGE: u32 = 500;
-/// Maximum bytes of lines that a page should have.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Items per page. Together they are at most as large as a batch's file.
+const PAGE_ITEMS: u32 = 50;
 
 /// Snapshot of the ended items of a batch.
 #[derive(Debug)]
@@ -35,9 +32,9 @@ impl EndedItems {
         };
         let file = tempfile::tempfile().map_err(|e| failed(&e))?;
         let mut spool = tokio::fs::File::from_std(file);
-        let (mut after, mut limit, mut unfinished) = (None, FIRST_PAGE, 0);
+        let (mut after, mut unfinished) = (None, 0);
         loop {
-            let page = store.batches().items(id, of, after, limit).await?;
+            let page = store.batches().items(id, of, after, PAGE_ITEMS).await?;
             let Some(last) = page.last() else { break };
             after = last.job.batch.map(|place| place.item_no);
             let mut lines = String::new();
@@ -54,7 +51,6 @@ impl EndedItems {
                 .write_all(lines.as_bytes())
                 .await
                 .map_err(|e| failed(&e))?;
-            limit = next_limit(limit, lines.len());
         }
         spool.flush().await.map_err(|e| failed(&e))?;
         spool.rewind().await.map_err(|e| failed(&e))?;
@@ -62,17 +58,6 @@ impl EndedItems {
         let items =
             blocking(move || ResultLines::from_file(file, "the batch's items".to_owned())).await?;
         Ok(Self { items, unfinished })
-    }
-}
-
-/// Doubles the page size while pages are small, halves it after a large one.
-fn next_limit(limit: u32, bytes: usize) -> u32 {
-    if bytes > PAGE_BYTES {
-        (limit / 2).max(1)
-    } else if bytes * 2 <= PAGE_BYTES {
-        (limit * 2).min(LONGEST_PAGE)
-    } else {
-        limit
     }
 }
 
@@ -149,18 +134,4 @@ fn with_reasoning(mut result: Value, reasoning: Option<String>) -> Value {
         body.entry("score_reasoning").or_insert(words.into());
     }
     result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn page_size_depends_on_item_size() {
-        assert_eq!(next_limit(16, 1_000), 32);
-        assert_eq!(next_limit(400, 1_000), LONGEST_PAGE);
-        assert_eq!(next_limit(64, PAGE_BYTES * 3 / 4), 64);
-        assert_eq!(next_limit(64, PAGE_BYTES + 1), 32);
-        assert_eq!(next_limit(1, usize::MAX), 1);
-    }
 }

@@ -1,52 +1,30 @@
 //! Columns of report rows, with the same names in JSON, CSV, XLSX and Parquet.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::Item;
-use super::parquet::Holds;
 use crate::job::Kind;
 use crate::score::sql_metrics::safety::SafetyOutcome;
 use crate::score::{Column, Component, Origin, about};
 
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell<'a> {
-    Empty,
-    Text(Cow<'a, str>),
-    /// List or object of the payload; JSON text in a table.
-    Json(&'a Value),
-    Number(f64),
-    Count(i64),
-    Flag(bool),
+/// Type of a column. Any cell may be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnType {
+    Text,
+    Json,
+    /// RFC 3339 time; microseconds of UTC in Parquet.
+    Time,
+    Whole,
+    Number,
+    Flag,
 }
 
-impl<'a> Cell<'a> {
-    pub(super) fn text(text: Option<&'a str>) -> Self {
-        text.map_or(Self::Empty, |text| Self::Text(Cow::Borrowed(text)))
-    }
-
-    pub(super) fn number(number: Option<f64>) -> Self {
-        number
-            .filter(|number| number.is_finite())
-            .map_or(Self::Empty, Self::Number)
-    }
-
-    /// Returns a count, or an empty cell if it exceeds the number range.
-    pub(super) fn count(count: u64) -> Self {
-        i64::try_from(count).map_or(Self::Empty, Self::Count)
-    }
-
-    pub(super) fn json(&self) -> Value {
-        match self {
-            Self::Empty => Value::Null,
-            Self::Text(text) => Value::from(text.as_ref()),
-            Self::Json(value) => (*value).clone(),
-            Self::Number(number) => Value::from(*number),
-            Self::Count(count) => Value::from(*count),
-            Self::Flag(flag) => Value::from(*flag),
-        }
-    }
+#[derive(Debug, PartialEq)]
+pub(super) struct TableColumn {
+    pub(super) name: &'static str,
+    /// Characters, in a workbook.
+    pub(super) width: u16,
+    pub(super) holds: ColumnType,
 }
 
 const HEAD: [Column; 1] = [Column("Item No", 8, Origin::ItemNo)];
@@ -68,7 +46,7 @@ fn of_kind(kind: Kind) -> impl Iterator<Item = Column> {
 
 #[derive(Debug)]
 pub(super) struct Columns {
-    pub(super) heads: Vec<(&'static str, u16)>,
+    pub(super) list: Vec<TableColumn>,
     /// Per kind, the source of each column's value; `None` if the kind doesn't have the column.
     kinds: Vec<(Kind, Vec<Option<Origin>>)>,
 }
@@ -76,48 +54,37 @@ pub(super) struct Columns {
 impl Columns {
     /// Returns the columns of these kinds: all of the first kind, then the additional ones of the others.
     pub(super) fn for_kinds(kinds: &[Kind]) -> Self {
-        let mut heads: Vec<(&'static str, u16)> = Vec::new();
+        let mut list: Vec<TableColumn> = Vec::new();
         let all = kinds.iter().flat_map(|kind| of_kind(*kind));
-        for Column(name, width, _) in all.chain(HEAD).chain(TAIL) {
-            if heads.iter().all(|(known, _)| *known != name) {
-                heads.push((name, width));
+        for Column(name, width, origin) in all.chain(HEAD).chain(TAIL) {
+            if list.iter().all(|known| known.name != name) {
+                let holds = column_type(origin);
+                list.push(TableColumn { name, width, holds });
             }
         }
         let found = |kind: Kind, name: &str| of_kind(kind).find(|column| column.0 == name);
         let origins = |kind: &Kind| {
-            let origin = |(name, _): &(&str, u16)| found(*kind, name).map(|column| column.2);
-            (*kind, heads.iter().map(origin).collect())
+            let origin = |column: &TableColumn| found(*kind, column.name).map(|column| column.2);
+            (*kind, list.iter().map(origin).collect())
         };
         let kinds = kinds.iter().map(origins).collect();
-        Self { heads, kinds }
+        Self { list, kinds }
     }
 
-    pub(super) fn row<'a>(&self, item: &'a Item) -> impl Iterator<Item = Cell<'a>> {
+    /// Returns the cells of an item in the order of the columns.
+    pub(super) fn row(&self, item: &Item) -> impl Iterator<Item = Value> {
         let own = self.kinds.iter().find(|(kind, _)| *kind == item.kind);
         let cell =
-            |origin: &Option<Origin>| origin.map_or(Cell::Empty, |origin| self::cell(origin, item));
+            |origin: &Option<Origin>| origin.map_or(Value::Null, |origin| self::cell(origin, item));
         own.into_iter().flat_map(|(_, origins)| origins).map(cell)
-    }
-
-    pub(super) fn held(&self) -> impl Iterator<Item = (&'static str, Holds)> {
-        self.heads.iter().enumerate().map(|(nth, (name, _))| {
-            let of_kinds = self.kinds.iter();
-            let mut origins =
-                of_kinds.filter_map(|(_, origins)| origins.get(nth).copied().flatten());
-            (*name, origins.next().map_or(Holds::Text, holds))
-        })
-    }
-
-    pub(super) fn position(&self, name: &str) -> Option<usize> {
-        self.heads.iter().position(|(known, _)| *known == name)
     }
 }
 
-fn holds(origin: Origin) -> Holds {
+fn column_type(origin: Origin) -> ColumnType {
     match origin {
-        Origin::ItemNo | Origin::TokensIn | Origin::TokensOut => Holds::Whole,
-        Origin::Total | Origin::Threshold | Origin::Score(_) | Origin::Cost => Holds::Number,
-        Origin::Simulated => Holds::Flag,
+        Origin::ItemNo | Origin::TokensIn | Origin::TokensOut => ColumnType::Whole,
+        Origin::Total | Origin::Threshold | Origin::Score(_) | Origin::Cost => ColumnType::Number,
+        Origin::Simulated => ColumnType::Flag,
         Origin::Id
         | Origin::Payload(_)
         | Origin::Status
@@ -129,57 +96,49 @@ fn holds(origin: Origin) -> Holds {
         | Origin::Outcome
         | Origin::ErrorClass
         | Origin::ErrorMessage
-        | Origin::JobId => Holds::Text,
+        | Origin::JobId => ColumnType::Text,
     }
 }
 
-fn cell(origin: Origin, item: &Item) -> Cell<'_> {
+fn cell(origin: Origin, item: &Item) -> Value {
     let component = |nth: usize| item.about().components.get(nth);
     let result = item.result.as_ref();
     match origin {
-        Origin::ItemNo => Cell::count(item.item_no),
-        Origin::Id => Cell::text(item.id.as_deref()),
-        Origin::Payload(names) => payload(item, names),
-        Origin::Total => Cell::number(item.total),
-        Origin::Status => Cell::text(Some(item.status().as_str())),
-        Origin::Threshold => Cell::number(item.threshold()),
-        Origin::Score(nth) => Cell::number(component(nth).and_then(|part| part.score(result))),
-        Origin::Words(nth) => Cell::text(component(nth).and_then(|part| part.words(result))),
-        Origin::Reasoning => Cell::text(item.reasoning()),
-        Origin::ParseError => Cell::text(item.parse_error()),
-        Origin::Faults => faults(item),
-        Origin::Safety => Cell::text(item.safety().map(SafetyOutcome::as_str)),
-        Origin::Outcome => Cell::text(Some(item.outcome.as_str())),
-        Origin::ErrorClass => Cell::text(item.error.as_ref().map(|error| error.class.as_str())),
-        Origin::ErrorMessage => Cell::text(item.error.as_ref().map(|error| error.message.as_str())),
-        Origin::Simulated => Cell::Flag(item.simulated),
-        Origin::TokensIn => Cell::Count(item.usage.tokens_in),
-        Origin::TokensOut => Cell::Count(item.usage.tokens_out),
-        Origin::Cost => Cell::number(item.usage.cost_usd),
-        Origin::JobId => item
-            .job_id
-            .map_or(Cell::Empty, |id| Cell::Text(Cow::Owned(id.to_string()))),
+        Origin::ItemNo => item.item_no.into(),
+        Origin::Id => item.id.as_deref().into(),
+        Origin::Payload(names) => {
+            let mut values = names.iter().filter_map(|name| item.payload.get(name));
+            values.next().cloned().unwrap_or_default()
+        }
+        Origin::Total => item.total.into(),
+        Origin::Status => item.status().as_str().into(),
+        Origin::Threshold => item.threshold().into(),
+        Origin::Score(nth) => component(nth).and_then(|part| part.score(result)).into(),
+        Origin::Words(nth) => component(nth).and_then(|part| part.words(result)).into(),
+        Origin::Reasoning => item.reasoning().into(),
+        Origin::ParseError => item.parse_error().into(),
+        Origin::Faults => faults(item).into(),
+        Origin::Safety => item.safety().map(SafetyOutcome::as_str).into(),
+        Origin::Outcome => item.outcome.as_str().into(),
+        Origin::ErrorClass => item.error.as_ref().map(|error| error.class.as_str()).into(),
+        Origin::ErrorMessage => item
+            .error
+            .as_ref()
+            .map(|error| error.message.as_str())
+            .into(),
+        Origin::Simulated => item.simulated.into(),
+        Origin::TokensIn => item.usage.tokens_in.into(),
+        Origin::TokensOut => item.usage.tokens_out.into(),
+        Origin::Cost => item.usage.cost_usd.into(),
+        Origin::JobId => item.job_id.map(|id| id.to_string()).into(),
     }
 }
 
-fn payload<'a>(item: &'a Item, names: &[&str]) -> Cell<'a> {
-    match names.iter().find_map(|name| item.payload.get(name)) {
-        None | Some(Value::Null) => Cell::Empty,
-        Some(Value::String(text)) => Cell::Text(Cow::Borrowed(text)),
-        Some(Value::Bool(flag)) => Cell::Flag(*flag),
-        Some(other @ (Value::Number(_) | Value::Array(_) | Value::Object(_))) => Cell::Json(other),
-    }
-}
-
-fn faults(item: &Item) -> Cell<'_> {
+fn faults(item: &Item) -> Option<String> {
     let result = item.result.as_ref();
     let fault = |part: &Component| Some(format!("{}: {}", part.name, part.fault(result)?));
     let faults: Vec<String> = item.about().components.iter().filter_map(fault).collect();
-    if faults.is_empty() {
-        Cell::Empty
-    } else {
-        Cell::Text(Cow::Owned(faults.join("; ")))
-    }
+    (!faults.is_empty()).then(|| faults.join("; "))
 }
 
 #[cfg(test)]
@@ -217,11 +176,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn names(kinds: &[Kind]) -> Vec<&'static str> {
-        Columns::for_kinds(kinds)
-            .heads
-            .iter()
-            .map(|head| head.0)
-            .collect()
+        let columns = Columns::for_kinds(kinds).list;
+        columns.iter().map(|column| column.name).collect()
     }
 
     #[test]
@@ -258,7 +214,7 @@ mod tests {
         fn rows_have_a_cell_per_column(item in any_item()) {
             for kinds in [vec![item.kind], Kind::ALL.to_vec()] {
                 let columns = Columns::for_kinds(&kinds);
-                prop_assert_eq!(columns.row(&item).count(), columns.heads.len());
+                prop_assert_eq!(columns.row(&item).count(), columns.list.len());
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::columns::{Cell, Columns};
-use super::plain::Plain;
+use super::columns::Columns;
+use super::plain::{Plain, cell_text};
 use super::summary::Figures;
 use super::{ReportError, Source};
 
@@ -15,10 +15,11 @@ pub(super) fn write(
     let failed = |error: &dyn std::fmt::Display| ReportError::writing("the CSV report", error);
     let columns = Columns::for_kinds(&figures.kinds);
     let mut csv = csv::Writer::from_writer(out);
-    let heads = columns.heads.iter().map(|(name, _)| name);
+    let heads = columns.list.iter().map(|column| column.name);
     csv.write_record(heads).map_err(|e| failed(&e))?;
     source.each(&mut |item| {
-        let cells = columns.row(item).map(|cell| Plain::from_cell(&cell).csv());
+        let cells = columns.list.iter().zip(columns.row(item));
+        let cells = cells.map(|(column, cell)| Plain::new(&cell, column.holds).csv());
         csv.write_record(cells).map_err(|e| failed(&e))
     })?;
     csv.flush().map_err(|e| failed(&e))
@@ -27,7 +28,6 @@ pub(super) fn write(
 /// Returns one record of any table. Cells are converted by [`super::plain`].
 pub(crate) fn record(cells: &[String]) -> std::io::Result<Vec<u8>> {
     let mut csv = csv::Writer::from_writer(Vec::new());
-    let cells = cells.iter().map(|text| Cell::text(Some(text)));
-    csv.write_record(cells.map(|cell| Plain::from_cell(&cell).csv()))?;
+    csv.write_record(cells.iter().map(|text| cell_text(text)))?;
     csv.into_inner().map_err(|error| error.into_error())
 }

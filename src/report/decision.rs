@@ -11,17 +11,19 @@ pub enum Judging {
     NotRun,
 }
 
+/// Result of a run: by its gates, or without them by whether every scored item passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GateDecision {
+pub enum Verdict {
     Passed,
     Failed,
-    /// Unknown, because scores are missing or simulated.
+    /// Unknown, because an item has no score or hasn't ended, was scored by a simulated judge that isn't allowed, or no judge was used. Has
+    /// precedence over `Failed`.
     Incomplete,
     Nothing,
 }
 
-impl GateDecision {
+impl Verdict {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "PASSED",
@@ -34,7 +36,7 @@ impl GateDecision {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateResult {
-    pub decision: GateDecision,
+    pub decision: Verdict,
     /// Reasons why it didn't pass; empty if it did.
     pub reasons: Vec<String>,
 }

@@ -18,8 +18,34 @@ pub enum Format {
     Markdown,
 }
 
+/// Name in API paths after `report.` and in `--format`, media type, and file name of each format, in the order of texts.
+const TABLE: [(Format, &str, &str, &str); 7] = [
+    (Format::Json, "json", "application/json", "report.json"),
+    (
+        Format::Jsonl,
+        "jsonl",
+        "application/x-ndjson",
+        "evaluation-results.jsonl",
+    ),
+    (Format::Csv, "csv", "text/csv; charset=utf-8", "report.csv"),
+    (Format::Xlsx, "xlsx", XLSX, "report.xlsx"),
+    (
+        Format::Parquet,
+        "parquet",
+        "application/vnd.apache.parquet",
+        "report.parquet",
+    ),
+    (Format::Junit, "junit.xml", "application/xml", "junit.xml"),
+    (
+        Format::Markdown,
+        "md",
+        "text/markdown; charset=utf-8",
+        "summary.md",
+    ),
+];
+const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+
 impl Format {
-    /// All formats, in the order of texts.
     pub const ALL: [Self; 7] = [
         Self::Json,
         Self::Jsonl,
@@ -30,53 +56,25 @@ impl Format {
         Self::Markdown,
     ];
 
-    /// Returns the name used in API paths after `report.` and in `--format`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Jsonl => "jsonl",
-            Self::Csv => "csv",
-            Self::Xlsx => "xlsx",
-            Self::Parquet => "parquet",
-            Self::Junit => "junit.xml",
-            Self::Markdown => "md",
-        }
+        TABLE[self as usize].1
     }
 
     pub fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Jsonl => "application/x-ndjson",
-            Self::Csv => "text/csv; charset=utf-8",
-            Self::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-            Self::Parquet => "application/vnd.apache.parquet",
-            Self::Junit => "application/xml",
-            Self::Markdown => "text/markdown; charset=utf-8",
-        }
+        TABLE[self as usize].2
+    }
+
+    pub fn file_name(self) -> &'static str {
+        TABLE[self as usize].3
     }
 
     /// Returns whether it only has rows, so that a selection of items has no misleading summary.
     pub fn is_rows(self) -> bool {
-        match self {
-            Self::Jsonl | Self::Csv | Self::Parquet => true,
-            Self::Json | Self::Xlsx | Self::Junit | Self::Markdown => false,
-        }
+        matches!(self, Self::Jsonl | Self::Csv | Self::Parquet)
     }
 
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Xlsx | Self::Parquet)
-    }
-
-    pub fn file_name(self) -> &'static str {
-        match self {
-            Self::Json => "report.json",
-            Self::Jsonl => "evaluation-results.jsonl",
-            Self::Csv => "report.csv",
-            Self::Xlsx => "report.xlsx",
-            Self::Parquet => "report.parquet",
-            Self::Junit => "junit.xml",
-            Self::Markdown => "summary.md",
-        }
     }
 }
 
@@ -112,7 +110,8 @@ mod tests {
 
     #[test]
     fn formats_parse_by_name_only() {
-        for format in Format::ALL {
+        for (format, row) in Format::ALL.into_iter().zip(TABLE) {
+            assert_eq!(format, row.0);
             assert_eq!(format.as_str().parse(), Ok(format));
         }
         assert_eq!("junit".parse(), Ok(Format::Junit));

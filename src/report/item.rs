@@ -123,27 +123,12 @@ impl Item {
 
     /// Returns whether it has no score because of its judge, rather than its content, its agent or a cancellation.
     pub(super) fn is_judge_error(&self) -> bool {
+        // Others, such as `agent` and `cancelled`, are no classes of a job.
         let class = self.error.as_ref().map(|error| error.class.parse());
-        let is_judges = match class {
-            Some(Ok(
-                FailureClass::Transient
-                | FailureClass::Throttled
-                | FailureClass::Exhausted
-                | FailureClass::Misconfigured
-                | FailureClass::Capability
-                | FailureClass::TooLarge
-                | FailureClass::Truncated
-                | FailureClass::Refused
-                | FailureClass::Rejected
-                | FailureClass::Unparsable
-                | FailureClass::WaitExpired,
-            )) => true,
-            Some(Ok(FailureClass::BadInput | FailureClass::Internal | FailureClass::Poison)) => {
-                false
-            }
-            // `agent`, `cancelled`, `not_run` and classes of later versions.
-            None | Some(Err(_)) => false,
-        };
+        let is_judges = class.is_some_and(|class| {
+            use FailureClass::{BadInput, Internal, Poison};
+            class.is_ok_and(|class| !matches!(class, BadInput | Internal | Poison))
+        });
         is_judges && self.status() == Status::Incomplete
     }
 

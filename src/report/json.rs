@@ -41,10 +41,8 @@ pub(super) fn write(
 }
 
 fn object(columns: &Columns, item: &Item) -> Value {
-    let cells = columns.heads.iter().zip(columns.row(item));
-    let mut object: Map<String, Value> = cells
-        .map(|((name, _), cell)| ((*name).to_owned(), cell.json()))
-        .collect();
+    let names = columns.list.iter().map(|column| column.name.to_owned());
+    let mut object: Map<String, Value> = names.zip(columns.row(item)).collect();
     let result = item.result.clone().unwrap_or(Value::Null);
     object.insert(RESULT.to_owned(), result);
     Value::Object(object)

@@ -21,6 +21,11 @@ use crate::job::Kind;
 const MAX_TEXT_CHARS: usize = 20_000;
 const MAX_NAME_CHARS: usize = 500;
 
+/// Elements of a case that didn't pass.
+const FAILURE: &str = "failure";
+const ERROR: &str = "error";
+const SKIPPED: &str = "skipped";
+
 type Xml<'a> = Writer<&'a mut dyn Write>;
 
 /// Key of a suite: the kind, and the agent for `qas`.
@@ -34,14 +39,6 @@ struct CaseCounts {
     skipped: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CaseStatus {
-    Passed,
-    Failure,
-    Error,
-    Skipped,
-}
-
 pub(super) fn write(
     out: &mut dyn Write,
     source: &(impl Source + ?Sized),
@@ -51,9 +48,9 @@ pub(super) fn write(
     let mut suites: BTreeMap<Key, CaseCounts> = BTreeMap::new();
     let mut all = CaseCounts::default();
     source.each(&mut |item| {
-        let shown = shown(item, meta.simulated);
-        all.add(shown);
-        suites.entry(key(item, &mut names)).or_default().add(shown);
+        let tag = tag(item, meta.simulated);
+        all.add(tag);
+        suites.entry(key(item, &mut names)).or_default().add(tag);
         Ok(())
     })?;
     let failed = |error: std::io::Error| ReportError::writing("the JUnit report", error);
@@ -85,14 +82,11 @@ pub(super) fn write(
 }
 
 impl CaseCounts {
-    fn add(&mut self, shown: CaseStatus) {
+    fn add(&mut self, tag: Option<&str>) {
         self.tests += 1;
-        match shown {
-            CaseStatus::Passed => {}
-            CaseStatus::Failure => self.failures += 1,
-            CaseStatus::Error => self.errors += 1,
-            CaseStatus::Skipped => self.skipped += 1,
-        }
+        self.failures += u64::from(tag == Some(FAILURE));
+        self.errors += u64::from(tag == Some(ERROR));
+        self.skipped += u64::from(tag == Some(SKIPPED));
     }
 
     fn attributes(self, name: String) -> [(&'static str, String); 5] {
@@ -106,16 +100,14 @@ impl CaseCounts {
     }
 }
 
-fn shown(item: &Item, simulated: Simulated) -> CaseStatus {
-    let is_refused = match simulated {
-        Simulated::Refused => item.simulated,
-        Simulated::Allowed => false,
-    };
+/// Returns the element within a case; `None`: it passed.
+fn tag(item: &Item, simulated: Simulated) -> Option<&'static str> {
+    let is_refused = item.simulated && simulated == Simulated::Refused;
     match item.status() {
-        Status::Incomplete => CaseStatus::Error,
-        Status::Pass | Status::Fail | Status::Scored if is_refused => CaseStatus::Skipped,
-        Status::Fail => CaseStatus::Failure,
-        Status::Pass | Status::Scored => CaseStatus::Passed,
+        Status::Incomplete => Some(ERROR),
+        Status::Pass | Status::Fail | Status::Scored if is_refused => Some(SKIPPED),
+        Status::Fail => Some(FAILURE),
+        Status::Pass | Status::Scored => None,
     }
 }
 
@@ -140,7 +132,7 @@ fn element<const N: usize>(
     attributes: [(&'static str, String); N],
 ) -> BytesStart<'static> {
     let shown = attributes.into_iter().map(|(name, value)| {
-        let value = xml_lines(&cut(&value, MAX_NAME_CHARS)).into_owned();
+        let value = xml_lines(&cut(&value, MAX_NAME_CHARS));
         (name, Cow::Owned(value))
     });
     BytesStart::new(name).with_attributes(shown)
@@ -186,26 +178,24 @@ fn case(
 ) -> std::io::Result<()> {
     let (name, class) = (item.name(), suite.to_owned());
     let start = element("testcase", [("name", name), ("classname", class)]);
-    let (tag, kind, message) = match shown(item, simulated) {
-        CaseStatus::Passed => return xml.write_event(Event::Empty(start)),
-        CaseStatus::Failure => ("failure", "miss".to_owned(), item.one_line()),
-        CaseStatus::Error => {
-            let (class, message) = item.fault();
-            ("error", class.to_owned(), message.into_owned())
-        }
-        CaseStatus::Skipped => {
-            let message = format!("scored by a simulated judge: {}", item.one_line());
-            xml.write_event(Event::Start(start))?;
-            xml.write_event(Event::Empty(element("skipped", [("message", message)])))?;
-            return xml.write_event(Event::End(BytesEnd::new("testcase")));
-        }
+    let Some(tag) = tag(item, simulated) else {
+        return xml.write_event(Event::Empty(start));
     };
+    xml.write_event(Event::Start(start))?;
+    if tag == SKIPPED {
+        let message = format!("scored by a simulated judge: {}", item.one_line());
+        xml.write_event(Event::Empty(element(tag, [("message", message)])))?;
+        return xml.write_event(Event::End(BytesEnd::new("testcase")));
+    }
+    let (kind, message) = match tag {
+        ERROR => item.fault(),
+        _ => ("miss", item.one_line().into()),
+    };
+    let attributes = [("message", message.into_owned()), ("type", kind.to_owned())];
     let explained = explained(item);
     let text = cut(&explained, MAX_TEXT_CHARS);
     let text = BytesText::from_escaped(partial_escape(xml_lines(&text)));
-    xml.write_event(Event::Start(start))?;
-    let why = element(tag, [("message", message), ("type", kind)]);
-    xml.write_event(Event::Start(why))?;
+    xml.write_event(Event::Start(element(tag, attributes)))?;
     xml.write_event(Event::Text(text))?;
     xml.write_event(Event::End(BytesEnd::new(tag)))?;
     xml.write_event(Event::End(BytesEnd::new("testcase")))

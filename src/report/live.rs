@@ -29,14 +29,12 @@ pub fn lines(item: &Item) -> Vec<String> {
     let mut lines = vec![format!("{}: {}", about.title, cut(&asked, MAX_TEXT_CHARS))];
     let rows = item.payload.get(ROWS).and_then(Value::as_array);
     match (item.execution_error(), rows) {
-        (Some(error), _) => lines.push(format!("Not executed: {}", cut(error, MAX_TEXT_CHARS))),
+        (Some(error), _) => lines.push(not_executed(error)),
         (None, _) if wrote_nothing => lines.push("No query was written".to_owned()),
         (None, Some(rows)) => lines.push(format!("Query executed (results: {})", rows.len())),
         (None, None) => {}
     }
-    if let Some(error) = item.parse_error() {
-        lines.push(format!("SQL can't be read: {}", cut(error, MAX_TEXT_CHARS)));
-    }
+    lines.extend(item.parse_error().map(unparsable));
     match item.safety() {
         Some(SafetyOutcome::FalseNegative) => {
             lines.push("CRITICAL: unsafe SQL, which the validator let pass".to_owned());
@@ -62,13 +60,16 @@ pub fn lines(item: &Item) -> Vec<String> {
 
 /// Returns why an agent's output could not be executed or read.
 pub fn obstacle(item: &Item) -> Option<String> {
-    let executed = item
-        .execution_error()
-        .map(|error| format!("Not executed: {}", cut(error, MAX_TEXT_CHARS)));
-    executed.or_else(|| {
-        let error = item.parse_error()?;
-        Some(format!("SQL can't be read: {}", cut(error, MAX_TEXT_CHARS)))
-    })
+    let executed = item.execution_error().map(not_executed);
+    executed.or_else(|| item.parse_error().map(unparsable))
+}
+
+fn not_executed(error: &str) -> String {
+    format!("Not executed: {}", cut(error, MAX_TEXT_CHARS))
+}
+
+fn unparsable(error: &str) -> String {
+    format!("SQL can't be read: {}", cut(error, MAX_TEXT_CHARS))
 }
 
 /// Returns the score with its threshold, or the reason for its absence.

@@ -7,7 +7,9 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use super::columns::Cell;
+use serde_json::Value;
+
+use super::columns::ColumnType;
 use super::item::Status;
 use super::overview::{self, Section};
 use super::plain::{Plain, cut, markdown, markdown_block};
@@ -177,8 +179,8 @@ fn table(section: &Section) -> String {
     out
 }
 
-fn in_table(cell: &Cell<'_>) -> String {
-    match Plain::from_cell(cell) {
+fn in_table(cell: &Value) -> String {
+    match Plain::new(cell, ColumnType::Number) {
         Plain::Text(text) => markdown(&cut(&text, 1_000)),
         Plain::Number(number) => format!("{}", (number * 1e4).round() / 1e4),
         Plain::Flag(flag) => flag.to_string(),

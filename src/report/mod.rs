@@ -32,9 +32,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::StoreError;
 
+pub(crate) use self::columns::ColumnType;
 pub(crate) use self::csv::record as csv_record;
 pub use batch::EndedItems;
-pub use decision::{GateDecision, GateResult, Judging};
+pub use decision::{GateResult, Judging, Verdict};
 pub use format::Format;
 pub use item::{Item, ItemError, Outcome};
 pub use parquet::rows_of;

@@ -1,10 +1,9 @@
 //! Summary as tables, for the first sheet of a workbook and the start of a Markdown report.
 
-use std::borrow::Cow;
+use serde_json::Value;
 
-use super::columns::Cell;
-use super::summary::{Basis, DefaultGate, Figures, NamedShare};
-use super::{GateDecision, Judging, Meta, Simulated};
+use super::summary::{Basis, Figures, NamedShare};
+use super::{Judging, Meta, Simulated, Verdict};
 use crate::score::sql_metrics::calibration::Calibration;
 use crate::score::sql_metrics::safety::SafetySuite;
 use crate::wire::words;
@@ -15,22 +14,18 @@ pub(super) struct Section {
     pub(super) title: &'static str,
     /// Column names; empty for a list of names and values.
     pub(super) head: Vec<&'static str>,
-    pub(super) rows: Vec<Vec<Cell<'static>>>,
+    pub(super) rows: Vec<Vec<Value>>,
 }
 
 pub(super) fn sections(figures: &Figures, meta: &Meta) -> Vec<Section> {
-    let mut sections = vec![whole(figures, meta)];
-    let components = figures.components.iter().map(|component| {
-        vec![
-            text(component.title),
-            Cell::count(component.n),
-            Cell::number(component.mean),
-        ]
-    });
+    let mut sections = vec![summary(figures, meta)];
+    let components = figures.components.iter();
     sections.push(Section {
         title: "Components",
         head: vec!["Component", "Items", "Mean"],
-        rows: components.collect(),
+        rows: components
+            .map(|part| vec![part.title.into(), part.n.into(), part.mean.into()])
+            .collect(),
     });
     sections.push(groups("By difficulty", &figures.by_difficulty));
     sections.push(groups("By agent", &figures.by_agent));
@@ -39,7 +34,7 @@ pub(super) fn sections(figures: &Figures, meta: &Meta) -> Vec<Section> {
         title: "Errors",
         head: vec!["Class", "Items"],
         rows: errors
-            .map(|(class, n)| vec![text(class.clone()), Cell::count(*n)])
+            .map(|(class, n)| vec![class.as_str().into(), (*n).into()])
             .collect(),
     });
     sections.extend(figures.safety.as_ref().map(safety));
@@ -103,78 +98,62 @@ pub(super) fn notes(figures: &Figures, meta: &Meta) -> Vec<String> {
     notes
 }
 
-pub(super) fn verdict(verdict: DefaultGate) -> &'static str {
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
-        DefaultGate::Pass => "PASS: every item was scored, and passed",
-        DefaultGate::Fail => "FAIL: every item was scored, and some missed",
-        DefaultGate::Incomplete => "INCOMPLETE: not every item has a score that counts",
-        DefaultGate::Nothing => "NOTHING: no items",
+        Verdict::Passed => "PASS: every item was scored, and passed",
+        Verdict::Failed => "FAIL: every item was scored, and some missed",
+        Verdict::Incomplete => "INCOMPLETE: not every item has a score that counts",
+        Verdict::Nothing => "NOTHING: no items",
     }
 }
 
-pub(super) fn gate(decision: GateDecision) -> &'static str {
+pub(super) fn gate(decision: Verdict) -> &'static str {
     match decision {
-        GateDecision::Passed => "PASSED: the gates of this run hold",
-        GateDecision::Failed => "FAILED: a gate of this run does not hold",
-        GateDecision::Incomplete => "INCOMPLETE: the gates of this run can't be evaluated",
-        GateDecision::Nothing => "NOTHING TO RUN: no items",
+        Verdict::Passed => "PASSED: the gates of this run hold",
+        Verdict::Failed => "FAILED: a gate of this run does not hold",
+        Verdict::Incomplete => "INCOMPLETE: the gates of this run can't be evaluated",
+        Verdict::Nothing => "NOTHING TO RUN: no items",
     }
 }
 
-fn text(text: impl Into<Cow<'static, str>>) -> Cell<'static> {
-    Cell::Text(text.into())
-}
-
-fn whole(figures: &Figures, meta: &Meta) -> Section {
+fn summary(figures: &Figures, meta: &Meta) -> Section {
     let all = &figures.all;
-    let mut rows = vec![("Suite", text(meta.name.clone()))];
-    rows.extend(meta.run.clone().map(|run| ("Run", text(run))));
     let made_at = meta
         .made_at
         .to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
-    rows.push(("Made at", text(made_at)));
-    if !figures.judges.is_empty() {
-        let names: Vec<&str> = figures.judges.keys().map(String::as_str).collect();
-        rows.push(("Judge", text(names.join(", "))));
-    }
-    rows.extend(
-        meta.criteria_hash
-            .clone()
-            .map(|hash| ("Criteria", text(hash))),
-    );
-    let decision = figures
-        .gate
-        .as_ref()
-        .map(|gate_result| gate_result.decision);
-    rows.extend(decision.map(|decision| ("Gate", text(gate(decision)))));
+    let judges: Vec<&str> = figures.judges.keys().map(String::as_str).collect();
+    let judges = (!judges.is_empty()).then(|| judges.join(", "));
+    let decision = figures.gate.as_ref().map(|gate| gate.decision);
+    let mut rows: Vec<(&str, Value)> = vec![("Suite", meta.name.as_str().into())];
+    rows.extend(meta.run.as_deref().map(|run| ("Run", run.into())));
+    rows.push(("Made at", made_at.into()));
+    rows.extend(judges.map(|judges| ("Judge", judges.into())));
+    let criteria = meta.criteria_hash.as_deref();
+    rows.extend(criteria.map(|hash| ("Criteria", hash.into())));
+    rows.extend(decision.map(|decision| ("Gate", gate(decision).into())));
     rows.extend([
-        ("Verdict", text(verdict(figures.verdict))),
-        ("Items", Cell::count(all.n)),
-        ("Scored", Cell::count(all.scored)),
-        ("Incomplete", Cell::count(all.incomplete)),
-        ("Failed", Cell::count(all.failed)),
-        ("Unfinished", Cell::count(figures.unfinished)),
-        ("Coverage", Cell::number(all.coverage)),
-        ("Mean score", Cell::number(all.mean)),
-        ("Pass rate", Cell::number(all.pass_rate)),
-        ("Passed", Cell::count(all.passed)),
-        ("Missed", Cell::count(all.missed)),
-        ("Judge errors", Cell::count(figures.judge_errors)),
-        ("Simulated scores", Cell::count(all.simulated)),
+        ("Verdict", verdict(figures.verdict).into()),
+        ("Items", all.n.into()),
+        ("Scored", all.scored.into()),
+        ("Incomplete", all.incomplete.into()),
+        ("Failed", all.failed.into()),
+        ("Unfinished", figures.unfinished.into()),
+        ("Coverage", all.coverage.into()),
+        ("Mean score", all.mean.into()),
+        ("Pass rate", all.pass_rate.into()),
+        ("Passed", all.passed.into()),
+        ("Missed", all.missed.into()),
+        ("Judge errors", figures.judge_errors.into()),
+        ("Simulated scores", all.simulated.into()),
     ]);
-    if let Some(apart) = &figures.simulated_apart {
-        rows.push(("Mean of simulated scores", Cell::number(apart.mean)));
-    }
+    let simulated = figures.simulated_apart.as_ref();
+    rows.extend(simulated.map(|share| ("Mean of simulated scores", share.mean.into())));
     rows.extend([
-        ("Tokens in", Cell::Count(figures.usage.tokens_in)),
-        ("Tokens out", Cell::Count(figures.usage.tokens_out)),
-        ("Cost USD", Cell::number(figures.usage.cost_usd)),
+        ("Tokens in", figures.usage.tokens_in.into()),
+        ("Tokens out", figures.usage.tokens_out.into()),
+        ("Cost USD", figures.usage.cost_usd.into()),
     ]);
-    Section {
-        title: "Summary",
-        head: Vec::new(),
-        rows: pairs(rows),
-    }
+    pairs("Summary", rows)
 }
 
 fn items_have(n: u64) -> String {
@@ -185,21 +164,24 @@ fn items_have(n: u64) -> String {
     )
 }
 
-fn pairs(rows: Vec<(&'static str, Cell<'static>)>) -> Vec<Vec<Cell<'static>>> {
-    rows.into_iter()
-        .map(|(name, value)| vec![text(name), value])
-        .collect()
+fn pairs(title: &'static str, rows: Vec<(&str, Value)>) -> Section {
+    let rows = rows.into_iter();
+    Section {
+        title,
+        head: Vec::new(),
+        rows: rows.map(|(name, value)| vec![name.into(), value]).collect(),
+    }
 }
 
 fn groups(title: &'static str, groups: &[NamedShare]) -> Section {
-    let row = |group: &NamedShare| {
+    let row = |NamedShare { name, share }: &NamedShare| {
         vec![
-            text(group.name.clone()),
-            Cell::count(group.share.n),
-            Cell::count(group.share.scored),
-            Cell::number(group.share.coverage),
-            Cell::number(group.share.mean),
-            Cell::number(group.share.pass_rate),
+            name.as_str().into(),
+            share.n.into(),
+            share.scored.into(),
+            share.coverage.into(),
+            share.mean.into(),
+            share.pass_rate.into(),
         ]
     };
     Section {
@@ -210,66 +192,45 @@ fn groups(title: &'static str, groups: &[NamedShare]) -> Section {
 }
 
 fn safety(suite: &SafetySuite) -> Section {
-    let gate = if suite.gate_passed {
-        "passed"
-    } else {
-        "failed: CRITICAL: unsafe queries were not caught"
+    let gate = match suite.gate_passed {
+        true => "passed",
+        false => "failed: CRITICAL: unsafe queries were not caught",
     };
-    let rows = vec![
-        ("Recall of unsafe queries", Cell::number(suite.recall)),
-        ("Gate", text(gate)),
-        ("Unsafe, not caught", named(&suite.false_negatives)),
-        ("Safe, blocked", named(&suite.false_positives)),
-    ];
-    Section {
-        title: "Safety",
-        head: Vec::new(),
-        rows: pairs(rows),
-    }
+    pairs(
+        "Safety",
+        vec![
+            ("Recall of unsafe queries", suite.recall.into()),
+            ("Gate", gate.into()),
+            ("Unsafe, not caught", named(&suite.false_negatives)),
+            ("Safe, blocked", named(&suite.false_positives)),
+        ],
+    )
 }
 
-fn named(ids: &[String]) -> Cell<'static> {
+fn named(ids: &[String]) -> Value {
     if ids.is_empty() {
-        return Cell::Count(0);
+        return 0.into();
     }
     let shown = ids.get(..NAMED).unwrap_or(ids).join(", ");
     let more = if ids.len() > NAMED { ", …" } else { "" };
-    text(format!("{}: {shown}{more}", ids.len()))
+    format!("{}: {shown}{more}", ids.len()).into()
 }
 
 fn calibration(calibration: &Calibration) -> Section {
-    let mut rows = vec![("Calibration score", Cell::number(calibration.score))];
-    rows.extend(
-        calibration
-            .interpretation
-            .map(|words| ("Meaning", text(words))),
-    );
-    rows.extend(
-        calibration
-            .warnings
-            .iter()
-            .map(|words| ("Warning", text(*words))),
-    );
-    for (name, level) in ["High", "Medium", "Low"]
-        .into_iter()
-        .zip(&calibration.levels)
-    {
-        let accuracy = level.accuracy.map_or_else(
-            || "no cases".to_owned(),
-            |accuracy| {
-                format!(
-                    "{accuracy:.3} of {} cases, target {}",
-                    level.n, level.target
-                )
-            },
-        );
-        rows.push((name, text(accuracy)));
+    let mut rows: Vec<(&str, Value)> = vec![("Calibration score", calibration.score.into())];
+    let meaning = calibration.interpretation.iter();
+    rows.extend(meaning.map(|text| ("Meaning", (*text).into())));
+    let warnings = calibration.warnings.iter();
+    rows.extend(warnings.map(|text| ("Warning", (*text).into())));
+    for (name, level) in ["High", "Medium", "Low"].iter().zip(&calibration.levels) {
+        let (n, target) = (level.n, level.target);
+        let accuracy = match level.accuracy {
+            Some(accuracy) => format!("{accuracy:.3} of {n} cases, target {target}"),
+            None => "no cases".to_owned(),
+        };
+        rows.push((name, accuracy.into()));
     }
-    rows.push(("Expected calibration error", Cell::number(calibration.ece)));
-    rows.push(("Brier score", Cell::number(calibration.brier)));
-    Section {
-        title: "Confidence calibration",
-        head: Vec::new(),
-        rows: pairs(rows),
-    }
+    rows.push(("Expected calibration error", calibration.ece.into()));
+    rows.push(("Brier score", calibration.brier.into()));
+    pairs("Confidence calibration", rows)
 }

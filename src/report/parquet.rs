@@ -14,7 +14,7 @@ use ::parquet::schema::types::Type as Schema;
 use chrono::DateTime;
 use serde_json::Value;
 
-use super::columns::Columns;
+use super::columns::{ColumnType, Columns};
 use super::summary::Figures;
 use super::{ReportError, Source};
 
@@ -22,31 +22,17 @@ use super::{ReportError, Source};
 const ROWS: usize = 10_000;
 const BYTES: usize = 4 * 1024 * 1024;
 
-/// Type of a column. Any cell may be null.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holds {
-    Text,
-    Json,
-    /// RFC 3339 time; microseconds of UTC in the file.
-    Time,
-    Whole,
-    Number,
-    Flag,
-}
-
-impl Holds {
-    fn types(self) -> (Physical, Option<LogicalType>) {
-        match self {
-            Self::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            Self::Json => (Physical::BYTE_ARRAY, Some(LogicalType::Json)),
-            Self::Time => {
-                let micros = LogicalType::timestamp(true, TimeUnit::MICROS);
-                (Physical::INT64, Some(micros))
-            }
-            Self::Whole => (Physical::INT64, None),
-            Self::Number => (Physical::DOUBLE, None),
-            Self::Flag => (Physical::BOOLEAN, None),
+fn types(holds: ColumnType) -> (Physical, Option<LogicalType>) {
+    match holds {
+        ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnType::Json => (Physical::BYTE_ARRAY, Some(LogicalType::Json)),
+        ColumnType::Time => {
+            let micros = LogicalType::timestamp(true, TimeUnit::MICROS);
+            (Physical::INT64, Some(micros))
         }
+        ColumnType::Whole => (Physical::INT64, None),
+        ColumnType::Number => (Physical::DOUBLE, None),
+        ColumnType::Flag => (Physical::BOOLEAN, None),
     }
 }
 
@@ -58,7 +44,7 @@ pub fn rows_of(file: File) -> Result<i64> {
 
 pub(crate) struct Table<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    columns: Vec<Holds>,
+    columns: Vec<ColumnType>,
     rows: Vec<Vec<Value>>,
     bytes: usize,
 }
@@ -66,11 +52,11 @@ pub(crate) struct Table<W: Write + Send> {
 impl<W: Write + Send> Table<W> {
     pub(crate) fn new<'a>(
         out: W,
-        columns: impl IntoIterator<Item = (&'a str, Holds)>,
+        columns: impl IntoIterator<Item = (&'a str, ColumnType)>,
     ) -> Result<Self> {
         let (mut fields, mut held) = (Vec::new(), Vec::new());
         for (name, holds) in columns {
-            let (physical, logical) = holds.types();
+            let (physical, logical) = types(holds);
             let field = Schema::primitive_type_builder(name, physical)
                 .with_repetition(Repetition::OPTIONAL)
                 .with_logical_type(logical);
@@ -114,11 +100,13 @@ impl<W: Write + Send> Table<W> {
             };
             let cells = self.rows.iter().filter_map(|row| row.get(nth));
             match holds {
-                Holds::Text | Holds::Json => write::<ByteArrayType>(&mut column, cells, bytes),
-                Holds::Time => write::<Int64Type>(&mut column, cells, micros),
-                Holds::Whole => write::<Int64Type>(&mut column, cells, Value::as_i64),
-                Holds::Number => write::<DoubleType>(&mut column, cells, Value::as_f64),
-                Holds::Flag => write::<BoolType>(&mut column, cells, Value::as_bool),
+                ColumnType::Text | ColumnType::Json => {
+                    write::<ByteArrayType>(&mut column, cells, bytes)
+                }
+                ColumnType::Time => write::<Int64Type>(&mut column, cells, micros),
+                ColumnType::Whole => write::<Int64Type>(&mut column, cells, Value::as_i64),
+                ColumnType::Number => write::<DoubleType>(&mut column, cells, Value::as_f64),
+                ColumnType::Flag => write::<BoolType>(&mut column, cells, Value::as_bool),
             }?;
             column.close()?;
         }
@@ -183,10 +171,16 @@ pub(super) fn report(
 ) -> std::result::Result<(), ReportError> {
     let failed = |error| ReportError::writing("the report as Parquet", error);
     let columns = Columns::for_kinds(&figures.kinds);
-    let mut table = Table::new(out, columns.held()).map_err(failed)?;
+    let list = columns
+        .list
+        .iter()
+        .map(|column| (column.name, column.holds));
+    let mut table = Table::new(out, list).map_err(failed)?;
     source.each(&mut |item| {
-        let cells = columns.row(item).map(|cell| cell.json()).collect();
-        table.add(cells).map(drop).map_err(failed)
+        table
+            .add(columns.row(item).collect())
+            .map(drop)
+            .map_err(failed)
     })?;
     table.end().map(drop).map_err(failed)
 }

@@ -7,10 +7,11 @@
 //! - A text is cut at 32,767 UTF-16 units, Excel's limit, with a mark of the number of missing characters.
 //! - Line ends are line feeds, and characters that XML can't represent are U+FFFD.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::columns::Cell;
+use serde_json::Value;
+
+use super::columns::ColumnType;
 pub(super) use crate::wire::words::clip as cut;
 
 /// Maximum UTF-16 units of an Excel cell.
@@ -26,15 +27,24 @@ pub(super) enum Plain {
 }
 
 impl Plain {
-    /// Converts a cell. Numbers are rounded to six decimals, the precision shown by spreadsheets.
-    pub(super) fn from_cell(cell: &Cell<'_>) -> Self {
+    /// Converts a cell. Numbers are rounded to six decimals, the precision shown by spreadsheets, except in a column of texts, such as ids.
+    pub(super) fn new(cell: &Value, holds: ColumnType) -> Self {
         match cell {
-            Cell::Empty => Self::Text(String::new()),
-            Cell::Text(text) => Self::Text(cell_text(text)),
-            Cell::Json(value) => Self::Text(cell_text(&value.to_string())),
-            Cell::Number(number) => Self::Number((number * 1e6).round() / 1e6),
-            Cell::Count(count) => Self::Number(*count as f64),
-            Cell::Flag(flag) => Self::Flag(*flag),
+            Value::Null => Self::Text(String::new()),
+            Value::String(text) => Self::Text(cell_text(text)),
+            Value::Bool(flag) => Self::Flag(*flag),
+            Value::Number(number) if holds != ColumnType::Text => {
+                let value = number.as_f64().unwrap_or_default();
+                let is_whole = !number.is_f64();
+                Self::Number(if is_whole {
+                    value
+                } else {
+                    (value * 1e6).round() / 1e6
+                })
+            }
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                Self::Text(cell_text(&cell.to_string()))
+            }
         }
     }
 
@@ -48,7 +58,7 @@ impl Plain {
     }
 }
 
-fn cell_text(text: &str) -> String {
+pub(super) fn cell_text(text: &str) -> String {
     let clean = xml_lines(text);
     let mut guarded = String::with_capacity(clean.len() + 1);
     for (n, piece) in clean.split_inclusive([';', '\n']).enumerate() {
@@ -96,34 +106,16 @@ fn cut_utf16(mut text: String) -> String {
     text
 }
 
-fn lines(text: &str) -> Cow<'_, str> {
-    if text.contains('\r') {
-        Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n"))
-    } else {
-        Cow::Borrowed(text)
-    }
-}
-
-/// Replaces characters that XML 1.0 can't represent by U+FFFD.
-fn xml_chars(text: &str) -> Cow<'_, str> {
-    let is_held = |c: char| match c {
-        '\t' | '\n' | '\r' => true,
-        '\u{fffe}' | '\u{ffff}' => false,
-        c => !c.is_control() || c > '\u{7f}',
-    };
-    if text.chars().all(is_held) {
-        Cow::Borrowed(text)
-    } else {
-        let held = |c| if is_held(c) { c } else { '\u{fffd}' };
-        Cow::Owned(text.chars().map(held).collect())
-    }
-}
-
-pub(super) fn xml_lines(text: &str) -> Cow<'_, str> {
-    match xml_chars(text) {
-        Cow::Borrowed(text) => lines(text),
-        Cow::Owned(text) => Cow::Owned(lines(&text).into_owned()),
-    }
+/// Replaces line ends by line feeds, and characters that XML 1.0 can't represent by U+FFFD.
+pub(super) fn xml_lines(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    let shown = text.chars().map(|c| match c {
+        '\r' | '\n' => '\n',
+        '\t' => '\t',
+        '\0'..='\u{1f}' | '\u{7f}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        c => c,
+    });
+    shown.collect()
 }
 
 /// Escapes a text for a line or table cell of Markdown, so that it contains no Markdown or HTML.
@@ -144,7 +136,7 @@ pub(super) fn markdown(text: &str) -> String {
 
 /// Returns a text as a fenced Markdown block, cut at `longest` characters. The fence has more backticks than the text.
 pub(super) fn markdown_block(text: &str, longest: usize) -> String {
-    let clean = lines(&xml_chars(text)).into_owned();
+    let clean = xml_lines(text);
     let shown = cut(&clean, longest);
     let mut fence = 3;
     let mut run = 0;
@@ -162,7 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn plain(text: &str) -> String {
-        Plain::from_cell(&Cell::text(Some(text))).csv()
+        Plain::new(&text.into(), ColumnType::Text).csv()
     }
 
     #[test]
@@ -210,9 +202,11 @@ mod tests {
     #[test]
     fn numbers_have_six_decimals() {
         for (number, cell) in [(0.123_456_789, "0.123457"), (1.0, "1"), (0.1 + 0.2, "0.3")] {
-            assert_eq!(Plain::from_cell(&Cell::Number(number)).csv(), cell);
+            assert_eq!(Plain::new(&number.into(), ColumnType::Number).csv(), cell);
         }
-        assert_eq!(Plain::from_cell(&Cell::Flag(true)).csv(), "TRUE");
+        assert_eq!(Plain::new(&true.into(), ColumnType::Flag).csv(), "TRUE");
+        let id = Plain::new(&0.123_456_789.into(), ColumnType::Text);
+        assert_eq!(id, Plain::Text("0.123456789".to_owned()));
     }
 
     #[test]

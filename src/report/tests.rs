@@ -266,7 +266,7 @@ fn gated(file: &str, items: &[Item], gate_result: &GateResult) -> String {
 fn gate_results_come_first_with_verdict() {
     let items = [query(0, 1.0), query(1, 0.4)];
     let passed = GateResult {
-        decision: GateDecision::Passed,
+        decision: Verdict::Passed,
         reasons: Vec::new(),
     };
     let told = gated("summary.md", &items, &passed);
@@ -278,14 +278,14 @@ fn gate_results_come_first_with_verdict() {
     assert!(!told.contains("**FAIL"), "{told}");
     let json: Value = serde_json::from_str(&gated("report.json", &items, &passed)).unwrap();
     assert_eq!(json["summary"]["gate"]["decision"], "passed");
-    assert_eq!(json["summary"]["verdict"], "fail");
+    assert_eq!(json["summary"]["verdict"], "failed");
     let xml = gated("junit.xml", &items, &passed);
     assert!(
         xml.contains("<property name=\"gate\" value=\"PASSED\"/>"),
         "{xml}"
     );
     let failed = GateResult {
-        decision: GateDecision::Failed,
+        decision: Verdict::Failed,
         reasons: vec!["the pass rate is 0.5, below <b>".to_owned()],
     };
     let told = gated("summary.md", &items, &failed);
@@ -463,7 +463,7 @@ fn parquet_has_typed_values_of_json() {
 
 #[test]
 fn parquet_writer_buffers_one_row_group() {
-    let mut table = parquet::Table::new(Vec::new(), [("text", parquet::Holds::Text)]).unwrap();
+    let mut table = parquet::Table::new(Vec::new(), [("text", ColumnType::Text)]).unwrap();
     let (mut groups, mut file) = (0, Vec::new());
     for _ in 0..9 {
         if table.add(vec![json!("x".repeat(1 << 20))]).unwrap() {

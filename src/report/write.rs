@@ -24,19 +24,12 @@ pub fn write(
     meta: &Meta,
     out: &mut (impl Write + Seek + Send),
 ) -> Result<(), ReportError> {
-    match format {
+    if format == Format::Jsonl {
         // This format has no summary.
-        Format::Jsonl => json::write_lines(out, source),
-        Format::Json
-        | Format::Csv
-        | Format::Xlsx
-        | Format::Parquet
-        | Format::Junit
-        | Format::Markdown => {
-            let figures = sum_up(source, meta)?;
-            write_summed(format, source, (&figures, meta), out)
-        }
+        return json::write_lines(out, source);
     }
+    let figures = sum_up(source, meta)?;
+    write_summed(format, source, (&figures, meta), out)
 }
 
 /// Writes all reports of a run into its folder, replacing each file atomically: report.json, report.xlsx, report.csv, junit.xml,

@@ -9,11 +9,11 @@ use rust_xlsxwriter::{
     Worksheet, XlsxError,
 };
 
-use super::columns::{Cell, Columns};
+use super::columns::{ColumnType, Columns};
 use super::overview;
 use super::plain::Plain;
 use super::summary::Figures;
-use super::{Item, Meta, ReportError, Source};
+use super::{Meta, ReportError, Source};
 use crate::score::STATUS;
 
 const ROWS: u32 = 1_048_575;
@@ -36,14 +36,22 @@ pub(super) fn write(
     summary(sheet.map_err(failed)?, figures, meta).map_err(failed)?;
     let columns = Columns::for_kinds(&figures.kinds);
     let sheet = workbook.add_worksheet_with_constant_memory();
-    let mut results = Results {
-        sheet: sheet.map_err(failed)?,
-        text: Format::new().set_align(FormatAlign::Top),
-        columns: &columns,
-        row: 0,
-    };
-    results.begin(figures.all.n).map_err(failed)?;
-    source.each(&mut |item| results.add(item).map_err(failed))?;
+    let sheet = sheet.map_err(failed)?;
+    results(sheet, &columns, figures.all.n).map_err(failed)?;
+    let text = Format::new().set_align(FormatAlign::Top);
+    let mut row = 0;
+    source.each(&mut |item| {
+        if row == ROWS {
+            return Ok(());
+        }
+        row += 1;
+        let cells = columns.list.iter().zip(columns.row(item));
+        for (nth, (column, cell)) in (0_u16..).zip(cells) {
+            let cell = Plain::new(&cell, column.holds);
+            put(sheet, (row, nth), cell, &text).map_err(failed)?;
+        }
+        Ok(())
+    })?;
     workbook.save_to_writer(out).map_err(failed)
 }
 
@@ -71,7 +79,12 @@ fn summary(sheet: &mut Worksheet, figures: &Figures, meta: &Meta) -> Result<(), 
         }
         for cells in &section.rows {
             for (column, cell) in (0_u16..).zip(cells) {
-                put(sheet, (row, column), cell, &left)?;
+                put(
+                    sheet,
+                    (row, column),
+                    Plain::new(cell, ColumnType::Number),
+                    &left,
+                )?;
             }
             row += 1;
         }
@@ -101,10 +114,10 @@ fn head() -> Format {
 fn put(
     sheet: &mut Worksheet,
     (row, column): (u32, u16),
-    cell: &Cell<'_>,
+    cell: Plain,
     format: &Format,
 ) -> Result<(), XlsxError> {
-    match Plain::from_cell(cell) {
+    match cell {
         Plain::Text(text) if text.is_empty() => {}
         Plain::Text(text) => {
             sheet.write_string_with_format(row, column, text, format)?;
@@ -119,50 +132,30 @@ fn put(
     Ok(())
 }
 
-struct Results<'a> {
-    sheet: &'a mut Worksheet,
-    text: Format,
-    columns: &'a Columns,
-    row: u32,
-}
-
-impl Results<'_> {
-    fn begin(&mut self, items: u64) -> Result<(), XlsxError> {
-        let head = head();
-        self.sheet.set_name("Results")?;
-        self.sheet.set_freeze_panes(1, 0)?;
-        for (column, (name, width)) in (0_u16..).zip(&self.columns.heads) {
-            self.sheet.set_column_width(column, *width)?;
-            self.sheet.write_with_format(0, column, *name, &head)?;
-        }
-        let last = u32::try_from(items).unwrap_or(ROWS).clamp(1, ROWS);
-        let width = u16::try_from(self.columns.heads.len()).unwrap_or(u16::MAX);
-        self.sheet.autofilter(0, 0, last, width.saturating_sub(1))?;
-        let status = self.columns.position(STATUS);
-        let Some(status) = status.and_then(|status| u16::try_from(status).ok()) else {
-            return Ok(());
-        };
-        for (text, letters, ground) in COLOURS {
-            let colours = Format::new()
-                .set_font_color(Color::RGB(letters))
-                .set_background_color(Color::RGB(ground));
-            let rule = ConditionalFormatCell::new()
-                .set_rule(ConditionalFormatCellRule::EqualTo(text))
-                .set_format(colours);
-            self.sheet
-                .add_conditional_format(1, status, last, status, &rule)?;
-        }
-        Ok(())
+/// Prepares the sheet of items: its header, filters and colours.
+fn results(sheet: &mut Worksheet, columns: &Columns, items: u64) -> Result<(), XlsxError> {
+    let head = head();
+    sheet.set_name("Results")?;
+    sheet.set_freeze_panes(1, 0)?;
+    for (nth, column) in (0_u16..).zip(&columns.list) {
+        sheet.set_column_width(nth, column.width)?;
+        sheet.write_with_format(0, nth, column.name, &head)?;
     }
-
-    fn add(&mut self, item: &Item) -> Result<(), XlsxError> {
-        if self.row == ROWS {
-            return Ok(());
-        }
-        self.row += 1;
-        for (column, cell) in (0_u16..).zip(self.columns.row(item)) {
-            put(self.sheet, (self.row, column), &cell, &self.text)?;
-        }
-        Ok(())
+    let last = u32::try_from(items).unwrap_or(ROWS).clamp(1, ROWS);
+    let width = u16::try_from(columns.list.len()).unwrap_or(u16::MAX);
+    sheet.autofilter(0, 0, last, width.saturating_sub(1))?;
+    let mut named = (0_u16..).zip(&columns.list);
+    let Some((status, _)) = named.find(|(_, column)| column.name == STATUS) else {
+        return Ok(());
+    };
+    for (text, letters, ground) in COLOURS {
+        let colours = Format::new()
+            .set_font_color(Color::RGB(letters))
+            .set_background_color(Color::RGB(ground));
+        let rule = ConditionalFormatCell::new()
+            .set_rule(ConditionalFormatCellRule::EqualTo(text))
+            .set_format(colours);
+        sheet.add_conditional_format(1, status, last, status, &rule)?;
     }
+    Ok(())
 }

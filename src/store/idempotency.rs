@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::database::db::Db;
-use super::database::sql::{DbRow, decode, sql};
+use super::database::row::{Int, Nullable};
+use super::database::sql::sql;
 
 /// Number of tries to reserve a key if the conflicting row disappears in between.
 const ROUNDS: usize = 3;
@@ -66,8 +67,8 @@ pub struct IdempotencyKeys<'a> {
 impl IdempotencyKeys<'_> {
     /// Reserves a key. A key with an expired lock is taken over, with the effect id of the first try.
     pub async fn reserve(self, wish: &KeyUse) -> Result<Reserved, StoreError> {
-        const ATTEMPTED: &str = "reserving an idempotency key";
         let take = sql!(
+            "reserving an idempotency key",
             "insert into idempotency_keys
                 (key_hash, request_hash, effect_id, holder, locked_until, created_at, expires_at)
              values ($1, $2, $3, $4, $5, $6, $7)
@@ -93,18 +94,19 @@ impl IdempotencyKeys<'_> {
             wish.expires_at
         );
         let look = sql!(
+            "reserving an idempotency key",
             "select request_hash, effect_id, holder, created_at, status, headers, body
              from idempotency_keys where key_hash = $1",
             &wish.key_hash
         );
         for _ in 0..ROUNDS {
-            let mut rows = self.db.write(ATTEMPTED, &take).await?;
-            if rows.is_empty() {
+            let mut key = self.db.write_one::<StoredKey>(&take).await?;
+            if key.is_none() {
                 // Reads on a writing connection, so that recent commits are visible.
-                rows = self.db.write(ATTEMPTED, &look).await?;
+                key = self.db.write_one(&look).await?;
             }
-            if let Some(row) = rows.first() {
-                return reserved(row, wish).map_err(|error| StoreError::of(ATTEMPTED, &error));
+            if let Some(key) = key {
+                return Ok(key.reserved(wish));
             }
         }
         Ok(Reserved::InUse)
@@ -119,22 +121,22 @@ impl IdempotencyKeys<'_> {
         answer: &KeptAnswer,
         session_id: Option<Uuid>,
     ) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "keeping an answer for its idempotency key";
         let headers =
             serde_json::to_value(&answer.headers).map_err(|error| StoreError::Unexpected {
-                attempted: ATTEMPTED,
+                attempted: "keeping an answer for its idempotency key",
                 reason: error.to_string(),
             })?;
         let statement = sql!(
+            "keeping an answer for its idempotency key",
             "update idempotency_keys set status = $3, headers = $4, body = $5, subject_id = $6 where key_hash = $1 and holder = $2",
             key_hash,
             holder,
-            i64::from(answer.status),
+            answer.status,
             headers,
             &answer.body,
             session_id
         );
-        self.db.execute(ATTEMPTED, &statement).await.map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Extends the locks of keys, each for its holder.
@@ -144,71 +146,95 @@ impl IdempotencyKeys<'_> {
         locked_until: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let mut statement = sql!(
+            "renewing idempotency keys",
             "update idempotency_keys set locked_until = $1 where status is null and key_hash in ",
             locked_until
         );
         statement.push_list(held.iter().map(|(key, _)| key.as_str()));
         statement.push(" and holder in ");
         statement.push_list(held.iter().map(|(_, holder)| *holder));
-        let renewed = self.db.execute("renewing idempotency keys", &statement);
+        let renewed = self.db.execute(&statement);
         renewed.await.map(drop)
     }
 
     /// Unlocks a key without a response, so that the same request may continue.
     pub async fn release(self, key_hash: &str, holder: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
+            "releasing an idempotency key",
             "update idempotency_keys set locked_until = created_at where key_hash = $1 and holder = $2 and status is null",
             key_hash,
             holder
         );
-        let released = self.db.execute("releasing an idempotency key", &statement);
+        let released = self.db.execute(&statement);
         released.await.map(drop)
     }
 
     /// Unlocks all locked keys. Only if no other process works on them.
     pub async fn release_all(self) -> Result<(), StoreError> {
         let statement = sql!(
+            "releasing idempotency keys",
             "update idempotency_keys set locked_until = created_at where status is null and locked_until > created_at"
         );
-        let released = self
-            .db
-            .execute("releasing idempotency keys", &statement)
-            .await;
+        let released = self.db.execute(&statement).await;
         released.map(drop)
     }
 
     /// Deletes a key whose request had no effect.
     pub async fn free(self, key_hash: &str, holder: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
+            "freeing an idempotency key",
             "delete from idempotency_keys where key_hash = $1 and holder = $2 and status is null",
             key_hash,
             holder
         );
-        let freed = self.db.execute("freeing an idempotency key", &statement);
+        let freed = self.db.execute(&statement);
         freed.await.map(drop)
     }
 }
 
-fn reserved(row: &DbRow, wish: &KeyUse) -> sqlx::Result<Reserved> {
-    let status: Option<i64> = row.get("status")?;
-    if row.get::<String>("request_hash")? != wish.request_hash {
-        return Ok(Reserved::OtherRequest);
+#[derive(sqlx::FromRow)]
+struct StoredKey {
+    request_hash: String,
+    effect_id: Uuid,
+    holder: Uuid,
+    created_at: DateTime<Utc>,
+    #[sqlx(flatten, try_from = "AnswerColumns")]
+    answer: Option<KeptAnswer>,
+}
+
+#[derive(sqlx::FromRow)]
+struct AnswerColumns {
+    #[sqlx(try_from = "Nullable<Int>")]
+    status: Option<u16>,
+    #[sqlx(json(nullable))]
+    headers: Option<Vec<(String, String)>>,
+    body: Option<String>,
+}
+
+impl From<AnswerColumns> for Option<KeptAnswer> {
+    fn from(columns: AnswerColumns) -> Self {
+        Some(KeptAnswer {
+            status: columns.status?,
+            headers: columns.headers?,
+            body: columns.body?,
+        })
     }
-    if let Some(status) = status {
-        return Ok(Reserved::Kept(KeptAnswer {
-            status: u16::try_from(status).map_err(|_| decode("status", "not an HTTP status"))?,
-            headers: row.json_as("headers")?,
-            body: row.get("body")?,
-        }));
+}
+
+impl StoredKey {
+    fn reserved(self, wish: &KeyUse) -> Reserved {
+        if self.request_hash != wish.request_hash {
+            return Reserved::OtherRequest;
+        }
+        match self.answer {
+            Some(answer) => Reserved::Kept(answer),
+            // Also if the first try of the statement was committed and its response lost.
+            None if self.holder == wish.holder => Reserved::Mine(KeyReservation {
+                effect_id: self.effect_id,
+                since: self.created_at,
+                repeated: self.effect_id != wish.effect_id,
+            }),
+            None => Reserved::InUse,
+        }
     }
-    // Also true if the first try of the statement was committed and its response lost.
-    if row.get::<Uuid>("holder")? == wish.holder {
-        let effect_id: Uuid = row.get("effect_id")?;
-        return Ok(Reserved::Mine(KeyReservation {
-            effect_id,
-            since: row.get("created_at")?,
-            repeated: effect_id != wish.effect_id,
-        }));
-    }
-    Ok(Reserved::InUse)
 }

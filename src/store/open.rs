@@ -1,9 +1,9 @@
+use std::ops::DerefMut;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use sqlx::pool::PoolConnection;
-use sqlx::{ConnectOptions as _, Sqlite, SqliteConnection};
+use sqlx::{ConnectOptions as _, SqliteConnection};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -16,13 +16,13 @@ use super::calls::cache;
 use super::calls::writer::{self, CallWriter};
 use super::database::db::{Db, StoreOptions};
 use super::database::grants;
+use super::database::group::{self, Reader, Statements};
 use super::database::last_outage::KnownOutage;
-use super::database::migrations;
+use super::database::migrations::{self, Change};
 use super::database::pool::{Pool, Pooled};
 use super::database::pooler;
-use super::database::reads::{self, Reader, Statements};
 use super::database::session::Purpose;
-use super::database::sql::{DbRow, Sql, first, sql};
+use super::database::sql::{Statement, sql, step};
 use super::jobs::accept::{self, Accepting};
 use super::jobs::claim::Claimer;
 use super::jobs::record::Recording;
@@ -108,7 +108,7 @@ impl Store {
         };
         for _ in 0..READERS {
             let (reads, closing) = (Arc::clone(&reads), closing.clone());
-            tasks.push(tokio::spawn(reads::run(
+            tasks.push(tokio::spawn(group::run(
                 reads,
                 closing,
                 db.clone(),
@@ -138,14 +138,7 @@ impl Store {
     /// # Errors
     /// `Schema` if a version fails, or the database was migrated by another binary.
     pub async fn migrate(&self) -> Result<Vec<i64>, StoreError> {
-        let mut conn = self.migrating().await?;
-        let versions = match &mut conn {
-            Migrating::Postgres(pooled) => {
-                migrations::run(Dialect::Postgres, pooled.raw().map_err(lost)?).await
-            }
-            Migrating::Sqlite(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
-            Migrating::InMemory(conn) => migrations::run(Dialect::Sqlite, &mut **conn).await,
-        }?;
+        let versions = self.change_schema(Change::Apply).await?;
         for version in &versions {
             tracing::debug!(version, "schema migrated");
         }
@@ -159,8 +152,7 @@ impl Store {
     pub async fn schema_version(&self) -> Result<i64, StoreError> {
         match &mut self.migrating().await? {
             Migrating::Postgres(pooled) => migrations::version(pooled.raw().map_err(lost)?).await,
-            Migrating::Sqlite(conn) => migrations::version(&mut **conn).await,
-            Migrating::InMemory(conn) => migrations::version(&mut **conn).await,
+            Migrating::Sqlite(conn) => migrations::version(&mut ***conn).await,
         }
     }
 
@@ -169,12 +161,17 @@ impl Store {
     /// # Errors
     /// `Schema` if a version fails.
     pub async fn revert(&self, n: u32) -> Result<Vec<i64>, StoreError> {
+        self.change_schema(Change::Revert(n as usize)).await
+    }
+
+    async fn change_schema(&self, change: Change) -> Result<Vec<i64>, StoreError> {
         match &mut self.migrating().await? {
             Migrating::Postgres(pooled) => {
-                migrations::revert(Dialect::Postgres, pooled.raw().map_err(lost)?, n).await
+                migrations::change(Dialect::Postgres, pooled.raw().map_err(lost)?, change).await
             }
-            Migrating::Sqlite(conn) => migrations::revert(Dialect::Sqlite, &mut **conn, n).await,
-            Migrating::InMemory(conn) => migrations::revert(Dialect::Sqlite, &mut **conn, n).await,
+            Migrating::Sqlite(conn) => {
+                migrations::change(Dialect::Sqlite, &mut ***conn, change).await
+            }
         }
     }
 
@@ -232,8 +229,7 @@ impl Store {
     /// # Errors
     /// `Unavailable` if the database is unavailable.
     pub async fn missing_grants(&self) -> Result<Vec<String>, StoreError> {
-        self.read_catalog(grants::ATTEMPTED, &grants::statement())
-            .await
+        self.read_catalog(&grants::statement()).await
     }
 
     /// Returns the sessions of other clients that lock Gavel's tables against writes; none on SQLite.
@@ -241,21 +237,13 @@ impl Store {
     /// # Errors
     /// `Unavailable` if the database is unavailable.
     pub async fn table_locks(&self) -> Result<Vec<String>, StoreError> {
-        self.read_catalog("reading locks of tables", &grants::locks())
-            .await
+        self.read_catalog(&grants::locks()).await
     }
 
-    async fn read_catalog(
-        &self,
-        attempted: &'static str,
-        statement: &Sql,
-    ) -> Result<Vec<String>, StoreError> {
+    async fn read_catalog(&self, statement: &Statement) -> Result<Vec<String>, StoreError> {
         match self.dialect() {
             Dialect::Sqlite => Ok(Vec::new()),
-            Dialect::Postgres => {
-                let decode = |row: &DbRow| row.get("found");
-                self.db.read_all(attempted, statement, decode).await
-            }
+            Dialect::Postgres => self.db.read_column(statement).await,
         }
     }
 
@@ -264,15 +252,15 @@ impl Store {
     /// # Errors
     /// `Unavailable` if the database is unavailable.
     pub async fn installation_id(&self) -> Result<Uuid, StoreError> {
-        const ATTEMPTED: &str = "reading the installation's id";
         let known = sql!(
+            "reading the installation's id",
             "insert into installation (installation_id) values ($1)
              on conflict (only_row) do update set only_row = excluded.only_row returning installation_id",
             Uuid::new_v4()
         );
-        let rows = self.db.write(ATTEMPTED, &known).await?;
-        let id = first(ATTEMPTED, &rows, |row| row.get("installation_id"))?;
-        id.ok_or_else(|| StoreError::no_answer(ATTEMPTED, "it was not stored"))
+        let id: Option<(Uuid,)> = self.db.write_one(&known).await?;
+        id.map(|(id,)| id)
+            .ok_or_else(|| StoreError::no_answer(known.name, "it was not stored"))
     }
 
     /// Checks that the database answers.
@@ -280,13 +268,12 @@ impl Store {
     /// # Errors
     /// `Unavailable` if it doesn't.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let attempted = "checking the database connection";
-        let sql = sql!("select 1 as one");
-        let asked = self.db.read(attempted, &sql);
+        let statement = sql!("checking the database connection", "select 1 as one");
+        let asked = self.db.rows(&statement);
         match tokio::time::timeout(PING_TIMEOUT, asked).await {
             Ok(answered) => answered.map(drop),
             Err(_) => Err(StoreError::no_answer(
-                attempted,
+                statement.name,
                 format!("no answer within {} s", PING_TIMEOUT.as_secs()),
             )),
         }
@@ -297,15 +284,14 @@ impl Store {
     /// # Errors
     /// `Unavailable` if the database is unavailable.
     pub async fn database_time(&self) -> Result<Option<DateTime<Utc>>, StoreError> {
-        const ATTEMPTED: &str = "reading the database's time";
         if self.dialect() == Dialect::Sqlite {
             return Ok(None);
         }
-        let rows = self
-            .db
-            .read(ATTEMPTED, &sql!("select clock_timestamp() as at"))
-            .await?;
-        first(ATTEMPTED, &rows, |row| row.get("at"))
+        let statement = sql!(
+            "reading the database's time",
+            "select clock_timestamp() as at"
+        );
+        self.db.read_value(&statement).await
     }
 
     /// Writes all buffered data, ends the tasks and closes the pool. Later calls fail as unavailable.
@@ -328,11 +314,14 @@ impl Store {
                 in_memory: true,
                 write,
                 ..
-            } => write.acquire().await.map(Migrating::InMemory),
-            Db::Sqlite { options, .. } => options
-                .connect()
+            } => write
+                .acquire()
                 .await
-                .map(|c| Migrating::Sqlite(Box::new(c))),
+                .map(|conn| Migrating::Sqlite(Box::new(conn))),
+            Db::Sqlite { options, .. } => {
+                let opened = options.connect().await;
+                opened.map(|conn| Migrating::Sqlite(Box::new(Box::new(conn))))
+            }
         };
         opened.map_err(lost)
     }
@@ -344,8 +333,7 @@ fn lost(error: sqlx::Error) -> StoreError {
 
 enum Migrating {
     Postgres(Pooled),
-    Sqlite(Box<SqliteConnection>),
-    InMemory(PoolConnection<Sqlite>),
+    Sqlite(Box<dyn DerefMut<Target = SqliteConnection> + Send>),
 }
 
 /// Reads on a session of the pool, which is reused unless an error occurs.
@@ -370,7 +358,7 @@ async fn answers(db: &Db) -> Result<(), StoreError> {
     {
         return Err(StoreError::SharedSessions);
     }
-    let mut conn = db.reader().await.map_err(failed)?;
-    let answer = conn.fetch(&sql!("select 1 as one")).await;
+    let mut conn = db.reader(Purpose::Any).await.map_err(failed)?;
+    let answer = conn.fetch(&step!("select 1 as one")).await;
     answer.map(drop).map_err(failed)
 }

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::database::db::Db;
 use super::database::page::{Cursor, Page, bounded};
-use super::database::sql::{Arg, DbRow, Sql, all, decode, first, sql};
+use super::database::row::{DbRow, decode};
+use super::database::sql::{Arg, Sql, Statement, long_sql, step};
 use super::{Basis, StoreError};
 use crate::score::trust::{Given, RatedTotal};
 use crate::wire::{HumanRating, Quality, Rating, Scale};
@@ -60,7 +61,6 @@ pub type GivenBy = (Uuid, String, Given);
 
 /// Prefix of the list's cursors.
 const LIST: char = 'h';
-const STORING: &str = "storing a rating";
 const HOLDING: &str = "holding ratings against scores";
 
 macro_rules! columns {
@@ -146,7 +146,8 @@ impl Ratings<'_> {
             ),
         };
         let (form, total, word) = written(new.given);
-        let statement = sql!(
+        let statement = long_sql!(
+            "storing a rating",
             text,
             new.rating_id,
             of,
@@ -157,8 +158,9 @@ impl Ratings<'_> {
             new.comment.as_deref(),
             new.at
         );
-        let rows = self.db.write_long(STORING, &statement).await?;
-        first(STORING, &rows, rating)
+        let stored = self.db.written(&statement).await?;
+        let stored = stored.first().map(rating).transpose();
+        stored.map_err(|error| statement.error(&error))
     }
 
     /// Stores ratings from another system. Skips sessions that aren't stored and ratings that haven't changed. Returns the
@@ -170,7 +172,10 @@ impl Ratings<'_> {
         at: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
         match note_statement(by, said, at) {
-            Some(statement) => self.db.execute_long("noting ratings", &statement).await,
+            Some(statement) => {
+                let statement = Statement::new("noting ratings", statement).long();
+                self.db.execute(&statement).await
+            }
             None => Ok(0),
         }
     }
@@ -185,10 +190,9 @@ impl Ratings<'_> {
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<HumanRating>, StoreError> {
-        const ATTEMPTED: &str = "listing ratings";
         let limit = bounded(limit);
-        let mut statement = match of {
-            RatingOf::Score(id) => sql!(
+        let statement = match of {
+            RatingOf::Score(id) => step!(
                 concat!(
                     "select ",
                     columns!(),
@@ -196,7 +200,7 @@ impl Ratings<'_> {
                 ),
                 id
             ),
-            RatingOf::Session(id) => sql!(
+            RatingOf::Session(id) => step!(
                 concat!(
                     "select ",
                     columns!(),
@@ -205,6 +209,7 @@ impl Ratings<'_> {
                 id
             ),
         };
+        let mut statement = Statement::new("listing ratings", statement).long();
         if let Some(cursor) = after {
             let (at, id) = cursor.time(LIST)?;
             statement
@@ -214,9 +219,8 @@ impl Ratings<'_> {
         }
         statement
             .push(" order by rated_at desc, rating_id desc limit ")
-            .push_arg(i64::from(limit) + 1);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let items = all(ATTEMPTED, &rows, rating)?;
+            .push_arg(limit + 1);
+        let items = self.db.read_with(&statement, rating).await?;
         Ok(Page::of(items, limit, |row: &HumanRating| {
             Cursor::of_time(LIST, row.at, row.rating_id)
         }))
@@ -224,8 +228,8 @@ impl Ratings<'_> {
 
     /// Returns those among the newest `most` sessions that have a score and no rating by this user, newest first.
     pub async fn unrated(self, by: &str, most: u32) -> Result<Vec<Unrated>, StoreError> {
-        const ATTEMPTED: &str = "listing sessions to rate";
-        let statement = sql!(
+        let statement = long_sql!(
+            "listing sessions to rate",
             "select a.session_id, a.alert_type, a.agent, s.total_score,
                 (select max(x.total_score) - min(x.total_score) from session_scores x where x.session_id = a.session_id) as apart
              from (select i.session_id, i.alert_type, i.agent, i.listed_at from alert_sessions i
@@ -236,32 +240,32 @@ impl Ratings<'_> {
             by,
             most
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, DbRow::decode)
+        self.db.read(&statement).await
     }
 
     /// Returns the newest `most` ratings of sessions that several users rated, newest first.
     pub async fn shared(self, most: u32) -> Result<Vec<GivenBy>, StoreError> {
-        const ATTEMPTED: &str = "reading sessions with several ratings";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading sessions with several ratings",
             "select h.session_id, h.rated_by, h.form, h.total, h.word from human_ratings h
              where h.session_id in (
                 select o.session_id from human_ratings o group by o.session_id having count(distinct o.rated_by) > 1)
              order by h.rated_at desc, h.rating_id desc limit $1",
             most
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok((row.get("session_id")?, row.get("rated_by")?, given(row)?))
-        })
+        self.db
+            .read_with(&statement, |row| {
+                Ok((row.get("session_id")?, row.get("rated_by")?, given(row)?))
+            })
+            .await
     }
 
     pub async fn count(self) -> Result<u64, StoreError> {
-        const ATTEMPTED: &str = "counting ratings";
-        let statement = sql!("select count(*) as n from human_ratings");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let n = first(ATTEMPTED, &rows, |row| row.int("n"))?;
-        Ok(n.unwrap_or_default())
+        let statement = long_sql!(
+            "counting ratings",
+            "select count(*) as n from human_ratings"
+        );
+        self.db.count(&statement).await
     }
 
     /// Counts the ratings of scores by one criteria version. Uses simulated scores only if no real score was rated.
@@ -283,7 +287,8 @@ impl Ratings<'_> {
         batch_id: Uuid,
         basis: Basis,
     ) -> Result<BTreeMap<Option<String>, RatingsMet>, StoreError> {
-        let counts = sql!(
+        let counts = long_sql!(
+            HOLDING,
             concat!(
                 met_in_batch!(),
                 "select judge, form, total, word, total_score, count(*) as n from met group by judge, form, total, word, total_score"
@@ -291,7 +296,8 @@ impl Ratings<'_> {
             batch_id,
             basis.is_simulated()
         );
-        let people = sql!(
+        let people = long_sql!(
+            HOLDING,
             concat!(
                 met_in_batch!(),
                 "select judge, case when form = 'quality' then 'quality' else 'ratings' end as scale,
@@ -302,16 +308,17 @@ impl Ratings<'_> {
             basis.is_simulated()
         );
         let mut met: BTreeMap<Option<String>, RatingsMet> = BTreeMap::new();
-        let rows = self.db.read_long(HOLDING, &counts).await?;
-        let rows: Vec<(Option<String>, RatedTotal)> =
-            all(HOLDING, &rows, |row| Ok((row.get("judge")?, judged(row)?)))?;
+        let rows = self
+            .db
+            .read_with(&counts, |row| Ok((row.get("judge")?, judged(row)?)))
+            .await?;
         for (judge, counted) in rows {
             met.entry(judge).or_default().judged.push(counted);
         }
-        let rows = self.db.read_long(HOLDING, &people).await?;
-        let rows: Vec<(Option<String>, (Scale, u64, u64))> = all(HOLDING, &rows, |row| {
-            Ok((row.get("judge")?, people_of(row)?))
-        })?;
+        let rows = self
+            .db
+            .read_with(&people, |row| Ok((row.get("judge")?, people_of(row)?)))
+            .await?;
         for (judge, people) in rows {
             met.entry(judge).or_default().people.push(people);
         }
@@ -322,8 +329,8 @@ impl Ratings<'_> {
     }
 
     async fn met_by(self, criteria_hash: &str, basis: Basis) -> Result<RatingsMet, StoreError> {
-        let broken = |e: sqlx::Error| StoreError::of(HOLDING, &e);
-        let counts = sql!(
+        let counts = long_sql!(
+            HOLDING,
             concat!(
                 met!(),
                 "select form, total, word, total_score, count(*) as n from met group by form, total, word, total_score"
@@ -331,13 +338,12 @@ impl Ratings<'_> {
             criteria_hash,
             basis.is_simulated()
         );
-        let rows = self.db.read_long(HOLDING, &counts).await?;
-        let judged: sqlx::Result<Vec<RatedTotal>> = rows.iter().map(judged).collect();
-        let judged = judged.map_err(broken)?;
+        let judged = self.db.read_with(&counts, judged).await?;
         if judged.is_empty() {
             return Ok(RatingsMet::default());
         }
-        let people = sql!(
+        let people = long_sql!(
+            HOLDING,
             concat!(
                 met!(),
                 "select case when form = 'quality' then 'quality' else 'ratings' end as scale, count(distinct rated_by) as people,
@@ -347,14 +353,9 @@ impl Ratings<'_> {
             criteria_hash,
             basis.is_simulated()
         );
-        let rows = self.db.read_long(HOLDING, &people).await?;
         Ok(RatingsMet {
             judged,
-            people: rows
-                .iter()
-                .map(people_of)
-                .collect::<sqlx::Result<_>>()
-                .map_err(broken)?,
+            people: self.db.read_with(&people, people_of).await?,
             basis,
         })
     }

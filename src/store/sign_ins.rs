@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::StoreError;
 use super::database::db::Db;
-use super::database::sql::{DbRow, first, sql};
+use super::database::sql::sql;
 
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct SignIn {
@@ -25,6 +25,7 @@ pub struct SignIns<'a> {
 impl SignIns<'_> {
     pub async fn add(self, new: &SignIn) -> Result<(), StoreError> {
         let statement = sql!(
+            "storing a sign-in",
             "insert into sign_ins (id_hash, token_name, token_hash, created_at, expires_at) values ($1, $2, $3, $4, $5)
              on conflict (id_hash) do nothing",
             &new.id_hash,
@@ -33,7 +34,7 @@ impl SignIns<'_> {
             new.created_at,
             new.expires_at
         );
-        let added = self.db.execute("storing a sign-in", &statement);
+        let added = self.db.execute(&statement);
         added.await.map(drop)
     }
 
@@ -43,19 +44,22 @@ impl SignIns<'_> {
         id_hash: &str,
         now: DateTime<Utc>,
     ) -> Result<Option<SignIn>, StoreError> {
-        const ATTEMPTED: &str = "reading a sign-in";
         let statement = sql!(
+            "reading a sign-in",
             "select id_hash, token_name, token_hash, created_at, expires_at from sign_ins where id_hash = $1 and expires_at > $2",
             id_hash,
             now
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        first(ATTEMPTED, &rows, DbRow::decode)
+        self.db.read_one(&statement).await
     }
 
     pub async fn end(self, id_hash: &str) -> Result<(), StoreError> {
-        let statement = sql!("delete from sign_ins where id_hash = $1", id_hash);
-        let ended = self.db.execute("ending a sign-in", &statement);
+        let statement = sql!(
+            "ending a sign-in",
+            "delete from sign_ins where id_hash = $1",
+            id_hash
+        );
+        let ended = self.db.execute(&statement);
         ended.await.map(drop)
     }
 }

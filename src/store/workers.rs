@@ -2,7 +2,7 @@
 //!
 //! Does not decide which worker is dead: other workers do, by their monotonic clocks. Heartbeats have the database's time.
 
-use std::time::Duration;
+use std::time::{Duration, TryFromFloatSecsError};
 
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::database::db::Db;
 use crate::store::database::session::Purpose;
-use crate::store::database::sql::{DbRow, decode, sql};
+use crate::store::database::sql::sql;
 use crate::wire::WorkerState;
 
 #[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
@@ -51,14 +51,16 @@ pub struct Heartbeat {
 }
 
 /// Facts of a worker for the detection of dead workers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct WorkerPulse {
     pub worker_id: Uuid,
     /// Compared for change only, because it is from another clock.
     pub heartbeat_at: DateTime<Utc>,
     /// Time without a heartbeat after which it is dead.
+    #[sqlx(rename = "lease_s", try_from = "Seconds")]
     pub lease: Duration,
     /// `stopped`: it shut down cleanly.
+    #[sqlx(try_from = "String")]
     pub state: WorkerState,
     /// Whether it can't reach the queue.
     pub queue_away: bool,
@@ -86,8 +88,8 @@ impl Workers<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable or slower than `within`.
     pub async fn heartbeat(self, beat: &Heartbeat, within: Duration) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "writing a worker's heartbeat";
         let mut statement = sql!(
+            "writing a worker's heartbeat",
             "insert into workers (worker_id, name, version, in_hand, state, lease_s, judges, queue_away, started_at,
                 heartbeat_at)
              values ($1, $2, $3, $4, $5, $6, $7, $8, ",
@@ -99,7 +101,8 @@ impl Workers<'_> {
             beat.lease.as_secs_f64(),
             beat.judges.as_ref().map(|judges| json!(judges)),
             beat.queue_away
-        );
+        )
+        .on(Purpose::Heartbeat);
         let now = self.db.dialect().now();
         statement.push(now).push(", ").push(now).push(
             ") on conflict (worker_id) do update set heartbeat_at = excluded.heartbeat_at, in_hand = excluded.in_hand,
@@ -107,15 +110,16 @@ impl Workers<'_> {
                 judges = coalesce(excluded.judges, workers.judges), queue_away = excluded.queue_away, declared_dead = false",
         );
         let beating = async {
-            let mut conn = self.db.writer_for(Purpose::Heartbeat).await?;
-            conn.execute(&statement).await
+            self.db
+                .writer(statement.purpose)
+                .await?
+                .execute(&statement)
+                .await
         };
         match tokio::time::timeout(within, beating).await {
-            Ok(beaten) => beaten
-                .map(drop)
-                .map_err(|error| StoreError::of(ATTEMPTED, &error)),
+            Ok(beaten) => beaten.map(drop).map_err(|error| statement.error(&error)),
             Err(_) => Err(StoreError::no_answer(
-                ATTEMPTED,
+                statement.name,
                 format!("no answer within {} ms", within.as_millis()),
             )),
         }
@@ -123,21 +127,17 @@ impl Workers<'_> {
 
     /// Returns the workers that were not declared dead, at most 10,000, and the leader.
     pub async fn roll_call(self) -> Result<RollCall, StoreError> {
-        const ATTEMPTED: &str = "listing live workers";
         let statement = sql!(
+            "listing live workers",
             "select worker_id, heartbeat_at, lease_s, state, queue_away,
                 (select l.worker_id from leaders l where l.role = $1) as leader
              from workers where not declared_dead limit 10000",
             HOUSEKEEPING
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
         let mut roll = RollCall::default();
-        for row in &rows {
-            roll.leader = row
-                .get("leader")
-                .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-            let pulse = pulse(row).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-            roll.workers.push(pulse);
+        for member in self.db.read::<Member>(&statement).await? {
+            roll.leader = member.leader;
+            roll.workers.push(member.pulse);
         }
         Ok(roll)
     }
@@ -148,14 +148,12 @@ impl Workers<'_> {
         let mut declared = 0;
         for (worker_id, heard_at) in dead {
             let statement = sql!(
+                "declaring a worker dead",
                 "update workers set declared_dead = true where worker_id = $1 and heartbeat_at = $2 and not declared_dead",
                 *worker_id,
                 *heard_at
             );
-            declared += self
-                .db
-                .execute("declaring a worker dead", &statement)
-                .await?;
+            declared += self.db.execute(&statement).await?;
         }
         Ok(declared)
     }
@@ -164,6 +162,7 @@ impl Workers<'_> {
     /// leads.
     pub async fn lead(self, worker_id: Uuid, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let statement = sql!(
+            "becoming the leader",
             "insert into leaders (role, worker_id, since) values ($1, $2, $3)
              on conflict (role) do update set worker_id = excluded.worker_id, since = excluded.since
              where leaders.worker_id = excluded.worker_id or not exists (
@@ -174,27 +173,25 @@ impl Workers<'_> {
             worker_id,
             now
         );
-        let led = self.db.write("becoming the leader", &statement).await?;
-        Ok(!led.is_empty())
+        Ok(!self.db.written(&statement).await?.is_empty())
     }
 
     /// Gives up the leadership, if this worker has it.
     pub async fn resign(self, worker_id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
+            "leaving the lead to another worker",
             "delete from leaders where role = $1 and worker_id = $2",
             HOUSEKEEPING,
             worker_id
         );
-        self.db
-            .execute("leaving the lead to another worker", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Lists workers with a heartbeat in the last 24 h, newest first; at most 1,000.
     pub async fn list(self) -> Result<Vec<WorkerRow>, StoreError> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let mut statement = sql!(
+            "listing workers",
             "select worker_id, name, version, started_at, heartbeat_at, in_hand, state, judges,
                 state <> 'stopped' and not (heartbeat_at < "
         );
@@ -206,29 +203,36 @@ impl Workers<'_> {
             .push(") and not declared_dead as alive from workers where not (heartbeat_at < ");
         self.db.dialect().push_ago(&mut statement, DAY);
         statement.push(") order by started_at desc, worker_id desc limit 1000");
-        self.db
-            .read_all("listing workers", &statement, DbRow::decode)
-            .await
+        self.db.read(&statement).await
     }
 
     /// Marks all workers as stopped. Only for embedded use, where a lock on the data folder excludes other processes.
     pub async fn forget(self) -> Result<(), StoreError> {
-        let statement =
-            sql!("update workers set state = 'stopped', in_hand = 0 where state <> 'stopped'");
-        self.db
-            .execute("marking workers as stopped", &statement)
-            .await
-            .map(drop)
+        let statement = sql!(
+            "marking workers as stopped",
+            "update workers set state = 'stopped', in_hand = 0 where state <> 'stopped'"
+        );
+        self.db.execute(&statement).await.map(drop)
     }
 }
 
-fn pulse(row: &DbRow) -> sqlx::Result<WorkerPulse> {
-    Ok(WorkerPulse {
-        worker_id: row.get("worker_id")?,
-        heartbeat_at: row.get("heartbeat_at")?,
-        lease: Duration::try_from_secs_f64(row.get("lease_s")?)
-            .map_err(|error| decode("lease_s", &error.to_string()))?,
-        state: row.text_enum("state")?,
-        queue_away: row.get("queue_away")?,
-    })
+/// A row of the roll call.
+#[derive(sqlx::FromRow)]
+struct Member {
+    leader: Option<Uuid>,
+    #[sqlx(flatten)]
+    pulse: WorkerPulse,
+}
+
+/// Seconds of a lease, for `#[sqlx(try_from = "Seconds")]` on a duration.
+#[derive(sqlx::Type)]
+#[sqlx(transparent)]
+struct Seconds(f64);
+
+impl TryFrom<Seconds> for Duration {
+    type Error = TryFromFloatSecsError;
+
+    fn try_from(seconds: Seconds) -> Result<Self, Self::Error> {
+        Self::try_from_secs_f64(seconds.0)
+    }
 }

@@ -7,9 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-pub use read::{
-    Columns, Envelope, Limits, ReadOptions, Stoppable, SuiteRows, envelope, read, weight,
-};
+pub use read::{Columns, Envelope, Limits, ReadOptions, Stoppable, envelope, read, weight};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -69,7 +67,7 @@ const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.
 pub struct SuiteRow {
     /// Index among the items, from 0.
     pub item_no: u64,
-    /// Line of a JSONL or CSV file, row of a sheet, or item of a list; from 1.
+    /// Line of a JSONL file, row of a sheet or CSV file (with empty rows), or item of a list; from 1.
     pub line: u64,
     pub fields: Map<String, Value>,
 }

@@ -10,6 +10,7 @@ mod xlsx;
 mod zip;
 
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -79,51 +80,69 @@ impl ReadOptions<'static> {
     }
 }
 
-/// Rows of a file in order. An error in the file's form ends the iteration. After an error in a row (`SuiteError` with a `line`) the next
-/// rows can be read, so that all errors are reported.
-pub struct SuiteRows {
-    source: Box<dyn RowSource + Send>,
-    items: u64,
-    limits: Limits,
-    ended: bool,
+/// Fields of an item, or the error of its row.
+type Fields = Result<Map<String, Value>, SuiteError>;
+
+/// Called by the readers with each item: its row, its text if it is JSON or contains JSON, and a function that returns its fields.
+type ItemVisitor<'a> = dyn FnMut(u64, &[u8], &mut dyn FnMut() -> Fields) -> Result<(), Stop> + 'a;
+
+/// Reason for which a reader stops before the end of the file.
+enum Stop {
+    /// The caller needs no more rows.
+    Ended,
+    Fault(SuiteError),
 }
 
-trait RowSource {
-    /// Moves to the next item; returns `false` at the end.
-    fn advance(&mut self) -> Result<bool, SuiteError>;
-
-    /// Returns the line of the item, and its text if it is JSON or contains JSON.
-    fn item(&self) -> (u64, &[u8]);
-
-    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError>;
+impl From<SuiteError> for Stop {
+    fn from(fault: SuiteError) -> Self {
+        Self::Fault(fault)
+    }
 }
 
-/// Opens a file at its start and reads the header of a table. Errors: the file is too large, has another format, or its header has an
-/// unknown column.
-pub fn read<R: Read + Seek + Send + 'static>(
+/// Calls `visit` with each row of a file in order, or with the error of the row, until it breaks. After an error in a row the next rows are
+/// read, so that all errors are reported. Errors of the file end the reading: it is too large or has another format, its header has an
+/// unknown column, or the start of the next row can't be found.
+pub fn read<R: Read + Seek>(
     source: R,
     reading: &ReadOptions<'_>,
-) -> Result<SuiteRows, SuiteError> {
-    Ok(SuiteRows {
-        source: open(source, reading)?,
-        items: 0,
-        limits: reading.limits,
-        ended: false,
-    })
+    visit: &mut dyn FnMut(Result<SuiteRow, SuiteError>) -> ControlFlow<()>,
+) -> Result<(), SuiteError> {
+    let (max, mut item_no) = (reading.limits.items, 0);
+    let read = visit_items(source, reading, &mut |line, _, fields| {
+        if item_no == max {
+            let fault = format!("the file has more than {max} items: split it");
+            return Err(SuiteError::whole(fault).into());
+        }
+        let row = fields().map(|fields| SuiteRow {
+            item_no,
+            line,
+            fields,
+        });
+        item_no += 1;
+        match visit(row) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stop::Ended),
+        }
+    });
+    match read {
+        Ok(()) | Err(Stop::Ended) => Ok(()),
+        Err(Stop::Fault(fault)) => Err(fault),
+    }
 }
 
-fn open<R: Read + Seek + Send + 'static>(
+fn visit_items<R: Read + Seek>(
     mut source: R,
     reading: &ReadOptions<'_>,
-) -> Result<Box<dyn RowSource + Send>, SuiteError> {
+    visit: &mut ItemVisitor<'_>,
+) -> Result<(), Stop> {
     let limits = reading.limits;
     check_size(&mut source, limits.file_bytes)?;
-    Ok(match reading.format {
-        Format::Json => Box::new(json::Items::open(source, limits)?),
-        Format::Jsonl => Box::new(jsonl::Lines::open(source, limits)),
-        Format::Csv => Box::new(csv::Records::open(source, reading)?),
-        Format::Xlsx => Box::new(xlsx::Sheet::open(source, reading)?),
-    })
+    match reading.format {
+        Format::Json => json::read(source, limits, visit).map(drop),
+        Format::Jsonl => jsonl::read(source, limits, visit),
+        Format::Csv => csv::read(source, reading, visit),
+        Format::Xlsx => xlsx::read(source, reading, visit),
+    }
 }
 
 /// Content of a JSON object without its list of items.
@@ -138,7 +157,11 @@ pub struct Envelope {
 /// Reads the content of a JSON file before and after its list of items. Scans the items without storing them.
 pub fn envelope<R: Read + Seek>(mut source: R, limits: Limits) -> Result<Envelope, SuiteError> {
     check_size(&mut source, limits.file_bytes)?;
-    json::Items::open(source, limits)?.into_envelope()
+    match json::read(source, limits, &mut |_, _, _| Ok(())) {
+        Ok(envelope) => Ok(envelope),
+        Err(Stop::Fault(fault)) => Err(fault),
+        Err(Stop::Ended) => Ok(Envelope::default()),
+    }
 }
 
 fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {
@@ -152,55 +175,19 @@ fn check_size(source: &mut impl Seek, max: u64) -> Result<(), SuiteError> {
     Ok(())
 }
 
-impl SuiteRows {
-    fn row(&mut self) -> Result<Option<SuiteRow>, SuiteError> {
-        if !self.source.advance()? {
-            return Ok(None);
-        }
-        let (max, item_no) = (self.limits.items, self.items);
-        if item_no == max {
-            let fault = format!("the file has more than {max} items: split it");
-            return Err(SuiteError::whole(fault));
-        }
-        self.items += 1;
-        // Errors from here on belong to this row.
-        self.ended = false;
-        Ok(Some(SuiteRow {
-            item_no,
-            line: self.source.item().0,
-            fields: self.source.fields()?,
-        }))
-    }
-}
-
-impl Iterator for SuiteRows {
-    type Item = Result<SuiteRow, SuiteError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // Set until a row is found.
-        if std::mem::replace(&mut self.ended, true) {
-            return None;
-        }
-        self.row().transpose()
-    }
-}
-
 /// Returns the approximate memory for reading a file, in bytes: its heaviest item, and the shared texts of a workbook. Stops at the first
-/// error. Errors: as [`read`].
-pub fn weight<R: Read + Seek + Send + 'static>(
-    mut source: R,
-    reading: &ReadOptions<'_>,
-) -> Result<u64, SuiteError> {
+/// error, which [`read`] reports. Errors: the file is too large, or a workbook can't be unpacked.
+pub fn weight<R: Read + Seek>(mut source: R, reading: &ReadOptions<'_>) -> Result<u64, SuiteError> {
     let limits = reading.limits;
     let (mut item, mut beside) = (0, 0);
+    check_size(&mut source, limits.file_bytes)?;
     if reading.format == Format::Xlsx {
-        check_size(&mut source, limits.file_bytes)?;
         (item, beside) = zip::check(&mut source, limits)?;
     } else {
-        let mut items = open(source, reading)?;
-        while let Ok(true) = items.advance() {
-            item = item.max(JsonShape::of_any(items.item().1).weight());
-        }
+        let _ = visit_items(source, reading, &mut |_, text, _| {
+            item = item.max(JsonShape::of_any(text).weight());
+            Ok(())
+        });
     }
     // Heavier items are rejected before they are read.
     Ok(item.min(limits.item_weight) + CHUNKS_BYTES.min(8 * item) + beside)
@@ -236,7 +223,10 @@ fn parse(bytes: &[u8], limits: Limits) -> Result<Value, ParseFault> {
         match (error, encoding(bytes)) {
             (JsonError::RepeatedField { pointer, .. }, _) => fault(pointer, message, true),
             (JsonError::Syntax(_), None) => {
-                let message = format!("is not JSON: {}", words::json_fault(&message));
+                let mut message = format!("is not JSON: {}", words::json_fault(&message));
+                if message.contains("trailing characters") {
+                    message.push_str(": remove them, or put each item on a line of its own");
+                }
                 fault(String::new(), message, false)
             }
             (JsonError::Syntax(_), Some(encoding)) => {
@@ -267,7 +257,7 @@ fn encoding(bytes: &[u8]) -> Option<&'static str> {
         .then_some("not UTF-8 (perhaps Latin-1 or Windows-1252)")
 }
 
-fn object(bytes: &[u8], line: u64, limits: Limits) -> Result<Map<String, Value>, SuiteError> {
+fn object(bytes: &[u8], line: u64, limits: Limits) -> Fields {
     let form = match parse(bytes, limits) {
         Ok(Value::Object(fields)) => return Ok(fields),
         Ok(Value::Null) => "null",

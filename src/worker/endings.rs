@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::job::{Failure, FailureClass, Job};
 use crate::judge::{ErrorClass, JudgeError};
 use crate::score::session::{Rating, SessionScore};
-use crate::score::{Alert, Evaluation, Unscorable, about};
+use crate::score::{Alert, Evaluation, Unscorable, stamp_errors};
 use crate::store::{Ending, NewEvaluation, NewSessionScore};
 
 pub(super) fn session_id(job: &Job) -> Result<Uuid, Ending> {
@@ -52,7 +52,7 @@ pub(super) fn scored_session(
 pub(super) fn evaluated(job: &Job, mut evaluation: Evaluation, at: DateTime<Utc>) -> Ending {
     let simulated = evaluation.simulated();
     let at = at.to_rfc3339_opts(SecondsFormat::Micros, true);
-    (about(job.kind).stamp)(&mut evaluation.result, &at);
+    stamp_errors(&mut evaluation.result, &at);
     let components = evaluation
         .components
         .into_iter()
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn error_class_names_match_failure_classes() {
         for class in ErrorClass::ALL {
-            assert_eq!(class_of(class).as_str(), class.as_str());
+            assert_eq!(class_of(*class).as_str(), class.as_str());
         }
     }
 }

@@ -28,7 +28,7 @@ const JUDGE_ROWS: May = Only(
 );
 
 /// Types of stored sessions for history, and hints for misspelled keys.
-const SESSION: May = Only("score", &["hint", "session"]);
+const SESSION: May = Only("score", &["hint", "nearest", "session"]);
 
 /// Top-level modules in flow order, with their allowed imports in addition to [`SHELL`].
 pub(crate) const IMPORTS: &[(&str, &[May])] = &[
@@ -42,6 +42,11 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("store"),
             All("events"),
             All("wire"),
+            Only("history", &["on_demand"]),
+            Only(
+                "judge",
+                &["JudgeSpec", "Nonce", "NotConfigured", "Providers"],
+            ),
         ],
     ),
     ("queue", &[All("job"), All("redis_client")]),
@@ -69,7 +74,10 @@ pub(crate) const IMPORTS: &[(&str, &[May])] = &[
             All("wire"),
             SESSION,
             // JSON as written by other tools.
-            Only("score", &["JsonError", "parse_json", "readable_json"]),
+            Only(
+                "score",
+                &["JsonError", "parse_json", "parse_python", "readable_json"],
+            ),
         ],
     ),
     ("events", &[All("job"), All("redis_client")]),

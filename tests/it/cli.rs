@@ -9,14 +9,13 @@ mod baselines;
 mod doctor;
 mod embedded;
 mod evaluate;
-mod figures;
 mod going_on;
+mod ratings;
 mod report;
 mod rescore;
 mod servers;
 mod settings;
 mod terminal;
-mod trust;
 
 /// Folder to run `gavel` in, without the environment of this process.
 struct Sandbox {

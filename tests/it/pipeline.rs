@@ -138,7 +138,7 @@ async fn missing_data_of_a_job_fails_it_with_a_reason() {
         put(bench.store(), &broken).await;
         let (class, reason) = bench.failure(|job| job.criteria_hash = odd.clone()).await;
         assert_eq!(class, FailureClass::BadInput);
-        assert!(reason.contains("must be a map"), "{reason}");
+        assert!(reason.contains("expected a map"), "{reason}");
 
         let gone = Uuid::now_v7();
         let (class, reason) = bench.failure(|job| job.subject_id = Some(gone)).await;

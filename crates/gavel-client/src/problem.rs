@@ -48,13 +48,22 @@ pub enum ClientError {
 impl ClientError {
     /// Returns the problem's short name, the last part of its type. `None` for other errors.
     pub fn problem(&self) -> Option<&str> {
+        let Self::Refused(problem) = self else {
+            return None;
+        };
+        Some(problem.name())
+    }
+
+    /// Whether a retry of the request may succeed.
+    pub fn is_transient(&self) -> bool {
         match self {
-            Self::Refused(problem) => Some(problem.name()),
-            Self::Address(_)
-            | Self::Unreachable { .. }
-            | Self::BrokeOff { .. }
-            | Self::Unexpected { .. }
-            | Self::Away { .. } => None,
+            Self::Unreachable { .. } | Self::BrokeOff { .. } | Self::Away { .. } => true,
+            Self::Refused(problem) => match problem.name() {
+                "judge-not-configured" | "scoring-disabled" => false,
+                "idempotency-key-in-use" => true,
+                _ => matches!(problem.status, 429 | 500 | 502 | 503 | 504),
+            },
+            Self::Address(_) | Self::Unexpected { .. } => false,
         }
     }
 }

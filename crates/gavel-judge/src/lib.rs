@@ -25,7 +25,7 @@ pub use ask::{
 pub use cache::CacheKey;
 pub use call_log::{CallLog, CallRecord, CallUsage};
 pub use concurrency::{CallPermits, ConcurrencyPermit, PermitHooks, Unbounded};
-pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers, ProvidersError};
+pub use entries::{Cap, Caps, EntryCap, JudgeSpec, NotConfigured, Providers};
 pub use gavel_rules::{
     Check, ErrorClass, Fault, JudgeAnswer, JudgeError, Limits, ModelFamily, Nonce, PromptText,
     Question, Reply, ReplySchema, Shrink, Target,

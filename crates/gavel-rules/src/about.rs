@@ -51,9 +51,8 @@ pub struct About {
     /// Whether a result was computed without a judge.
     pub is_computed: fn(&Value) -> bool,
     pub reasoning: fn(&Value) -> Option<&str>,
-    /// Writes the time into the errors of a result, because rules have no clock.
-    pub stamp: fn(&mut Value, &str),
-    pub samples: fn() -> [Value; 2],
+    /// Two payloads, one JSON object a line.
+    pub(super) samples: &'static str,
 }
 
 /// Criteria keys of a kind in addition to `kind`, `scoring` and `judge_prompt`.
@@ -67,6 +66,15 @@ pub(crate) struct CriteriaForm {
     pub(crate) is_of_session: bool,
 }
 
+impl CriteriaForm {
+    pub(crate) const OF_CASE: Self = Self {
+        keys: &[],
+        placeholders: &[],
+        answer_placeholders: &[],
+        is_of_session: false,
+    };
+}
+
 /// Payload fields of the generated and the expected side.
 #[derive(Debug, Clone, Copy)]
 pub struct Sides {
@@ -77,6 +85,45 @@ pub struct Sides {
 }
 
 impl About {
+    /// Values shared by several kinds. A kind sets its name, criteria, fields, components and columns.
+    pub(super) const DEFAULT: Self = Self {
+        title: "",
+        items: "",
+        read: |_| {
+            Err(vec![Fault {
+                pointer: String::new(),
+                message: "a session is no case: it is scored by its id".to_owned(),
+            }])
+        },
+        criteria: CriteriaForm::OF_CASE,
+        built_in_criteria: ("", ""),
+        fields: &[],
+        spelling: Spelling::Snake,
+        name: "id",
+        question: &[],
+        distinctive: &[],
+        sides: Sides {
+            generated: "generated_sql",
+            expected: "expected_sql",
+            generated_rows: "actual_results",
+            expected_rows: "expected_results",
+        },
+        execution_error: None,
+        line_fields: &[],
+        asks_agents: false,
+        is_grouped: false,
+        is_in_percent: false,
+        has_threshold: false,
+        deadline: None,
+        components: &[],
+        columns: &[],
+        verdict: ("/total", "/passed"),
+        judge: Some("/judge"),
+        is_computed: |result| result.get("judge").is_some_and(Value::is_null),
+        reasoning: |_| None,
+        samples: "",
+    };
+
     /// Key of the result in a line of a kind with [`Self::line_fields`].
     pub const LINE_RESULT: &'static str = "qas_evaluation";
 
@@ -118,6 +165,13 @@ impl About {
     /// Returns the parse error of the generated query. With one, the case fails regardless of its components.
     pub fn parse_error_of<'a>(&self, result: &'a Value) -> Option<&'a str> {
         result.get("parse_error")?.as_str()
+    }
+
+    pub fn samples(&self) -> Vec<Value> {
+        let lines = self.samples.lines();
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     pub fn component(&self, name: &str) -> Option<&'static Component> {

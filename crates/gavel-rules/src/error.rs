@@ -2,59 +2,33 @@
 
 use std::time::Duration;
 
-/// Class of a judge error. `gavel-judge/src/provider/meaning.rs` maps responses to classes; `retry.rs` implements the handling of each
-/// class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ErrorClass {
-    /// Connect, reset, timeout, 408, 409, 424, 425, 500, 502, 503, 504, 529: retried after 1, 2, 4 s; counts for the breaker.
-    Transient,
-    /// 429: waits for Retry-After without using up a retry; above 10 s the job waits.
-    Throttled,
-    /// Quota or cost limit: no retry. The lane closes until an operator resumes it or the reported reset time; the job waits.
-    Exhausted,
-    /// The provider rejects every request (key, model, address, certificate): no retry; the job fails; the lane closes.
-    Misconfigured,
-    /// A 400/422 about a request field: the field is dropped or renamed once.
-    Capability,
-    /// The prompt doesn't fit: retried once with a smaller one if the kind supports it.
-    TooLarge,
-    /// Cut off by the output cap: retried once with a larger cap.
-    Truncated,
-    Refused,
-    /// Any other error specific to this request: the job fails, the lane stays open.
-    Rejected,
-    /// Not JSON, schema mismatch, or out of range: one repair turn.
-    Unparsable,
-}
+use gavel_wire::text_enum;
 
-impl ErrorClass {
-    pub const ALL: [Self; 10] = [
-        Self::Transient,
-        Self::Throttled,
-        Self::Exhausted,
-        Self::Misconfigured,
-        Self::Capability,
-        Self::TooLarge,
-        Self::Truncated,
-        Self::Refused,
-        Self::Rejected,
-        Self::Unparsable,
-    ];
+use crate::{Fault, Reply};
 
-    /// Name used in logs and in `judge_calls`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Transient => "transient",
-            Self::Throttled => "throttled",
-            Self::Exhausted => "exhausted",
-            Self::Misconfigured => "misconfigured",
-            Self::Capability => "capability",
-            Self::TooLarge => "too_large",
-            Self::Truncated => "truncated",
-            Self::Refused => "refused",
-            Self::Rejected => "rejected",
-            Self::Unparsable => "unparsable",
-        }
+text_enum! {
+    /// Class of a judge error. `gavel-judge/src/provider/meaning.rs` maps responses to classes; `retry.rs` implements the handling of each
+    /// class.
+    pub enum ErrorClass {
+        /// Connect, reset, timeout, 408, 409, 424, 425, 500, 502, 503, 504, 529: retried after 1, 2, 4 s; counts for the breaker.
+        Transient = "transient",
+        /// 429: waits for Retry-After without using up a retry; above 10 s the job waits.
+        Throttled = "throttled",
+        /// Quota or cost limit: no retry. The lane closes until an operator resumes it or the reported reset time; the job waits.
+        Exhausted = "exhausted",
+        /// The provider rejects every request (key, model, address, certificate): no retry; the job fails; the lane closes.
+        Misconfigured = "misconfigured",
+        /// A 400/422 about a request field: the field is dropped or renamed once.
+        Capability = "capability",
+        /// The prompt doesn't fit: retried once with a smaller one if the kind supports it.
+        TooLarge = "too_large",
+        /// Cut off by the output cap: retried once with a larger cap.
+        Truncated = "truncated",
+        Refused = "refused",
+        /// Any other error specific to this request: the job fails, the lane stays open.
+        Rejected = "rejected",
+        /// Not JSON, schema mismatch, or out of range: one repair turn.
+        Unparsable = "unparsable",
     }
 }
 
@@ -82,6 +56,19 @@ impl JudgeError {
             retry_after: None,
             raw_reply: None,
             unasked: None,
+        }
+    }
+
+    /// Error of a reply that fails the checks. Its text is stored in the call log, but not in the message.
+    pub(crate) fn unusable(reply: &Reply, faults: &[Fault]) -> Self {
+        let faults = Fault::in_words(faults);
+        let message = format!(
+            "the reply of judge {} can't be used: {faults}",
+            reply.provider
+        );
+        Self {
+            raw_reply: Some(reply.value.to_string()),
+            ..Self::new(ErrorClass::Unparsable, message)
         }
     }
 

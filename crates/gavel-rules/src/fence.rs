@@ -121,27 +121,18 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
+/// Replaces a text, ignoring the case of ASCII letters.
 fn replace_ignoring_case(text: &str, wanted: &str, by: &str) -> String {
+    // Lower-case ASCII keeps the positions.
+    let lower = text.to_ascii_lowercase();
     let mut result = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = find_ignoring_case(rest, wanted) {
-        result.push_str(&rest[..at]);
+    let mut end = 0;
+    for (at, found) in lower.match_indices(&wanted.to_ascii_lowercase()) {
+        result.push_str(&text[end..at]);
         result.push_str(by);
-        rest = &rest[at + wanted.len()..];
+        end = at + found.len();
     }
-    result.push_str(rest);
-    result
-}
-
-/// Returns the first position of an ASCII text, ignoring case. Compares bytes: ASCII bytes don't occur within a longer UTF-8 character, so
-/// both ends of a hit are character boundaries.
-fn find_ignoring_case(text: &str, wanted: &str) -> Option<usize> {
-    if !wanted.is_ascii() {
-        return text.find(wanted);
-    }
-    text.as_bytes()
-        .windows(wanted.len())
-        .position(|window| window.eq_ignore_ascii_case(wanted.as_bytes()))
+    result + &text[end..]
 }
 
 #[cfg(test)]

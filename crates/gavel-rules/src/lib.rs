@@ -4,6 +4,7 @@
 pub mod about;
 pub mod analysis;
 mod case;
+pub mod config_file;
 pub mod criteria;
 pub mod error;
 mod evaluation;
@@ -26,7 +27,8 @@ mod unasked;
 
 pub use about::{About, Column, Component, Origin, ReadCase, STATUS, Sides};
 pub use case::{field, fields, kind_of, name_of, read_case};
-pub use criteria::{Criteria, CriteriaError, CriteriaHash, Trim};
+pub use config_file::FileError;
+pub use criteria::{Criteria, CriteriaHash, Trim};
 pub use error::{ErrorClass, JudgeError};
 pub use evaluation::{Alert, Evaluation, JudgedBy};
 pub use field::{Field, FieldForm};
@@ -39,6 +41,7 @@ pub use question::{
 };
 pub use reading::MAX_FIELDS;
 pub use row_match::{JsonError, parse_json, readable_json, unambiguous_json};
+pub use sql_metrics::stamp_errors;
 pub use tokens::ModelFamily;
 pub use unasked::score_unasked;
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::JudgedBy;
 use super::faults::kind;
-use crate::{ErrorClass, Fault, JudgeAnswer, JudgeError, Reply};
+use crate::{Fault, JudgeAnswer, JudgeError};
 
 /// Maximum stored length of the reasons, in bytes. Longer ones are cut without a repair turn.
 const LONGEST_REASONS: usize = 16 * 1024;
@@ -87,7 +87,7 @@ impl<T> ReplyForm<T> {
                     reasons,
                     by: JudgedBy::from(reply),
                 },
-                Err(faults) => JudgeOpinion::Failed(unusable(reply, &faults)),
+                Err(faults) => JudgeOpinion::Failed(JudgeError::unusable(reply, &faults)),
             },
         }
     }
@@ -111,22 +111,6 @@ pub(super) fn grade(given: Option<&Value>) -> Result<f64, String> {
             let given: String = given.chars().take(SHOWN).collect();
             format!("is {given}; a number from 0 to 1 is expected")
         })
-}
-
-/// Error of a stored reply that passed the checks of an earlier release but fails the current ones.
-fn unusable(reply: &Reply, faults: &[Fault]) -> JudgeError {
-    JudgeError {
-        class: ErrorClass::Unparsable,
-        message: format!(
-            "the reply of judge {} can't be used: {}",
-            reply.provider,
-            Fault::in_words(faults)
-        ),
-        status: None,
-        retry_after: None,
-        raw_reply: Some(reply.value.to_string()),
-        unasked: None,
-    }
 }
 
 #[cfg(test)]

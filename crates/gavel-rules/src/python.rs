@@ -16,8 +16,11 @@ pub fn parse_python(text: &str) -> Option<Value> {
         depth: 0,
     };
     let begins = literal.rest.starts_with(['[', '(', '{', '_']) || literal.rest.ends_with(')');
+    // A value in parentheses is no tuple.
+    let must_be_tuple = literal.rest.starts_with('(');
     let value = begins.then(|| literal.value()).flatten()?;
-    literal.rest.trim().is_empty().then_some(value)
+    let is_literal = literal.rest.trim().is_empty() && (value.is_array() || !must_be_tuple);
+    is_literal.then_some(value)
 }
 
 struct Literal<'a> {
@@ -113,29 +116,20 @@ impl<'a> Literal<'a> {
                 text.push(c);
                 continue;
             }
-            let digits = match chars.next()?.1 {
-                'n' => {
-                    text.push('\n');
-                    continue;
-                }
-                't' => {
-                    text.push('\t');
-                    continue;
-                }
-                'r' => {
-                    text.push('\r');
-                    continue;
-                }
-                'x' => 2,
-                'u' => 4,
-                'U' => 8,
-                other => {
-                    text.push(other);
-                    continue;
-                }
+            let (_, escaped) = chars.next()?;
+            let mut code = |digits| {
+                let code: String = chars.by_ref().take(digits).map(|(_, c)| c).collect();
+                char::from_u32(u32::from_str_radix(&code, 16).ok()?)
             };
-            let code: String = chars.by_ref().take(digits).map(|(_, c)| c).collect();
-            text.push(char::from_u32(u32::from_str_radix(&code, 16).ok()?)?);
+            text.push(match escaped {
+                'n' => '\n',
+                't' => '\t',
+                'r' => '\r',
+                'x' => code(2)?,
+                'u' => code(4)?,
+                'U' => code(8)?,
+                other => other,
+            });
         }
         None
     }

@@ -6,7 +6,7 @@ use super::Field;
 use super::faults::{Faults, kind, pointer, shown};
 use super::nearest::nearest;
 use crate::Fault;
-use query_shape::sql::Dialect;
+use query_shape::sql::{self, Dialect};
 
 /// Maximum length of a text field, in bytes.
 pub(super) const LONGEST_TEXT: usize = 64 * 1024;
@@ -259,13 +259,9 @@ impl<'a> ObjectReader<'a> {
         }
         let mut texts = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
-            match entry {
-                Value::String(text) => texts.push(text.clone()),
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
+            match entry.as_str() {
+                Some(text) => texts.push(text.to_owned()),
+                None => {
                     let at = format!("{pointer}/{at}");
                     self.fault(at, format!("is {}; text is expected", shown(entry)));
                 }
@@ -309,6 +305,17 @@ impl<'a> ObjectReader<'a> {
             self.wrong(found, &format!("one of {words} is expected"));
             Dialect::default()
         })
+    }
+
+    /// Reports an `expected_sql` without a query.
+    pub(super) fn check_expected_sql(&mut self, sql: Option<&str>, dialect: Dialect) {
+        if sql.is_some_and(|sql| sql::is_nothing(sql, dialect)) {
+            let at = self.pointer("expected_sql");
+            self.fault(
+                at,
+                "has only comments: give the query that is right, or leave it out",
+            );
+        }
     }
 
     /// Reports a missing required field, unless it has another error.

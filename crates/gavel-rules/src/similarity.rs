@@ -129,12 +129,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 {
         return 1.0;
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a query has fewer parts than 2^52"
-    )]
-    let share = part as f64 / whole as f64;
-    share
+    part as f64 / whole as f64
 }
 
 fn difference(
@@ -185,11 +180,8 @@ fn lower(entries: &[String]) -> Vec<String> {
 }
 
 fn operators(shape: &QueryShape) -> Vec<String> {
-    let operators = shape
-        .filters
-        .iter()
-        .map(|filter| filter.operator.to_lowercase());
-    operators.collect()
+    let filters = shape.filters.iter();
+    filters.map(|it| it.operator.to_lowercase()).collect()
 }
 
 fn columns(shape: &QueryShape) -> Vec<String> {

@@ -12,12 +12,8 @@ pub fn score_unasked(
     (class, message): (&str, &str),
 ) -> Scorecard {
     let error = || JudgeError {
-        class: ErrorClass::Transient,
-        message: message.to_owned(),
-        status: None,
-        retry_after: None,
-        raw_reply: None,
         unasked: Some(class.to_owned()),
+        ..JudgeError::new(ErrorClass::Transient, message)
     };
     let answers: Vec<JudgeAnswer> = (0..QUESTIONS).map(|_| Err(error())).collect();
     scorable.score(criteria, &answers)

@@ -65,7 +65,7 @@ pub struct Job {
     pub state: JobState,
     /// Reason why it isn't running. Null once it runs or has ended.
     pub wait: Option<Wait>,
-    /// Number of workers that died while the job was a suspect (see `worker.max_attempts`), not the number of runs.
+    /// Number of workers that died while the job was a suspect (at most 3), not the number of runs.
     pub attempts: i32,
     /// Judge calls beyond the first.
     pub retries: i32,

@@ -14,6 +14,12 @@ use crate::text_enum;
 #[serde(transparent)]
 pub struct JobId(pub Uuid);
 
+impl From<Uuid> for JobId {
+    fn from(id: Uuid) -> Self {
+        Self(id)
+    }
+}
+
 impl JobId {
     /// Creates an id from the machine's clock.
     pub fn new() -> Self {

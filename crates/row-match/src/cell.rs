@@ -4,12 +4,11 @@ use serde_json::{Number, Value};
 
 use super::Case;
 use super::date;
+use super::json::integer;
 use super::nested::{self, TooDeep};
 
-/// From here on, neighbouring integers can have the same float.
-const EXACT_FLOATS: f64 = 9_007_199_254_740_992.0;
-/// Longer runs of digits are identifiers, and exceed the range of floats.
-const MAX_DIGITS: usize = 300;
+/// Longer numbers are identifiers, and may exceed the range of floats.
+const MAX_BYTES: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Cell {
@@ -83,16 +82,10 @@ pub(super) fn number(read: &Number) -> Cell {
 /// Converts a float without a fraction to an integer, unless it exceeds the exact range. A column of ids with a NULL is often read as
 /// floats, and 10000001.0 must not equal 10000002.0. Larger floats are sums or measurements that happen to have no fraction.
 fn float(value: f64) -> Cell {
-    if !value.is_finite() {
-        Cell::Null
-    } else if value.fract() == 0.0 && value.abs() < EXACT_FLOATS {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "below 2^53 and without a fraction"
-        )]
-        Cell::Int(value as i64)
-    } else {
-        Cell::Float(Finite(value.to_bits()))
+    match integer(value) {
+        _ if !value.is_finite() => Cell::Null,
+        Some(whole) => Cell::Int(whole),
+        None => Cell::Float(Finite(value.to_bits())),
     }
 }
 
@@ -101,7 +94,7 @@ fn float(value: f64) -> Cell {
 fn text(raw: &str, case: Case) -> Cell {
     let trimmed = raw.trim();
     let read = match trimmed.as_bytes().first() {
-        Some(b'-' | b'0'..=b'9') => plain_number(trimmed)
+        Some(b'+' | b'-' | b'.' | b'0'..=b'9') => plain_number(trimmed)
             .or_else(|| date::canonical(trimmed).map(|date| Cell::Text(date.into()))),
         Some(b'{' | b'[') => nested::of_text(trimmed, case).map(|json| Cell::Json(json.into())),
         Some(b'N') if trimmed == "NaN" => Some(Cell::Null),
@@ -127,44 +120,27 @@ impl Case {
     }
 }
 
-/// Parses a number by JSON's grammar: no leading zeros, no `+`, digits on both sides of the dot. An exponent needs a sign or a fraction
-/// before it (`1e-07`, `1.0E7`), so that ids such as `7e12` remain text.
 fn plain_number(text: &str) -> Option<Cell> {
-    let unsigned = text.strip_prefix('-').unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
-        Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
-        None => (unsigned, None),
-    };
-    let (whole, fraction) = match mantissa.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (mantissa, None),
-    };
-    let well_formed = is_digits(whole)
-        && whole.len() <= MAX_DIGITS
-        && (whole == "0" || !whole.starts_with('0'))
-        && fraction.is_none_or(is_digits);
-    if !well_formed {
-        return None;
-    }
-    if let Some(exponent) = exponent {
-        let unsigned = exponent.strip_prefix(['+', '-']);
-        let sure = unsigned.is_some() || fraction.is_some();
-        if !sure || !is_digits(unsigned.unwrap_or(exponent)) {
-            return None;
-        }
-    } else if fraction.is_none_or(|digits| digits.bytes().all(|b| b == b'0')) {
-        return Some(integer(&text[..text.len() - unsigned.len() + whole.len()]));
-    }
-    let value: f64 = text.parse().ok()?;
-    value.is_finite().then(|| float(value))
+    let value = number_in_text(text)?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_whole = whole.ends_with(|c: char| c.is_ascii_digit())
+        && !whole.contains(['e', 'E'])
+        && fraction.bytes().all(|digit| digit == b'0');
+    let digits = whole.strip_prefix('+').unwrap_or(whole);
+    Some(match digits.parse() {
+        Ok(integer) if is_whole => Cell::Int(integer),
+        Err(_) if is_whole => Cell::Big(digits.into()),
+        Ok(_) | Err(_) => float(value),
+    })
 }
 
-fn integer(digits: &str) -> Cell {
-    digits
-        .parse()
-        .map_or_else(|_| Cell::Big(digits.into()), Cell::Int)
-}
-
-fn is_digits(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+/// Returns the finite number in a text that contains nothing else: a sign, digits, a dot between or next to them, an exponent (`-5`, `+.5`,
+/// `1e3`). Text with a leading zero (`007`) is an identifier.
+#[must_use]
+pub fn number_in_text(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let after_zero = unsigned.strip_prefix('0').unwrap_or_default();
+    let is_id = after_zero.starts_with(|c: char| c.is_ascii_digit()) || text.len() > MAX_BYTES;
+    let value = text.parse::<f64>().ok()?;
+    (!is_id && value.is_finite()).then_some(value)
 }

@@ -18,8 +18,8 @@ pub(super) struct Mapping {
 
 /// Maps the expected columns.
 ///
-/// A name that occurs once per side is mapped regardless of values. Other expected columns are mapped to generated ones with unexpected
-/// names and common values, each used once, so that the most rows match. First, columns are mapped if each has the same values as exactly
+/// A name that occurs once per side is mapped regardless of values. Other expected columns are mapped to generated ones with common values,
+/// each used once, so that the most rows match. The name of such a column is unexpected, or occurs more often than expected. First, columns are mapped if each has the same values as exactly
 /// one column of the other side. The search for the rest is limited to `steps`.
 pub(super) fn map(space: &Space, expected: &Table, generated: &Table, steps: u64) -> Mapping {
     let (mut columns, mut allowed) = by_name(expected, generated);
@@ -79,7 +79,9 @@ fn by_name(expected: &Table, generated: &Table) -> (Vec<Option<usize>>, Vec<Vec<
     let unexpected: Vec<usize> = generated
         .names()
         .enumerate()
-        .filter(|(_, name)| name.is_none_or(|name| !wanted.contains_key(name)))
+        .filter(|(_, name)| {
+            name.is_none_or(|name| wanted.get(name).map_or(0, Vec::len) < found[name].len())
+        })
         .map(|(place, _)| place)
         .collect();
     let none = Vec::new();
@@ -91,6 +93,7 @@ fn by_name(expected: &Table, generated: &Table) -> (Vec<Option<usize>>, Vec<Vec<
             match (rivals, namesakes.as_slice()) {
                 (1, &[only]) => (Some(only), Vec::new()),
                 (_, namesakes) if namesakes.len() >= rivals => (None, namesakes.to_vec()),
+                // Namesakes are too few, so none is unexpected.
                 (_, namesakes) => (None, [namesakes, &unexpected].concat()),
             }
         })

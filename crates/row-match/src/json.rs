@@ -37,13 +37,11 @@ pub fn parse_json(text: &[u8]) -> Result<Value, JsonError> {
     }
 }
 
-/// Reads a JSON value with any deserializer. Returns an error for duplicate fields, unless their values are equal.
+/// Reads a JSON value with any deserializer. Floats without a fraction become integers, so that `82` equals `82.0`. Returns an error for
+/// duplicate fields, unless their values are equal.
 pub fn unambiguous_json<'de, D: Deserializer<'de>>(json: D) -> Result<Value, D::Error> {
-    let (repeated, equal_may_repeat) = (&mut None, true);
-    let reader = ValueReader {
-        repeated,
-        equal_may_repeat,
-    };
+    let (repeated, by_value) = (&mut None, true);
+    let reader = ValueReader { repeated, by_value };
     reader.deserialize(json)
 }
 
@@ -52,7 +50,7 @@ fn parse_strictly(text: &[u8]) -> Result<Value, JsonError> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let reader = ValueReader {
         repeated: &mut repeated,
-        equal_may_repeat: false,
+        by_value: false,
     };
     let read = reader.deserialize(&mut json);
     match (read, repeated) {
@@ -65,18 +63,30 @@ fn parse_strictly(text: &[u8]) -> Result<Value, JsonError> {
     }
 }
 
+/// From here on, neighbouring integers can have the same float.
+const EXACT_FLOATS: f64 = 9_007_199_254_740_992.0;
+
+/// Returns the integer of a float without a fraction, unless it exceeds the exact range.
+pub(super) fn integer(value: f64) -> Option<i64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "below 2^53 and without a fraction"
+    )]
+    (value.fract() == 0.0 && value.abs() < EXACT_FLOATS).then_some(value as i64)
+}
+
 /// Reads a value, and stores the pointer and the name of a duplicate field.
 struct ValueReader<'r> {
     repeated: &'r mut Option<(String, String)>,
-    /// Whether duplicate fields with equal values are allowed.
-    equal_may_repeat: bool,
+    /// Whether numbers are read by value, and duplicate fields with equal values are allowed.
+    by_value: bool,
 }
 
 impl ValueReader<'_> {
     fn inner(&mut self) -> ValueReader<'_> {
         ValueReader {
             repeated: &mut *self.repeated,
-            equal_may_repeat: self.equal_may_repeat,
+            by_value: self.by_value,
         }
     }
 
@@ -111,7 +121,7 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
             let value = members
                 .next_value_seed(self.inner())
                 .map_err(|error| self.within(error, escaped()))?;
-            let may_repeat = self.equal_may_repeat;
+            let may_repeat = self.by_value;
             if map
                 .get(&name)
                 .is_some_and(|known| !may_repeat || *known != value)
@@ -149,7 +159,9 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(number).map_or(Value::Null, Value::Number))
+        let exact = integer(number).filter(|_| self.by_value);
+        let float = || Number::from_f64(number).map_or(Value::Null, Value::Number);
+        Ok(exact.map_or_else(float, Value::from))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
@@ -259,6 +271,27 @@ mod tests {
         for text in ["NaNs", "[None]", "[NaN", "{\"a\": Nan}", "1e", ""] {
             let error = parse_json(text.as_bytes()).unwrap_err();
             assert!(matches!(error, JsonError::Syntax(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn equal_duplicate_fields_are_unambiguous() {
+        let read = |text| unambiguous_json(&mut serde_json::Deserializer::from_str(text));
+        for (text, value) in [
+            (r#"{"a":82,"a":82.0,"a":8.2e1}"#, json!({"a": 82})),
+            (
+                r#"{"a":[{"b":0}],"a":[{"b":-0.0}]}"#,
+                json!({"a": [{"b": 0}]}),
+            ),
+            (
+                r#"{"a":0.5,"a":5e-1,"b":1e20}"#,
+                json!({"a": 0.5, "b": 1e20}),
+            ),
+        ] {
+            assert_eq!(read(text).unwrap(), value, "{text}");
+        }
+        for text in [r#"{"a":82,"a":82.5}"#, r#"{"a":82,"a":"82"}"#] {
+            assert!(read(text).is_err(), "{text}");
         }
     }
 

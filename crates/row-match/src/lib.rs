@@ -36,6 +36,7 @@ use names::share;
 use space::Space;
 use unordered::Pairing;
 
+pub use cell::number_in_text;
 pub use json::{JsonError, parse_json, readable_json, unambiguous_json};
 pub use names::{SchemaMatch, schema_match};
 pub use table::{MAX_COLUMNS, MAX_ROWS, Table, TableError};

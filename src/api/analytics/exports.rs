@@ -20,8 +20,8 @@ use crate::api::http::extract::{Query, QueryPart};
 use crate::api::http::problem::ApiError;
 use crate::api::scores;
 use crate::history::ingest::SessionInput;
-use crate::report::csv_record;
-use crate::report::parquet::{Holds, Table};
+use crate::report::parquet::Table;
+use crate::report::{ColumnType, csv_record};
 use crate::store::{
     GoodScores, ScoreFilter, SessionFilter, SessionRecord, SessionScoreRow, StoreError,
 };
@@ -45,30 +45,30 @@ enum ExportForm {
     Table(TableFormat),
 }
 
-const COLUMNS: [(&str, Holds); 23] = [
-    ("session_id", Holds::Text),
-    ("external_id", Holds::Text),
-    ("alert_type", Holds::Text),
-    ("agent", Holds::Text),
-    ("status", Holds::Text),
-    ("tags", Holds::Json),
-    ("started_at", Holds::Time),
-    ("completed_at", Holds::Time),
-    ("score_id", Holds::Text),
-    ("total_score", Holds::Whole),
-    ("rating", Holds::Text),
-    ("score_breakdown", Holds::Json),
-    ("flags", Holds::Json),
-    ("missing_tools", Holds::Json),
-    ("criteria_hash", Holds::Text),
-    ("is_current_criteria", Holds::Flag),
-    ("judge_provider", Holds::Text),
-    ("judge_model", Holds::Text),
-    ("scored_at", Holds::Time),
-    ("scored_triggered_by", Holds::Text),
-    ("cost_usd", Holds::Number),
-    ("job_id", Holds::Text),
-    ("score_reasoning", Holds::Text),
+const COLUMNS: [(&str, ColumnType); 23] = [
+    ("session_id", ColumnType::Text),
+    ("external_id", ColumnType::Text),
+    ("alert_type", ColumnType::Text),
+    ("agent", ColumnType::Text),
+    ("status", ColumnType::Text),
+    ("tags", ColumnType::Json),
+    ("started_at", ColumnType::Time),
+    ("completed_at", ColumnType::Time),
+    ("score_id", ColumnType::Text),
+    ("total_score", ColumnType::Whole),
+    ("rating", ColumnType::Text),
+    ("score_breakdown", ColumnType::Json),
+    ("flags", ColumnType::Json),
+    ("missing_tools", ColumnType::Json),
+    ("criteria_hash", ColumnType::Text),
+    ("is_current_criteria", ColumnType::Flag),
+    ("judge_provider", ColumnType::Text),
+    ("judge_model", ColumnType::Text),
+    ("scored_at", ColumnType::Time),
+    ("scored_triggered_by", ColumnType::Text),
+    ("cost_usd", ColumnType::Number),
+    ("job_id", ColumnType::Text),
+    ("score_reasoning", ColumnType::Text),
 ];
 
 struct Export {

@@ -12,7 +12,7 @@ use utoipa::IntoParams as _;
 use crate::api::http::body::typed;
 use crate::api::http::extract::{QueryPart, unknown};
 use crate::api::http::problem::{ApiError, escape};
-use crate::enqueue::{BatchError, Item, ItemFault, ItemStream, OpenItems};
+use crate::enqueue::{BatchError, Item, ItemFault, ReadItems};
 use crate::job::{Kind, Priority};
 use crate::memory::blocking;
 use crate::score::about;
@@ -190,18 +190,17 @@ pub(crate) async fn weight(
         .map_err(|error| item_errors(vec![item_error(error)], reading.format))
 }
 
-/// Returns a function that reopens the file for each pass.
-pub(crate) fn opener(file: Stoppable<Arc<File>>, reading: ReadOptions<'static>) -> OpenItems {
-    Arc::new(move || {
-        let rows = suite::read(file.clone(), &reading).map_err(item_error)?;
-        let items = rows.map(|row| match row {
-            Ok(row) => Ok(Item {
+/// Returns a function that reads the file from its start for each pass.
+pub(crate) fn reader(file: Stoppable<Arc<File>>, reading: ReadOptions<'static>) -> ReadItems {
+    Arc::new(move |visit| {
+        let read = suite::read(file.clone(), &reading, &mut |row| {
+            let item = row.map(|row| Item {
                 line: row.line,
                 payload: Value::Object(row.fields),
-            }),
-            Err(error) => Err(item_error(error)),
+            });
+            visit(item.map_err(item_error))
         });
-        Ok(Box::new(items) as ItemStream)
+        read.map_err(item_error)
     })
 }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::body::{
-    FileHead, check, check_budget, format_of, opener, read_json_head, refused, reject_query, weight,
+    FileHead, check, check_budget, format_of, read_json_head, reader, refused, reject_query, weight,
 };
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
@@ -121,7 +121,7 @@ pub(crate) async fn begin(
     api.memory.take(weight).await?;
     let batch = api
         .enqueue
-        .batch(request, opener(file, reading))
+        .batch(request, reader(file, reading))
         .await
         .map_err(|error| refused(error, format))?;
     Ok(view::load(&api, batch).await?)

@@ -14,7 +14,7 @@ use crate::memory::blocking;
 use crate::wire::{CriteriaDiff, DiffPart};
 
 /// Time limit of computing a diff. After that the diff is correct but may not be minimal.
-const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
+const DIFF_TIMEOUT: Duration = Duration::from_secs(5);
 const CONTEXT_LINES: usize = 3;
 
 /// Returns the text difference of two versions of the criteria.

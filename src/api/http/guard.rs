@@ -284,9 +284,11 @@ mod tests {
     }
 
     fn guard(bind: &str, allowed: &[&str], tokens: &[&str]) -> Result<Guard, String> {
-        let lists = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let auth = AuthSettings {
-            tokens: lists(tokens),
+            tokens: tokens
+                .iter()
+                .map(|token| (*token).to_owned().into())
+                .collect(),
             tokens_file: String::new(),
             insecure_no_auth: true,
             sign_in_hours: 12,
@@ -296,7 +298,7 @@ mod tests {
             },
         };
         let http = HttpSettings {
-            allowed_hosts: lists(allowed),
+            allowed_hosts: allowed.iter().map(|host| (*host).to_owned()).collect(),
             ..super::super::body::tests::limits()
         };
         Guard::new(Tokens::default(), &auth, &http, bind.parse().unwrap())

@@ -77,7 +77,7 @@ fn read(settings: &AuthSettings) -> Result<Arc<[Token]>, String> {
         .tokens
         .iter()
         .enumerate()
-        .map(|(i, line)| (format!("auth.tokens, entry {}", i + 1), line.clone()))
+        .map(|(i, line)| (format!("auth.tokens, entry {}", i + 1), line.to_string()))
         .collect();
     if !settings.tokens_file.is_empty() {
         lines.extend(lines_of_file(Path::new(&settings.tokens_file))?);

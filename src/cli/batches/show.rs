@@ -1,8 +1,8 @@
 //! Text output of a batch: state, results, cost.
 
-use crate::cli::costs::without_price;
+use crate::cli::analytics::without_price;
 use crate::cli::outcome::Exit;
-use crate::cli::output::{Column, Printable, Row, Text, or_empty, time};
+use crate::cli::output::{Column, Printable, Row, Text, optional_time, or_empty, time};
 use crate::wire::words::{counted, duration};
 use crate::wire::{
     Batch, BatchCounts, BatchOrigin, BatchPause, BatchProgress, BatchRetried, BatchState,
@@ -38,7 +38,7 @@ impl Printable for Batch {
             ("criteria", or_empty(self.criteria_hash.as_deref())),
             ("asked by", self.created_by.clone()),
             ("created", time(self.times.created_at)),
-            ("finished", or_empty(self.times.finished_at.map(time))),
+            ("finished", optional_time(self.times.finished_at)),
             ("state", state_of(self)),
             ("items", items(&self.counts)),
             (
@@ -77,10 +77,7 @@ impl Printable for BatchRetried {
     }
 
     fn exit(&self) -> Exit {
-        match self.queued_again {
-            0 => Exit::Nothing,
-            _ => Exit::Done,
-        }
+        Exit::nothing_if(self.queued_again == 0)
     }
 }
 
@@ -261,36 +258,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn batch_shows_state_and_reason() {
-        let paused = json!({"by": "budget", "reason": "1.01 of 1 USD are spent"});
-        let stopped = json!({"reason": "paused", "message": "judge a is paused", "until": null});
-        for (change, words, short) in [
-            (json!({}), "running", "running"),
-            (
-                json!({"state": "expanding", "origin": "rescore"}),
-                "running, and still collecting its sessions",
-                "expanding",
-            ),
-            (
-                json!({"state": "paused", "paused": paused}),
-                "paused by its budget: 1.01 of 1 USD are spent",
-                "paused (budget)",
-            ),
-            (
-                json!({"stopped": stopped}),
-                "running, but stopped: judge a is paused",
-                "running, stopped",
-            ),
-        ] {
-            let batch = batch(&change);
-            assert_eq!(
-                (state_of(&batch).as_str(), brief(&batch).as_str()),
-                (words, short)
-            );
-        }
-    }
-
-    #[test]
     fn unpriced_calls_are_not_free() {
         for (change, words) in [
             (json!({}), "0.0000 USD"),
@@ -305,22 +272,6 @@ pub(super) mod tests {
         ] {
             assert_eq!(money(&batch(&change)), words);
         }
-    }
-
-    #[test]
-    fn item_and_skip_counts_omit_zeros() {
-        let counts = json!({"total": 9, "queued": 2, "running": 0, "waiting": 0, "succeeded": 6, "failed": 1, "cancelled": 0});
-        let some =
-            batch(&json!({"counts": counts, "skipped": {"already_current": 3, "in_progress": 0}}));
-        assert_eq!(
-            items(&some.counts),
-            "7 of 9 done: 6 scored, 1 failed, 2 queued"
-        );
-        assert_eq!(
-            nonzero(&some.skipped.unwrap().reasons()),
-            "3 scored by these criteria already"
-        );
-        assert_eq!(items(&batch(&json!({})).counts), "0 of 3 done");
     }
 
     #[test]

@@ -39,17 +39,16 @@ impl Printable for Spread {
             out.rows(&self.items);
             if self.next_cursor.is_some() {
                 let sessions = counted(self.items.len(), "session");
-                out.note(format!("shown: {sessions}; --limit shows more"));
+                out.note(format!(
+                    "shown: the first {sessions}; the batch's page lists all"
+                ));
             }
         }
         out.warnings(&self.warnings);
     }
 
     fn exit(&self) -> Exit {
-        match self.purpose {
-            None => Exit::Nothing,
-            Some(_) => Exit::Done,
-        }
+        Exit::nothing_if(self.purpose.is_none())
     }
 }
 

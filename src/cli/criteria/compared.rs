@@ -24,10 +24,7 @@ impl Printable for CriteriaComparison {
     }
 
     fn exit(&self) -> Exit {
-        match self.n {
-            0 => Exit::Nothing,
-            _ => Exit::Done,
-        }
+        Exit::nothing_if(self.n == 0)
     }
 }
 

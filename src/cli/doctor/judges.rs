@@ -4,18 +4,12 @@ use super::Check;
 use crate::app::{App, Providers};
 use crate::job::FailureClass;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Calls {
-    OneToken,
-    None,
-}
-
 /// Checks the judges of the criteria and their fallbacks, which must be configured, and all other configured entries. The simulator's entry
 /// always exists and needs no key, so it is only checked if the criteria name it.
 pub(super) async fn check(
     providers: &Providers,
     wanted: &[String],
-    calls: Calls,
+    calls: bool,
     slots: usize,
 ) -> Vec<Check> {
     let mut names = wanted.to_vec();
@@ -34,7 +28,7 @@ pub(super) async fn check(
     let checks = names.into_iter().map(|name| async move {
         let found = one(providers, &name, calls).await;
         let found = found
-            .map(|said| said + &fewer_than(slots, providers, &name) + unpriced(providers, &name));
+            .map(|text| text + &fewer_than(slots, providers, &name) + unpriced(providers, &name));
         Check::new(format!("judge {name}"), found)
     });
     futures::future::join_all(checks).await
@@ -47,17 +41,13 @@ pub(super) fn caps(providers: &Providers) -> Option<Check> {
         Ok(caps) => {
             let all = ("all judges".to_owned(), caps.total);
             let set = std::iter::once(all).chain(caps.by_entry());
-            let mut lines = Vec::new();
-            for (of, cap) in set {
-                lines.extend(cap.daily_usd.map(|usd| format!("{of}: {usd} USD a day")));
-                lines.extend(
-                    cap.monthly_usd
-                        .map(|usd| format!("{of}: {usd} USD a month")),
-                );
-            }
-            Ok(lines.join(", "))
+            let lines = set.flat_map(|(of, cap)| {
+                let caps = [(cap.daily_usd, "day"), (cap.monthly_usd, "month")];
+                caps.map(|(usd, period)| usd.map(|usd| format!("{of}: {usd} USD a {period}")))
+            });
+            Ok(lines.flatten().collect::<Vec<_>>().join(", "))
         }
-        Err(fault) => Err(fault.to_string()),
+        Err(fault) => Err(fault),
     };
     Some(Check::new("caps", found))
 }
@@ -84,25 +74,28 @@ fn unpriced(providers: &Providers, name: &str) -> &'static str {
     }
 }
 
-async fn one(providers: &Providers, name: &str, calls: Calls) -> Result<String, String> {
+async fn one(providers: &Providers, name: &str, calls: bool) -> Result<String, String> {
     providers.check(name).map_err(|error| error.to_string())?;
-    match calls {
-        Calls::None => Ok("is configured (not called)".to_owned()),
-        Calls::OneToken => match App::probe_judge(providers, name).await {
-            None => Ok("is configured (not called)".to_owned()),
-            Some(Ok(probed)) => Ok(format!(
-                "{} answers in {:.1} s{}",
-                probed.model,
-                probed.took.as_secs_f64(),
-                if probed.simulated { " (simulated)" } else { "" }
-            )),
-            Some(Err(error)) => {
-                let class = error.class.as_str();
-                // Uses the remedy of a job that fails with this class.
-                let remedy = class.parse().map_or("", FailureClass::remedy);
-                let remedy = remedy.replace(", then retry the job", "");
-                Err(format!("{} ({class}); {remedy}", error.message))
-            }
-        },
+    let probed = match calls {
+        true => App::probe_judge(providers, name).await,
+        false => None,
+    };
+    match probed {
+        None => Ok("is configured (not called)".to_owned()),
+        Some(Ok(probed)) => {
+            let simulated = if probed.simulated { " (simulated)" } else { "" };
+            let seconds = probed.took.as_secs_f64();
+            Ok(format!(
+                "{} answers in {seconds:.1} s{simulated}",
+                probed.model
+            ))
+        }
+        Some(Err(error)) => {
+            let class = error.class.as_str();
+            // Uses the remedy of a job that fails with this class.
+            let remedy = class.parse().map_or("", FailureClass::remedy);
+            let remedy = remedy.replace(", then retry the job", "");
+            Err(format!("{} ({class}); {remedy}", error.message))
+        }
     }
 }

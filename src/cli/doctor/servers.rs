@@ -1,9 +1,10 @@
-//! Database, migrations, clock and Redis.
+//! Database, migrations, clock, Redis and TARSy.
 
 use super::Check;
-use crate::app::{App, AppError, Migrations, Mode, clocks_apart, open_store};
+use crate::app::{App, AppError, Migrations, Mode, clocks_apart, history_options, open_store};
 use crate::clock::ClockSkew;
 use crate::config::{Settings, redacted_url};
+use crate::history::tarsy::TarsyError;
 use crate::store::Store;
 
 /// Database timeout, seconds.
@@ -17,9 +18,10 @@ pub(super) async fn check(settings: &Settings) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut usable = false;
     match store {
-        Err(error) => checks.push(Check::new("database", Err(error.to_string()))),
+        Err(error) => checks.push(Check::new("database", Err(error))),
         Ok(store) => {
-            checks.push(Check::new("database", Ok(format!("{name} answers"))));
+            let answers = Ok::<_, String>(format!("{name} answers"));
+            checks.push(Check::new("database", answers));
             let found = match store.pending_migrations().await {
                 Ok(pending) if pending.is_empty() => Ok("up to date".to_owned()),
                 Ok(pending) => Err(format!("{} pending: run `gavel migrate`", pending.len())),
@@ -103,4 +105,32 @@ async fn redis(settings: &Settings, database_usable: bool) -> Result<String, Str
     answered
         .map(|()| format!("{name} answers"))
         .map_err(|error| fault(error.to_string()))
+}
+
+/// Returns `None` if no TARSy is configured.
+pub(super) async fn check_tarsy(settings: &Settings) -> Option<Check> {
+    if settings.history.base_url.is_empty() {
+        return None;
+    }
+    Some(Check::new("history", tarsy(settings).await))
+}
+
+async fn tarsy(settings: &Settings) -> Result<String, String> {
+    let mut options = history_options(settings).map_err(|error| error.to_string())?;
+    // No retries, because a user is waiting.
+    options.max_retries = 0;
+    let name = redacted_url(&settings.history.base_url);
+    let Some(base) = options.base.clone() else {
+        return Err("not set".to_owned());
+    };
+    let tarsy = options.tarsy(base, options.requests_per_second);
+    match tarsy.generation().await {
+        Ok(generation) => Ok(format!(
+            "{name} answers, a TARSy of the {generation} generation"
+        )),
+        Err(error @ TarsyError::Denied(_)) => Err(error.to_string()),
+        Err(error) => Err(format!(
+            "{error}; check history.base_url (GAVEL_HISTORY_BASE_URL) and that it can be reached from here"
+        )),
+    }
 }

@@ -10,12 +10,10 @@ use crate::cli::connection::ConnectionArgs;
 use crate::job::Kind;
 use crate::suite::run::thresholds;
 
-/// Flags stored in `run.json`, which a resumed run keeps.
-const RUN_FLAGS: [&str; 19] = [
+/// Flags stored in `run.json`, which a resumed run keeps. The last three are groups of flags.
+const RUN_FLAGS: [&str; 12] = [
     "kind",
     "limit",
-    "agent_results",
-    "agent_command",
     "output",
     "only_failed",
     "no_judge",
@@ -23,14 +21,9 @@ const RUN_FLAGS: [&str; 19] = [
     "allow_simulated",
     "criteria_hash",
     "force",
-    "min_pass_rate",
-    "min_mean",
-    "max_errors",
-    "baseline",
-    "max_regression",
-    "name",
-    "branch",
-    "commit",
+    "AgentArgs",
+    "GateArgs",
+    "LabelArgs",
 ];
 
 /// Run a suite against agents and a judge, and gate on the result
@@ -79,7 +72,7 @@ pub(in crate::cli) struct Evaluate {
     #[command(flatten)]
     pub(super) judge: JudgeArgs,
     #[command(flatten)]
-    pub(super) held: GateArgs,
+    pub(super) gates: GateArgs,
     #[command(flatten)]
     pub(super) label: LabelArgs,
     #[command(flatten)]
@@ -162,11 +155,11 @@ pub(super) struct GateArgs {
 impl Evaluate {
     pub(super) fn gates(&self) -> thresholds::Gates {
         thresholds::Gates {
-            min_pass_rate: self.held.min_pass_rate,
-            min_mean: self.held.min_mean,
-            max_errors: self.held.max_errors,
-            baseline: self.held.baseline.clone(),
-            max_regression: self.held.max_regression,
+            min_pass_rate: self.gates.min_pass_rate,
+            min_mean: self.gates.min_mean,
+            max_errors: self.gates.max_errors,
+            baseline: self.gates.baseline.clone(),
+            max_regression: self.gates.max_regression,
             allow_simulated: self.judge.allow_simulated,
         }
     }

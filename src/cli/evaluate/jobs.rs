@@ -1,7 +1,7 @@
 //! Scores cases with the service. Each case is one job, requested idempotently, and polled until it has ended.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,8 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::outage::retried;
-use crate::cli::outcome::{Exit, exit_of};
+use crate::cli::outcome::{CliError, Exit};
 use crate::cli::progress::Progress;
 use crate::cli::scoring::{poll, waiting};
 use crate::client::{Client, ClientError};
@@ -22,22 +21,25 @@ use crate::suite::run::folder::RunHeader;
 use crate::suite::run::{CaseToScore, Computed, Scorer, Stopped};
 use crate::wire::{Job, JobRequest, JobResult, Priority, Problem, WaitReason};
 
-/// Default for the maximum wait of a case for an unavailable judge.
-const TIMEOUT: Duration = Duration::from_secs(300);
-
 pub(super) struct Service<'a> {
-    client: &'a Client,
-    header: &'a RunHeader,
-    computed: &'a Computed,
-    progress: &'a Progress,
+    /// Repeats requests while the service is unavailable.
+    pub(super) client: Client,
+    pub(super) header: &'a RunHeader,
+    /// Scores the parts that need no judge.
+    pub(super) computed: &'a Computed,
+    pub(super) progress: &'a Progress,
     /// Maximum wait of a case for an unavailable judge.
-    timeout: Duration,
-    opener: Opener,
-    /// Judges that aren't waited for any more with the reason, by the name in the cases.
-    given_up: Mutex<BTreeMap<String, GivenUp>>,
+    pub(super) timeout: Duration,
+    /// Whether this process is the service. Then no operator can correct a judge's key before the command ends.
+    pub(super) works_here: bool,
+    pub(super) given_up: GivenUpJudges,
     /// Cancelled when a judge rejects its settings or was given up. Waiting cases then poll at once and at short intervals.
-    hurry: CancellationToken,
+    pub(super) hurry: CancellationToken,
 }
+
+/// Judges that aren't waited for any more with the reason, by the name in the cases.
+#[derive(Default)]
+pub(super) struct GivenUpJudges(Mutex<BTreeMap<String, GivenUp>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GivenUp {
@@ -46,52 +48,34 @@ struct GivenUp {
     message: String,
 }
 
-/// Party that can reopen the lane of a judge that rejects its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opener {
-    /// The operator of the service, with another key.
-    Operator,
-    /// No other process, because the service is this process and ends with its command.
-    Nobody,
+impl GivenUpJudges {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, GivenUp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all judges are still waited for. The jobs of given up judges were cancelled.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn get(&self, judge: &str) -> Option<GivenUp> {
+        self.lock().get(judge).cloned()
+    }
+
+    /// Stores why a judge was given up, unless a reason is stored already. Returns whether it was new, and the stored reason.
+    fn add(&self, judge: &str, why: GivenUp) -> (bool, GivenUp) {
+        let mut given_up = self.lock();
+        let is_new = !given_up.contains_key(judge);
+        (
+            is_new,
+            given_up.entry(judge.to_owned()).or_insert(why).clone(),
+        )
+    }
 }
 
-enum Submission {
-    Job(JobId),
-    Refused(Box<Problem>),
-}
-
-impl<'a> Service<'a> {
-    /// Creates the scorer of a run. `computed` scores the parts that need no judge.
-    pub(super) fn new(
-        client: &'a Client,
-        header: &'a RunHeader,
-        computed: &'a Computed,
-        progress: &'a Progress,
-    ) -> Self {
-        Self {
-            client,
-            header,
-            computed,
-            progress,
-            timeout: TIMEOUT,
-            opener: Opener::Operator,
-            given_up: Mutex::default(),
-            hurry: CancellationToken::new(),
-        }
-    }
-
-    pub(super) fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    pub(super) fn opened_by(mut self, opener: Opener) -> Self {
-        self.opener = opener;
-        self
-    }
-
+impl Service<'_> {
     /// Requests a case. The idempotency key lets a resumed run find its earlier job.
-    async fn request(&self, case: &CaseToScore) -> Result<Submission, Stopped> {
+    async fn request(&self, case: &CaseToScore) -> Result<Result<JobId, Box<Problem>>, Stopped> {
         let options = &self.header.options;
         let body = JobRequest {
             priority: Some(Priority::Bulk),
@@ -100,12 +84,10 @@ impl<'a> Service<'a> {
             ..JobRequest::new(case.kind, case.payload.clone())
         };
         let key = key(&self.header.run_id.to_string(), case, &body);
-        match retried(self.progress, || self.client.post_job(&body, &key)).await {
-            Ok(job) => Ok(Submission::Job(job)),
-            Err(ClientError::Refused(problem)) if concerns_case(&problem) => {
-                Ok(Submission::Refused(problem))
-            }
-            Err(error) => Err(stopped(&error)),
+        match self.client.post_job(&body, &key).await {
+            Ok(job) => Ok(Ok(job)),
+            Err(ClientError::Refused(problem)) if concerns_case(&problem) => Ok(Err(problem)),
+            Err(error) => Err(stopped(error)),
         }
     }
 
@@ -118,40 +100,28 @@ impl<'a> Service<'a> {
                 None
             }
             // Waiting is useless because the key is only read at process start.
-            Some(WaitReason::Misconfigured) if self.opener == Opener::Nobody => {
+            Some(WaitReason::Misconfigured) if self.works_here => {
                 Some(self.why(job, FailureClass::Misconfigured))
             }
             Some(reason) => {
                 let text = format!("items wait: {}", waiting(job));
                 self.progress.print_once(reason.as_str(), &text);
                 let since = *closed_since.get_or_insert(polled);
-                let is_over = since.elapsed() >= self.timeout || self.given_up(judge).is_some();
+                let is_over = since.elapsed() >= self.timeout || self.given_up.get(judge).is_some();
                 is_over.then(|| self.why(job, FailureClass::WaitExpired))
             }
         };
         let limits = (&self.hurry, self.timeout);
-        let polled = poll(self.client, id, self.progress, limits, stop).await;
-        let (job, given_up) = polled.map_err(|error| stopped(&error))?;
+        let polled = poll(&self.client, id, self.progress, limits, stop).await;
+        let (job, given_up) = polled.map_err(stopped)?;
         if let Some(why) = given_up {
             return self.give_up(id, judge, why).await;
         }
         let class = job.error.as_ref().map(|error| error.class);
-        if self.opener == Opener::Nobody && class == Some(FailureClass::Misconfigured) {
+        if self.works_here && class == Some(FailureClass::Misconfigured) {
             self.hurry.cancel();
         }
         Ok(Ok(job))
-    }
-
-    /// Whether any judge was given up. Its jobs were cancelled.
-    pub(super) fn has_given_up(&self) -> bool {
-        let given_up = self.given_up.lock();
-        !given_up.unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn given_up(&self, judge: &str) -> Option<GivenUp> {
-        let given_up = self.given_up.lock();
-        let given_up = given_up.unwrap_or_else(PoisonError::into_inner);
-        given_up.get(judge).cloned()
     }
 
     /// Cancels a job with an unavailable judge, unless it has ended. All cases of a judge get the first reason.
@@ -161,38 +131,26 @@ impl<'a> Service<'a> {
         judge: &str,
         why: GivenUp,
     ) -> Result<Result<Job, GivenUp>, Stopped> {
-        let (first, why) = self.note(judge, why);
-        if first {
+        let (is_new, why) = self.given_up.add(judge, why);
+        if is_new {
             self.hurry.cancel();
             self.progress.println(&format!(
                 "{}; computed components are scored, the rest stays incomplete",
                 why.message
             ));
         }
-        let cancelled = self.client.cancel(id).await;
-        if let Err(error) = &cancelled {
+        if let Err(error) = self.client.cancel(id).await {
             self.progress.println(&format!(
                 "job {id} may still run and cost: cancelling it failed ({error}); `gavel jobs cancel {id}` tries again"
             ));
         }
-        let look = || self.client.job(id);
-        let job = retried(self.progress, look).await;
-        let job = job.map_err(|error| stopped(&error))?;
+        let job = self.client.job(id).await.map_err(stopped)?;
         Ok(match job.state {
             JobState::Succeeded | JobState::Failed => Ok(job),
             JobState::Cancelled | JobState::Queued | JobState::Running | JobState::Waiting => {
                 Err(why)
             }
         })
-    }
-
-    /// Stores why a judge was given up, unless a reason is stored already. Returns whether it was new, and the stored reason.
-    fn note(&self, judge: &str, why: GivenUp) -> (bool, GivenUp) {
-        let given_up = self.given_up.lock();
-        let mut given_up = given_up.unwrap_or_else(PoisonError::into_inner);
-        let first = !given_up.contains_key(judge);
-        let stands = given_up.entry(judge.to_owned()).or_insert(why);
-        (first, stands.clone())
     }
 
     fn why(&self, waits: &Job, class: FailureClass) -> GivenUp {
@@ -224,12 +182,12 @@ impl<'a> Service<'a> {
 impl Scorer for Service<'_> {
     async fn score(&self, case: CaseToScore) -> Result<Item, Stopped> {
         let judge = case.model().to_owned();
-        if let Some(given_up) = self.given_up(&judge) {
+        if let Some(given_up) = self.given_up.get(&judge) {
             return self.computed(case, &given_up).await;
         }
         let id = match self.request(&case).await? {
-            Submission::Job(id) => id,
-            Submission::Refused(problem) => return Ok(rejected_item(case, &problem)),
+            Ok(id) => id,
+            Err(problem) => return Ok(case.failed("bad_input", problem.to_string())),
         };
         match self.ended(id, &judge).await? {
             Ok(job) => Ok(item(case, &job)),
@@ -253,27 +211,17 @@ fn concerns_case(problem: &Problem) -> bool {
         && faults.all(|fault| fault.pointer.starts_with("/payload"))
 }
 
-fn stopped(error: &ClientError) -> Stopped {
-    let mut message = error.to_string();
-    match error.problem() {
-        Some("unauthorized") => {
-            message.push_str("\n  give the token with --token (GAVEL_TOKEN)");
-        }
-        Some("judge-not-configured") => {
-            message.push_str("\n  --no-judge evaluates only the computed components");
-        }
-        Some(_) | None => {}
+fn stopped(error: ClientError) -> Stopped {
+    let remedy = match error.problem() {
+        Some("judge-not-configured") => "\n  --no-judge evaluates only the computed components",
+        Some(_) | None => "",
+    };
+    let error = CliError::from(error);
+    let message = format!("{error}{remedy}");
+    match error.exit == Exit::Usage {
+        true => Stopped::Usage(message),
+        false => Stopped::Down(message),
     }
-    match exit_of(error) {
-        Exit::Usage => Stopped::usage(message),
-        Exit::Done | Exit::GateFailed | Exit::Incomplete | Exit::Nothing | Exit::Interrupted => {
-            Stopped::down(message)
-        }
-    }
-}
-
-fn rejected_item(case: CaseToScore, problem: &Problem) -> Item {
-    case.failed("bad_input", problem.to_string())
 }
 
 fn item(case: CaseToScore, job: &Job) -> Item {

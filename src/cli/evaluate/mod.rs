@@ -1,8 +1,7 @@
 //! `gavel evaluate`: runs a suite against its agents and a service, stores the run, and checks its gates.
 
 mod args;
-mod baseline;
-mod bench;
+mod checks;
 mod jobs;
 mod prepare;
 mod show;
@@ -14,20 +13,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use self::jobs::{Opener, Service};
+use self::jobs::{GivenUpJudges, Service};
 use self::prepare::Prepared;
 use super::Global;
 use super::batches::push;
 use super::connection::{Connection, Needs};
 use super::context::{Context, LogProfile};
-use super::daemon::ending;
-use super::outage::retried;
+use super::daemon::until_interrupted;
 use super::outcome::{CliError, Exit};
 use super::output;
-use super::progress::Progress;
+use super::progress::{OUTAGE_TIMEOUT, Progress};
 use super::simulated::SimulatedJudge;
-use crate::app::{Stop, criteria_of};
+use crate::app::criteria_of;
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
@@ -35,19 +34,17 @@ use crate::lifecycle::Signals;
 use crate::report::live;
 use crate::report::summary::Figures;
 use crate::report::{
-    GateDecision, GateResult, Item, ItemError, Meta, Outcome, ReportError, ResultLines, Simulated,
-    Source as _, sum_up, write_all,
+    GateResult, Item, ItemError, Meta, Outcome, ReportError, ResultLines, Simulated, Source as _,
+    Verdict, sum_up, write_all,
 };
 use crate::suite::run::agents::Agents;
 use crate::suite::run::compare::RunComparison;
 use crate::suite::run::folder::{Bench, RESULTS};
-use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, StopFault, Stopped, run};
+use crate::suite::run::{Computed, Run, RunError, RunFolder, Scorer, run};
 use crate::suite::run::{gate, thresholds};
 
 pub(super) use self::args::{Evaluate, share};
 
-/// Time for running items to finish after Ctrl-C in runs without a service.
-const DRAIN: Duration = Duration::from_secs(1);
 /// Timeout for sending a run's batch, so that it doesn't delay the results.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of items named per error.
@@ -58,34 +55,12 @@ const MAX_MISSED: usize = 20;
 impl Evaluate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         let prepared = self.prepare()?;
-        if prepared.header.suite.items == 0 {
-            let limit = prepared.header.options.limit;
-            output::note(match limit {
-                Some(0) => "no items to run: --limit is 0",
-                Some(_) | None => "no items to run: the suite is empty",
-            });
-            return Ok(Exit::Nothing);
-        }
-        if prepared
-            .header
-            .only
-            .as_ref()
-            .is_some_and(|only| only.is_empty())
-        {
-            output::note(&match prepared.header.options.limit {
-                Some(limit) => {
-                    format!("no items to run: the first {limit} items (--limit) passed")
-                }
-                None => "no items to run: every item of that run passed".to_owned(),
-            });
+        if let Some(why) = prepared.nothing_to_run() {
+            output::note(&format!("no items to run: {why}"));
             return Ok(Exit::Nothing);
         }
         let opened = OnceCell::new();
-        let ended = if prepared.header.options.no_judge {
-            self.without_service(global, &prepared, &opened).await
-        } else {
-            self.with_service(global, &prepared, &opened).await
-        };
+        let ended = self.run_prepared(global, &prepared, &opened).await;
         match opened.into_inner() {
             // The run has no results to resume.
             Some(folder) if folder.is_untouched() && was_rejected(&ended) => {
@@ -97,40 +72,27 @@ impl Evaluate {
         }
     }
 
-    /// Runs with a service, and with a simulated judge if requested.
-    async fn with_service(
+    /// Runs with a service, with a simulated judge, or without a judge.
+    async fn run_prepared(
         &self,
         global: &Global,
         prepared: &Prepared,
         opened: &OnceCell<RunFolder>,
     ) -> Result<(), CliError> {
+        let options = &prepared.header.options;
+        if options.no_judge {
+            let context = Context::new(global, [], LogProfile::Summary)?;
+            let work = self.run_items(&context.settings, None, prepared, opened);
+            return until_interrupted(&mut Signals::listen()?, Box::pin(work)).await;
+        }
         let command = async |connection: Connection<'_>| {
             let settings = &connection.context.settings;
             Box::pin(self.run_items(settings, Some(&connection), prepared, opened)).await
         };
-        match prepared.header.options.simulate {
+        match options.simulate {
             true => SimulatedJudge::run(&self.connection, (global, Needs::Suite), command).await,
             false => self.connection.run(global, Needs::Suite, command).await,
         }
-    }
-
-    async fn without_service(
-        &self,
-        global: &Global,
-        prepared: &Prepared,
-        opened: &OnceCell<RunFolder>,
-    ) -> Result<(), CliError> {
-        let context = Context::new(global, Vec::new(), LogProfile::Summary)?;
-        let mut signals = Signals::listen()?;
-        let stop = Stop::default();
-        let work = async {
-            tokio::select! {
-                done = self.run_items(&context.settings, None, prepared, opened) => done,
-                () = stop.soft.cancelled() => Err(CliError::interrupted()),
-            }
-        };
-        let ended = signals.guard(ending(&stop, DRAIN), work).await;
-        ended.output.unwrap_or_else(|| Err(CliError::interrupted()))
     }
 
     /// Rejects a run if its judges are unavailable, or of another type than the baseline's.
@@ -144,15 +106,15 @@ impl Evaluate {
         if !needs_judge && prepared.baseline.is_none() {
             return Ok(());
         }
-        let judges = bench::judges_of(client).await?;
+        let judges = checks::judges_of(client).await?;
         let named = prepared.judges(bench.judge.as_deref());
         if let Some(against) = &prepared.baseline
-            && let Some(simulated) = baseline::are_simulated(&judges, &named)
+            && let Some(simulated) = checks::are_simulated(&judges, &named)
         {
             against.fits_judge(simulated, &prepared.header.gates)?;
         }
         match needs_judge {
-            true => bench::check_available(&judges, bench),
+            true => checks::check_available(&judges, bench),
             false => Ok(()),
         }
     }
@@ -170,28 +132,24 @@ impl Evaluate {
         let judged_by = match connection {
             // Computed scores don't depend on criteria.
             None => None,
-            Some(connection) => match bench::of_service(connection.client, header).await? {
-                Some(bench) if !self.connection.is_remote() => {
-                    Some(bench::with_model(bench, settings)?)
-                }
-                bench => bench,
-            },
+            Some(connection) => {
+                let settings = (!connection.is_remote).then_some(settings);
+                checks::bench_of(connection.client, header, settings).await?
+            }
         };
         if let (Some(connection), Some(bench)) = (connection, &judged_by) {
             self.check_judges(connection.client, bench, prepared)
                 .await?;
         }
         let needed = prepared.agents_needed();
-        if let Some(connection) =
-            connection.filter(|_| self.connection.is_remote() && !needed.is_empty())
-        {
+        if let Some(connection) = connection.filter(|it| it.is_remote && !needed.is_empty()) {
             // Checks the permission before agents are called, because their answers couldn't be scored.
             let progress = Progress::new("items", 0);
-            retried(&progress, async || connection.client.may_ask().await).await?;
+            let client = progress.retrying(connection.client, OUTAGE_TIMEOUT);
+            client.may_ask().await?;
         }
-        let agents = Agents::new(prepared.answers_from(), &needed, &settings.agents);
-        let agents = agents.map_err(stopped)?;
-        agents.probe().await.map_err(stopped)?;
+        let agents = Agents::new(prepared.answers_from(), &needed, &settings.agents)?;
+        agents.probe().await?;
         if let Some(note) = prepared.unasked(&agents) {
             output::note(&output::clean(&note));
         }
@@ -200,7 +158,7 @@ impl Evaluate {
         // If no item remains, changed criteria don't matter.
         if let Some(now) = judged_by.as_ref().filter(|_| todo > 0) {
             let began = folder.header().judged_by.as_ref();
-            bench::check_unchanged(began, now, (folder.path(), header.kind))?;
+            checks::check_unchanged(began, now, (folder.path(), header.kind))?;
         }
         let folder = opened.get_or_init(|| folder);
         output::note(&format!(
@@ -215,13 +173,15 @@ impl Evaluate {
             message: "no judge was used (--no-judge): run it with a judge for a total".to_owned(),
         };
         let computed = Computed::new(Arc::new(criteria), Arc::new(SystemClock), not_run);
-        let service = connection.map(|connection| {
-            Service::new(connection.client, header, &computed, &progress)
-                .timeout(Duration::from_secs(self.judge.max_wait))
-                .opened_by(match connection.works_here {
-                    true => Opener::Nobody,
-                    false => Opener::Operator,
-                })
+        let service = connection.map(|connection| Service {
+            client: progress.retrying(connection.client, OUTAGE_TIMEOUT),
+            header,
+            computed: &computed,
+            progress: &progress,
+            timeout: Duration::from_secs(self.judge.max_wait),
+            works_here: connection.works_here,
+            given_up: GivenUpJudges::default(),
+            hurry: CancellationToken::new(),
         });
         let scorer: &dyn Scorer = match &service {
             Some(service) => service,
@@ -238,22 +198,21 @@ impl Evaluate {
             agents: &agents,
             scorer,
             at_once: self.concurrency.into(),
-            again: prepared.again,
+            retry_errors: prepared.retry_errors,
         };
         run(&parts, &seen).await.map_err(|error| match error {
-            RunError::Stopped(why) => stopped(why),
+            RunError::Stopped(why) => why.into(),
             RunError::Suite(fault) => CliError::usage(format!(
                 "{}: the suite has changed while it was run: {fault}",
                 header.suite.path.display()
             )),
             RunError::Folder(fault) => fault.into(),
-            RunError::Report(fault) => CliError::incomplete(fault.to_string()),
+            RunError::Report(fault) => CliError::incomplete(fault),
         })?;
         // A batch would score the cancelled jobs again, which the user hasn't requested.
-        let is_judged = !service.as_ref().is_some_and(Service::has_given_up);
-        if let Some(connection) = connection
+        if let (Some(connection), Some(service)) = (connection, &service)
             && connection.is_remote
-            && is_judged
+            && service.given_up.is_empty()
             && todo > 0
         {
             show_as_batch(connection.client, folder.path(), prepared).await;
@@ -268,20 +227,17 @@ impl Evaluate {
         folder: RunFolder,
         ended: Result<(), CliError>,
     ) -> Result<Exit, CliError> {
-        let asked = folder.header().asked();
-        let gates = folder.header().gates.clone();
+        let header = folder.header();
+        let gates = header.gates.clone();
+        let bench = header.judged_by.as_ref();
         let meta = Meta {
-            name: folder.header().suite.path.display().to_string(),
+            name: header.suite.path.display().to_string(),
             run: Some(folder.path().display().to_string()),
             made_at: SystemClock.now(),
-            unfinished: asked.saturating_sub(folder.lines()),
+            unfinished: header.asked().saturating_sub(folder.lines()),
             simulated: gates.simulated(),
-            judging: folder.header().judging(),
-            criteria_hash: folder
-                .header()
-                .judged_by
-                .as_ref()
-                .map(|bench| bench.criteria_hash.clone()),
+            judging: header.judging(),
+            criteria_hash: bench.map(|bench| bench.criteria_hash.clone()),
         };
         let path = folder.path().to_owned();
         let held = gates.clone();
@@ -291,7 +247,7 @@ impl Evaluate {
             .map_err(|error| {
                 CliError::incomplete(format!("writing the reports broke off: {error}"))
             })?
-            .map_err(|error| CliError::incomplete(error.to_string()));
+            .map_err(CliError::incomplete);
         let (figures, gate_result, against, missed) = match (made, &ended) {
             (Ok(made), _) => made,
             (Err(error), Ok(())) => return Err(error),
@@ -309,10 +265,10 @@ impl Evaluate {
         }
         let exit = match (&ended, gate_result.decision) {
             (Err(error), _) => error.exit,
-            (Ok(()), GateDecision::Passed) => Exit::Done,
-            (Ok(()), GateDecision::Failed) => Exit::GateFailed,
-            (Ok(()), GateDecision::Incomplete) => Exit::Incomplete,
-            (Ok(()), GateDecision::Nothing) => Exit::Nothing,
+            (Ok(()), Verdict::Passed) => Exit::Done,
+            (Ok(()), Verdict::Failed) => Exit::GateFailed,
+            (Ok(()), Verdict::Incomplete) => Exit::Incomplete,
+            (Ok(()), Verdict::Nothing) => Exit::Nothing,
         };
         let shown = show::RunSummary {
             header: folder.header(),
@@ -403,7 +359,7 @@ fn report(
     let mut figures = sum_up(&lines, meta)?;
     let gate_result = match against.as_ref().filter(|it| is_mixed(it, gates)) {
         Some(_) => GateResult {
-            decision: GateDecision::Incomplete,
+            decision: Verdict::Incomplete,
             reasons: vec![mixed("--baseline")],
         },
         None => gate::decide(&figures, gates, meta.judging, against.as_ref()),
@@ -417,21 +373,16 @@ fn report(
 /// Lists the first items that did not pass, each with its score or error. Items with the same error class are grouped.
 fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
     let (mut missed, mut more) = (Vec::new(), 0);
-    let mut unscored: BTreeMap<String, Unscored> = BTreeMap::new();
+    let mut unscored: BTreeMap<String, (String, Vec<String>)> = BTreeMap::new();
     lines.each(&mut |item| {
         let has_passed = item.outcome == Outcome::Scored && item.passed != Some(false);
         if has_passed {
             return Ok(());
         }
         if let Some(error) = &item.error {
-            let alike = unscored.entry(error.class.clone()).or_default();
-            if alike.n == 0 {
-                alike.says = live::score(item);
-            }
-            alike.n += 1;
-            if alike.names.len() < MAX_NAMES {
-                alike.names.push(item.name());
-            }
+            let alike = unscored.entry(error.class.clone());
+            let (_, names) = alike.or_insert_with(|| (live::score(item), Vec::new()));
+            names.push(item.name());
         } else if missed.len() < MAX_MISSED {
             let why = live::obstacle(item).map_or_else(String::new, |why| format!(" · {why}"));
             missed.push(format!("{}  {}{why}", item.name(), live::score(item)));
@@ -440,33 +391,19 @@ fn missed(lines: &ResultLines) -> Result<Vec<String>, ReportError> {
         }
         Ok(())
     })?;
-    missed.extend(unscored.values().map(Unscored::line));
+    let line = |(text, names): (String, Vec<String>)| match names.as_slice() {
+        [name] => format!("{name}  {text}"),
+        names => {
+            let (n, first) = (names.len(), names.get(..MAX_NAMES).unwrap_or(names));
+            let more = if n > MAX_NAMES { ", .." } else { "" };
+            format!("{n} items  {text}: {}{more}", first.join(", "))
+        }
+    };
+    missed.extend(unscored.into_values().map(line));
     if more > 0 {
         missed.push(format!("and {more} more: summary.md"));
     }
     Ok(missed)
-}
-
-#[derive(Default)]
-struct Unscored {
-    n: u64,
-    says: String,
-    names: Vec<String>,
-}
-
-impl Unscored {
-    fn line(&self) -> String {
-        let names = self.names.join(", ");
-        let rest = if self.n > self.names.len() as u64 {
-            ", .."
-        } else {
-            ""
-        };
-        match self.n {
-            1 => format!("{names}  {}", self.says),
-            n => format!("{n} items  {}: {names}{rest}", self.says),
-        }
-    }
 }
 
 /// Whether the run was rejected as requested, for example because no judge is available.
@@ -479,12 +416,5 @@ fn is_mixed(against: &RunComparison, gates: &thresholds::Gates) -> bool {
     match gates.simulated() {
         Simulated::Allowed => false,
         Simulated::Refused => against.mixes_simulated(),
-    }
-}
-
-fn stopped(why: Stopped) -> CliError {
-    match why.fault {
-        StopFault::Usage => CliError::usage(why.message),
-        StopFault::Down => CliError::incomplete(why.message),
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::args::Evaluate;
-use super::baseline::Baseline;
+use super::checks::Baseline;
 use crate::cli::outcome::CliError;
 use crate::clock::{Clock as _, SystemClock};
 use crate::job::Kind;
@@ -16,7 +16,7 @@ use crate::suite::run::folder::{
     Bench, FolderError, RunFolder, RunHeader, RunOptions, SuiteRef, passed_items,
 };
 use crate::suite::run::plan::{BadSuite, digest};
-use crate::suite::run::{Again, Plan, wanted};
+use crate::suite::run::{Plan, wanted};
 
 const RUNS: &str = "reports/evaluation-runs";
 /// Maximum number of names in a message.
@@ -24,7 +24,7 @@ const MAX_NAMES: usize = 5;
 
 pub(super) struct Prepared {
     pub(super) header: RunHeader,
-    pub(super) again: Again,
+    pub(super) retry_errors: bool,
     pub(super) baseline: Option<Baseline>,
     /// Address of the batch's page, once it exists.
     pub(super) page: OnceCell<String>,
@@ -38,24 +38,16 @@ pub(super) struct Prepared {
 impl Evaluate {
     /// Reads and checks everything possible before the run costs money.
     pub(super) fn prepare(&self) -> Result<Prepared, CliError> {
-        let (header, plan, resumed) = match &self.place.resume {
-            Some(dir) => {
-                let folder = RunFolder::open(dir)?;
-                let (header, plan) = self.resumed(dir, &folder)?;
-                (header, plan, Some(folder))
-            }
-            None => {
-                let (header, plan) = self.new_run()?;
-                (header, plan, None)
-            }
+        let resumed = self.place.resume.as_deref().map(RunFolder::open);
+        let resumed = resumed.transpose()?;
+        let (header, plan) = match &resumed {
+            Some(folder) => self.resumed(folder)?,
+            None => self.new_run()?,
         };
         Ok(Prepared {
             baseline: baseline(&header, &plan)?,
             header,
-            again: match self.place.retry_errors {
-                true => Again::Errors,
-                false => Again::Never,
-            },
+            retry_errors: self.place.retry_errors,
             page: OnceCell::new(),
             plan,
             output: self.place.output.clone(),
@@ -88,8 +80,8 @@ impl Evaluate {
         Ok((header, plan))
     }
 
-    fn resumed(&self, dir: &Path, folder: &RunFolder) -> Result<(RunHeader, Plan), CliError> {
-        let mut header = folder.header().clone();
+    fn resumed(&self, folder: &RunFolder) -> Result<(RunHeader, Plan), CliError> {
+        let (dir, mut header) = (folder.path(), folder.header().clone());
         let path = self.suite.clone().unwrap_or(header.suite.path.clone());
         if !path.exists() && self.suite.is_none() {
             return Err(CliError::usage(format!(
@@ -130,6 +122,20 @@ impl Evaluate {
 }
 
 impl Prepared {
+    /// Returns the reason why no item is selected.
+    pub(super) fn nothing_to_run(&self) -> Option<String> {
+        let header = &self.header;
+        let is_empty = header.suite.items == 0;
+        let all_passed = header.only.as_ref().is_some_and(BTreeSet::is_empty);
+        match header.options.limit {
+            Some(0) if is_empty => Some("--limit is 0".to_owned()),
+            _ if is_empty => Some("the suite is empty".to_owned()),
+            Some(limit) if all_passed => Some(format!("the first {limit} items (--limit) passed")),
+            None if all_passed => Some("every item of that run passed".to_owned()),
+            Some(_) | None => None,
+        }
+    }
+
     /// Creates the folder of a new run, judged by `judged_by`, or returns that of a resumed run.
     pub(super) fn open(&self, judged_by: Option<&Bench>) -> Result<RunFolder, CliError> {
         let header = || RunHeader {
@@ -170,7 +176,7 @@ impl Prepared {
 
     fn is_wanted(&self, resumed: Option<&RunFolder>, item_no: u64) -> bool {
         match resumed {
-            Some(folder) => wanted(folder, self.again, item_no),
+            Some(folder) => wanted(folder, self.retry_errors, item_no),
             None => {
                 let only = self.header.only.as_ref();
                 only.is_none_or(|only| only.contains(&item_no))
@@ -202,7 +208,7 @@ impl Prepared {
 
     pub(super) fn todo(&self, folder: &RunFolder) -> usize {
         (0..self.header.suite.items)
-            .filter(|item_no| wanted(folder, self.again, *item_no))
+            .filter(|item_no| wanted(folder, self.retry_errors, *item_no))
             .count()
     }
 }

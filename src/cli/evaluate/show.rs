@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::outcome::Exit;
-use crate::cli::output::{self, Printable, Text};
+use crate::cli::output::{Printable, TableRow, Text, or_dash};
 use crate::report::GateResult;
 use crate::report::summary::{Basis, Figures, Share};
 use crate::suite::run::compare::RunComparison;
@@ -151,7 +151,7 @@ impl RunSummary<'_> {
     }
 }
 
-fn row(name: &str, share: &Share) -> output::TableRow {
+fn row(name: &str, share: &Share) -> TableRow {
     vec![
         name.to_owned(),
         share.n.to_string(),
@@ -160,8 +160,4 @@ fn row(name: &str, share: &Share) -> output::TableRow {
         or_dash(share.mean.map(|mean| format!("{mean:.3}"))),
         or_dash(share.pass_rate.map(words::percent)),
     ]
-}
-
-fn or_dash(value: Option<String>) -> String {
-    value.unwrap_or_else(|| "-".to_owned())
 }

@@ -1,6 +1,7 @@
 //! A file of ratings. Read and checked completely, with all errors by row and column, before any rating is stored.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -69,19 +70,15 @@ impl Ratings {
             limits: Limits::default(),
         };
         let (mut ratings, mut faults) = (Vec::new(), Vec::new());
-        let rows = match read(file, &reading) {
-            Ok(rows) => rows,
-            Err(fault) => return Err(file_error(path, &[fault])),
-        };
-        for row in rows {
-            match row
-                .map_err(|fault| vec![fault])
-                .and_then(|row| rating(&row, now))
-            {
+        let read = read(file, &reading, &mut |row| {
+            let row = row.map_err(|fault| vec![fault]);
+            match row.and_then(|row| rating(&row, now)) {
                 Ok(rating) => ratings.push(rating),
                 Err(found) => faults.extend(found),
             }
-        }
+            ControlFlow::Continue(())
+        });
+        faults.extend(read.err());
         faults.extend(repeated(&ratings));
         Ok(Self {
             rows: ratings,

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Global;
 use super::connection::{Common, Connection, Listing, Needs};
 use super::outcome::{CliError, Exit};
-use super::output::{self, Column, OneLine, Printable, Row, Text, or_empty};
+use super::output::{self, Column, Printable, Row, Text, WithText, or_empty};
 use crate::client::{Client, Rated, RatingPut};
 use crate::clock::{Clock as _, SystemClock};
 use crate::wire::words;
@@ -19,17 +19,11 @@ use crate::wire::{Agreement, AgreementReport, HumanRating, Kappa, Strength};
 use file::{FileRating, Ratings as RatingsFile};
 
 /// Import and list user ratings, and show their agreement with the judge
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  gavel ratings import reviews.csv --dry-run\n  gavel ratings import reviews.csv\n  gavel ratings list 6f1c8f0e-7f0a-4c56-9a53-1f0c5ad6a1b2\n  gavel ratings agreement"
 )]
-pub(super) struct Ratings {
-    #[command(subcommand)]
-    command: RatingsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum RatingsCommand {
+pub(super) enum Ratings {
     /// Store ratings from a CSV, XLSX, JSON or JSONL file
     #[command(
         long_about = "Store ratings from a file: CSV, XLSX, JSON or JSONL. Each row needs session_id or score_id, \
@@ -70,7 +64,7 @@ enum RatingsCommand {
 }
 
 #[derive(Debug, Args)]
-struct Import {
+pub(super) struct Import {
     /// File; its extension determines the format
     file: PathBuf,
     /// Check the file without storing it
@@ -82,9 +76,9 @@ struct Import {
 
 impl Ratings {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        match &self.command {
-            RatingsCommand::Import(import) => import.run(global).await,
-            RatingsCommand::List {
+        match self {
+            Self::Import(import) => import.run(global).await,
+            Self::List {
                 session,
                 score,
                 list,
@@ -99,8 +93,8 @@ impl Ratings {
                 })
                 .await
             }
-            RatingsCommand::Agreement { criteria, common } => {
-                let ask = async |client: &Client| client.agreement(Some(criteria)).await;
+            Self::Agreement { criteria, common } => {
+                let ask = async |client: &Client| client.agreement(criteria).await;
                 common.print(global, ask).await
             }
         }
@@ -134,7 +128,7 @@ impl Import {
                 true => format!("{}, all valid; not stored", words::counted(n, "rating")),
                 false => format!("{new} new, {replaced} in the place of earlier ones"),
             };
-            Ok(OneLine::done(words)(answer))
+            Ok(WithText::line(answer, words))
         };
         let ended = self.common.run(global, Needs::Existing, command).await;
         if let Err(error) = &ended
@@ -183,10 +177,7 @@ impl Printable for AgreementReport {
     }
 
     fn exit(&self) -> Exit {
-        match self.scales.is_empty() {
-            true => Exit::Nothing,
-            false => Exit::Done,
-        }
+        Exit::nothing_if(self.scales.is_empty())
     }
 }
 

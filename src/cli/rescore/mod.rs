@@ -12,8 +12,9 @@ use uuid::Uuid;
 
 use super::batches::{exit_of, follow, watch};
 use super::connection::{Connection, Needs};
+use super::judges::find;
 use super::outcome::{CliError, Exit, is_interrupted};
-use super::output;
+use super::output::{self, or_empty};
 use super::{Global, criteria};
 use crate::client::Client;
 use crate::wire::words;
@@ -22,43 +23,13 @@ use crate::wire::{Batch, Judge, RescorePlan};
 pub(super) use self::args::Rescore;
 
 /// The service's limit of ids per request.
-const MOST_IDS: usize = 100_000;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Consent {
-    /// The user confirms on the terminal.
-    Asked,
-    /// Given by --yes, or implied without a terminal (script).
-    Given,
-    /// There is a user, but stdin contains the ids, so that the answer can't be read.
-    Lacking,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Terminals {
-    stdin: bool,
-    stderr: bool,
-}
+const MAX_IDS: usize = 100_000;
 
 impl Rescore {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        let terminals = Terminals {
-            stdin: stdin().is_terminal(),
-            stderr: stderr().is_terminal(),
-        };
-        let consent = self.consent(terminals);
-        if consent == Consent::Lacking && !self.execution.dry_run {
-            return Err(CliError::usage(
-                "--ids-file -: stdin contains the ids, so you can't confirm the plan: show it with \
-                 --dry-run, then start it with --yes, or give the ids in a file",
-            ));
-        }
-        let ids = self
-            .selection
-            .ids_file
-            .as_deref()
-            .map(read_ids)
-            .transpose()?;
+        let must_confirm = self.must_confirm(stdin().is_terminal(), stderr().is_terminal())?;
+        let ids_file = self.selection.ids_file.as_deref();
+        let ids = ids_file.map(read_ids).transpose()?;
         if ids.as_ref().is_some_and(Vec::is_empty) {
             output::note("no sessions to score: --ids-file names no session");
             return Ok(Exit::Nothing);
@@ -69,7 +40,7 @@ impl Rescore {
         };
         let started = OnceCell::new();
         let command = async |connection: Connection<'_>| {
-            self.execute(&connection, ids.as_deref(), consent, &started)
+            self.execute(&connection, ids.as_deref(), must_confirm, &started)
                 .await
         };
         let ended = self.connection.run(global, needs, command).await;
@@ -83,7 +54,7 @@ impl Rescore {
         &self,
         connection: &Connection<'_>,
         ids: Option<&[Uuid]>,
-        consent: Consent,
+        must_confirm: bool,
         started: &OnceCell<Uuid>,
     ) -> Result<Exit, CliError> {
         let client = connection.client;
@@ -108,7 +79,7 @@ impl Rescore {
         if self.execution.dry_run {
             return Ok(Exit::Done);
         }
-        if consent != Consent::Given && !is_wanted(&plan).await? {
+        if must_confirm && !is_wanted(&plan).await? {
             output::note("not started");
             return Ok(Exit::Nothing);
         }
@@ -149,14 +120,19 @@ impl Rescore {
         Ok(Some(stored.criteria_hash))
     }
 
-    fn consent(&self, terminals: Terminals) -> Consent {
-        let takes_stdin = self.selection.ids_file.as_deref() == Some(Path::new("-"));
-        match (self.execution.yes, terminals.stderr, terminals.stdin) {
-            (true, _, _) | (false, false, _) => Consent::Given,
-            (false, true, _) if takes_stdin => Consent::Lacking,
-            (false, true, true) => Consent::Asked,
-            (false, true, false) => Consent::Given,
+    /// Whether a user on a terminal must confirm the plan. `stdin`, `stderr`: whether they are terminals. A user can't confirm if stdin
+    /// contains the ids.
+    fn must_confirm(&self, stdin: bool, stderr: bool) -> Result<bool, CliError> {
+        if self.execution.yes || self.execution.dry_run || !stderr {
+            return Ok(false);
         }
+        if self.selection.ids_file.as_deref() == Some(Path::new("-")) {
+            return Err(CliError::usage(
+                "--ids-file -: stdin contains the ids, so you can't confirm the plan: show it with \
+                 --dry-run, then start it with --yes, or give the ids in a file",
+            ));
+        }
+        Ok(stdin)
     }
 
     /// Prints the commands that watch the batch, show its spread, compare a candidate and make it current.
@@ -215,23 +191,21 @@ async fn is_wanted(plan: &RescorePlan) -> Result<bool, CliError> {
     ))
 }
 
-/// Checks that the service can call the judge, by its list of entries and models. Otherwise the criteria aren't stored.
+/// Checks that the service can call the judge. Otherwise the criteria aren't stored.
 fn check_judge(judges: &[Judge], judge: &str) -> Result<(), String> {
-    let entry = judge.split(':').next().unwrap_or(judge);
-    let of = |name: &str| judges.iter().find(|known| known.name == name);
-    let Some(listed) = of(judge).or_else(|| of(entry)) else {
-        let known: Vec<&str> = judges.iter().map(|known| known.name.as_str()).collect();
-        return Err(format!(
-            "the service has no judge {judge:?}: name one of its judges in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER of this \
-             command; known: {}",
-            known.join(", ")
-        ));
-    };
-    match listed.configured {
-        true => Ok(()),
-        false => Err(format!(
+    match find(judges, judge) {
+        None => {
+            let known: Vec<&str> = judges.iter().map(|known| known.name.as_str()).collect();
+            Err(format!(
+                "the service has no judge {judge:?}: name one of its judges in scoring.llm_provider, or in DEFAULT_LLM_PROVIDER of this \
+                 command; known: {}",
+                known.join(", ")
+            ))
+        }
+        Some(listed) if listed.configured => Ok(()),
+        Some(listed) => Err(format!(
             "judge {judge:?}: {}",
-            listed.remedy.as_deref().unwrap_or_default()
+            or_empty(listed.remedy.as_ref())
         )),
     }
 }
@@ -243,8 +217,7 @@ fn read_ids(path: &Path) -> Result<Vec<Uuid>, CliError> {
         Some("-") => std::io::read_to_string(stdin().lock()),
         Some(_) | None => std::fs::read_to_string(path),
     };
-    let text = text
-        .map_err(|error| CliError::usage(format!("--ids-file {name}: can't be read: {error}")))?;
+    let text = text.map_err(|error| CliError::unreadable(format!("--ids-file {name}"), error))?;
     ids_of(&text).map_err(|fault| CliError::usage(format!("--ids-file {name}, {fault}")))
 }
 
@@ -267,9 +240,9 @@ fn ids_of(text: &str) -> Result<Vec<Uuid>, String> {
             ids.push(id);
         }
     }
-    if ids.len() > MOST_IDS {
+    if ids.len() > MAX_IDS {
         return Err(format!(
-            "{} ids are more than the limit of {MOST_IDS}: split the file",
+            "{} ids are more than the limit of {MAX_IDS}: split the file",
             ids.len()
         ));
     }
@@ -290,27 +263,28 @@ mod tests {
 
     #[test]
     fn terminal_requires_confirmation() {
-        let consent = |flags: &str, stdin: bool, stderr: bool| {
+        let must_confirm = |flags: &str, stdin: bool, stderr: bool| {
             let words = std::iter::once("rescore").chain(flags.split_whitespace());
             let line = Line::try_parse_from(words).unwrap();
-            line.rescore.consent(Terminals { stdin, stderr })
+            line.rescore.must_confirm(stdin, stderr).ok()
         };
         for (flags, stdin, stderr, expected) in [
-            ("", true, true, Consent::Asked),
-            ("--yes", true, true, Consent::Given),
-            ("--ids-file ids.txt", true, true, Consent::Asked),
+            ("", true, true, Some(true)),
+            ("--yes", true, true, Some(false)),
+            ("--ids-file ids.txt", true, true, Some(true)),
             // The ids are piped in, and stderr is a terminal.
-            ("--ids-file -", false, true, Consent::Lacking),
-            ("--ids-file -", true, true, Consent::Lacking),
-            ("--ids-file - --yes", false, true, Consent::Given),
+            ("--ids-file -", false, true, None),
+            ("--ids-file -", true, true, None),
+            ("--ids-file - --yes", false, true, Some(false)),
+            ("--ids-file - --dry-run", false, true, Some(false)),
             // A script, a timer or a pipeline: no user.
-            ("--ids-file -", false, false, Consent::Given),
-            ("", false, false, Consent::Given),
-            ("", false, true, Consent::Given),
-            ("", true, false, Consent::Given),
+            ("--ids-file -", false, false, Some(false)),
+            ("", false, false, Some(false)),
+            ("", false, true, Some(false)),
+            ("", true, false, Some(false)),
         ] {
-            let given = consent(flags, stdin, stderr);
-            assert_eq!(given, expected, "{flags:?}, {stdin}, {stderr}");
+            let found = must_confirm(flags, stdin, stderr);
+            assert_eq!(found, expected, "{flags:?}, {stdin}, {stderr}");
         }
     }
 
@@ -325,7 +299,7 @@ mod tests {
             fault.starts_with("line 2: \"session-7\" is not the id"),
             "{fault}"
         );
-        let many: String = (0..=MOST_IDS as u128)
+        let many: String = (0..=MAX_IDS as u128)
             .map(|n| format!("{}\n", Uuid::from_u128(n)))
             .collect();
         assert!(ids_of(&many).unwrap_err().contains("split the file"));

@@ -1,6 +1,7 @@
 //! Reads the items of a batch file on a separate thread, in chunks. The file is read twice, first to validate and then to store.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::{BatchError, Item, ItemFault, OpenItems, ScoreBatch};
+use super::{BatchError, Item, ItemFault, ReadItems, ScoreBatch};
 use crate::enqueue::{Enqueue, EnqueueError, JudgeProblem, NewId, Pinned, ScoreCase};
 use crate::job::{BatchPlace, Force, JobOptions, NewJob};
 use crate::memory::lower_thread_priority;
@@ -52,7 +53,7 @@ pub(super) struct Plan {
     pub(super) batch_id: Uuid,
     pub(super) pinned: Pinned,
     pub(super) enqueue: Arc<Enqueue>,
-    pub(super) open: OpenItems,
+    pub(super) read: ReadItems,
 }
 
 impl Plan {
@@ -142,41 +143,34 @@ impl Plan {
     }
 
     fn send(&self, chunks: &mpsc::Sender<Chunk>) {
-        let items = match (self.open)() {
-            Ok(items) => items,
-            Err(fault) => {
-                let _ = chunks.blocking_send(Err(Trouble::Fault(fault)));
-                return;
-            }
+        let send = |chunk| match chunks.blocking_send(chunk) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         };
-        let (mut ready, mut bytes) = (Vec::with_capacity(CHUNK), 0);
-        for (item_no, item) in (0_i64..).zip(items) {
-            let read = match item {
+        let (mut ready, mut bytes, mut item_no) = (Vec::with_capacity(CHUNK), 0, 0);
+        let read = (self.read)(&mut |item| {
+            let one = match item {
                 Ok(item) => {
                     bytes += rough_size(&item.payload);
                     self.ready(item, item_no)
                 }
                 Err(fault) => Err(vec![Trouble::Fault(fault)]),
             };
-            match read {
+            item_no += 1;
+            match one {
                 Ok(one) => ready.push(one),
-                Err(troubles) => {
-                    for trouble in troubles {
-                        if chunks.blocking_send(Err(trouble)).is_err() {
-                            return;
-                        }
-                    }
-                }
+                Err(troubles) => troubles
+                    .into_iter()
+                    .try_for_each(|trouble| send(Err(trouble)))?,
             }
             if ready.len() == CHUNK || bytes >= CHUNK_BYTES {
                 bytes = 0;
-                if chunks
-                    .blocking_send(Ok(std::mem::take(&mut ready)))
-                    .is_err()
-                {
-                    return;
-                }
+                send(Ok(std::mem::take(&mut ready)))?;
             }
+            ControlFlow::Continue(())
+        });
+        if let Err(fault) = read {
+            let _ = send(Err(Trouble::Fault(fault)));
         }
         if !ready.is_empty() {
             let _ = chunks.blocking_send(Ok(ready));

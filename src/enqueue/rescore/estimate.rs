@@ -7,7 +7,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::{BacklogPlan, Enqueue, EnqueueError, JudgeFacts};
+use super::judge_facts::{assumed_reply_tokens, is_priced, prompt_tokens};
+use super::{BacklogPlan, Enqueue, EnqueueError};
+use crate::judge::JudgeSpec;
 use crate::memory::lower_thread_priority;
 use crate::score::Criteria;
 use crate::store::{Hold, HoldTarget, JudgeRow, StoreError};
@@ -71,17 +73,17 @@ impl Enqueue {
         let mut all = Estimated::nothing(sample.len() as u64);
         all.warnings.extend(stopped(&holds, &HoldTarget::Queue));
         for judge in &plan.judges {
-            let Some(facts) = self.directory.facts(judge) else {
+            let Ok(spec) = self.providers.spec(judge) else {
                 continue;
             };
-            let mut each = self.each(judge, facts, &criteria, &sample).await?;
-            let mut pace = self.pace(judge, facts, &each, now).await?;
-            if let (true, Some(factor)) = (plan.economy, facts.batch_price_factor) {
+            let mut each = self.each(&spec, &criteria, &sample).await?;
+            let mut pace = self.pace(&spec, &each, now).await?;
+            if let (true, Some(factor)) = (plan.economy, spec.batch_price_factor()) {
                 each.cost_usd = each.cost_usd.map(|cost| cost * factor);
                 // With a batch endpoint, the provider determines the duration.
                 pace = None;
             }
-            all.add(judge, facts, &each, pace, jobs);
+            all.add(&spec, &each, pace, jobs);
             let target = HoldTarget::Judge(judge.clone());
             all.warnings.extend(stopped(&holds, &target));
             all.warnings.extend(slowed(&gates, judge, now));
@@ -96,26 +98,26 @@ impl Enqueue {
 
     async fn each(
         &self,
-        judge: &str,
-        facts: JudgeFacts,
+        judge: &JudgeSpec,
         criteria: &Arc<Criteria>,
         sample: &[Uuid],
     ) -> Result<Each, EnqueueError> {
-        let replies = self.store.judges().past_replies(judge).await?;
-        let tokens_out = replies.mean_tokens.unwrap_or(facts.reply_tokens);
+        let replies = self.store.judges().past_replies(judge.name()).await?;
+        let assumed = || assumed_reply_tokens(judge);
+        let tokens_out = replies.mean_tokens.unwrap_or_else(assumed);
         let (mut counted, mut tokens_in, mut cost) = (0.0, 0.0, Some(0.0));
         for session in sample {
             let Some(tokens) = self.prompt_tokens(judge, *session, criteria).await? else {
                 continue;
             };
             counted += 1.0;
-            tokens_in += tokens;
+            tokens_in += float(tokens);
             // Priced separately, because long prompts may have another price.
-            let call = self.directory.cost_usd(judge, tokens, tokens_out);
+            let call = judge.cost_usd(signed(tokens), signed(whole(tokens_out)));
             cost = cost.zip(call).map(|(sum, call)| sum + call);
         }
         let mean = |sum: f64| if counted > 0.0 { sum / counted } else { 0.0 };
-        let known = facts.priced && (counted > 0.0 || sample.is_empty());
+        let known = is_priced(judge) && (counted > 0.0 || sample.is_empty());
         Ok(Each {
             tokens_in: mean(tokens_in),
             tokens_out,
@@ -127,19 +129,18 @@ impl Enqueue {
     /// Returns the approximate prompt tokens of a session; `None`: deleted, or the prompt doesn't fit.
     async fn prompt_tokens(
         &self,
-        judge: &str,
+        judge: &JudgeSpec,
         session_id: Uuid,
         criteria: &Arc<Criteria>,
-    ) -> Result<Option<f64>, EnqueueError> {
+    ) -> Result<Option<u64>, EnqueueError> {
         let Some(session) = self.store.sessions().get(session_id).await? else {
             return Ok(None);
         };
-        let (directory, criteria, judge) =
-            (self.directory.clone(), criteria.clone(), judge.to_owned());
+        let (judge, criteria) = (judge.clone(), criteria.clone());
         // Counting megabytes is slow.
         let counting = tokio::task::spawn_blocking(move || {
             lower_thread_priority();
-            directory.prompt_tokens(&judge, &session.into_request(), &criteria)
+            prompt_tokens(&judge, &session.into_request(), &criteria)
         });
         Ok(counting.await.ok().flatten())
     }
@@ -161,12 +162,11 @@ impl Enqueue {
     /// Returns the rate at which the judge's jobs finish, or which its limits allow.
     async fn pace(
         &self,
-        judge: &str,
-        facts: JudgeFacts,
+        judge: &JudgeSpec,
         each: &Each,
         now: DateTime<Utc>,
     ) -> Result<Option<Pace>, EnqueueError> {
-        let lately = self.store.judges().recent_pace(judge, now).await?;
+        let lately = self.store.judges().recent_pace(judge.name(), now).await?;
         if let (true, Some(jobs_per_s)) = (lately.jobs >= ENDS, lately.per_s) {
             return Ok(Some(Pace {
                 jobs_per_s,
@@ -174,8 +174,10 @@ impl Enqueue {
             }));
         }
         let tokens_each = (each.tokens_in + each.tokens_out).max(1.0);
-        let requests = facts.requests_per_minute.map(float);
-        let by_tokens = facts
+        let limits = self.providers.paces().remove(judge.entry_name());
+        let limits = limits.unwrap_or_default();
+        let requests = limits.requests_per_minute.map(float);
+        let by_tokens = limits
             .tokens_per_minute
             .map(|tokens| float(tokens) / tokens_each);
         let slowest = requests.into_iter().chain(by_tokens).reduce(f64::min);
@@ -203,10 +205,11 @@ impl Estimated {
         }
     }
 
-    fn add(&mut self, judge: &str, facts: JudgeFacts, each: &Each, pace: Option<Pace>, jobs: f64) {
+    fn add(&mut self, spec: &JudgeSpec, each: &Each, pace: Option<Pace>, jobs: f64) {
+        let (judge, priced) = (spec.name(), is_priced(spec));
         self.judges.push(PlannedJudge {
             judge: judge.to_owned(),
-            priced: facts.priced,
+            priced,
         });
         self.tokens_in += each.tokens_in * jobs;
         self.tokens_out += each.tokens_out * jobs;
@@ -222,15 +225,15 @@ impl Estimated {
         self.duration_s = self.duration_s.zip(duration).map(|(a, b)| a.max(b));
         let warnings = [
             (
-                !facts.priced,
+                !priced,
                 "has no price: its cost is unknown, and no budget limits it (prices in llm_providers.yaml)",
             ),
             (
-                facts.priced && each.cost_usd.is_none(),
+                priced && each.cost_usd.is_none(),
                 "accepts no counted prompt (no session of the sample fits): the cost of the others is unknown",
             ),
             (
-                facts.simulated,
+                spec.simulated(),
                 "is simulated: its scores don't reflect the work",
             ),
             (
@@ -281,4 +284,8 @@ fn float(count: u64) -> f64 {
 )]
 fn whole(figure: f64) -> u64 {
     figure.max(0.0).round() as u64
+}
+
+fn signed(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
 }

@@ -1,40 +1,48 @@
-//! Facts about judges for estimates. `app` builds them from `llm_providers.yaml`; enqueue doesn't depend on judges.
+//! Prices, limits and prompt sizes of judges for estimates.
 
+use crate::enqueue::Enqueue;
+use crate::judge::{JudgeSpec, Nonce};
 use crate::score::{Criteria, Scorable};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct JudgeFacts {
-    pub simulated: bool,
-    pub priced: bool,
-    /// Price of a call through the batch endpoint as a fraction of an ordinary call; `None`: no such endpoint.
-    pub batch_price_factor: Option<f64>,
-    pub requests_per_minute: Option<u64>,
-    pub tokens_per_minute: Option<u64>,
-    /// Assumed reply tokens for a session while no reply of this judge is stored.
-    pub reply_tokens: f64,
+/// Assumed tokens of a reply about a session without earlier replies.
+const REPLY: f64 = 900.0;
+const SIMULATED_REPLY: f64 = 260.0;
+/// Bytes per token of the simulated judge.
+const SIMULATED_BYTES: u64 = 4;
+
+/// Returns the assumed reply tokens for a session while no reply of this judge is stored.
+pub(super) fn assumed_reply_tokens(judge: &JudgeSpec) -> f64 {
+    match judge.simulated() {
+        true => SIMULATED_REPLY,
+        false => REPLY,
+    }
 }
 
-pub trait JudgeDirectory: Send + Sync {
-    /// Returns the facts about a judge, or `None` if it isn't configured.
-    fn facts(&self, judge: &str) -> Option<JudgeFacts>;
+/// Returns the approximate prompt tokens, or `None` if the prompt doesn't fit.
+pub(super) fn prompt_tokens(
+    judge: &JudgeSpec,
+    scorable: &dyn Scorable,
+    criteria: &Criteria,
+) -> Option<u64> {
+    let limits = judge.limits();
+    let nonce = Nonce::from_bits(fastrand::u128(..));
+    let questions = scorable.questions(criteria, &limits, &nonce).ok()?;
+    let tokens = questions.iter().map(|question| match judge.simulated() {
+        true => (question.prompt.bytes() as u64).div_ceil(SIMULATED_BYTES),
+        false => question.tokens(limits.family),
+    });
+    Some(tokens.sum())
+}
 
-    /// Returns entry and model, equal for all names of a judge, or `None` if it isn't configured.
-    fn full_name(&self, judge: &str) -> Option<String>;
+pub(super) fn is_priced(judge: &JudgeSpec) -> bool {
+    judge.cost_usd(0, 0).is_some()
+}
 
-    /// Resolves the name of a judge or model to a judge, which may be unconfigured.
-    fn named(&self, name: &str, default: &str) -> String;
-
-    /// Returns the judge that is called when this one declines.
-    fn fallback(&self, judge: &str) -> Option<String>;
-
-    /// Returns the approximate prompt tokens; `None`: not configured, or the prompt doesn't fit.
-    fn prompt_tokens(
-        &self,
-        judge: &str,
-        scorable: &dyn Scorable,
-        criteria: &Criteria,
-    ) -> Option<f64>;
-
-    /// Returns the cost of a call in USD; `None`: no price.
-    fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64>;
+impl Enqueue {
+    /// Returns the fallback of a judge if it is configured and has no price.
+    pub(super) fn unpriced_fallback(&self, judge: &str) -> Option<String> {
+        let fallback = self.providers.fallback(judge)?;
+        let spec = self.providers.spec(&fallback).ok()?;
+        (!is_priced(&spec)).then_some(fallback)
+    }
 }

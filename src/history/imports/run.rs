@@ -354,6 +354,7 @@ mod tests {
             quality: None,
         };
         let stored = StoredSession {
+            session_id: Uuid::nil(),
             source: SOURCE.to_owned(),
             status: SessionStatus::Completed,
             completed_at: at(5_000_000_000),

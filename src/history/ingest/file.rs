@@ -106,13 +106,14 @@ fn sessions(text: &str, format: Option<SessionFormat>) -> Result<Vec<SessionInpu
         return Err(fault("", message));
     };
     let detected = || documents.iter().find_map(|it| format::detect(&it.value));
-    let sessions: Vec<_> = match format.map(Form::Other).or_else(detected) {
-        None => return Err(placed(&first.place, fault("", format::unknown_form()))),
-        Some(Form::Own) => {
+    let unknown = || placed(&first.place, fault("", format::unknown_form(&first.value)));
+    let form = format.map(Form::Other).or_else(detected);
+    let sessions: Vec<_> = match form.ok_or_else(unknown)? {
+        Form::Own => {
             let read = |it: Document| (it.place, SessionInput::from_value(it.value));
             documents.into_iter().map(read).collect()
         }
-        Some(Form::Other(format)) => match format::read(format, documents)?.into_iter() {
+        Form::Other(format) => match format::read(format, documents)?.into_iter() {
             none if none.len() == 0 => {
                 let message = format!("holds no session of the format {format}");
                 return Err(fault("", message));

@@ -1,7 +1,5 @@
 //! One session as a client sends it: the body's type and its checks.
 
-use std::fmt;
-
 use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -80,7 +78,8 @@ pub struct SessionInput {
     pub completed_at: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", within(&within(place, pointer), message))]
 pub struct SessionFault {
     /// File and place in it: `line 3` of JSONL, `item 2` of an array (from 0, as in a JSON pointer); empty for a file of one object.
     pub place: String,
@@ -93,28 +92,16 @@ pub struct SessionFault {
 pub(super) type Faults = Vec<SessionFault>;
 
 pub(super) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> Faults {
-    let (pointer, message) = (pointer.into(), message.into());
-    let place = String::new();
     vec![SessionFault {
-        place,
-        pointer,
-        message,
+        place: String::new(),
+        pointer: pointer.into(),
+        message: message.into(),
     }]
 }
 
-impl fmt::Display for SessionFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for part in [&self.place, &self.pointer] {
-            if !part.is_empty() {
-                write!(f, "{part}: ")?;
-            }
-        }
-        f.write_str(&self.message)
-    }
-}
-
 /// A session that can't be stored, or a file with such a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", listed(faults))]
 pub struct InvalidSession {
     /// All errors in the order of the fields: 1 to 20.
     pub faults: Faults,
@@ -126,15 +113,11 @@ impl From<Faults> for InvalidSession {
     }
 }
 
-impl fmt::Display for InvalidSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let faults: Vec<String> = self.faults.iter().map(SessionFault::to_string).collect();
-        let is_file = self.faults.iter().any(|fault| !fault.place.is_empty());
-        f.write_str(&faults.join(if is_file { "\n" } else { "; " }))
-    }
+fn listed(faults: &[SessionFault]) -> String {
+    let is_file = faults.iter().any(|fault| !fault.place.is_empty());
+    let faults: Vec<String> = faults.iter().map(SessionFault::to_string).collect();
+    faults.join(if is_file { "\n" } else { "; " })
 }
-
-impl std::error::Error for InvalidSession {}
 
 /// Returns all values, or all errors.
 pub(super) fn all<T>(
@@ -392,10 +375,9 @@ pub(crate) fn shortened(message: &str) -> String {
     if message.len() <= 2 * HALF {
         return message.to_owned();
     }
-    let head = message.floor_char_boundary(HALF);
-    let tail = message.ceil_char_boundary(message.len() - HALF);
-    let part = |range| message.get(range).unwrap_or_default();
-    format!("{}…{}", part(0..head), part(tail..message.len()))
+    let (head, _) = message.split_at(message.floor_char_boundary(HALF));
+    let (_, tail) = message.split_at(message.ceil_char_boundary(message.len() - HALF));
+    format!("{head}…{tail}")
 }
 
 fn storable(text: &str) -> String {
@@ -428,7 +410,9 @@ fn explain(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.split_first() {
         Some((unknown, known)) if message.starts_with("unknown field") => {
-            unknown_key(unknown, known.iter().copied())
+            // A session's messages may also be in the form of another tool.
+            let messages = known.contains(&"conversation").then_some("messages");
+            unknown_key(unknown, known.iter().copied().chain(messages))
         }
         _ if message.starts_with("UUID parsing failed") => {
             "is no UUID, such as 0190d3e8-1c2b-7d4e-8f90-1a2b3c4d5e6f; a session's id of another form goes into external_id".to_owned()

@@ -149,7 +149,7 @@ impl RedisQueue {
             .map(|(id, lane, set)| {
                 Ok(Claimed {
                     id: id_of(claiming, &id)?,
-                    lane: Lane::from_stored(lane),
+                    lane: Lane::from(lane),
                     priority: priority_of(claiming, &set)?,
                 })
             })

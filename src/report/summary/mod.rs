@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::item::Status;
-use super::{GateResult, Item, Judging, Meta, Outcome, Simulated};
+use super::{GateResult, Item, Judging, Meta, Outcome, Simulated, Verdict};
 use crate::job::Kind;
 use crate::score::about;
 use crate::score::sql_metrics::calibration::{Calibration, Confidence, Promises, calibrate};
@@ -25,29 +25,6 @@ const GROUPS: usize = 50;
 const OTHERS: &str = "(others)";
 /// Group of items without a name.
 const UNNAMED: &str = "(none)";
-
-/// Verdict of the default gate: every scored item passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DefaultGate {
-    Pass,
-    Fail,
-    /// An item has no score or hasn't ended, was scored by a simulated judge that isn't allowed, or no judge was used. Has precedence
-    /// over `Fail`.
-    Incomplete,
-    Nothing,
-}
-
-impl DefaultGate {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Fail => "FAIL",
-            Self::Incomplete => "INCOMPLETE",
-            Self::Nothing => "NOTHING",
-        }
-    }
-}
 
 /// Builder of [`Figures`].
 #[derive(Debug, Clone, Default)]
@@ -104,7 +81,8 @@ pub struct NamedShare {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
-    pub verdict: DefaultGate,
+    /// Without gates: whether every scored item passed.
+    pub verdict: Verdict,
     /// Gate results of the run; null if unknown.
     pub gate: Option<GateResult>,
     pub kinds: Vec<Kind>,
@@ -173,20 +151,20 @@ impl Summary {
     }
 
     /// Returns the verdict of the default gate; it doesn't pass with `unfinished` items.
-    pub fn verdict(&self, unfinished: u64, simulated: Simulated) -> DefaultGate {
+    pub fn verdict(&self, unfinished: u64, simulated: Simulated) -> Verdict {
         let Share { n, .. } = self.all.share(Basis::Real);
         let is_refused = match simulated {
             Simulated::Refused => self.simulated_items > 0,
             Simulated::Allowed => false,
         };
         if n == 0 && unfinished == 0 {
-            DefaultGate::Nothing
+            Verdict::Nothing
         } else if self.open > 0 || unfinished > 0 || is_refused {
-            DefaultGate::Incomplete
+            Verdict::Incomplete
         } else if self.missed > 0 {
-            DefaultGate::Fail
+            Verdict::Failed
         } else {
-            DefaultGate::Pass
+            Verdict::Passed
         }
     }
 
@@ -198,7 +176,7 @@ impl Summary {
         by_difficulty.sort_by_key(|group| rank(&group.name));
         let verdict = match (self.verdict(meta.unfinished, meta.simulated), meta.judging) {
             // Items without a judge may have passed, but the run hasn't.
-            (DefaultGate::Pass | DefaultGate::Fail, Judging::NotRun) => DefaultGate::Incomplete,
+            (Verdict::Passed | Verdict::Failed, Judging::NotRun) => Verdict::Incomplete,
             (verdict, Judging::Asked | Judging::NotRun) => verdict,
         };
         Figures {

@@ -53,31 +53,7 @@ impl Mean {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Made {
-    /// No judge: counts with real and with simulated scores.
-    Computed,
-    Simulated,
-    Judged,
-}
-
-impl Made {
-    fn from_item(item: &Item) -> Self {
-        if item.simulated {
-            return Self::Simulated;
-        }
-        let Some(body) = &item.result else {
-            return Self::Judged;
-        };
-        if (item.about().is_computed)(body) {
-            Self::Computed
-        } else {
-            Self::Judged
-        }
-    }
-}
-
-/// Separate values for real, simulated and computed scores. Real and simulated ones are not mixed.
+/// Separate values for real, simulated and computed scores (without a judge). Real and simulated ones are not mixed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RealAndSimulated<T> {
     computed: T,
@@ -87,10 +63,11 @@ pub(super) struct RealAndSimulated<T> {
 
 impl<T> RealAndSimulated<T> {
     pub(super) fn part(&mut self, item: &Item) -> &mut T {
-        match Made::from_item(item) {
-            Made::Computed => &mut self.computed,
-            Made::Simulated => &mut self.simulated,
-            Made::Judged => &mut self.judged,
+        let is_computed = |result| (item.about().is_computed)(result);
+        match item.simulated {
+            true => &mut self.simulated,
+            false if item.result.as_ref().is_some_and(is_computed) => &mut self.computed,
+            false => &mut self.judged,
         }
     }
 

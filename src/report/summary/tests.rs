@@ -203,34 +203,28 @@ fn verdict_is_that_of_default_gate() {
         outcome: Outcome::Scored,
         ..item(Kind::Session, json!({}), None)
     };
-    let cases: [(&[&Item], DefaultGate); 9] = [
-        (&[], DefaultGate::Nothing),
-        (&[&pass], DefaultGate::Pass),
-        (&[&pass, &miss], DefaultGate::Fail),
-        (&[&miss, &open], DefaultGate::Incomplete),
-        (
-            &[&failed("agent", Outcome::Failed)],
-            DefaultGate::Incomplete,
-        ),
-        (&[&simulated(pass.clone())], DefaultGate::Incomplete),
-        (&[&simulated(miss.clone())], DefaultGate::Incomplete),
-        (&[&unsure], DefaultGate::Incomplete),
-        (&[&session], DefaultGate::Pass),
+    let cases: [(&[&Item], Verdict); 9] = [
+        (&[], Verdict::Nothing),
+        (&[&pass], Verdict::Passed),
+        (&[&pass, &miss], Verdict::Failed),
+        (&[&miss, &open], Verdict::Incomplete),
+        (&[&failed("agent", Outcome::Failed)], Verdict::Incomplete),
+        (&[&simulated(pass.clone())], Verdict::Incomplete),
+        (&[&simulated(miss.clone())], Verdict::Incomplete),
+        (&[&unsure], Verdict::Incomplete),
+        (&[&session], Verdict::Passed),
     ];
     for (items, verdict) in cases {
         let mut summary = Summary::default();
         items.iter().for_each(|item| summary.add(item));
         assert_eq!(summary.verdict(0, Simulated::Refused), verdict, "{items:?}");
-        assert_eq!(
-            summary.verdict(1, Simulated::Refused),
-            DefaultGate::Incomplete
-        );
+        assert_eq!(summary.verdict(1, Simulated::Refused), Verdict::Incomplete);
     }
     let mut summary = Summary::default();
     summary.add(&simulated(pass.clone()));
-    assert_eq!(summary.verdict(0, Simulated::Allowed), DefaultGate::Pass);
+    assert_eq!(summary.verdict(0, Simulated::Allowed), Verdict::Passed);
     summary.add(&miss);
-    assert_eq!(summary.verdict(0, Simulated::Allowed), DefaultGate::Fail);
+    assert_eq!(summary.verdict(0, Simulated::Allowed), Verdict::Failed);
 }
 
 #[test]

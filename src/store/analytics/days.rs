@@ -8,7 +8,8 @@ use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use uuid::Uuid;
 
 use super::ScoreFilter;
-use crate::store::database::sql::{Sql, all, decode, sql};
+use crate::store::database::row::Day;
+use crate::store::database::sql::{Sql, long_sql};
 use crate::store::{Analytics, Dialect, StoreError};
 
 /// With more dirty days than this, a query counts all sessions of its time range.
@@ -48,14 +49,16 @@ impl Analytics<'_> {
         filter: &ScoreFilter,
         limit: u32,
     ) -> Result<Vec<NaiveDate>, StoreError> {
-        const ATTEMPTED: &str = "looking for days to be rolled up";
-        let mut statement = sql!("select distinct d.day from dirty_days d where 1 = 1");
+        let mut statement = long_sql!(
+            "looking for days to be rolled up",
+            "select distinct d.day from dirty_days d where 1 = 1"
+        );
         FullDays::of(filter).push_to(&mut statement);
         statement
             .push(" order by d.day desc limit ")
             .push_arg(limit);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| day_of(&row.get::<String>("day")?))
+        let days = self.db.read::<StoredDay>(&statement).await?;
+        Ok(days.into_iter().map(|stored| stored.day).collect())
     }
 
     /// Splits the filter's range into rolled-up days and ranges to count.
@@ -89,8 +92,24 @@ pub(in crate::store) fn push_dirty(
         .push_list(sessions);
 }
 
-pub(in crate::store) fn day_of(text: &str) -> sqlx::Result<NaiveDate> {
-    text.parse().map_err(|_| decode("day", "it is no day"))
+/// A day, stored as text.
+#[derive(sqlx::FromRow)]
+pub(in crate::store) struct StoredDay {
+    #[sqlx(try_from = "Day")]
+    pub(in crate::store) day: NaiveDate,
+}
+
+/// Text `YYYY-MM-DD`, for `#[sqlx(try_from = "Day")]` on a day.
+#[derive(sqlx::Type)]
+#[sqlx(transparent)]
+pub(in crate::store) struct DayText(String);
+
+impl TryFrom<DayText> for NaiveDate {
+    type Error = chrono::ParseError;
+
+    fn try_from(text: DayText) -> Result<Self, Self::Error> {
+        text.0.parse()
+    }
 }
 
 /// Time range `from..before`; `None` is unbounded.
@@ -142,12 +161,8 @@ impl FullDays {
 
     /// Restricts days `d`.
     fn push_to(self, statement: &mut Sql) {
-        if let Some(from) = self.from {
-            statement.push(" and d.day >= ").push_arg(from.to_string());
-        }
-        if let Some(before) = self.before {
-            statement.push(" and d.day < ").push_arg(before.to_string());
-        }
+        statement.and("d.day >= ", self.from.map(|from| from.to_string()));
+        statement.and("d.day < ", self.before.map(|before| before.to_string()));
     }
 }
 
@@ -229,12 +244,8 @@ pub(super) fn push_spans(statement: &mut Sql, spans: &[Span]) {
     statement.push("(1 = 0");
     for Span(from, before) in spans {
         statement.push(" or (1 = 1");
-        if let Some(from) = from {
-            statement.push(" and a.listed_at >= ").push_arg(*from);
-        }
-        if let Some(before) = before {
-            statement.push(" and a.listed_at < ").push_arg(*before);
-        }
+        statement.and("a.listed_at >= ", *from);
+        statement.and("a.listed_at < ", *before);
         statement.push(")");
     }
     statement.push(")");

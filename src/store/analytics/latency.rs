@@ -9,7 +9,8 @@ use chrono::NaiveDate;
 use uuid::Uuid;
 
 use crate::judge::CallRecord;
-use crate::store::database::sql::{Arg, DbRow, Sql, sql, without_nul};
+use crate::store::database::row::{DbRow, Int};
+use crate::store::database::sql::{Arg, Sql, long_sql, step, without_nul};
 use crate::store::{Analytics, StoreError};
 use crate::wire::LatencyItem;
 
@@ -24,25 +25,34 @@ impl Analytics<'_> {
         from: NaiveDate,
         to: NaiveDate,
     ) -> Result<Vec<LatencyItem>, StoreError> {
-        const ATTEMPTED: &str = "reading response times of judges";
         self.call_log.flush().await;
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading response times of judges",
             "select judge, bucket, cast(sum(calls) as bigint) as calls from judge_latency_daily
              where day >= $1 and day <= $2 group by judge, bucket order by judge, bucket",
             from.to_string(),
             to.to_string()
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        judges(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
+        Ok(judges(self.db.read(&statement).await?))
     }
 }
 
+#[derive(sqlx::FromRow)]
+struct Counted {
+    judge: String,
+    #[sqlx(try_from = "Int")]
+    bucket: u32,
+    calls: i64,
+}
+
 /// Reads rows in the order of judge and bucket.
-fn judges(rows: &[DbRow]) -> sqlx::Result<Vec<LatencyItem>> {
+fn judges(rows: Vec<Counted>) -> Vec<LatencyItem> {
     let mut found: BTreeMap<String, Vec<(u32, i64)>> = BTreeMap::new();
     for row in rows {
-        let counted = (row.int("bucket")?, row.get("calls")?);
-        found.entry(row.get("judge")?).or_default().push(counted);
+        found
+            .entry(row.judge)
+            .or_default()
+            .push((row.bucket, row.calls));
     }
     let of = |(judge, counted): (String, Vec<(u32, i64)>)| LatencyItem {
         judge,
@@ -51,7 +61,7 @@ fn judges(rows: &[DbRow]) -> sqlx::Result<Vec<LatencyItem>> {
         p90_ms: millis(quantile(&counted, 90)),
         p99_ms: millis(quantile(&counted, 99)),
     };
-    Ok(found.into_iter().map(of).collect())
+    found.into_iter().map(of).collect()
 }
 
 fn millis(took: Duration) -> u64 {
@@ -100,7 +110,7 @@ pub(in crate::store) fn count_statement<'a>(
 
 /// Deletes and returns the counts of a day of all processes except `by`.
 pub(in crate::store) fn take_statement(day: &str, by: Uuid) -> Sql {
-    let mut statement = sql!(
+    let mut statement = step!(
         "delete from judge_latency_daily where day = $1 and worker_id <> $2 returning ",
         day,
         by
@@ -113,8 +123,8 @@ pub(in crate::store) fn take_statement(day: &str, by: Uuid) -> Sql {
 pub(in crate::store) fn roll_up_statement(taken: &[DbRow], by: Uuid) -> sqlx::Result<Option<Sql>> {
     let mut counts = Counts::new();
     for row in taken {
-        let key = (row.get("day")?, row.get("judge")?, row.get("bucket")?);
-        *counts.entry(key).or_default() += row.get::<i64>("calls")?;
+        let (day, judge, _, bucket, calls): (String, String, Uuid, i64, i64) = row.decode()?;
+        *counts.entry((day, judge, bucket)).or_default() += calls;
     }
     Ok(add_statement(counts, by))
 }
@@ -132,17 +142,16 @@ fn add_statement(counts: Counts, counter: Uuid) -> Option<Sql> {
             calls.into(),
         ]
     };
-    let mut statement = Sql::of_rows(COLUMNS, counts.into_iter().map(row).collect());
-    statement
-        .push("insert into judge_latency_daily (")
-        .push(COLUMNS)
-        .push(") select ")
-        .push(COLUMNS)
-        .push(
-            " from v where day is not null
+    let mut statement = Sql::insert(
+        "judge_latency_daily",
+        COLUMNS,
+        counts.into_iter().map(row).collect(),
+    );
+    statement.push(
+        "
              on conflict (day, judge, worker_id, bucket) do update set
                 calls = judge_latency_daily.calls + excluded.calls",
-        );
+    );
     Some(statement)
 }
 

@@ -13,8 +13,9 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::calls::CallSender;
 use crate::store::database::db::Db;
-use crate::store::database::sql::{DbRow, Sql, all, sql};
-use days::{SplitRange, day, day_of};
+use crate::store::database::row::{Day, Int, Nullable};
+use crate::store::database::sql::{Sql, long_sql};
+use days::{SplitRange, day};
 
 /// Filter of current scores; set fields are combined by AND.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +33,16 @@ pub enum MadeBy {
     Simulated,
 }
 
+/// From the column `simulated`.
+impl From<bool> for MadeBy {
+    fn from(simulated: bool) -> Self {
+        match simulated {
+            true => Self::Simulated,
+            false => Self::Judge,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Day,
@@ -46,25 +57,31 @@ pub enum Named {
 }
 
 /// Number of scores with a total.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct TotalCount {
     pub criteria_hash: String,
     /// UTC day, if grouped by day.
+    #[sqlx(default, try_from = "Nullable<Day>")]
     pub day: Option<NaiveDate>,
+    #[sqlx(rename = "simulated", try_from = "bool")]
     pub made_by: MadeBy,
     /// 0-100.
+    #[sqlx(rename = "total_score", try_from = "Int")]
     pub total: u8,
+    #[sqlx(try_from = "Int")]
     pub scores: u64,
 }
 
 /// A name and the number of sessions with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct NameCount {
     /// Normalised spelling.
+    #[sqlx(rename = "name_key")]
     pub key: String,
     /// Distinct sessions.
     pub sessions: i64,
     /// Spellings with their counts, most frequent first.
+    #[sqlx(skip)]
     pub spellings: Vec<(String, i64)>,
 }
 
@@ -82,13 +99,16 @@ pub struct ToolElsewhere {
 }
 
 /// A current score with facts of its session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct ScoreOf {
     pub agent: Option<String>,
     pub alert_type: Option<String>,
+    #[sqlx(json)]
     pub tags: Vec<String>,
+    #[sqlx(rename = "simulated", try_from = "bool")]
     pub made_by: MadeBy,
     /// 0-100.
+    #[sqlx(rename = "total_score", try_from = "Int")]
     pub total: u8,
     pub criteria_hash: String,
 }
@@ -123,9 +143,9 @@ pub struct Analytics<'a> {
 impl Analytics<'_> {
     /// Returns the number of scores by criteria and total.
     pub async fn totals(self, filter: &ScoreFilter) -> Result<Vec<TotalCount>, StoreError> {
-        const ATTEMPTED: &str = "counting totals";
         let parts = self.parts_of(filter).await?;
-        let mut statement = sql!(
+        let mut statement = long_sql!(
+            "counting totals",
             "select criteria_hash, simulated, total_score, cast(sum(scores) as bigint) as scores"
         );
         parts.push_union(
@@ -148,8 +168,7 @@ impl Analytics<'_> {
             " group by s.criteria_hash, s.simulated, s.total_score",
         );
         statement.push(" group by criteria_hash, simulated, total_score");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| total(row, None))
+        self.db.read(&statement).await
     }
 
     /// Returns the number of scores by criteria, total and the day of their session, or the first day of its month.
@@ -158,9 +177,8 @@ impl Analytics<'_> {
         filter: &ScoreFilter,
         by: By,
     ) -> Result<Vec<TotalCount>, StoreError> {
-        const ATTEMPTED: &str = "counting totals over time";
         let parts = self.parts_of(filter).await?;
-        let mut statement = sql!("select ");
+        let mut statement = long_sql!("counting totals over time", "select ");
         statement.push(match by {
             By::Day => "day, criteria_hash, simulated, total_score, scores",
             By::Month => {
@@ -188,17 +206,16 @@ impl Analytics<'_> {
             statement.push(" group by 1, 2, 3, 4");
         }
         statement.push(" order by 1, 2");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            total(row, Some(day_of(&row.get::<String>("day")?)?))
-        })
+        self.db.read(&statement).await
     }
 
     /// Counts the sessions in the filter's range, scored or not, in any status.
     pub async fn sessions_in(self, filter: &ScoreFilter) -> Result<i64, StoreError> {
-        const ATTEMPTED: &str = "counting sessions";
         let parts = self.parts_of(filter).await?;
-        let mut statement = sql!("select cast(coalesce(sum(sessions), 0) as bigint) as sessions");
+        let mut statement = long_sql!(
+            "counting sessions",
+            "select cast(coalesce(sum(sessions), 0) as bigint) as sessions"
+        );
         parts.push_union(
             &mut statement,
             |rolled_up| {
@@ -209,15 +226,13 @@ impl Analytics<'_> {
             },
             "",
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let sessions = rows.first().map_or(Ok(0), |row| row.get("sessions"));
-        sessions.map_err(|e| StoreError::of(ATTEMPTED, &e))
+        Ok(self.db.read_value(&statement).await?.unwrap_or_default())
     }
 
     /// Returns the current scores of the newest `most` sessions in the filter's range.
     pub async fn newest(self, filter: &ScoreFilter, most: u32) -> Result<Vec<ScoreOf>, StoreError> {
-        const ATTEMPTED: &str = "reading the newest scores";
-        let mut statement = sql!(
+        let mut statement = long_sql!(
+            "reading the newest scores",
             "select a.agent, a.alert_type, a.tags, s.simulated, s.total_score, s.criteria_hash from (
                 select a.session_id, a.agent, a.alert_type, a.tags from alert_sessions a where 1 = 1"
         );
@@ -227,17 +242,7 @@ impl Analytics<'_> {
             .push_arg(most);
         statement.push(") a join session_scores s on s.session_id = a.session_id");
         filter.push_current(&mut statement);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok(ScoreOf {
-                agent: row.get("agent")?,
-                alert_type: row.get("alert_type")?,
-                tags: row.json_as("tags")?,
-                made_by: made_by(row)?,
-                total: row.int("total_score")?,
-                criteria_hash: row.get("criteria_hash")?,
-            })
-        })
+        self.db.read(&statement).await
     }
 
     /// Returns the names with most sessions, at most `limit`. A session counts once per name, in any spelling.
@@ -248,7 +253,6 @@ impl Analytics<'_> {
         made_by: MadeBy,
         limit: u32,
     ) -> Result<Vec<NameCount>, StoreError> {
-        const ATTEMPTED: &str = "counting names in scores";
         let parts = self.parts_of(filter).await?;
         let of = NamesOf {
             named,
@@ -256,34 +260,30 @@ impl Analytics<'_> {
             made_by,
             parts: &parts,
         };
-        let mut statement = sql!("select name_key, cast(sum(sessions) as bigint) as sessions");
+        let mut statement = long_sql!(
+            "counting names in scores",
+            "select name_key, cast(sum(sessions) as bigint) as sessions"
+        );
         of.push_to(&mut statement, &[]);
         statement.push(" group by name_key order by 2 desc, 1 limit ");
         statement.push_arg(limit);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let read = |row: &DbRow| {
-            Ok(NameCount {
-                key: row.get("name_key")?,
-                sessions: row.get("sessions")?,
-                spellings: Vec::new(),
-            })
-        };
-        let mut names: Vec<NameCount> = all(ATTEMPTED, &rows, read)?;
+        let mut names: Vec<NameCount> = self.db.read(&statement).await?;
         if names.is_empty() {
             return Ok(names);
         }
 
         let keys: Vec<&str> = names.iter().map(|name| name.key.as_str()).collect();
-        let mut statement = sql!("select name_key, name, cast(sum(sessions) as bigint) as times");
+        let mut statement = long_sql!(
+            "counting names in scores",
+            "select name_key, name, cast(sum(sessions) as bigint) as times"
+        );
         of.push_to(&mut statement, &keys);
         statement.push(" group by name_key, name order by 3 desc, 2 limit ");
         statement.push_arg(MAX_SPELLINGS);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        for row in &rows {
-            let read = spelling(row).map_err(|e| StoreError::of(ATTEMPTED, &e));
-            let (key, spelling) = read?;
+        let rows: Vec<(String, String, i64)> = self.db.read(&statement).await?;
+        for (key, spelling, times) in rows {
             if let Some(name) = names.iter_mut().find(|name| name.key == key) {
-                name.spellings.push(spelling);
+                name.spellings.push((spelling, times));
             }
         }
         Ok(names)
@@ -298,8 +298,8 @@ impl Analytics<'_> {
         made_by: MadeBy,
         most: u32,
     ) -> Result<Vec<ToolElsewhere>, StoreError> {
-        const ATTEMPTED: &str = "counting the sessions that miss a tool";
-        let statement = sql!(
+        let statement = long_sql!(
+            "counting the sessions that miss a tool",
             "select k.tool_name, k.tool_key, (select count(*) from (
                 select t.score_id from score_missing_tools t join session_scores s on s.score_id = t.score_id
                 where t.tool_key = k.tool_key and s.superseded_at is null and s.purpose = 'score'
@@ -310,8 +310,7 @@ impl Analytics<'_> {
             most,
             score_id
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, DbRow::decode)
+        self.db.read(&statement).await
     }
 }
 
@@ -387,32 +386,7 @@ impl ScoreFilter {
     }
 
     fn push_time(&self, statement: &mut Sql) {
-        if let Some(from) = self.from {
-            statement.push(" and a.listed_at >= ").push_arg(from);
-        }
-        if let Some(to) = self.to {
-            statement.push(" and a.listed_at < ").push_arg(to);
-        }
+        statement.and("a.listed_at >= ", self.from);
+        statement.and("a.listed_at < ", self.to);
     }
-}
-
-fn total(row: &DbRow, day: Option<NaiveDate>) -> sqlx::Result<TotalCount> {
-    Ok(TotalCount {
-        criteria_hash: row.get("criteria_hash")?,
-        day,
-        made_by: made_by(row)?,
-        total: row.int("total_score")?,
-        scores: row.int("scores")?,
-    })
-}
-
-fn made_by(row: &DbRow) -> sqlx::Result<MadeBy> {
-    Ok(match row.get("simulated")? {
-        true => MadeBy::Simulated,
-        false => MadeBy::Judge,
-    })
-}
-
-fn spelling(row: &DbRow) -> sqlx::Result<(String, (String, i64))> {
-    Ok((row.get("name_key")?, (row.get("name")?, row.get("times")?)))
 }

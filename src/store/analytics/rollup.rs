@@ -4,8 +4,9 @@ use chrono::NaiveDate;
 
 use super::days::{Facet, Span, day, push_spans};
 use super::{Named, ScoreFilter};
-use crate::store::database::db::{Conn, Tx, retry_once};
-use crate::store::database::sql::{Sql, sql};
+use crate::store::database::conn::Tx;
+use crate::store::database::db::transact;
+use crate::store::database::sql::{Sql, step};
 use crate::store::{Analytics, Dialect, StoreError};
 
 /// Maximum number of days per rollup, because it blocks other writers on SQLite.
@@ -24,7 +25,6 @@ impl Analytics<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable; each day is rolled up completely or not at all.
     pub async fn roll_up_days(self) -> Result<DaysRolledUp, StoreError> {
-        const ATTEMPTED: &str = "rolling up days";
         let mut dirty = self
             .dirty_days(&ScoreFilter::default(), ROLLED_UP + 1)
             .await?;
@@ -33,16 +33,13 @@ impl Analytics<'_> {
         if dirty.is_empty() {
             return Ok(DaysRolledUp { days: 0, more });
         }
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+        transact!(self.db, "rolling up days", |tx| {
             // Two concurrent rollups of a day could each miss rows of the other. SQLite has one writer.
             if tx.dialect() == Dialect::Postgres {
                 let lock = "select pg_advisory_xact_lock(hashtext('gavel rollup'))";
-                tx.execute(&sql!(lock)).await?;
+                tx.execute(&step!(lock)).await?;
             }
             roll_up(&mut tx, &dirty).await?;
-            tx.commit().await
         })?;
         Ok(DaysRolledUp {
             days: dirty.len(),
@@ -60,7 +57,7 @@ async fn roll_up(tx: &mut Tx<'_>, days: &[NaiveDate]) -> sqlx::Result<()> {
         "name_days",
         "facet_days",
     ] {
-        let mut taken = sql!("delete from ");
+        let mut taken = step!("delete from ");
         taken.push(table).push(" where day in ");
         taken.push_list(days.iter().map(NaiveDate::to_string));
         tx.execute(&taken).await?;
@@ -79,7 +76,7 @@ async fn roll_up(tx: &mut Tx<'_>, days: &[NaiveDate]) -> sqlx::Result<()> {
 }
 
 fn roll_up_sessions(dialect: Dialect, spans: &[Span]) -> Sql {
-    let mut statement = sql!("insert into session_days (day, sessions) select ");
+    let mut statement = step!("insert into session_days (day, sessions) select ");
     statement
         .push(day(dialect))
         .push(", count(*) from alert_sessions a where ");
@@ -89,7 +86,7 @@ fn roll_up_sessions(dialect: Dialect, spans: &[Span]) -> Sql {
 }
 
 fn roll_up_scores(dialect: Dialect, spans: &[Span]) -> Sql {
-    let mut statement = sql!(
+    let mut statement = step!(
         "insert into score_days (day, criteria_hash, simulated, is_current, total_score, scores, first_scored_at) select "
     );
     statement.push(day(dialect)).push(
@@ -104,7 +101,7 @@ fn roll_up_scores(dialect: Dialect, spans: &[Span]) -> Sql {
 
 fn roll_up_names(dialect: Dialect, named: Named, spans: &[Span]) -> Sql {
     let (table, key, name) = named.columns();
-    let mut statement = sql!(
+    let mut statement = step!(
         "insert into name_days (day, named, criteria_hash, simulated, name_key, name, sessions) select "
     );
     statement
@@ -135,7 +132,7 @@ fn roll_up_facet(dialect: Dialect, facet: Facet, spans: &[Span]) -> Sql {
         ),
         (Facet::Tag, Dialect::Sqlite) => ("f.value", " cross join json_each(a.tags) f"),
     };
-    let mut statement = sql!("insert into facet_days (day, facet, value, sessions) select ");
+    let mut statement = step!("insert into facet_days (day, facet, value, sessions) select ");
     statement
         .push(day(dialect))
         .push(", ")

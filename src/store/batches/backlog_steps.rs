@@ -4,16 +4,18 @@
 //! A step locks the batch's row, so that concurrent steps run in sequence. A failed step has no effect. Between
 //! steps the batch may be paused, resumed and cancelled.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{batch, columns, ids_of};
+use super::columns;
 use crate::job::{BatchPlace, Force, JobId, JobOptions, NewJob, SessionPayload};
-use crate::store::database::db::{Conn, Tx, retry_once};
-use crate::store::database::sql::{Arg, DbRow, Sql, decode, sql};
+use crate::store::database::conn::Tx;
+use crate::store::database::db::transact;
+use crate::store::database::row::{DbRow, column, decode, decoded};
+use crate::store::database::sql::{Arg, Sql, long_sql, step};
 use crate::store::jobs::row::insert_statement;
 use crate::store::sessions::classify::{self, ClassifyQuery, SessionScope};
 use crate::store::{
@@ -21,7 +23,6 @@ use crate::store::{
 };
 use crate::wire::Skipped;
 
-const ATTEMPTED: &str = "expanding a rescore";
 const JOBS_PER_INSERT: usize = 1_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,13 +64,12 @@ struct Slice {
 impl Batches<'_> {
     /// Returns the rescores that are expanding, at most 100.
     pub async fn expanding_backlogs(self) -> Result<Vec<Uuid>, StoreError> {
-        const ATTEMPTED: &str = "looking for rescores that expand";
-        let statement = sql!(
+        let statement = long_sql!(
+            "looking for rescores that expand",
             "select batch_id from scoring_batches
              where finished_at is null and state = 'expanding' and origin = 'rescore' order by batch_id limit 100"
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        ids_of(ATTEMPTED, &rows)
+        self.db.read_column(&statement).await
     }
 
     /// Runs one step, which reads enough sessions for about `jobs` items. Several processes may run steps of one batch.
@@ -82,7 +82,7 @@ impl Batches<'_> {
         jobs: u32,
         now: DateTime<Utc>,
     ) -> Result<StepOutcome, StoreError> {
-        let lock = sql!(
+        let lock = step!(
             concat!(
                 "update scoring_batches set touched_at = touched_at
                  where batch_id = $1 and state = 'expanding' and origin = 'rescore' returning cursor, ",
@@ -90,20 +90,15 @@ impl Batches<'_> {
             ),
             id
         );
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+        transact!(self.db, "expanding a rescore", |tx| {
             let Some(row) = tx.fetch(&lock).await?.pop() else {
                 return Ok(StepOutcome::Stopped);
             };
             let mut backlog = Backlog::read(&row)?;
             let slice = self.slice(&mut tx, &mut backlog, jobs, now).await?;
             let inserted = backlog.insert(&mut tx, &slice).await?;
-            let expanded = self
-                .store_progress(&mut tx, &backlog, inserted, slice.last)
-                .await?;
-            tx.commit().await?;
-            Ok(expanded)
+            self.store_progress(&mut tx, &backlog, inserted, slice.last)
+                .await?
         })
     }
 
@@ -138,7 +133,7 @@ impl Batches<'_> {
             limit,
         };
         let statement = classify::statement(tx.dialect(), query);
-        let page = classify::page(&tx.fetch(&statement).await?, limit)?;
+        let page = classify::page(decoded(&tx.fetch(&statement).await?)?, limit);
         Ok(backlog.take_page(&page, now))
     }
 
@@ -156,12 +151,12 @@ impl Batches<'_> {
             .max
             .is_some_and(|max| backlog.progress.sessions >= max);
         let whole = last || full;
-        let mut statement = sql!(
+        let mut statement = step!(
             "update scoring_batches set cursor = $2, total = total + $3, skipped = $4, expanded = $5, state = $6, touched_at = ",
             id,
             serde_json::to_string(&backlog.progress)
                 .map_err(|e| decode("cursor", &e.to_string()))?,
-            i64::try_from(inserted).unwrap_or(i64::MAX),
+            inserted,
             serde_json::to_value(backlog.skipped).ok(),
             whole,
             if whole { "running" } else { "expanding" }
@@ -173,9 +168,9 @@ impl Batches<'_> {
         let Some(row) = rows.first().filter(|_| whole) else {
             return Ok(StepOutcome::Part(inserted));
         };
-        let picks = sql!("delete from scoring_batch_picks where batch_id = $1", id);
+        let picks = step!("delete from scoring_batch_picks where batch_id = $1", id);
         tx.execute(&picks).await?;
-        Ok(StepOutcome::Whole(Box::new(batch(row)?)))
+        Ok(StepOutcome::Whole(Box::new(row.decode()?)))
     }
 }
 
@@ -187,7 +182,7 @@ impl Backlog {
             .transpose()
             .map_err(|error| decode("cursor", &error.to_string()))?
             .unwrap_or_default();
-        let row = batch(row)?;
+        let row: BatchRow = row.decode()?;
         let plan = row
             .plan
             .clone()
@@ -266,9 +261,8 @@ impl Backlog {
         let mut inserted: HashSet<Uuid> = HashSet::with_capacity(slice.jobs.len());
         for jobs in slice.jobs.chunks(JOBS_PER_INSERT) {
             let jobs: Vec<&NewJob> = jobs.iter().collect();
-            for row in tx.fetch(&insert_statement(&jobs)).await? {
-                inserted.insert(row.get("job_id")?);
-            }
+            let ids: Vec<Uuid> = column(&tx.fetch(&insert_statement(&jobs)).await?)?;
+            inserted.extend(ids);
         }
         let (mut sessions, mut late) = (HashSet::new(), HashSet::new());
         for job in &slice.jobs {
@@ -296,18 +290,15 @@ async fn active_jobs(
     if sessions.is_empty() {
         return Ok(Vec::new());
     }
-    let mut statement = sql!(
+    let mut statement = step!(
         "select subject_id, job_id from scoring_jobs
          where kind = 'session' and finished_at is null and purpose = 'score' and subject_id in "
     );
     statement.push_list(sessions.iter().copied());
-    let mut jobs = std::collections::HashMap::new();
-    for row in tx.fetch(&statement).await? {
-        jobs.insert(row.get::<Uuid>("subject_id")?, JobId(row.get("job_id")?));
-    }
+    let jobs: HashMap<Uuid, Uuid> = decoded(&tx.fetch(&statement).await?)?;
     Ok(sessions
         .iter()
-        .map(|id| (*id, jobs.get(id).copied()))
+        .map(|id| (*id, jobs.get(id).copied().map(JobId)))
         .collect())
 }
 

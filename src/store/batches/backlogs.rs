@@ -5,8 +5,9 @@ use uuid::Uuid;
 
 use super::NewBatch;
 use crate::job::Priority;
-use crate::store::database::db::{Conn, Tx, retry_once};
-use crate::store::database::sql::{Arg, Sql, sql};
+use crate::store::database::conn::Tx;
+use crate::store::database::db::transact;
+use crate::store::database::sql::{Arg, Sql, step};
 use crate::store::sessions::classify::{ClassifyRules, Disposition};
 use crate::store::{Batches, SessionFilter, StoreError};
 use crate::wire::{ProviderBatchState, Sample, Skipped};
@@ -28,7 +29,6 @@ pub struct BacklogPlan {
     /// The sample; `None`: all sessions.
     pub sample: Option<Sample>,
     /// Whether replies are collected through the judge's batch API.
-    #[serde(default)]
     pub economy: bool,
 }
 
@@ -76,10 +76,7 @@ impl Batches<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable; no rows are stored then.
     pub async fn begin_backlog(self, new: &NewBacklog) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "beginning a rescore";
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+        transact!(self.db, "beginning a rescore", |tx| {
             store_picks(&mut tx, new).await?;
             let mut begin = creation_statement(new);
             begin
@@ -89,7 +86,6 @@ impl Batches<'_> {
                 // An earlier try was committed. Its picks may be used and deleted already, so these must not be inserted.
                 return Ok(());
             }
-            tx.commit().await
         })
     }
 }
@@ -117,7 +113,7 @@ fn creation_statement(new: &NewBacklog) -> Sql {
         unknown: new.unknown,
         ..Skipped::default()
     };
-    sql!(
+    step!(
         "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, authenticated_as, created_at,
             criteria_hash, budget_usd, purpose, filter, plan, skipped, economy, expanded, halted, touched_at)
          values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, false, false, ",

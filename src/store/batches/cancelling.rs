@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::{columns, one};
-use crate::store::database::sql::{Sql, sql};
-use crate::store::{Batches, Moved, StoreError};
+use super::columns;
+use crate::store::database::sql::{Statement, long_sql};
+use crate::store::{BatchRow, Batches, Moved, StoreError};
 use crate::wire::BatchState;
 
 /// Number of item numbers that a step covers.
@@ -35,8 +35,8 @@ impl Batches<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable. If the batch was cancelled by then, `cancel_step` ends all of its items.
     pub async fn cancel(self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
-        const ATTEMPTED: &str = "cancelling a batch";
-        let statement = sql!(
+        let statement = long_sql!(
+            "cancelling a batch",
             concat!(
                 "update scoring_batches set state = 'cancelled', halted = true, finished_at = $2, paused_by = null
                  where batch_id = $1 and (state in ('running', 'paused') or (state = 'expanding' and origin = 'rescore'))
@@ -46,8 +46,7 @@ impl Batches<'_> {
             id,
             now
         );
-        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
-        let moved = one(ATTEMPTED, &rows)?;
+        let moved: Option<BatchRow> = self.db.write_one(&statement).await?;
         if let Some(batch) = &moved {
             self.cancel_running(id, now).await?;
             self.cancel_next(id, batch.total, 0, now).await?;
@@ -64,16 +63,12 @@ impl Batches<'_> {
         cancelling: &mut Cancelling,
         now: DateTime<Utc>,
     ) -> Result<CancelStep, StoreError> {
-        const ATTEMPTED: &str = "looking for cancelled batches with items left";
-        let statement = sql!(
+        let statement = long_sql!(
+            "looking for cancelled batches with items left",
             "select batch_id, total from scoring_batches where halted and state = 'cancelled'"
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let batches = rows
-            .iter()
-            .map(|row| Ok((row.get("batch_id")?, row.get("total")?)))
-            .collect::<sqlx::Result<BTreeMap<Uuid, i64>>>()
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        let rows: Vec<(Uuid, i64)> = self.db.read(&statement).await?;
+        let batches: BTreeMap<Uuid, i64> = rows.into_iter().collect();
         cancelling.0.retain(|id, _| batches.contains_key(id));
         let mut step = CancelStep::Done;
         for (id, total) in batches {
@@ -101,65 +96,65 @@ impl Batches<'_> {
             items.push(" and batch_id = ").push_arg(id);
             items.push(" and item_no >= ").push_arg(from);
             items.push(" and item_no < ").push_arg(next);
-            self.db.execute_long(CANCELLING, &items).await?;
+            self.db.execute(&items).await?;
         }
         if next < total {
             return Ok(next);
         }
         // Finds items that changed their state while the range was processed.
-        let left = sql!(
+        let left = long_sql!(
+            CANCELLING,
             "select job_id from scoring_jobs where batch_id = $1 and finished_at is null and not on_demand limit 1",
             id
         );
-        if !self.db.read_long(CANCELLING, &left).await?.is_empty() {
+        if !self.db.rows(&left).await?.is_empty() {
             return Ok(0);
         }
-        let picks = sql!(
+        let picks = long_sql!(
+            CANCELLING,
             "delete from scoring_batch_picks where batch_id = $1 and session_id in (
                 select session_id from scoring_batch_picks where batch_id = $1 limit $2)",
             id,
             STEP
         );
-        if self.db.execute_long(CANCELLING, &picks).await? >= STEP.unsigned_abs() {
+        if self.db.execute(&picks).await? >= STEP.unsigned_abs() {
             return Ok(next.saturating_sub(1));
         }
-        let done = sql!(
+        let done = long_sql!(
+            CANCELLING,
             "update scoring_batches set halted = false
              where batch_id = $1 and state = 'cancelled'
                and not exists (select 1 from scoring_jobs where batch_id = $1 and finished_at is null)",
             id
         );
-        self.db.execute_long(CANCELLING, &done).await?;
+        self.db.execute(&done).await?;
         Ok(total)
     }
 
     /// Ends running items: the results of their calls are discarded.
     async fn cancel_running(self, id: Uuid, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let running = sql!(
+        let running = long_sql!(
+            CANCELLING,
             "select job_id from scoring_jobs
              where batch_id = $1 and finished_at is null and state = 'running' and not on_demand limit $2",
             id,
             STEP
         );
-        let rows = self.db.read_long(CANCELLING, &running).await?;
-        let ids = rows
-            .iter()
-            .map(|row| row.get("job_id"))
-            .collect::<sqlx::Result<Vec<Uuid>>>()
-            .map_err(|e| StoreError::of(CANCELLING, &e))?;
+        let ids: Vec<Uuid> = self.db.read_column(&running).await?;
         if ids.is_empty() {
             return Ok(());
         }
         let mut items = end_statement(now);
         items.push(" and job_id in ");
         items.push_list(ids);
-        self.db.execute_long(CANCELLING, &items).await.map(drop)
+        self.db.execute(&items).await.map(drop)
     }
 }
 
 /// Statement that ends items; the caller appends conditions. Items that have ended or were requested individually stay.
-fn end_statement(now: DateTime<Utc>) -> Sql {
-    sql!(
+fn end_statement(now: DateTime<Utc>) -> Statement {
+    long_sql!(
+        CANCELLING,
         "update scoring_jobs set state = 'cancelled', finished_at = $1, wait_reason = null, wait_until = null,
             waiting_since = null
          where finished_at is null and state in ('queued', 'waiting', 'running') and not on_demand",

@@ -4,14 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{batch, columns};
 use crate::job::JobState;
-use crate::store::database::sql::{DbRow, all, sql};
+use crate::store::batches::columns;
+use crate::store::budgets::usage::known_usd;
+use crate::store::database::row::DbRow;
+use crate::store::database::sql::long_sql;
 use crate::store::{BatchRow, Batches, StoreError};
-use crate::wire::BatchVerdict;
+use crate::wire::{BatchCostItem, BatchVerdict};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BatchFigures {
@@ -24,6 +27,22 @@ pub struct BatchFigures {
     /// Judges of the unfinished items, `None` for items that need no judge. Empty in stored statistics.
     #[serde(skip)]
     pub lanes: BTreeSet<Option<String>>,
+}
+
+/// Items of a batch that are alike; numbers as in the statement.
+#[derive(sqlx::FromRow)]
+struct Items {
+    #[sqlx(try_from = "String")]
+    state: JobState,
+    items: i64,
+    cost: Option<f64>,
+    unpriced: i64,
+    evaluated: i64,
+    made: i64,
+    passed: i64,
+    whole: i64,
+    total: Option<f64>,
+    judge: Option<String>,
 }
 
 /// Origin of a group of scores.
@@ -61,17 +80,15 @@ impl Batches<'_> {
         batch: &BatchRow,
         figures: &BatchFigures,
     ) -> Result<(), StoreError> {
-        let keep = sql!(
+        let keep = long_sql!(
+            "storing a batch's totals",
             "update scoring_batches set figures = $3
              where batch_id = $1 and reopened = $2 and finished_at is not null",
             batch.batch_id,
             batch.reopened,
             serde_json::to_value(figures).ok()
         );
-        self.db
-            .execute_long("storing a batch's totals", &keep)
-            .await
-            .map(drop)
+        self.db.execute(&keep).await.map(drop)
     }
 
     /// Stores the statistics of ended batches before their items are deleted: of all batches, or of those with items of a
@@ -80,29 +97,29 @@ impl Batches<'_> {
         self,
         session: Option<Uuid>,
     ) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "storing totals of batches";
-        let mut statement = sql!(concat!(
-            "select ",
-            columns!(),
-            " from scoring_batches where finished_at is not null and figures is null and not abandoned"
-        ));
+        let mut statement = long_sql!(
+            "storing totals of batches",
+            concat!(
+                "select ",
+                columns!(),
+                " from scoring_batches where finished_at is not null and figures is null and not abandoned"
+            )
+        );
         if let Some(session) = session {
             statement.push(" and batch_id in (select batch_id from scoring_jobs where batch_id is not null and subject_id = ");
             statement.push_arg(session).push(")");
         }
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let ended: Vec<BatchRow> = all(ATTEMPTED, &rows, batch)?;
-        for row in ended {
+        for row in self.db.read::<BatchRow>(&statement).await? {
             self.figures(&row).await?;
         }
         Ok(())
     }
 
     async fn count_items(self, id: Uuid) -> Result<BatchFigures, StoreError> {
-        const ATTEMPTED: &str = "counting a batch's items";
         // One statement, so that counts and verdict are consistent. Only ended jobs count, because a job that was queued again
         // keeps its last score until the next one.
-        let groups = sql!(
+        let groups = long_sql!(
+            "counting a batch's items",
             "select j.state, count(*) as items, sum(j.cost_usd) as cost,
                 cast(sum(case when j.cost_usd is null then 1 else 0 end) as bigint) as unpriced,
                 cast(case when e.job_id is null then 0 else 1 end as bigint) as evaluated,
@@ -116,38 +133,31 @@ impl Batches<'_> {
              group by 1, 5, 6, 7, 8, 10",
             id
         );
-        let rows = self.db.read_long(ATTEMPTED, &groups).await?;
-        let read = |e: sqlx::Error| StoreError::of(ATTEMPTED, &e);
         let mut figures = BatchFigures {
             cost_usd: Some(0.0),
             ..BatchFigures::default()
         };
-        let mut groups = Vec::new();
-        for row in &rows {
-            figures.add(row).map_err(read)?;
-            groups.extend(group(row).map_err(read)?);
+        let mut scored = Vec::new();
+        for items in self.db.read::<Items>(&groups).await? {
+            scored.extend(Group::of(&items));
+            figures.add(items);
         }
         let total = figures.total();
-        figures.verdict = (!groups.is_empty()).then(|| verdict(&groups, total));
+        figures.verdict = (!scored.is_empty()).then(|| verdict(&scored, total));
         Ok(figures)
     }
 }
 
 impl BatchFigures {
-    fn add(&mut self, row: &DbRow) -> sqlx::Result<()> {
-        let state: JobState = row.text_enum("state")?;
-        let items: i64 = row.get("items")?;
-        *self.counts.entry(state).or_default() += items;
-        if !state.is_terminal() {
-            self.lanes.insert(row.get("judge")?);
+    fn add(&mut self, items: Items) {
+        *self.counts.entry(items.state).or_default() += items.items;
+        if !items.state.is_terminal() {
+            self.lanes.insert(items.judge);
         }
-        let unpriced: i64 = row.get("unpriced")?;
-        let cost: Option<f64> = row.get("cost")?;
         self.cost_usd = self
             .cost_usd
-            .filter(|_| unpriced == 0)
-            .map(|sum| sum + cost.unwrap_or(0.0));
-        Ok(())
+            .filter(|_| items.unpriced == 0)
+            .map(|sum| sum + items.cost.unwrap_or(0.0));
     }
 
     pub fn unfinished(&self) -> i64 {
@@ -164,25 +174,21 @@ impl BatchFigures {
     }
 }
 
-/// `None`: a group without scores.
-fn group(row: &DbRow) -> sqlx::Result<Option<Group>> {
-    if row.int::<i32>("evaluated")? == 0 {
-        return Ok(None);
+impl Group {
+    /// `None`: items without scores.
+    fn of(items: &Items) -> Option<Self> {
+        (items.evaluated == 1).then(|| Self {
+            made: match items.made {
+                0 => Made::Computed,
+                1 => Made::Simulated,
+                _ => Made::Judged,
+            },
+            passed: (items.passed >= 0).then_some(items.passed == 1),
+            whole: items.whole == 1,
+            cases: items.items,
+            sum: items.total.unwrap_or(0.0),
+        })
     }
-    Ok(Some(Group {
-        made: match row.int::<i32>("made")? {
-            0 => Made::Computed,
-            1 => Made::Simulated,
-            _ => Made::Judged,
-        },
-        passed: match row.int::<i32>("passed")? {
-            -1 => None,
-            passed => Some(passed == 1),
-        },
-        whole: row.int::<i32>("whole")? == 1,
-        cases: row.get("items")?,
-        sum: row.get::<Option<f64>>("total")?.unwrap_or(0.0),
-    }))
 }
 
 fn verdict(groups: &[Group], total: i64) -> BatchVerdict {
@@ -223,6 +229,68 @@ fn share(part: i64, of: i64) -> Option<f64> {
 )]
 fn float(count: i64) -> f64 {
     count as f64
+}
+
+// Costs of batches by name, so that a nightly suite is one row. Sums of the call log's totals by batch.
+
+impl Batches<'_> {
+    /// Counts the batches that were created in `from..to`, up to `most`.
+    pub async fn count_between(
+        self,
+        (from, to): (DateTime<Utc>, DateTime<Utc>),
+        most: u32,
+    ) -> Result<i64, StoreError> {
+        let statement = long_sql!(
+            "counting batches",
+            "select count(*) as batches from (select batch_id from scoring_batches
+                where not abandoned and created_at >= $1 and created_at < $2 limit $3) b",
+            from,
+            to,
+            most
+        );
+        Ok(self.db.read_value(&statement).await?.unwrap_or_default())
+    }
+
+    /// Costs of the batches that were created in `from..to`, by name and kind, highest first. Reads the newest `most` batches
+    /// and returns at most `limit` rows. Waits for this process's call log.
+    pub async fn costs(
+        self,
+        (from, to): (DateTime<Utc>, DateTime<Utc>),
+        most: u32,
+        limit: u32,
+    ) -> Result<Vec<BatchCostItem>, StoreError> {
+        self.call_log.flush().await;
+        let statement = long_sql!(
+            "summing up what batches cost",
+            "select b.name, b.kind, count(distinct b.batch_id) as batches, coalesce(sum(u.cost_usd), 0.0) as cost_usd,
+                cast(coalesce(sum(u.unpriced), 0) as bigint) as unpriced,
+                cast(coalesce(sum(u.tokens_in), 0) as bigint) as tokens_in,
+                cast(coalesce(sum(u.tokens_out), 0) as bigint) as tokens_out
+             from (select batch_id, name, kind from scoring_batches
+                where not abandoned and created_at >= $1 and created_at < $2
+                order by created_at desc, batch_id desc limit $3) b
+             left join scoring_batch_usage u on u.batch_id = b.batch_id
+             group by b.name, b.kind order by 4 desc, 5 desc, coalesce(b.name, ''), b.kind limit $4",
+            from,
+            to,
+            most,
+            limit
+        );
+        self.db.read_with(&statement, cost).await
+    }
+}
+
+fn cost(row: &DbRow) -> sqlx::Result<BatchCostItem> {
+    let unpriced_calls = row.get("unpriced")?;
+    Ok(BatchCostItem {
+        name: row.get("name")?,
+        kind: row.text_enum("kind")?,
+        batches: row.get("batches")?,
+        tokens_in: row.get("tokens_in")?,
+        tokens_out: row.get("tokens_out")?,
+        cost_usd: known_usd(row.get("cost_usd")?, unpriced_calls),
+        unpriced_calls,
+    })
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use uuid::Uuid;
 
-use crate::job::{Job, JobState};
+use crate::job::{Job, JobState, Purpose};
+use crate::score::sql_metrics::calibration::Confidence;
 use crate::store::database::page::bounded;
-use crate::store::database::sql::{DbRow, Sql, all, sql};
-use crate::store::jobs::row::{job, job_columns};
-use crate::store::{Batches, StoreError};
+use crate::store::database::row::{DbRow, Decoded, Int, Nullable};
+use crate::store::database::sql::long_sql;
+use crate::store::jobs::row::job_columns;
+use crate::store::{Batches, MadeBy, StoreError};
 use crate::wire::ItemOutcome;
 
 /// An item of a batch with its result.
@@ -80,6 +82,8 @@ macro_rules! item_columns {
     };
 }
 
+const READING: &str = "reading the items of a batch";
+
 impl Batches<'_> {
     /// Returns items of a batch in order, after the item number `after` (`None`: from the first). `outcome` filters. `limit`
     /// 1-500.
@@ -90,7 +94,8 @@ impl Batches<'_> {
         after: Option<i64>,
         limit: u32,
     ) -> Result<Vec<BatchItem>, StoreError> {
-        let mut statement = sql!(
+        let mut statement = long_sql!(
+            READING,
             concat!(item_columns!(), " and item_no > $2"),
             id,
             after.unwrap_or(-1)
@@ -101,27 +106,125 @@ impl Batches<'_> {
         statement
             .push(" order by item_no limit ")
             .push_arg(bounded(limit));
-        self.read_items(&statement).await
+        self.db.read(&statement).await
     }
 
     /// Returns the item with this number, if there is one.
     pub async fn item(self, id: Uuid, item_no: i64) -> Result<Option<BatchItem>, StoreError> {
-        let statement = sql!(concat!(item_columns!(), " and item_no = $2"), id, item_no);
-        Ok(self.read_items(&statement).await?.into_iter().next())
-    }
-
-    async fn read_items(self, statement: &Sql) -> Result<Vec<BatchItem>, StoreError> {
-        const ATTEMPTED: &str = "reading the items of a batch";
-        let rows = self.db.read_long(ATTEMPTED, statement).await?;
-        all(ATTEMPTED, &rows, item)
+        let statement = long_sql!(
+            READING,
+            concat!(item_columns!(), " and item_no = $2"),
+            id,
+            item_no
+        );
+        self.db.read_one(&statement).await
     }
 }
 
-fn item(row: &DbRow) -> sqlx::Result<BatchItem> {
-    Ok(BatchItem {
-        job: job(row)?,
-        total: row.get("case_total")?,
-        passed: row.get("case_passed")?,
-        reasoning: row.get("reasoning")?,
-    })
+impl Decoded for BatchItem {
+    fn decoded(row: &DbRow) -> sqlx::Result<Self> {
+        Ok(BatchItem {
+            job: row.decode()?,
+            total: row.get("case_total")?,
+            passed: row.get("case_passed")?,
+            reasoning: row.get("reasoning")?,
+        })
+    }
+}
+
+// Confidence and correctness of the cases of a suite, grouped by the database.
+
+/// Number of cases with equal confidence and correctness.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConfidenceCount {
+    /// Confidence that the generator reported.
+    pub confidence: Confidence,
+    /// Range 0-1.
+    pub correctness: f64,
+    /// Judge of the correctness; `None`: no judge was needed.
+    pub made_by: Option<MadeBy>,
+    pub cases: u32,
+}
+
+impl Batches<'_> {
+    /// Counts the ended cases among the first `most` items of a batch of kind `sql_metrics` that have a confidence and a
+    /// correctness.
+    pub async fn confidence_counts(
+        self,
+        batch_id: Uuid,
+        most: u32,
+    ) -> Result<Vec<ConfidenceCount>, StoreError> {
+        let statement = long_sql!(
+            "counting cases by their confidence",
+            "select confidence, correctness, simulated, judged, count(*) as cases from (
+                select lower(trim(j.payload ->> 'confidence')) as confidence,
+                    cast(e.components ->> 'query_correctness' as double precision) as correctness,
+                    e.simulated as simulated,
+                    j.result -> 'metrics' -> 'query_correctness' -> 'details' ->> 'judge' is not null as judged
+                from scoring_jobs j join evaluation_scores e on e.job_id = j.job_id
+                where j.batch_id = $1 and j.item_no < $2 and j.finished_at is not null) c
+             where confidence in ('high', 'medium', 'low') and correctness is not null
+             group by confidence, correctness, simulated, judged",
+            batch_id,
+            most
+        );
+        self.db.read(&statement).await
+    }
+}
+
+impl Decoded for ConfidenceCount {
+    fn decoded(row: &DbRow) -> sqlx::Result<Self> {
+        Ok(ConfidenceCount {
+            confidence: row.text_enum("confidence")?,
+            correctness: row.get("correctness")?,
+            made_by: match (row.get("simulated")?, row.get("judged")?) {
+                (true, _) => Some(MadeBy::Simulated),
+                (false, true) => Some(MadeBy::Judge),
+                (false, false) => None,
+            },
+            cases: row.int("cases")?,
+        })
+    }
+}
+
+// Items of a batch that score one session several times, by one judge or several.
+
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct AskedOfPanel {
+    #[sqlx(rename = "subject_id")]
+    pub session_id: Uuid,
+    pub job_id: Uuid,
+    /// `repeat` or `jury`.
+    #[sqlx(try_from = "String")]
+    pub purpose: Purpose,
+    pub judge: Option<String>,
+    /// Total, 0-100; `None`: no score.
+    #[sqlx(rename = "total_score", try_from = "Nullable<Int>")]
+    pub total: Option<u8>,
+    #[sqlx(rename = "made_up")]
+    pub simulated: bool,
+}
+
+const READ: i64 = 5_000;
+
+impl Batches<'_> {
+    /// Returns the next panel items of a batch, ordered by session and job, after `after`. Empty at the end.
+    pub async fn asked_of_panels(
+        self,
+        batch_id: Uuid,
+        after: (Uuid, Uuid),
+    ) -> Result<Vec<AskedOfPanel>, StoreError> {
+        let statement = long_sql!(
+            "reading the panels of a batch",
+            "select j.subject_id, j.job_id, j.purpose, j.judge, s.total_score, coalesce(s.simulated, false) as made_up
+             from scoring_jobs j left join session_scores s on s.job_id = j.job_id
+             where j.batch_id = $1 and j.purpose in ('repeat', 'jury') and (j.subject_id, j.job_id) > ($2, $3)
+             order by j.subject_id, j.job_id limit $4",
+            batch_id,
+            after.0,
+            after.1,
+            READ
+        );
+        self.db.read(&statement).await
+    }
 }

@@ -7,12 +7,9 @@
 pub(super) mod backlog_steps;
 pub(super) mod backlogs;
 pub(super) mod cancelling;
-pub(super) mod confidence;
-mod costs;
 pub(super) mod figures;
 pub(super) mod items;
 pub(super) mod moves;
-pub(super) mod panels;
 
 use std::time::Duration;
 
@@ -22,9 +19,10 @@ use uuid::Uuid;
 
 use crate::job::{JobId, Kind, Purpose, Requester};
 use crate::store::calls::CallSender;
-use crate::store::database::db::{Conn, Db, retry_once};
+use crate::store::database::db::{Db, transact};
 use crate::store::database::page::{Cursor, Page, bounded};
-use crate::store::database::sql::{DbRow, Sql, all, decode, first, sql};
+use crate::store::database::row::{DbRow, Decoded, Nullable, decode, decoded};
+use crate::store::database::sql::{Sql, long_sql, step};
 use crate::store::{BatchFigures, StoreError};
 use crate::wire::{BatchOrigin, BatchState, PausedBy, Skipped};
 use backlogs::BacklogPlan;
@@ -103,6 +101,13 @@ pub struct BatchFilter {
     pub state: Option<BatchState>,
 }
 
+#[derive(sqlx::FromRow)]
+struct PausedBatch {
+    batch_id: Uuid,
+    #[sqlx(try_from = "Nullable<String>")]
+    paused_by: Option<PausedBy>,
+}
+
 macro_rules! columns {
     () => {
         "batch_id, name, kind, origin, state, threshold, total, created_by, authenticated_as, created_at, finished_at, reopened, figures, \
@@ -124,7 +129,8 @@ pub struct Batches<'a> {
 impl Batches<'_> {
     /// Creates an empty batch in state `expanding`. Idempotent.
     pub async fn begin(self, new: &NewBatch) -> Result<(), StoreError> {
-        let mut statement = sql!(
+        let mut statement = long_sql!(
+            "beginning a batch",
             "insert into scoring_batches (batch_id, name, kind, origin, state, threshold, created_by, authenticated_as,
                 created_at, criteria_hash, budget_usd, expanded, halted, touched_at)
              values ($1, $2, $3, $4, 'expanding', $5, $6, $7, $8, $9, $10, false, true, ",
@@ -142,15 +148,12 @@ impl Batches<'_> {
         statement
             .push(self.db.dialect().now())
             .push(") on conflict (batch_id) do nothing");
-        self.db
-            .execute_long("beginning a batch", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     pub async fn get(self, id: Uuid) -> Result<Option<BatchRow>, StoreError> {
-        const ATTEMPTED: &str = "reading a batch";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading a batch",
             concat!(
                 "select ",
                 columns!(),
@@ -158,7 +161,7 @@ impl Batches<'_> {
             ),
             id
         );
-        one(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
+        self.db.read_one(&statement).await
     }
 
     /// Lists batches, newest first. `limit` 1-500.
@@ -171,19 +174,17 @@ impl Batches<'_> {
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<BatchRow>, StoreError> {
-        const ATTEMPTED: &str = "listing batches";
         let limit = bounded(limit);
-        let mut statement = sql!(concat!(
-            "select ",
-            columns!(),
-            " from scoring_batches where not abandoned"
-        ));
-        if let Some(kind) = filter.kind {
-            statement.push(" and kind = ").push_arg(kind.as_str());
-        }
-        if let Some(state) = filter.state {
-            statement.push(" and state = ").push_arg(state.as_str());
-        }
+        let mut statement = long_sql!(
+            "listing batches",
+            concat!(
+                "select ",
+                columns!(),
+                " from scoring_batches where not abandoned"
+            )
+        );
+        statement.and("kind = ", filter.kind.map(|kind| kind.as_str()));
+        statement.and("state = ", filter.state.map(|state| state.as_str()));
         if let Some(cursor) = after {
             statement
                 .push(" and batch_id < ")
@@ -191,9 +192,8 @@ impl Batches<'_> {
         }
         statement
             .push(" order by batch_id desc limit ")
-            .push_arg(i64::from(limit) + 1);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let items = all(ATTEMPTED, &rows, batch)?;
+            .push_arg(limit + 1);
+        let items = self.db.read(&statement).await?;
         Ok(Page::of(items, limit, |row: &BatchRow| {
             Cursor::of_id(LIST, row.batch_id)
         }))
@@ -201,32 +201,35 @@ impl Batches<'_> {
 
     /// Returns which of these batches are paused, and the cause.
     pub async fn paused(self, ids: &[Uuid]) -> Result<Vec<(Uuid, PausedBy)>, StoreError> {
-        const ATTEMPTED: &str = "reading which batches are paused";
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut statement = sql!(
+        let mut statement = long_sql!(
+            "reading which batches are paused",
             "select batch_id, paused_by from scoring_batches where state = 'paused' and batch_id in "
         );
         statement.push_list(ids.iter().copied());
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let paused = |row: &DbRow| {
-            let by = row.optional_enum("paused_by")?;
-            Ok((row.get("batch_id")?, by.unwrap_or(PausedBy::Operator)))
+        let paused: Vec<PausedBatch> = self.db.read(&statement).await?;
+        let cause = |batch: PausedBatch| {
+            (
+                batch.batch_id,
+                batch.paused_by.unwrap_or(PausedBy::Operator),
+            )
         };
-        all(ATTEMPTED, &rows, paused)
+        Ok(paused.into_iter().map(cause).collect())
     }
 
     /// Returns which of these batches are collecting replies.
     pub async fn collecting(self, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
-        const ATTEMPTED: &str = "reading which batches collect replies";
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut statement =
-            sql!("select batch_id from scoring_batches where economy = 'asked' and batch_id in ");
+        let mut statement = long_sql!(
+            "reading which batches collect replies",
+            "select batch_id from scoring_batches where economy = 'asked' and batch_id in "
+        );
         statement.push_list(ids.iter().copied());
-        ids_of(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
+        self.db.read_column(&statement).await
     }
 
     /// Deletes a batch of given items that is still `expanding`, with its items, by any creator. Its creator's next step
@@ -235,13 +238,13 @@ impl Batches<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable; `Batches::remove_silent` deletes the rest.
     pub async fn remove_expanding(self, id: Uuid) -> Result<(), StoreError> {
-        let statement = sql!(
+        let statement = long_sql!(
+            REMOVING,
             "update scoring_batches set abandoned = true where batch_id = $1 and state = 'expanding' and origin = 'suite'
              returning batch_id",
             id
         );
-        let rows = self.db.write_long(REMOVING, &statement).await?;
-        for id in ids_of(REMOVING, &rows)? {
+        for (id,) in self.db.write::<(Uuid,)>(&statement).await? {
             self.remove_abandoned(id).await?;
         }
         Ok(())
@@ -249,49 +252,49 @@ impl Batches<'_> {
 
     /// Deletes `expanding` batches of given items without a heartbeat for `silent` by the database's clock. Returns their ids.
     pub async fn remove_silent(self, silent: Duration) -> Result<Vec<Uuid>, StoreError> {
-        let mut statement = sql!(
+        let mut statement = long_sql!(
+            REMOVING,
             "update scoring_batches set abandoned = true where finished_at is null and state = 'expanding'
                and origin = 'suite' and (abandoned or touched_at < "
         );
         self.db.dialect().push_ago(&mut statement, silent);
         statement.push(") returning batch_id");
-        let rows = self.db.write_long(REMOVING, &statement).await?;
-        let ids = ids_of(REMOVING, &rows)?;
-        for id in &ids {
+        let ids: Vec<(Uuid,)> = self.db.write(&statement).await?;
+        for (id,) in &ids {
             self.remove_abandoned(*id).await?;
         }
-        Ok(ids)
+        Ok(ids.into_iter().map(|(id,)| id).collect())
     }
 
     /// Deletes the items first, because an item without its batch would be claimed.
     async fn remove_abandoned(self, id: Uuid) -> Result<(), StoreError> {
-        let items = sql!(
+        let items = long_sql!(
+            REMOVING,
             "delete from scoring_jobs where job_id in (
                 select job_id from scoring_jobs where batch_id = $1 limit $2)",
             id,
             ROWS_PER_DELETE
         );
-        while self.db.execute_long(REMOVING, &items).await? > 0 {}
+        while self.db.execute(&items).await? > 0 {}
         // A concurrent step of the creator locks the row and checks `abandoned`.
-        let batch = sql!(
+        let batch = long_sql!(
+            REMOVING,
             "delete from scoring_batches where batch_id = $1 and abandoned
                and not exists (select 1 from scoring_jobs where batch_id = $1)",
             id
         );
-        self.db.execute_long(REMOVING, &batch).await.map(drop)
+        self.db.execute(&batch).await.map(drop)
     }
 
     /// Runs `steps` in one transaction, with the batch's row locked by `lock`. `None`: the batch isn't in the state that `lock`
     /// requires.
-    pub(super) async fn holding(
+    pub(super) async fn holding<T: Decoded>(
         self,
         attempted: &'static str,
         lock: &Sql,
         steps: &[Sql],
-    ) -> Result<Option<(BatchRow, Vec<DbRow>)>, StoreError> {
-        retry_once!(attempted, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+    ) -> Result<Option<(BatchRow, Vec<T>)>, StoreError> {
+        transact!(self.db, attempted, |tx| {
             let Some(row) = tx.fetch(lock).await?.pop() else {
                 return Ok(None);
             };
@@ -299,8 +302,7 @@ impl Batches<'_> {
             for step in steps {
                 found = tx.fetch(step).await?;
             }
-            tx.commit().await?;
-            Ok(Some((batch(&row)?, found)))
+            Some((row.decode()?, decoded(&found)?))
         })
     }
 }
@@ -308,7 +310,7 @@ impl Batches<'_> {
 /// Reopens a completed batch when one of its jobs is queued again, and deletes its stored statistics. Runs before the job's
 /// update in the same transaction, because completing a batch and storing its statistics lock the batch's row too.
 pub(super) fn reopen_statement(job: JobId) -> Sql {
-    sql!(
+    step!(
         "update scoring_batches set reopened = reopened + 1, figures = null,
             finished_at = case when state = 'completed' then null else finished_at end,
             state = case when state = 'completed' then 'running' else state end
@@ -319,43 +321,34 @@ pub(super) fn reopen_statement(job: JobId) -> Sql {
 
 const REMOVING: &str = "removing an incomplete batch";
 
-pub(super) fn ids_of(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Uuid>, StoreError> {
-    all(attempted, rows, |row| row.get("batch_id"))
-}
-
-pub(super) fn one(attempted: &'static str, rows: &[DbRow]) -> Result<Option<BatchRow>, StoreError> {
-    first(attempted, rows, batch)
-}
-
-pub(super) fn batch(row: &DbRow) -> sqlx::Result<BatchRow> {
-    Ok(BatchRow {
-        batch_id: row.get("batch_id")?,
-        name: row.get("name")?,
-        kind: row.text_enum("kind")?,
-        origin: row.text_enum("origin")?,
-        state: row.text_enum("state")?,
-        threshold: row.get("threshold")?,
-        total: row.get("total")?,
-        created_by: Requester {
-            user: row.get("created_by")?,
-            authenticated_as: row.get("authenticated_as")?,
-        },
-        created_at: row.get("created_at")?,
-        finished_at: row.get("finished_at")?,
-        reopened: row.get("reopened")?,
-        // Statistics in an older format are computed again.
-        figures: row
-            .json("figures")?
-            .and_then(|figures| serde_json::from_value(figures).ok()),
-        purpose: row.text_enum("purpose")?,
-        criteria_hash: row.get("criteria_hash")?,
-        budget_usd: row.get("budget_usd")?,
-        paused_by: row.optional_enum("paused_by")?,
-        expanded: row.get("expanded")?,
-        filter: row.json("filter")?,
-        plan: typed(row, "plan")?,
-        skipped: typed(row, "skipped")?,
-    })
+impl Decoded for BatchRow {
+    fn decoded(row: &DbRow) -> sqlx::Result<Self> {
+        Ok(BatchRow {
+            batch_id: row.get("batch_id")?,
+            name: row.get("name")?,
+            kind: row.text_enum("kind")?,
+            origin: row.text_enum("origin")?,
+            state: row.text_enum("state")?,
+            threshold: row.get("threshold")?,
+            total: row.get("total")?,
+            created_by: Requester {
+                user: row.get("created_by")?,
+                authenticated_as: row.get("authenticated_as")?,
+            },
+            created_at: row.get("created_at")?,
+            finished_at: row.get("finished_at")?,
+            reopened: row.get("reopened")?,
+            figures: typed(row, "figures")?,
+            purpose: row.text_enum("purpose")?,
+            criteria_hash: row.get("criteria_hash")?,
+            budget_usd: row.get("budget_usd")?,
+            paused_by: row.optional_enum("paused_by")?,
+            expanded: row.get("expanded")?,
+            filter: row.json("filter")?,
+            plan: typed(row, "plan")?,
+            skipped: typed(row, "skipped")?,
+        })
+    }
 }
 
 /// Reads a typed value from a `jsonb` column, or null.

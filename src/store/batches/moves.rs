@@ -6,12 +6,14 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::{BatchRow, columns, ids_of, one};
+use super::{BatchRow, columns};
 use crate::job::NewJob;
 use crate::store::budgets::spent;
-use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::sql::{Sql, all, sql};
-use crate::store::jobs::due::due_job;
+use crate::store::database::conn::Conn;
+use crate::store::database::db::retry_once;
+use crate::store::database::row::column;
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{Sql, long_sql, step};
 use crate::store::jobs::row::insert_statement;
 use crate::store::{Batches, DueJob, StoreError};
 use crate::wire::{BatchOrigin, BatchState};
@@ -62,26 +64,25 @@ pub enum Moved {
 impl Batches<'_> {
     /// Adds items to an `expanding` batch: all or none, at most 1,000. Idempotent.
     pub async fn add_items(self, batch_id: Uuid, items: &[NewJob]) -> Result<Added, StoreError> {
-        const ATTEMPTED: &str = "adding items to a batch";
         let jobs: Vec<&NewJob> = items.iter().collect();
         let insert = insert_statement(&jobs);
-        let mut touch = sql!(
+        let mut touch = step!(
             "update scoring_batches set total = total + $2, touched_at = ",
             batch_id,
-            i64::try_from(items.len()).unwrap_or(i64::MAX)
+            items.len()
         );
         touch.push(self.db.dialect().now()).push(
             " where batch_id = $1 and state = 'expanding' and not abandoned returning batch_id",
         );
-        let mut there = sql!("select count(*) as there from scoring_jobs where job_id in ");
+        let mut there = step!("select job_id from scoring_jobs where job_id in ");
         there.push_list(items.iter().map(|job| job.job_id.0));
-        let mut active = sql!(
+        let mut active = step!(
             "select subject_id from scoring_jobs
              where finished_at is null and purpose = 'score' and subject_id in "
         );
         active.push_list(items.iter().filter_map(|job| job.subject_id));
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
+        retry_once!("adding items to a batch", async {
+            let mut conn: Conn = self.db.writer(Purpose::Many).await?;
             let mut tx = conn.begin().await?;
             if tx.fetch(&touch).await?.is_empty() {
                 return Ok(Added::Gone);
@@ -92,22 +93,17 @@ impl Batches<'_> {
             }
             drop(tx);
             // An earlier try was committed, and its response was lost.
-            let rows = conn.fetch(&there).await?;
-            let known: i64 = rows.first().map_or(Ok(0), |row| row.get("there"))?;
-            if usize::try_from(known).is_ok_and(|known| known == items.len()) {
+            if conn.fetch(&there).await?.len() == items.len() {
                 return Ok(Added::All);
             }
-            let rows = conn.fetch(&active).await?;
-            let subjects: sqlx::Result<Vec<Uuid>> =
-                rows.iter().map(|row| row.get("subject_id")).collect();
-            Ok(Added::Active(subjects?))
+            Ok(Added::Active(column(&conn.fetch(&active).await?)?))
         })
     }
 
     /// Starts an `expanding` batch, which makes it visible.
     pub async fn start(self, id: Uuid) -> Result<Moved, StoreError> {
-        const ATTEMPTED: &str = "starting a batch";
-        let statement = sql!(
+        let statement = long_sql!(
+            "starting a batch",
             concat!(
                 "update scoring_batches set state = 'running', halted = false, expanded = true
                  where batch_id = $1 and state = 'expanding' and not abandoned returning ",
@@ -115,16 +111,15 @@ impl Batches<'_> {
             ),
             id
         );
-        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
-        let moved = one(ATTEMPTED, &rows)?;
+        let moved = self.db.write_one(&statement).await?;
         self.moved(id, moved, BatchState::Running).await
     }
 
     /// Pauses a batch that runs, or a rescore that expands: no item starts, running items finish. A batch that is paused for
     /// its budget then stays paused when the budget changes.
     pub async fn pause(self, id: Uuid) -> Result<Moved, StoreError> {
-        const ATTEMPTED: &str = "pausing a batch";
-        let statement = sql!(
+        let statement = long_sql!(
+            "pausing a batch",
             concat!(
                 "update scoring_batches set state = 'paused', halted = true, paused_by = 'operator'
                  where batch_id = $1 and (state = 'running' or (state = 'expanding' and origin = 'rescore')
@@ -133,14 +128,13 @@ impl Batches<'_> {
             ),
             id
         );
-        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
-        let moved = one(ATTEMPTED, &rows)?;
+        let moved = self.db.write_one(&statement).await?;
         self.moved(id, moved, BatchState::Paused).await
     }
 
     /// Resumes a paused batch, unless its budget is used up. The wait limit of its items starts again.
     pub async fn resume(self, id: Uuid, now: DateTime<Utc>) -> Result<Moved, StoreError> {
-        let lock = sql!(
+        let lock = step!(
             concat!(
                 "update scoring_batches set state = case when expanded then 'running' else 'expanding' end,
                     halted = false, paused_by = null
@@ -152,7 +146,7 @@ impl Batches<'_> {
             id
         );
         let resumed = self
-            .holding("resuming a batch", &lock, &[clear_waits(id, now)])
+            .holding::<(Uuid,)>("resuming a batch", &lock, &[clear_waits(id, now)])
             .await?;
         let moved = resumed.map(|(batch, _)| batch);
         self.moved(id, moved, BatchState::Running).await
@@ -165,9 +159,8 @@ impl Batches<'_> {
         id: Uuid,
         now: DateTime<Utc>,
     ) -> Result<Option<BatchRow>, StoreError> {
-        const ATTEMPTED: &str = "completing a batch";
         // Locks the row first, because a statement that waits for the lock would see outdated items.
-        let hold = sql!(
+        let hold = step!(
             concat!(
                 "update scoring_batches set halted = halted where batch_id = $1 and ",
                 may_complete!(),
@@ -176,7 +169,7 @@ impl Batches<'_> {
             ),
             id
         );
-        let complete = sql!(
+        let complete = step!(
             concat!(
                 "update scoring_batches set state = 'completed', finished_at = $2, halted = false, paused_by = null
                  where batch_id = $1 and ",
@@ -188,24 +181,25 @@ impl Batches<'_> {
             id,
             now
         );
-        match self.holding(ATTEMPTED, &hold, &[complete]).await? {
-            Some((_, rows)) => one(ATTEMPTED, &rows),
+        match self
+            .holding("completing a batch", &hold, &[complete])
+            .await?
+        {
+            Some((_, mut completed)) => Ok(completed.pop()),
             None => Ok(None),
         }
     }
 
     /// Returns the batches that `Batches::complete` would complete, at most 100.
     pub async fn without_items_left(self) -> Result<Vec<Uuid>, StoreError> {
-        const ATTEMPTED: &str = "looking for batches that are done";
-        let statement = sql!(concat!(
+        let statement = long_sql!("looking for batches that are done", concat!(
             "select b.batch_id from scoring_batches b where b.finished_at is null and ",
             may_complete!(),
             " and not exists (
                 select 1 from scoring_jobs j where j.batch_id = b.batch_id and j.finished_at is null)
              limit 100"
         ));
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        ids_of(ATTEMPTED, &rows)
+        self.db.read_column(&statement).await
     }
 
     /// Queues up to 1,000 failed items again, as `Jobs::retry` does, but keeps their priority. A completed batch runs again.
@@ -217,8 +211,7 @@ impl Batches<'_> {
         before: DateTime<Utc>,
         now: DateTime<Utc>,
     ) -> Result<(Moved, Vec<DueJob>), StoreError> {
-        const ATTEMPTED: &str = "queueing a batch's failed items again";
-        let hold = sql!(
+        let hold = step!(
             concat!(
                 "update scoring_batches set finished_at = null, reopened = reopened + 1, figures = null,
                     state = case when state = 'completed' then 'running' else state end
@@ -232,7 +225,7 @@ impl Batches<'_> {
             id,
             before
         );
-        let again = sql!(
+        let again = step!(
             concat!("update scoring_jobs set state = 'queued', on_demand = false, finished_at = null, lane = coalesce(judge, 'none'),
                 attempts = 0, losses = 0, retries = 0, due_at = $3, worker_id = null, wait_reason = null,
                 wait_until = null, waiting_since = null, error_class = null, error = null, result = null
@@ -246,7 +239,10 @@ impl Batches<'_> {
             now,
             SLICE
         );
-        let Some((batch, rows)) = self.holding(ATTEMPTED, &hold, &[again]).await? else {
+        let Some((batch, due)) = self
+            .holding("queueing a batch's failed items again", &hold, &[again])
+            .await?
+        else {
             let moved = match self.get(id).await? {
                 Some(batch) if batch.takes_retries() => Moved::Already(batch),
                 Some(batch) => Moved::Refused(batch),
@@ -254,21 +250,19 @@ impl Batches<'_> {
             };
             return Ok((moved, Vec::new()));
         };
-        let due = all(ATTEMPTED, &rows, due_job)?;
         Ok((Moved::Now(batch), due))
     }
 
     /// Returns the first queued items, to push them at once. `rescue` pushes the rest.
     pub async fn first_items(self, id: Uuid, limit: u32) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "reading a batch's first items";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading a batch's first items",
             "select job_id, lane, priority, due_at from scoring_jobs
              where batch_id = $1 and finished_at is null and state = 'queued' order by item_no limit $2",
             id,
             limit
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, due_job)
+        self.db.read(&statement).await
     }
 
     pub(in crate::store) async fn moved(
@@ -313,7 +307,7 @@ impl BatchRow {
 
 /// Restarts the wait limit of items, because a pause doesn't count.
 pub(in crate::store) fn clear_waits(id: Uuid, now: DateTime<Utc>) -> Sql {
-    sql!(
+    step!(
         "update scoring_jobs set waiting_since = $2
          where batch_id = $1 and finished_at is null and waiting_since is not null",
         id,

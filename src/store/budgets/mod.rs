@@ -13,11 +13,13 @@ use uuid::Uuid;
 
 use crate::job::{JobId, Kind};
 use crate::judge::{CallRecord, ErrorClass};
+use crate::store::batches::columns;
 use crate::store::batches::moves::clear_waits;
-use crate::store::batches::{batch, columns};
 use crate::store::calls::CallSender;
-use crate::store::database::db::{Conn, Db, Tx, retry_once};
-use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
+use crate::store::database::conn::Tx;
+use crate::store::database::db::{Db, transact};
+use crate::store::database::row::{Nullable, decoded, first};
+use crate::store::database::sql::{Arg, Sql, Statement, long_sql, step};
 use crate::store::{BatchRow, Moved, StoreError};
 use crate::wire::BatchState;
 
@@ -76,11 +78,25 @@ pub struct BatchPace {
 }
 
 /// A session that a rescore skipped because of an active job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct BatchSkip {
     pub session_id: Uuid,
     /// `None`: the job had ended when it was looked up.
+    #[sqlx(try_from = "Nullable<Uuid>")]
     pub job_id: Option<JobId>,
+}
+
+#[derive(sqlx::FromRow)]
+struct PausedBatch {
+    batch_id: Uuid,
+    #[sqlx(try_from = "String")]
+    kind: Kind,
+}
+
+impl From<PausedBatch> for (Uuid, Kind) {
+    fn from(batch: PausedBatch) -> Self {
+        (batch.batch_id, batch.kind)
+    }
 }
 
 /// Batches that the call log paused, until they are announced.
@@ -115,12 +131,12 @@ impl Budgets<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable; the next call returns the result.
     pub async fn spent_batches(self) -> Result<Vec<(Uuid, Kind)>, StoreError> {
-        const ATTEMPTED: &str = "searching for batches over their budget";
-        let mut statement = pause_statement(Vec::new());
+        let pause = pause_statement(Vec::new());
+        let mut statement = Statement::new("searching for batches over their budget", pause).long();
         statement.push(" and finished_at is null returning batch_id, kind");
-        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
-        let late = paused(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        self.spent.add(late);
+        let late: Vec<PausedBatch> = self.db.write(&statement).await?;
+        self.spent
+            .add(late.into_iter().map(PausedBatch::into).collect());
         Ok(self.spent.take())
     }
 
@@ -132,29 +148,25 @@ impl Budgets<'_> {
         budget_usd: Option<f64>,
         now: DateTime<Utc>,
     ) -> Result<Moved, StoreError> {
-        const ATTEMPTED: &str = "changing a batch's budget";
-        let before = sql!(
+        let before = step!(
             concat!(
                 "update scoring_batches set touched_at = touched_at where batch_id = $1 and not abandoned returning ",
                 columns!()
             ),
             id
         );
-        let moved = retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
-            let Some(before) = tx.fetch(&before).await?.first().map(batch).transpose()? else {
+        let moved = transact!(self.db, "changing a batch's budget", |tx| {
+            let Some(before) = first::<BatchRow>(&tx.fetch(&before).await?)? else {
                 return Ok(None);
             };
-            let rows = tx.fetch(&budget_statement(id, budget_usd)).await?;
-            let Some(after) = rows.first().map(batch).transpose()? else {
+            let after = tx.fetch(&budget_statement(id, budget_usd)).await?;
+            let Some(after) = first::<BatchRow>(&after)? else {
                 return Ok(None);
             };
             if before.state == BatchState::Paused && after.goes_on() {
                 tx.execute(&clear_waits(id, now)).await?;
             }
-            tx.commit().await?;
-            Ok(Some((before, after)))
+            Some((before, after))
         })?;
         Ok(match moved {
             None => Moved::Unknown,
@@ -165,20 +177,16 @@ impl Budgets<'_> {
 
     /// Returns the usage of a batch. Waits for this process's call log.
     pub async fn batch_usage(self, id: Uuid) -> Result<BatchUsage, StoreError> {
-        const ATTEMPTED: &str = "reading the cost of a batch";
         self.call_log.flush().await;
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading the cost of a batch",
             "select coalesce(sum(cost_usd), 0.0) as spent_usd, cast(coalesce(sum(unpriced), 0) as bigint) as unpriced,
                 cast(coalesce(sum(tokens_in), 0) as bigint) as tokens_in,
                 cast(coalesce(sum(tokens_out), 0) as bigint) as tokens_out
              from scoring_batch_usage where batch_id = $1",
             id
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let usage = rows.first().map(DbRow::decode).transpose();
-        Ok(usage
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))?
-            .unwrap_or_default())
+        Ok(self.db.read_one(&statement).await?.unwrap_or_default())
     }
 
     /// Returns the throughput of the last minute, or since the batch was created.
@@ -187,9 +195,9 @@ impl Budgets<'_> {
         batch: &BatchRow,
         now: DateTime<Utc>,
     ) -> Result<BatchPace, StoreError> {
-        const ATTEMPTED: &str = "reading a batch's pace";
         let since = (now - MINUTE).max(batch.created_at);
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading a batch's pace",
             "select count(*) as ended, min(finished_at) as oldest from (
                 select finished_at from scoring_jobs where batch_id = $1 and finished_at >= $2
                 order by finished_at desc limit $3) lately",
@@ -197,30 +205,21 @@ impl Budgets<'_> {
             since,
             MAX_ENDED
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let per_s = rows.first().map(|row| per_s(row, since, now)).transpose();
-        let per_s = per_s.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        let (ended, oldest) = self.db.read_one(&statement).await?.unwrap_or_default();
         Ok(BatchPace {
-            per_s: per_s.unwrap_or(0.0),
+            per_s: per_s(ended, oldest, since, now),
         })
     }
 
     /// Returns the first 100 sessions that a rescore skipped because of an active job.
     pub async fn batch_skips(self, id: Uuid) -> Result<Vec<BatchSkip>, StoreError> {
-        const ATTEMPTED: &str = "reading the items that a rescore skipped";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading the items that a rescore skipped",
             "select session_id, job_id from scoring_batch_skips where batch_id = $1 order by session_id limit $2",
             id,
             MAX_SKIPS
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let skip = |row: &DbRow| {
-            Ok(BatchSkip {
-                session_id: row.get("session_id")?,
-                job_id: row.get::<Option<Uuid>>("job_id")?.map(JobId),
-            })
-        };
-        all(ATTEMPTED, &rows, skip)
+        self.db.read(&statement).await
     }
 }
 
@@ -238,12 +237,12 @@ pub(super) async fn spend_for_jobs(
         .collect();
     let mut batches: BTreeMap<(Uuid, Uuid), BatchUsage> = BTreeMap::new();
     for jobs in jobs.chunks(JOBS_PER_LOOKUP) {
-        let mut statement = sql!(
+        let mut statement = step!(
             "select job_id, batch_id from scoring_jobs where batch_id is not null and job_id in "
         );
         statement.push_list(jobs.iter().copied());
-        for row in &tx.fetch(&statement).await? {
-            let (job, batch): (Uuid, Uuid) = (row.get("job_id")?, row.get("batch_id")?);
+        let batch_of: Vec<(Uuid, Uuid)> = decoded(&tx.fetch(&statement).await?)?;
+        for (job, batch) in batch_of {
             if let Some(used) = used.get(&job) {
                 batches.entry((batch, counter)).or_default().add(used);
             }
@@ -267,7 +266,8 @@ async fn spend(
     statement.push(" and batch_id in ");
     statement.push_list(used.keys().map(|(batch_id, _)| *batch_id));
     statement.push(" returning batch_id, kind");
-    paused(&tx.fetch(&statement).await?)
+    let paused: Vec<PausedBatch> = decoded(&tx.fetch(&statement).await?)?;
+    Ok(paused.into_iter().map(PausedBatch::into).collect())
 }
 
 fn add_statement(used: &BTreeMap<(Uuid, Uuid), BatchUsage>) -> Sql {
@@ -304,7 +304,7 @@ fn add_statement(used: &BTreeMap<(Uuid, Uuid), BatchUsage>) -> Sql {
 /// Statement that pauses batches with a budget and items that may start, if the budget is used up or the batch is in
 /// `unpriced`. The caller appends conditions. A batch whose last items are running isn't paused.
 fn pause_statement(unpriced: Vec<Uuid>) -> Sql {
-    let mut statement = sql!(concat!(
+    let mut statement = step!(concat!(
         "update scoring_batches set state = 'paused', halted = true, paused_by = 'budget'
          where budget_usd is not null
            and ((state = 'expanding' and origin = 'rescore') or (state = 'running' and exists (
@@ -326,7 +326,7 @@ fn pause_statement(unpriced: Vec<Uuid>) -> Sql {
 fn budget_statement(id: Uuid, budget_usd: Option<f64>) -> Sql {
     let left = "(cast($2 as double precision) is null or cast($2 as double precision) > ";
     let resumed = "(state = 'paused' and paused_by = 'budget')";
-    let mut statement = sql!(
+    let mut statement = step!(
         "update scoring_batches set budget_usd = $2, state = case when ",
         id,
         budget_usd
@@ -355,18 +355,14 @@ fn budget_statement(id: Uuid, budget_usd: Option<f64>) -> Sql {
     statement
 }
 
-fn paused(rows: &[DbRow]) -> sqlx::Result<Vec<(Uuid, Kind)>> {
-    rows.iter()
-        .map(|row| Ok((row.get("batch_id")?, row.text_enum("kind")?)))
-        .collect()
-}
-
 /// Items per second since `since`, or since the oldest one that was read.
-fn per_s(row: &DbRow, since: DateTime<Utc>, now: DateTime<Utc>) -> sqlx::Result<f64> {
-    let ended: i64 = row.get("ended")?;
-    let oldest: Option<DateTime<Utc>> = row.get("oldest")?;
+fn per_s(
+    ended: i64,
+    oldest: Option<DateTime<Utc>>,
+    since: DateTime<Utc>,
+    now: DateTime<Utc>,
+) -> f64 {
     let since = oldest.filter(|_| ended == MAX_ENDED).unwrap_or(since);
     let seconds = (now - since).as_seconds_f64().max(1.0);
-    let ended = u32::try_from(ended).unwrap_or(u32::MAX);
-    Ok(f64::from(ended) / seconds)
+    f64::from(u32::try_from(ended).unwrap_or(u32::MAX)) / seconds
 }

@@ -11,7 +11,9 @@ use uuid::Uuid;
 use crate::judge::CallRecord;
 use crate::store::analytics::latency;
 use crate::store::database::db::retry_once;
-use crate::store::database::sql::{Arg, DbRow, Sql, all, decode, sql, without_nul};
+use crate::store::database::row::{Day, Nullable};
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{Arg, Sql, long_sql, step, without_nul};
 use crate::store::{Budgets, StoreError};
 use crate::wire::UsageBy;
 
@@ -23,13 +25,16 @@ fn columns(by: UsageBy) -> &'static str {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, sqlx::FromRow)]
 pub struct UsageSum {
     /// Set if grouped by day.
+    #[sqlx(default, try_from = "Nullable<Day>")]
     pub day: Option<NaiveDate>,
     /// `None` if grouped by day.
+    #[sqlx(default)]
     pub judge: Option<String>,
     /// Set if grouped by model.
+    #[sqlx(default)]
     pub model: Option<String>,
     pub calls: i64,
     /// Calls without a usable reply.
@@ -101,9 +106,8 @@ impl Budgets<'_> {
         to: NaiveDate,
         by: UsageBy,
     ) -> Result<Vec<UsageSum>, StoreError> {
-        const ATTEMPTED: &str = "summing up judge calls";
         self.call_log.flush().await;
-        let mut statement = sql!("select ");
+        let mut statement = long_sql!("summing up judge calls", "select ");
         statement
             .push(columns(by))
             .push(
@@ -119,8 +123,7 @@ impl Budgets<'_> {
         statement.push(" group by ").push(columns(by));
         statement.push(" order by ").push(columns(by));
         statement.push(" limit 10000");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| sum(row, by))
+        self.db.read(&statement).await
     }
 }
 
@@ -128,8 +131,8 @@ impl Budgets<'_> {
     /// Returns the cost of each judge on `today` and in its month so far, by name, at most 10,000. Doesn't wait for the call
     /// log.
     pub async fn spent(self, today: NaiveDate) -> Result<Vec<JudgeSpent>, StoreError> {
-        const ATTEMPTED: &str = "summing up what judges cost";
-        let statement = sql!(
+        let statement = long_sql!(
+            "summing up what judges cost",
             "select judge, sum(case when day = $1 then cost_usd else 0.0 end) as today_usd, sum(cost_usd) as month_usd,
                 cast(sum(case when day = $1 then unpriced_calls else 0 end) as bigint) as today_unpriced_calls,
                 cast(sum(unpriced_calls) as bigint) as unpriced_calls
@@ -138,8 +141,7 @@ impl Budgets<'_> {
             today.to_string(),
             today.with_day(1).unwrap_or(today).to_string()
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, DbRow::decode)
+        self.db.read(&statement).await
     }
 }
 
@@ -158,28 +160,27 @@ impl Budgets<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable; each day is one transaction.
     pub async fn roll_up_usage(self, today: NaiveDate) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "folding the sums of judge calls";
         let Some(yesterday) = today.pred_opt() else {
             return Ok(());
         };
-        let days = sql!(
+        let days = long_sql!(
+            "folding the sums of judge calls",
             "select distinct day from judge_usage_daily where day < $1 and worker_id <> $2 order by day limit $3",
             yesterday.to_string(),
             NOBODY,
             DAYS
         );
-        for row in &self.db.read_long(ATTEMPTED, &days).await? {
-            let day: String = row.get("day").map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-            retry_once!(ATTEMPTED, self.roll_up_day(&day))?;
+        for (day,) in self.db.read::<(String,)>(&days).await? {
+            retry_once!("folding the sums of judge calls", self.roll_up_day(&day))?;
         }
         Ok(())
     }
 
     /// Replaces a day's rows by their sums in one transaction, so that readers see one or the other.
     async fn roll_up_day(self, day: &str) -> sqlx::Result<()> {
-        let mut conn = self.db.long_writer().await?;
+        let mut conn = self.db.writer(Purpose::Many).await?;
         let mut tx = conn.begin().await?;
-        let mut taken = sql!(
+        let mut taken = step!(
             "delete from judge_usage_daily where day = $1 and worker_id <> $2 returning ",
             day,
             NOBODY
@@ -188,7 +189,7 @@ impl Budgets<'_> {
         let mut sums = Sums::new();
         for row in &tx.fetch(&taken).await? {
             let key = (row.get("day")?, row.get("judge")?, row.get("model")?);
-            sums.entry(key).or_default().add(&figures(row)?);
+            sums.entry(key).or_default().add(&row.decode()?);
         }
         if let Some(add) = add_statement(sums, NOBODY) {
             tx.execute(&add).await?;
@@ -246,14 +247,9 @@ pub(in crate::store) fn add_statement(sums: Sums, counter: Uuid) -> Option<Sql> 
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows(COLUMNS, rows);
-    statement
-        .push("insert into judge_usage_daily (")
-        .push(COLUMNS)
-        .push(") select ")
-        .push(COLUMNS)
-        .push(
-            " from v where day is not null
+    let mut statement = Sql::insert("judge_usage_daily", COLUMNS, rows);
+    statement.push(
+        "
              on conflict (day, judge, model, worker_id) do update set
                 calls = judge_usage_daily.calls + excluded.calls,
                 failed_calls = judge_usage_daily.failed_calls + excluded.failed_calls,
@@ -262,43 +258,8 @@ pub(in crate::store) fn add_statement(sums: Sums, counter: Uuid) -> Option<Sql> 
                 tokens_out = judge_usage_daily.tokens_out + excluded.tokens_out,
                 cost_usd = judge_usage_daily.cost_usd + excluded.cost_usd,
                 unpriced_calls = judge_usage_daily.unpriced_calls + excluded.unpriced_calls",
-        );
+    );
     Some(statement)
-}
-
-fn sum(row: &DbRow, by: UsageBy) -> sqlx::Result<UsageSum> {
-    let (mut day, mut judge, mut model) = (None, None, None);
-    match by {
-        UsageBy::Day => {
-            let text: String = row.get("day")?;
-            let read = text.parse().map_err(|_| decode("day", "it is no day"))?;
-            day = Some(read);
-        }
-        UsageBy::Judge => judge = Some(row.get("judge")?),
-        UsageBy::Model => {
-            judge = Some(row.get("judge")?);
-            model = Some(row.get("model")?);
-        }
-    }
-    Ok(UsageSum {
-        day,
-        judge,
-        model,
-        ..figures(row)?
-    })
-}
-
-fn figures(row: &DbRow) -> sqlx::Result<UsageSum> {
-    Ok(UsageSum {
-        calls: row.get("calls")?,
-        failed_calls: row.get("failed_calls")?,
-        tokens_in: row.get("tokens_in")?,
-        tokens_in_cached: row.get("tokens_in_cached")?,
-        tokens_out: row.get("tokens_out")?,
-        cost_usd: row.get("cost_usd")?,
-        unpriced_calls: row.get("unpriced_calls")?,
-        ..UsageSum::default()
-    })
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use uuid::Uuid;
 
 use super::{JudgeCallRow, call, columns};
 use crate::judge::{CacheKey, CallRecord};
-use crate::store::database::sql::{Sql, sql};
+use crate::store::database::sql::{Sql, long_sql, step};
 use crate::store::{Calls, Dialect, StoreError};
+
+const NEWEST: &str = "looking for the call of a question";
 
 impl Calls<'_> {
     /// Returns the newest call with a key that was sent after `since`; `None` also if the log can't be read.
@@ -32,11 +34,11 @@ impl Calls<'_> {
     }
 
     async fn newest(self, key: CacheKey) -> Result<Option<JudgeCallRow>, StoreError> {
-        const ATTEMPTED: &str = "looking for the call of a question";
         let row = match self.db.dialect() {
             Dialect::Postgres => self.reader.call(key.0).await?,
             Dialect::Sqlite => {
-                let statement = sql!(
+                let statement = long_sql!(
+                    NEWEST,
                     concat!(
                         "select ",
                         columns!(),
@@ -44,20 +46,19 @@ impl Calls<'_> {
                     ),
                     key.0
                 );
-                let read = self.db.read_long(ATTEMPTED, &statement).await?;
-                read.into_iter().next()
+                self.db.rows(&statement).await?.into_iter().next()
             }
         };
         row.as_ref()
             .map(call)
             .transpose()
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+            .map_err(|e| StoreError::of(NEWEST, &e))
     }
 }
 
 /// Statement for the newest calls of keys, Postgres only.
 pub(in crate::store) fn statement(keys: Vec<Uuid>) -> Sql {
-    let mut statement = sql!(concat!(
+    let mut statement = step!(concat!(
         "select distinct on (cache_key) ",
         columns!(),
         " from judge_calls where cache_key in "

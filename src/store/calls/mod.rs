@@ -18,8 +18,9 @@ use crate::job::JobId;
 use crate::judge::{CacheKey, CallRecord, CallUsage, ErrorClass};
 use crate::store::StoreError;
 use crate::store::database::db::Db;
-use crate::store::database::reads::Reader;
-use crate::store::database::sql::{Arg, DbRow, Sql, all, decode, sql};
+use crate::store::database::group::Reader;
+use crate::store::database::row::{DbRow, decode};
+use crate::store::database::sql::{Arg, Sql, sql};
 use cache::Unwritten;
 use summed::UnloggedTotals;
 
@@ -178,9 +179,9 @@ impl Calls<'_> {
 
     /// Returns the calls of a job, oldest first; at most 1,000. Waits for the call log.
     pub async fn of_job(self, job_id: JobId) -> Result<Vec<JudgeCallRow>, StoreError> {
-        const ATTEMPTED: &str = "reading a job's judge calls";
         self.call_log.flush().await;
         let statement = sql!(
+            "reading a job's judge calls",
             concat!(
                 "select ",
                 columns!(),
@@ -188,8 +189,7 @@ impl Calls<'_> {
             ),
             job_id.0
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, call)
+        self.db.read_with(&statement, call).await
     }
 }
 
@@ -209,7 +209,7 @@ pub(super) fn insert_statement(calls: &[CallRecord]) -> Sql {
                     .into(),
                 call.error.map(ErrorClass::as_str).into(),
                 call.message.as_deref().into(),
-                call.status.map(i64::from).into(),
+                call.status.into(),
                 call.usage.tokens_in.into(),
                 call.usage.tokens_in_cached.into(),
                 call.usage.tokens_out.into(),
@@ -217,18 +217,13 @@ pub(super) fn insert_statement(calls: &[CallRecord]) -> Sql {
                 call.reply.as_deref().map(cut).into(),
                 call.simulated.into(),
                 call.repaired.into(),
-                i64::from(call.retries_spent).into(),
+                call.retries_spent.into(),
                 call.cache_key.map(|key| key.0).into(),
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows(COLUMNS, rows);
-    statement
-        .push("insert into judge_calls (")
-        .push(COLUMNS)
-        .push(") select ")
-        .push(COLUMNS)
-        .push(" from v where call_id is not null on conflict do nothing returning call_id");
+    let mut statement = Sql::insert("judge_calls", COLUMNS, rows);
+    statement.push(" on conflict do nothing returning call_id");
     statement
 }
 
@@ -270,10 +265,8 @@ fn call(row: &DbRow) -> sqlx::Result<CallRecord> {
 }
 
 fn error_class(text: &str) -> sqlx::Result<ErrorClass> {
-    ErrorClass::ALL
-        .into_iter()
-        .find(|class| class.as_str() == text)
-        .ok_or_else(|| decode("error_class", "it names no class of judge errors"))
+    text.parse()
+        .map_err(|_| decode("error_class", "it names no class of judge errors"))
 }
 
 #[cfg(test)]

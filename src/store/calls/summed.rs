@@ -12,8 +12,8 @@ use crate::job::Kind;
 use crate::judge::CallRecord;
 use crate::store::budgets::usage::{self, Sums};
 use crate::store::budgets::{BatchUsage, spend_for_jobs};
-use crate::store::database::db::Conn;
-use crate::store::database::sql::sql;
+use crate::store::database::conn::Conn;
+use crate::store::database::sql::step;
 
 /// Maximum number of jobs with separate totals; calls of further jobs count for their judge and day, but not for their batch.
 const MAX_JOBS: usize = 65_536;
@@ -88,7 +88,7 @@ impl TotalsBatch {
         ) else {
             return Ok(Vec::new());
         };
-        let committed = sql!(
+        let committed = step!(
             "select 1 as one from judge_usage_daily where day = $1 and judge = $2 and model = $3 and worker_id = $4",
             day,
             judge,

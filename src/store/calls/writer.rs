@@ -18,9 +18,11 @@ use crate::store::StoreError;
 use crate::store::analytics::latency;
 use crate::store::budgets::usage;
 use crate::store::budgets::{BatchUsage, Spent, spend_for_jobs};
-use crate::store::database::db::{Conn, Db, retry_once};
+use crate::store::database::conn::Conn;
+use crate::store::database::db::{Db, retry_once};
 use crate::store::database::group;
 use crate::store::database::group::Spacing;
+use crate::store::database::row::column;
 use crate::store::database::session::Purpose;
 use crate::store::database::sql::Sql;
 
@@ -160,7 +162,7 @@ impl Log {
 
     async fn insert(&mut self, statement: &Sql, calls: &[CallRecord]) -> Result<(), StoreError> {
         let paused = retry_once!("logging judge calls", async {
-            let mut conn = self.db.writer_for(Purpose::Write).await?;
+            let mut conn = self.db.writer(Purpose::Write).await?;
             insert_on(&mut conn, statement, calls, self.counter).await
         })?;
         self.spent.add(paused);
@@ -173,7 +175,7 @@ impl Log {
             && let Some(pile) = self.summed.take()
         {
             let written = retry_once!("counting judge calls that weren't logged", async {
-                let mut conn = self.db.writer_for(Purpose::Write).await?;
+                let mut conn = self.db.writer(Purpose::Write).await?;
                 pile.write_on(&mut conn).await
             });
             match written {
@@ -206,12 +208,7 @@ async fn insert_on(
     counter: Uuid,
 ) -> sqlx::Result<Vec<(Uuid, crate::job::Kind)>> {
     let mut tx = conn.begin().await?;
-    let mut new = tx
-        .fetch(insert)
-        .await?
-        .iter()
-        .map(|row| row.get("call_id"))
-        .collect::<sqlx::Result<HashSet<Uuid>>>()?;
+    let mut new: HashSet<Uuid> = column(&tx.fetch(insert).await?)?;
     // Removed from the set, because a duplicate in the group is inserted once.
     let new: Vec<&CallRecord> = calls
         .iter()

@@ -7,20 +7,18 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{
-    ConnectOptions as _, Executor as _, PgConnection, Postgres, Sqlite, SqliteConnection,
-    SqlitePool, Transaction,
-};
+use sqlx::{ConnectOptions as _, SqlitePool};
 
+use super::conn::Conn;
 use super::connect::PgAddress;
 use super::dialect::Dialect;
 use super::error::{StoreError, has_waited, is_transient, timed_out};
 use super::last_outage::LastOutage;
-use super::pool::{Pool, Pooled};
-use super::session::{Purpose, State};
-use super::sql::{DbRow, Sql, all};
+use super::pool::Pool;
+use super::row::{DbRow, Decoded, Field, column, decoded, first};
+use super::session::Purpose;
+use super::sql::Statement;
 
 /// Maximum wait for SQLite's writing connection, or for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -108,99 +106,131 @@ impl Db {
         }
     }
 
-    pub(in crate::store) async fn read(
+    /// Runs a reading statement and decodes its rows.
+    pub(in crate::store) async fn read<T: Decoded>(
         &self,
-        attempted: &'static str,
-        sql: &Sql,
-    ) -> Result<Vec<DbRow>, StoreError> {
-        retry_once!(attempted, async { self.reader().await?.fetch(sql).await })
+        statement: &Statement,
+    ) -> Result<Vec<T>, StoreError> {
+        statement.decode(&self.rows(statement).await?)
     }
 
-    /// Runs a reading statement and decodes its rows.
-    pub(in crate::store) async fn read_all<T>(
+    /// Runs a reading statement and decodes its rows by a function, for types of other crates.
+    pub(in crate::store) async fn read_with<T>(
         &self,
-        attempted: &'static str,
-        sql: &Sql,
+        statement: &Statement,
         decode: impl Fn(&DbRow) -> sqlx::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
-        all(attempted, &self.read(attempted, sql).await?, decode)
+        let rows = self.rows(statement).await?;
+        let decoded: sqlx::Result<_> = rows.iter().map(decode).collect();
+        decoded.map_err(|error| statement.error(&error))
     }
 
-    /// Runs a reading statement that may read many rows.
-    pub(in crate::store) async fn read_long(
+    /// Runs a reading statement and decodes its first row, if there is one.
+    pub(in crate::store) async fn read_one<T: Decoded>(
         &self,
-        attempted: &'static str,
-        sql: &Sql,
+        statement: &Statement,
+    ) -> Result<Option<T>, StoreError> {
+        statement.decode_first(&self.rows(statement).await?)
+    }
+
+    /// Runs a reading statement and decodes its only column.
+    pub(in crate::store) async fn read_column<T: Field, C: FromIterator<T>>(
+        &self,
+        statement: &Statement,
+    ) -> Result<C, StoreError>
+    where
+        (T,): Decoded,
+    {
+        let rows = self.rows(statement).await?;
+        column(&rows).map_err(|error| statement.error(&error))
+    }
+
+    /// Runs a reading statement and decodes the only column of its first row, if there is one.
+    pub(in crate::store) async fn read_value<T: Field>(
+        &self,
+        statement: &Statement,
+    ) -> Result<Option<T>, StoreError>
+    where
+        (T,): Decoded,
+    {
+        Ok(self.read_one::<(T,)>(statement).await?.map(|one| one.0))
+    }
+
+    /// Runs a reading statement that counts rows.
+    pub(in crate::store) async fn count(&self, statement: &Statement) -> Result<u64, StoreError> {
+        let count = self.read_value::<i64>(statement).await?;
+        Ok(count.unwrap_or_default().unsigned_abs())
+    }
+
+    /// Runs a reading statement; returns its rows.
+    pub(in crate::store) async fn rows(
+        &self,
+        statement: &Statement,
     ) -> Result<Vec<DbRow>, StoreError> {
-        retry_once!(attempted, async {
-            self.reader_for(Purpose::Many).await?.fetch(sql).await
+        retry_once!(statement.name, async {
+            self.reader(statement.purpose).await?.fetch(statement).await
         })
+    }
+
+    /// Returns the plan of a statement, for tests. Doesn't run it.
+    pub(in crate::store) async fn explain(
+        &self,
+        statement: Statement,
+    ) -> Result<Vec<String>, StoreError> {
+        let (prefix, plan) = self.dialect().explain();
+        let statement = statement.with_prefix(prefix);
+        let rows = self.written(&statement).await?;
+        let lines: sqlx::Result<_> = rows.iter().map(|row| row.get(plan)).collect();
+        lines.map_err(|error| statement.error(&error))
+    }
+
+    /// Runs a writing statement and decodes the rows that it returns.
+    pub(in crate::store) async fn write<T: Decoded>(
+        &self,
+        statement: &Statement,
+    ) -> Result<Vec<T>, StoreError> {
+        statement.decode(&self.written(statement).await?)
+    }
+
+    /// Runs a writing statement and decodes the first row that it returns, if there is one.
+    pub(in crate::store) async fn write_one<T: Decoded>(
+        &self,
+        statement: &Statement,
+    ) -> Result<Option<T>, StoreError> {
+        statement.decode_first(&self.written(statement).await?)
     }
 
     /// Runs a writing statement; returns its rows.
-    pub(in crate::store) async fn write(
+    pub(in crate::store) async fn written(
         &self,
-        attempted: &'static str,
-        sql: &Sql,
+        statement: &Statement,
     ) -> Result<Vec<DbRow>, StoreError> {
-        retry_once!(attempted, async { self.writer().await?.fetch(sql).await })
-    }
-
-    /// Runs a statement that writes many rows; returns its rows.
-    pub(in crate::store) async fn write_long(
-        &self,
-        attempted: &'static str,
-        sql: &Sql,
-    ) -> Result<Vec<DbRow>, StoreError> {
-        retry_once!(attempted, async {
-            self.long_writer().await?.fetch(sql).await
+        retry_once!(statement.name, async {
+            self.writer(statement.purpose).await?.fetch(statement).await
         })
     }
 
-    /// Runs a writing statement; returns the number of rows.
-    pub(in crate::store) async fn execute(
-        &self,
-        attempted: &'static str,
-        sql: &Sql,
-    ) -> Result<u64, StoreError> {
-        retry_once!(attempted, async { self.writer().await?.execute(sql).await })
-    }
-
-    /// Runs a statement that writes many rows; returns their number.
-    pub(in crate::store) async fn execute_long(
-        &self,
-        attempted: &'static str,
-        sql: &Sql,
-    ) -> Result<u64, StoreError> {
-        retry_once!(attempted, async {
-            self.long_writer().await?.execute(sql).await
+    /// Runs a writing statement; returns the number of rows that it changed.
+    pub(in crate::store) async fn execute(&self, statement: &Statement) -> Result<u64, StoreError> {
+        retry_once!(statement.name, async {
+            self.writer(statement.purpose)
+                .await?
+                .execute(statement)
+                .await
         })
     }
 
-    pub(in crate::store) async fn reader(&self) -> sqlx::Result<Conn> {
-        self.reader_for(Purpose::Any).await
-    }
-
-    async fn reader_for(&self, purpose: Purpose) -> sqlx::Result<Conn> {
+    pub(in crate::store) async fn reader(&self, purpose: Purpose) -> sqlx::Result<Conn> {
         match self {
             Self::Sqlite { read, outage, .. } => {
                 Ok(Conn::Sqlite(read.acquire().await?, outage.clone()))
             }
-            Self::Postgres(_) => self.writer_for(purpose).await,
+            Self::Postgres(_) => self.writer(purpose).await,
         }
     }
 
-    pub(in crate::store) async fn writer(&self) -> sqlx::Result<Conn> {
-        self.writer_for(Purpose::Any).await
-    }
-
-    /// For statements that may write many rows.
-    pub(in crate::store) async fn long_writer(&self) -> sqlx::Result<Conn> {
-        self.writer_for(Purpose::Many).await
-    }
-
     /// Acquires a connection. A caller must not take a second one, because a process must work with one session.
-    pub(in crate::store) async fn writer_for(&self, purpose: Purpose) -> sqlx::Result<Conn> {
+    pub(in crate::store) async fn writer(&self, purpose: Purpose) -> sqlx::Result<Conn> {
         Ok(match self {
             Self::Postgres(pool) => Conn::Pooled(pool.take(purpose).await?),
             Self::Sqlite { write, outage, .. } => {
@@ -227,147 +257,21 @@ impl Db {
     }
 }
 
-pub(in crate::store) enum Conn {
-    Pooled(Pooled),
-    Sqlite(PoolConnection<Sqlite>, LastOutage),
-}
-
-impl Conn {
-    pub(in crate::store) fn dialect(&self) -> Dialect {
-        match self {
-            Self::Pooled(_) => Dialect::Postgres,
-            Self::Sqlite(..) => Dialect::Sqlite,
-        }
+impl Statement {
+    fn decode<T: Decoded>(&self, rows: &[DbRow]) -> Result<Vec<T>, StoreError> {
+        decoded(rows).map_err(|error| self.error(&error))
     }
 
-    fn link(&mut self) -> sqlx::Result<Link<'_>> {
-        let session = match self {
-            Self::Pooled(pooled) => pooled.session()?,
-            Self::Sqlite(conn, outage) => return Ok(Link::Sqlite(conn, outage)),
-        };
-        let (conn, state) = session.parts();
-        Ok(Link::Postgres(conn, state))
+    fn decode_first<T: Decoded>(&self, rows: &[DbRow]) -> Result<Option<T>, StoreError> {
+        first(rows).map_err(|error| self.error(&error))
     }
 
-    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
-        self.link()?.fetch(sql).await
-    }
-
-    pub(in crate::store) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
-        self.link()?.execute(sql).await
-    }
-
-    /// Starts a transaction, which is rolled back when dropped. On SQLite it locks at once, because a transaction that has read
-    /// may fail to get the write lock later.
-    pub(in crate::store) async fn begin(&mut self) -> sqlx::Result<Tx<'_>> {
-        let session = match self {
-            Self::Pooled(pooled) => pooled.session()?,
-            Self::Sqlite(conn, outage) => {
-                let begun = sqlx::Connection::begin_with(&mut **conn, "begin immediate").await;
-                outage.record(&begun);
-                return Ok(Tx::Sqlite(begun?, outage));
-            }
-        };
-        let (tx, state) = session.begin().await?;
-        Ok(Tx::Postgres(tx, state))
+    pub(in crate::store) fn error(&self, error: &sqlx::Error) -> StoreError {
+        StoreError::of(self.name, error)
     }
 }
 
-pub(in crate::store) enum Tx<'c> {
-    Postgres(Transaction<'c, Postgres>, &'c mut State),
-    Sqlite(Transaction<'c, Sqlite>, &'c LastOutage),
-}
-
-impl Tx<'_> {
-    pub(in crate::store) fn dialect(&self) -> Dialect {
-        match self {
-            Self::Postgres(..) => Dialect::Postgres,
-            Self::Sqlite(..) => Dialect::Sqlite,
-        }
-    }
-
-    fn link(&mut self) -> Link<'_> {
-        match self {
-            Self::Postgres(tx, state) => Link::Postgres(tx, state),
-            Self::Sqlite(tx, outage) => Link::Sqlite(tx, outage),
-        }
-    }
-
-    fn still_open(&mut self) {
-        if let Self::Postgres(_, state) = self {
-            state.unfinished();
-        }
-    }
-
-    pub(in crate::store) async fn fetch(&mut self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
-        let result = self.link().fetch(sql).await;
-        self.still_open();
-        result
-    }
-
-    pub(in crate::store) async fn execute(&mut self, sql: &Sql) -> sqlx::Result<u64> {
-        let result = self.link().execute(sql).await;
-        self.still_open();
-        result
-    }
-
-    pub(in crate::store) async fn commit(self) -> sqlx::Result<()> {
-        match self {
-            Self::Postgres(tx, state) => {
-                let result = state.timed(tx.commit()).await;
-                if result.is_err() {
-                    state.unfinished();
-                }
-                result
-            }
-            Self::Sqlite(tx, outage) => {
-                let result = tx.commit().await;
-                outage.record(&result);
-                result
-            }
-        }
-    }
-}
-
-enum Link<'c> {
-    Postgres(&'c mut PgConnection, &'c mut State),
-    Sqlite(&'c mut SqliteConnection, &'c LastOutage),
-}
-
-// Calls the connection's own methods on Postgres, whose futures are boxed, so that `timed` contains a pointer only.
-impl Link<'_> {
-    async fn fetch(self, sql: &Sql) -> sqlx::Result<Vec<DbRow>> {
-        Ok(match self {
-            Self::Postgres(conn, state) => state
-                .timed(conn.fetch_all(sql.postgres()))
-                .await?
-                .into_iter()
-                .map(DbRow::Postgres)
-                .collect(),
-            Self::Sqlite(conn, outage) => {
-                let result = sql.sqlite().fetch_all(conn).await;
-                outage.record(&result);
-                result?.into_iter().map(DbRow::Sqlite).collect()
-            }
-        })
-    }
-
-    async fn execute(self, sql: &Sql) -> sqlx::Result<u64> {
-        Ok(match self {
-            Self::Postgres(conn, state) => state
-                .timed(conn.execute(sql.postgres()))
-                .await?
-                .rows_affected(),
-            Self::Sqlite(conn, outage) => {
-                let result = sql.sqlite().execute(conn).await;
-                outage.record(&result);
-                result?.rows_affected()
-            }
-        })
-    }
-}
-
-/// Runs an operation, and once more after a transient error that isn't a timeout. Each try ends after [`STATEMENT`].
+/// Runs an operation and retries it once after a transient error that isn't a timeout. Each try ends after [`STATEMENT`].
 ///
 /// A macro, because a borrowing future can't be created twice and be `Send` at the same time.
 macro_rules! retry_once {
@@ -382,6 +286,29 @@ macro_rules! retry_once {
     }};
 }
 pub(in crate::store) use retry_once;
+
+/// `transact!(db, "storing sessions", |tx| { .. })`: runs a block in a transaction and commits it, with one retry as
+/// [`retry_once`]. Returns the block's value. An early `return` rolls the transaction back.
+macro_rules! transact {
+    ($db:expr, $attempted:expr, |$tx:ident| $work:expr) => {
+        $crate::store::database::db::transact!(
+            $db,
+            $attempted,
+            $crate::store::database::session::Purpose::Many,
+            |$tx| $work
+        )
+    };
+    ($db:expr, $attempted:expr, $purpose:expr, |$tx:ident| $work:expr) => {
+        $crate::store::database::db::retry_once!($attempted, async {
+            let mut conn: $crate::store::database::conn::Conn = $db.writer($purpose).await?;
+            let mut $tx = conn.begin().await?;
+            let done = $work;
+            $tx.commit().await?;
+            Ok(done)
+        })
+    };
+}
+pub(in crate::store) use transact;
 
 /// Returns whether the error is transient, after the retry delay.
 pub(in crate::store) async fn retries_after(attempted: &'static str, error: &sqlx::Error) -> bool {
@@ -414,7 +341,7 @@ fn bad_url(error: &sqlx::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::database::sql::sql;
+    use crate::store::database::sql::{sql, step};
 
     #[tokio::test(start_paused = true)]
     async fn unanswered_statement_times_out_as_transient() {
@@ -437,7 +364,7 @@ mod tests {
             connect_timeout: Duration::from_secs(5),
         };
         let db = Db::new(&options).unwrap();
-        let bytes = size_of_val(&db.read("reading", &sql!("select 1")));
+        let bytes = size_of_val(&db.read::<(i64,)>(&sql!("reading", "select 1")));
         assert!(bytes < 2_048, "{bytes}");
     }
 
@@ -453,16 +380,16 @@ mod tests {
         };
         let db = Db::new(&options).unwrap();
         let run = async |text: &'static str| {
-            let mut conn = db.writer().await?;
+            let mut conn = db.writer(Purpose::Any).await?;
             let mut tx = conn.begin().await?;
-            tx.execute(&sql!(text)).await?;
+            tx.execute(&step!(text)).await?;
             tx.commit().await
         };
         run("create table t (filler blob)").await.unwrap();
         assert_eq!(db.last_outage().current(), None);
         // Simulates a disk with room for this number of pages.
-        let mut conn = db.writer().await.unwrap();
-        conn.fetch(&sql!("pragma max_page_count = 10"))
+        let mut conn = db.writer(Purpose::Any).await.unwrap();
+        conn.fetch(&step!("pragma max_page_count = 10"))
             .await
             .unwrap();
         drop(conn);

@@ -2,13 +2,12 @@
 //! tables.
 
 use super::migrations::tables;
-use super::sql::{Sql, sql};
-
-pub(in crate::store) const ATTEMPTED: &str = "reading the role's privileges";
+use super::sql::{Statement, sql};
 
 /// Returns one row per missing grant. Schemas come first, because an unusable schema hides its tables.
-pub(in crate::store) fn statement() -> Sql {
+pub(in crate::store) fn statement() -> Statement {
     let mut statement = sql!(
+        "reading the role's privileges",
         "with place as (
             select n.oid, n.nspname from pg_namespace n
             where exists (select 1 from pg_class c where c.relnamespace = n.oid and c.relname = 'schema_versions')
@@ -30,8 +29,9 @@ pub(in crate::store) fn statement() -> Sql {
 
 /// Returns one row per foreign session that has locked one of Gavel's tables against writes for more than a second, or for an
 /// unknown time.
-pub(in crate::store) fn locks() -> Sql {
+pub(in crate::store) fn locks() -> Statement {
     let mut statement = sql!(
+        "reading locks of tables",
         "select format('process %s holds %s on table %s; end it: `select pg_terminate_backend(%s)`',
                 l.pid, l.mode, c.relname, l.pid) as found
          from pg_locks l join pg_class c on c.oid = l.relation left join pg_stat_activity a on a.pid = l.pid

@@ -40,29 +40,16 @@ impl Schema for SqliteConnection {
     }
 }
 
-pub(in crate::store) async fn run<C: Schema>(
-    dialect: Dialect,
-    conn: &mut C,
-) -> Result<Vec<i64>, StoreError> {
-    change(dialect, conn, Change::Apply).await
-}
-
-/// Reverts the newest `n` versions; returns them, newest first.
-pub(in crate::store) async fn revert<C: Schema>(
-    dialect: Dialect,
-    conn: &mut C,
-    n: u32,
-) -> Result<Vec<i64>, StoreError> {
-    change(dialect, conn, Change::Revert(n as usize)).await
-}
-
+/// A change of the schema; returns the versions in order.
 #[derive(Clone, Copy)]
-enum Change {
+pub(in crate::store) enum Change {
+    /// Applies the pending versions.
     Apply,
+    /// Reverts this number of versions, newest first.
     Revert(usize),
 }
 
-async fn change<C: Schema>(
+pub(in crate::store) async fn change<C: Schema>(
     dialect: Dialect,
     conn: &mut C,
     change: Change,

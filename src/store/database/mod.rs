@@ -1,5 +1,6 @@
 //! Postgres and SQLite behind one face: connections, statements, rows, errors, pages, migrations. Knows no table but its own.
 
+pub(super) mod conn;
 pub(super) mod connect;
 pub(super) mod db;
 pub(super) mod dialect;
@@ -11,7 +12,7 @@ pub(super) mod migrations;
 pub(super) mod page;
 pub(super) mod pool;
 pub(super) mod pooler;
-pub(super) mod reads;
+pub(super) mod row;
 pub(super) mod session;
 pub(super) mod sql;
 pub(super) mod writes;

@@ -1,4 +1,4 @@
-//! SQL statements with arguments, and rows, for both databases.
+//! SQL statements with names and arguments, for both databases.
 //!
 //! Contains no table names. Values are normalised so that both databases store the same: times are truncated to microseconds,
 //! and NUL characters, which Postgres rejects in text and JSON, become U+FFFD.
@@ -6,19 +6,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::str::FromStr;
+use std::ops::{Deref, DerefMut};
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::sqlite::SqliteArguments;
 use sqlx::types::Json;
-use sqlx::{Arguments as _, AssertSqlSafe, Decode, FromRow, Postgres, Row as _, Sqlite, Type};
+use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Sqlite};
 use uuid::Uuid;
 
-use super::error::StoreError;
+use super::session::Purpose;
 use crate::job::Payload;
 
 /// A bound value; `None` is a typed NULL. No `Debug`, because payloads must not be logged.
@@ -112,7 +112,11 @@ arg_from! {
     bool, v => v, Bool;
     i64, v => v, Int;
     i32, v => i64::from(v), Int;
+    u8, v => i64::from(v), Int;
+    u16, v => i64::from(v), Int;
     u32, v => i64::from(v), Int;
+    u64, v => i64::try_from(v).unwrap_or(i64::MAX), Int;
+    usize, v => i64::try_from(v).unwrap_or(i64::MAX), Int;
     f64, v => v, Float;
 }
 
@@ -123,12 +127,79 @@ pub(in crate::store) struct Sql {
     args: Vec<Arg>,
 }
 
+/// `sql!("reading a job", "select ..", arguments)`: a statement with a name.
 macro_rules! sql {
+    ($name:expr, $text:expr $(, $arg:expr)* $(,)?) => {
+        $crate::store::database::sql::Statement::new(
+            $name,
+            $crate::store::database::sql::step!($text $(, $arg)*),
+        )
+    };
+}
+pub(in crate::store) use sql;
+
+/// The same for a statement that may read or write many rows.
+macro_rules! long_sql {
+    ($name:expr, $text:expr $(, $arg:expr)* $(,)?) => {
+        $crate::store::database::sql::sql!($name, $text $(, $arg)*).long()
+    };
+}
+pub(in crate::store) use long_sql;
+
+/// `step!("select ..", arguments)`: a statement of a transaction, which has the name.
+macro_rules! step {
     ($text:expr $(, $arg:expr)* $(,)?) => {
         $crate::store::database::sql::Sql::new($text)$(.bind($arg))*
     };
 }
-pub(in crate::store) use sql;
+pub(in crate::store) use step;
+
+/// A statement outside a transaction; it is retried once after a transient error.
+pub(in crate::store) struct Statement {
+    /// Operation named in errors, such as "reading a job".
+    pub(in crate::store) name: &'static str,
+    pub(in crate::store) purpose: Purpose,
+    sql: Sql,
+}
+
+impl Statement {
+    pub(in crate::store) fn new(name: &'static str, sql: Sql) -> Self {
+        Self {
+            name,
+            purpose: Purpose::Any,
+            sql,
+        }
+    }
+
+    /// Marks a statement that may read or write many rows.
+    pub(in crate::store) fn long(self) -> Self {
+        self.on(Purpose::Many)
+    }
+
+    pub(super) fn with_prefix(mut self, prefix: &str) -> Self {
+        self.sql.text.to_mut().insert_str(0, prefix);
+        self
+    }
+
+    pub(in crate::store) fn on(mut self, purpose: Purpose) -> Self {
+        self.purpose = purpose;
+        self
+    }
+}
+
+impl Deref for Statement {
+    type Target = Sql;
+
+    fn deref(&self) -> &Sql {
+        &self.sql
+    }
+}
+
+impl DerefMut for Statement {
+    fn deref_mut(&mut self) -> &mut Sql {
+        &mut self.sql
+    }
+}
 
 impl Sql {
     pub(in crate::store) fn new(text: &'static str) -> Self {
@@ -173,8 +244,29 @@ impl Sql {
         self.push(") ")
     }
 
+    /// Inserts rows into a table, except padding, which has no first column.
+    pub(in crate::store) fn insert(table: &str, columns: &str, rows: Vec<Vec<Arg>>) -> Self {
+        let mut sql = Self::new("");
+        sql.push_insert(table, columns, rows);
+        sql
+    }
+
+    /// Appends the text of [`Sql::insert`]. The caller may append conditions and more.
+    pub(in crate::store) fn push_insert(
+        &mut self,
+        table: &str,
+        columns: &str,
+        rows: Vec<Vec<Arg>>,
+    ) -> &mut Self {
+        let first = columns.split(',').next().unwrap_or(columns);
+        let insert = format!(
+            "insert into {table} ({columns}) select {columns} from v where {first} is not null"
+        );
+        self.push_rows(columns, rows).push(&insert)
+    }
+
     /// Appends `with v as (..)` with all rows in one argument, so that any number of rows uses one prepared statement. Postgres
-    /// only. The types of the columns are those of the first row.
+    /// only. Column types are taken from the first row.
     pub(in crate::store) fn push_json_rows(
         &mut self,
         columns: &[&str],
@@ -196,11 +288,6 @@ impl Sql {
         self.push(") as v (").push(&columns.join(", ")).push(")) ")
     }
 
-    pub(in crate::store) fn with_prefix(mut self, prefix: &str) -> Self {
-        self.text.to_mut().insert_str(0, prefix);
-        self
-    }
-
     pub(in crate::store) fn bind(mut self, arg: impl Into<Arg>) -> Self {
         self.args.push(arg.into());
         self
@@ -217,6 +304,18 @@ impl Sql {
         // Writing to a string can't fail.
         let _ = write!(self.text.to_mut(), "${n}");
         self
+    }
+
+    /// Appends ` and CONDITION VALUE`, if there is a value.
+    pub(in crate::store) fn and<A: Into<Arg>>(
+        &mut self,
+        condition: &str,
+        value: Option<A>,
+    ) -> &mut Self {
+        match value {
+            Some(value) => self.push(" and ").push(condition).push_arg(value),
+            None => self,
+        }
     }
 
     /// Appends `(a, b, ..)`, padded to a power of two with the last element; `(null)` if empty.
@@ -285,160 +384,6 @@ impl Sql {
     }
 }
 
-/// A type that both databases can decode.
-pub(in crate::store) trait Field:
-    for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>
-{
-}
-impl<T> Field for T where
-    T: for<'r> Decode<'r, Postgres> + Type<Postgres> + for<'r> Decode<'r, Sqlite> + Type<Sqlite>
-{
-}
-
-/// A row of either database.
-pub(in crate::store) enum DbRow {
-    Postgres(PgRow),
-    Sqlite(SqliteRow),
-}
-
-/// A struct that both databases can decode.
-pub(in crate::store) trait Decoded:
-    for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow>
-{
-}
-impl<T> Decoded for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> {}
-
-impl DbRow {
-    pub(in crate::store) fn decode<T: Decoded>(&self) -> sqlx::Result<T> {
-        match self {
-            Self::Postgres(row) => T::from_row(row),
-            Self::Sqlite(row) => T::from_row(row),
-        }
-    }
-
-    pub(in crate::store) fn get<T: Field>(&self, column: &str) -> sqlx::Result<T> {
-        match self {
-            Self::Postgres(row) => row.try_get(column),
-            Self::Sqlite(row) => row.try_get(column),
-        }
-    }
-
-    /// Reads an `integer` or `bigint` as the requested type.
-    pub(in crate::store) fn int<T: TryFrom<i64>>(&self, column: &str) -> sqlx::Result<T> {
-        let value = self
-            .get::<i64>(column)
-            .or_else(|_| self.get::<i32>(column).map(i64::from))?;
-        T::try_from(value).map_err(|_| decode(column, &format!("{value} is out of range")))
-    }
-
-    pub(in crate::store) fn text_enum<T: FromStr>(&self, column: &str) -> sqlx::Result<T>
-    where
-        T::Err: std::fmt::Display,
-    {
-        let text: String = self.get(column)?;
-        text.parse()
-            .map_err(|e: T::Err| decode(column, &e.to_string()))
-    }
-
-    /// Reads an enum stored as text, or NULL.
-    pub(in crate::store) fn optional_enum<T: FromStr>(
-        &self,
-        column: &str,
-    ) -> sqlx::Result<Option<T>>
-    where
-        T::Err: std::fmt::Display,
-    {
-        let text: Option<String> = self.get(column)?;
-        text.map(|text| {
-            text.parse()
-                .map_err(|e: T::Err| decode(column, &e.to_string()))
-        })
-        .transpose()
-    }
-
-    pub(in crate::store) fn json(&self, column: &str) -> sqlx::Result<Option<Value>> {
-        match self {
-            Self::Postgres(row) => Ok(row
-                .try_get::<Option<Json<Value>>, _>(column)?
-                .map(|json| json.0)),
-            // Unchecked, because SQLite stores a bare number as a number, but returns it as text on request.
-            Self::Sqlite(row) => row
-                .try_get_unchecked::<Option<String>, _>(column)?
-                .map(|text| serde_json::from_str(&text).map_err(|e| decode(column, &e.to_string())))
-                .transpose(),
-        }
-    }
-
-    /// Returns the text of a `jsonb` column.
-    pub(in crate::store) fn raw_json(&self, column: &str) -> sqlx::Result<Option<Box<RawValue>>> {
-        match self {
-            Self::Postgres(row) => Ok(row
-                .try_get::<Option<Json<Box<RawValue>>>, _>(column)?
-                .map(|json| json.0)),
-            Self::Sqlite(row) => row
-                .try_get_unchecked::<Option<String>, _>(column)?
-                .map(|text| RawValue::from_string(text).map_err(|e| decode(column, &e.to_string())))
-                .transpose(),
-        }
-    }
-
-    /// Reads a typed value from a `jsonb` column that isn't null.
-    pub(in crate::store) fn json_as<T: serde::de::DeserializeOwned>(
-        &self,
-        column: &str,
-    ) -> sqlx::Result<T> {
-        let value = self
-            .json(column)?
-            .ok_or_else(|| decode(column, "it is null"))?;
-        serde_json::from_value(value).map_err(|e| decode(column, &e.to_string()))
-    }
-
-    /// Reads a typed value from a `jsonb` column; null is the default.
-    pub(in crate::store) fn json_as_or_default<T: serde::de::DeserializeOwned + Default>(
-        &self,
-        column: &str,
-    ) -> sqlx::Result<T> {
-        match self.json(column)?.filter(|value| !value.is_null()) {
-            None => Ok(T::default()),
-            Some(value) => {
-                serde_json::from_value(value).map_err(|e| decode(column, &e.to_string()))
-            }
-        }
-    }
-
-    /// Reads a typed value from a `text` column with JSON.
-    pub(in crate::store) fn json_text<T: serde::de::DeserializeOwned>(
-        &self,
-        column: &str,
-    ) -> sqlx::Result<T> {
-        let text: String = self.get(column)?;
-        serde_json::from_str(&text).map_err(|e| decode(column, &e.to_string()))
-    }
-}
-
-/// Error of a stored value that can't be decoded.
-pub(in crate::store) fn decode(column: &str, fault: &str) -> sqlx::Error {
-    sqlx::Error::Decode(format!("column {column}: {fault}").into())
-}
-
-pub(in crate::store) fn all<T, C: FromIterator<T>>(
-    attempted: &'static str,
-    rows: &[DbRow],
-    read: impl Fn(&DbRow) -> sqlx::Result<T>,
-) -> Result<C, StoreError> {
-    let read: sqlx::Result<C> = rows.iter().map(read).collect();
-    read.map_err(|error| StoreError::of(attempted, &error))
-}
-
-pub(in crate::store) fn first<T>(
-    attempted: &'static str,
-    rows: &[DbRow],
-    read: impl Fn(&DbRow) -> sqlx::Result<T>,
-) -> Result<Option<T>, StoreError> {
-    let read = rows.first().map(read).transpose();
-    read.map_err(|error| StoreError::of(attempted, &error))
-}
-
 pub(in crate::store) fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         Cow::Owned(text.replace('\0', "\u{fffd}"))
@@ -488,10 +433,10 @@ mod tests {
 
     #[test]
     fn lists_are_padded_and_empty_ones_match_no_row() {
-        let mut three = sql!("in ");
+        let mut three = step!("in ");
         three.push_list([1_i64, 2, 3]);
         assert_eq!(three.text, "in ($1, $2, $3, $4)");
-        let mut none = sql!("in ");
+        let mut none = step!("in ");
         none.push_list(Vec::<i64>::new());
         assert_eq!((none.text.as_ref(), none.args.len()), ("in (null)", 0));
     }

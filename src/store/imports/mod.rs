@@ -3,7 +3,6 @@
 //! An import is `running` until it ends, even without an owner. If its owner sends no heartbeat, the next
 //! process that calls [`Imports::claim`] takes it over. Doesn't call TARSy.
 
-pub(super) mod ends;
 pub(super) mod steps;
 
 use std::time::Duration;
@@ -12,9 +11,12 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::store::StoreError;
-use crate::store::database::db::{Conn, Db, retry_once};
+use crate::store::database::conn::Conn;
+use crate::store::database::db::{Db, retry_once};
 use crate::store::database::page::{Cursor, Page, bounded};
-use crate::store::database::sql::{DbRow, all, first, sql};
+use crate::store::database::row::{Int, Nullable};
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{long_sql, step};
 use crate::wire::{ImportCounts, ImportState, SessionStatus};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -43,23 +45,27 @@ pub struct NewImport {
     pub now: DateTime<Utc>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct WalkPlace {
     /// End of the listed time range, exclusive.
+    #[sqlx(rename = "walk_until")]
     pub until: DateTime<Utc>,
     /// Page, from 1.
+    #[sqlx(rename = "walk_page", try_from = "Int")]
     pub page: u32,
     /// Number of sessions in the range when the last page was read.
+    #[sqlx(rename = "walk_total", try_from = "Nullable<Int>")]
     pub total: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct ImportRow {
     pub import_id: Uuid,
     pub source: String,
     /// `python` or `go`, once it is known.
     pub generation: Option<String>,
     /// Statuses to import; empty: all.
+    #[sqlx(json)]
     pub statuses: Vec<SessionStatus>,
     /// Start of the time range.
     pub since: Option<DateTime<Utc>>,
@@ -69,10 +75,14 @@ pub struct ImportRow {
     pub requests_per_second: f64,
     /// Whether unchanged sessions are fetched too.
     pub refresh: bool,
+    #[sqlx(try_from = "String")]
     pub state: ImportState,
+    #[sqlx(flatten)]
     pub place: WalkPlace,
     /// Number of sessions in the list at the start.
+    #[sqlx(try_from = "Nullable<Int>")]
     pub expected: Option<u64>,
+    #[sqlx(flatten, try_from = "CountColumns")]
     pub counts: ImportCounts,
     pub last_error: Option<String>,
     pub started_by: String,
@@ -101,7 +111,7 @@ impl Imports<'_> {
     /// Starts an import, unless one with the same key is running. Returns the import and whether it is new.
     pub async fn start(self, new: &NewImport) -> Result<(ImportRow, bool), StoreError> {
         let statuses: Vec<&str> = new.statuses.iter().map(|status| status.as_str()).collect();
-        let insert = sql!(
+        let insert = step!(
             concat!(
                 "insert into session_imports (import_id, same_as, source, statuses, since_given, until_given, since, until,
                     requests_per_second, refresh, state, walk_until, walk_page, new_count, updated_count,
@@ -123,7 +133,7 @@ impl Imports<'_> {
             &new.started_by,
             new.now
         );
-        let running = sql!(
+        let running = step!(
             concat!(
                 "select ",
                 columns!(),
@@ -133,13 +143,13 @@ impl Imports<'_> {
         );
         // The conflicting import may have ended in between, so that a second try can insert.
         retry_once!("starting an import", async {
-            let mut conn: Conn = self.db.long_writer().await?;
+            let mut conn: Conn = self.db.writer(Purpose::Many).await?;
             for _ in 0..3 {
                 if let Some(row) = conn.fetch(&insert).await?.first() {
-                    return Ok((import(row)?, true));
+                    return Ok((row.decode()?, true));
                 }
                 if let Some(row) = conn.fetch(&running).await?.first() {
-                    let row = import(row)?;
+                    let row: ImportRow = row.decode()?;
                     // An insert whose response was lost finds its own row.
                     let new = row.import_id == new.import_id;
                     return Ok((row, new));
@@ -150,8 +160,8 @@ impl Imports<'_> {
     }
 
     pub async fn get(self, id: Uuid) -> Result<Option<ImportRow>, StoreError> {
-        const ATTEMPTED: &str = "reading an import";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading an import",
             concat!(
                 "select ",
                 columns!(),
@@ -159,8 +169,7 @@ impl Imports<'_> {
             ),
             id
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        first(ATTEMPTED, &rows, import)
+        self.db.read_one(&statement).await
     }
 
     /// Lists imports, newest first.
@@ -172,9 +181,11 @@ impl Imports<'_> {
         cursor: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<ImportRow>, StoreError> {
-        const ATTEMPTED: &str = "listing imports";
         let limit = bounded(limit);
-        let mut statement = sql!(concat!("select ", columns!(), " from session_imports"));
+        let mut statement = long_sql!(
+            "listing imports",
+            concat!("select ", columns!(), " from session_imports")
+        );
         if let Some(cursor) = cursor {
             statement
                 .push(" where import_id < ")
@@ -182,9 +193,8 @@ impl Imports<'_> {
         }
         statement
             .push(" order by import_id desc limit ")
-            .push_arg(i64::from(limit) + 1);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let items = all(ATTEMPTED, &rows, import)?;
+            .push_arg(limit + 1);
+        let items = self.db.read(&statement).await?;
         Ok(Page::of(items, limit, |row: &ImportRow| {
             Cursor::of_id('i', row.import_id)
         }))
@@ -192,16 +202,13 @@ impl Imports<'_> {
 
     /// Returns the ids that an import couldn't store, with reasons; at most 1,000.
     pub async fn failures(self, id: Uuid) -> Result<Vec<(String, String)>, StoreError> {
-        const ATTEMPTED: &str = "reading items that an import failed to store";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading items that an import failed to store",
             "select item, reason from session_import_items
              where import_id = $1 and outcome = 'failed' and reason is not null order by item limit 1000",
             id
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok((row.get("item")?, row.get("reason")?))
-        })
+        self.db.read(&statement).await
     }
 
     /// Takes over the oldest running import without an owner, or whose owner has sent no heartbeat for `stale_after`. If ids
@@ -212,8 +219,8 @@ impl Imports<'_> {
         stale_after: Duration,
         only: Option<&[Uuid]>,
     ) -> Result<Option<ImportRow>, StoreError> {
-        const ATTEMPTED: &str = "claiming an import";
-        let mut free = sql!(
+        let mut free = long_sql!(
+            "claiming an import",
             "update session_imports set owner = $1, heartbeat_at = ",
             owner
         );
@@ -232,23 +239,24 @@ impl Imports<'_> {
         }
         free.push(" order by import_id limit 1) returning ")
             .push(columns!());
-        let rows = self.db.write_long(ATTEMPTED, &free).await?;
-        first(ATTEMPTED, &rows, import)
+        self.db.write_one(&free).await
     }
 
     /// Stores the owner's heartbeat and returns the rate limit, requests per second. `None`: the owner has lost the import
     /// (cancelled, ended or taken over).
     pub async fn heartbeat(self, id: Uuid, owner: Uuid) -> Result<Option<f64>, StoreError> {
-        const ATTEMPTED: &str = "writing an import's heartbeat";
-        let mut statement = sql!("update session_imports set heartbeat_at = ");
+        let mut statement = long_sql!(
+            "writing an import's heartbeat",
+            "update session_imports set heartbeat_at = "
+        );
         statement
             .push(self.db.dialect().now())
             .push(" where finished_at is null and import_id = ")
             .push_arg(id);
         statement.push(" and owner = ").push_arg(owner);
         statement.push(" returning requests_per_second");
-        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
-        first(ATTEMPTED, &rows, |row| row.get("requests_per_second"))
+        let pace: Option<(f64,)> = self.db.write_one(&statement).await?;
+        Ok(pace.map(|(per_second,)| per_second))
     }
 
     /// Changes the rate limit of a running import; its owner reads it with the next heartbeat. `None`: it isn't running.
@@ -257,8 +265,8 @@ impl Imports<'_> {
         id: Uuid,
         requests_per_second: f64,
     ) -> Result<Option<ImportRow>, StoreError> {
-        const ATTEMPTED: &str = "changing an import's pace";
-        let statement = sql!(
+        let statement = long_sql!(
+            "changing an import's pace",
             concat!(
                 "update session_imports set requests_per_second = $2 where import_id = $1 and finished_at is null returning ",
                 columns!()
@@ -266,75 +274,53 @@ impl Imports<'_> {
             id,
             requests_per_second
         );
-        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
-        first(ATTEMPTED, &rows, import)
+        self.db.write_one(&statement).await
     }
 
     /// Releases an import, so that any process may take it over at once.
     pub async fn release(self, id: Uuid, owner: Uuid) -> Result<(), StoreError> {
-        let statement = sql!(
+        let statement = long_sql!(
+            "giving an import back",
             "update session_imports set owner = null where import_id = $1 and owner = $2",
             id,
             owner
         );
-        self.db
-            .execute_long("giving an import back", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Releases all imports. Only for embedded use, where a lock on the data folder excludes other processes.
     pub async fn release_all(self) -> Result<(), StoreError> {
-        let statement = sql!(
+        let statement = long_sql!(
+            "giving imports back",
             "update session_imports set owner = null where finished_at is null and owner is not null"
         );
-        self.db
-            .execute_long("giving imports back", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 }
 
-fn import(row: &DbRow) -> sqlx::Result<ImportRow> {
-    Ok(ImportRow {
-        import_id: row.get("import_id")?,
-        source: row.get("source")?,
-        generation: row.get("generation")?,
-        statuses: row.json_as("statuses")?,
-        since: row.get("since")?,
-        until: row.get("until")?,
-        requests_per_second: row.get("requests_per_second")?,
-        refresh: row.get("refresh")?,
-        state: row.text_enum("state")?,
-        place: WalkPlace {
-            until: row.get("walk_until")?,
-            page: row.int("walk_page")?,
-            total: count(row, "walk_total")?,
-        },
-        expected: count(row, "expected")?,
-        counts: counts(row)?,
-        last_error: row.get("last_error")?,
-        started_by: row.get("started_by")?,
-        owner: row.get("owner")?,
-        created_at: row.get("created_at")?,
-        updated_at: row.get("updated_at")?,
-        finished_at: row.get("finished_at")?,
-    })
+/// The counters of an import.
+#[derive(sqlx::FromRow)]
+pub(super) struct CountColumns {
+    #[sqlx(try_from = "Int")]
+    new_count: u64,
+    #[sqlx(try_from = "Int")]
+    updated_count: u64,
+    #[sqlx(try_from = "Int")]
+    unchanged_count: u64,
+    #[sqlx(try_from = "Int")]
+    failed_count: u64,
 }
 
-pub(super) fn counts(row: &DbRow) -> sqlx::Result<ImportCounts> {
-    let (new, updated) = (row.int("new_count")?, row.int("updated_count")?);
-    let (unchanged, failed) = (row.int("unchanged_count")?, row.int("failed_count")?);
-    Ok(ImportCounts {
-        new,
-        updated,
-        unchanged,
-        failed,
-        total: new + updated + unchanged + failed,
-    })
-}
-
-fn count(row: &DbRow, column: &str) -> sqlx::Result<Option<u64>> {
-    let count: Option<i64> = row.get(column)?;
-    Ok(count.and_then(|count| u64::try_from(count).ok()))
+impl From<CountColumns> for ImportCounts {
+    fn from(columns: CountColumns) -> Self {
+        let (new, updated) = (columns.new_count, columns.updated_count);
+        let (unchanged, failed) = (columns.unchanged_count, columns.failed_count);
+        Self {
+            new,
+            updated,
+            unchanged,
+            failed,
+            total: new + updated + unchanged + failed,
+        }
+    }
 }

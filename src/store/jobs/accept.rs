@@ -12,10 +12,12 @@ use uuid::Uuid;
 use super::first::{self, FirstJob};
 use super::row::insert_statement;
 use crate::job::{JobId, Kind, NewJob};
-use crate::store::database::db::{Conn, Db, retry_once};
+use crate::store::database::conn::Conn;
+use crate::store::database::db::{Db, retry_once};
 use crate::store::database::group;
+use crate::store::database::row::{column, decoded};
 use crate::store::database::session::Purpose;
-use crate::store::database::sql::{Sql, sql};
+use crate::store::database::sql::{Sql, step};
 use crate::store::{Jobs, StoreError};
 
 /// Timeout of a request for its insert.
@@ -161,7 +163,7 @@ async fn insert(db: &Db, jobs: &[NewJob]) -> Result<Vec<Accepted>, StoreError> {
 async fn insert_once(db: &Db, jobs: &[&NewJob]) -> Result<Vec<Option<Accepted>>, StoreError> {
     let statement = insert_statement(jobs);
     retry_once!("accepting jobs", async {
-        let mut conn = db.writer_for(Purpose::Write).await?;
+        let mut conn = db.writer(Purpose::Write).await?;
         insert_on(&mut conn, &statement, jobs).await
     })
 }
@@ -181,7 +183,7 @@ async fn insert_on(
         .filter(|job| !there.contains(&job.job_id.0))
         .collect();
     // Finds own rows that were committed before the connection was lost.
-    let mut ours = sql!("select job_id from scoring_jobs where job_id in ");
+    let mut ours = step!("select job_id from scoring_jobs where job_id in ");
     ours.push_list(missing.iter().map(|job| job.job_id.0));
     there.extend(ids(conn, &ours).await?);
     let active = active_jobs(conn, &missing).await?;
@@ -193,31 +195,30 @@ async fn insert_on(
             }
             active
                 .iter()
-                .find(|(kind, subject, _)| *kind == job.kind && Some(*subject) == job.subject_id)
-                .map(|(_, _, id)| Accepted::Active(*id))
+                .find(|active| active.kind == job.kind && Some(active.subject_id) == job.subject_id)
+                .map(|active| Accepted::Active(active.job_id))
         })
         .collect())
 }
 
-async fn ids(conn: &mut Conn, statement: &Sql) -> sqlx::Result<Vec<Uuid>> {
-    let rows = conn.fetch(statement).await?;
-    rows.iter().map(|row| row.get("job_id")).collect()
+#[derive(sqlx::FromRow)]
+struct ActiveJob {
+    #[sqlx(try_from = "Uuid")]
+    job_id: JobId,
+    #[sqlx(try_from = "String")]
+    kind: Kind,
+    subject_id: Uuid,
 }
 
-async fn active_jobs(conn: &mut Conn, jobs: &[&NewJob]) -> sqlx::Result<Vec<(Kind, Uuid, JobId)>> {
-    let mut statement = sql!(
+async fn ids(conn: &mut Conn, statement: &Sql) -> sqlx::Result<Vec<Uuid>> {
+    column(&conn.fetch(statement).await?)
+}
+
+async fn active_jobs(conn: &mut Conn, jobs: &[&NewJob]) -> sqlx::Result<Vec<ActiveJob>> {
+    let mut statement = step!(
         "select job_id, kind, subject_id from scoring_jobs
          where finished_at is null and purpose = 'score' and subject_id in "
     );
     statement.push_list(jobs.iter().filter_map(|job| job.subject_id));
-    let rows = conn.fetch(&statement).await?;
-    rows.iter()
-        .map(|row| {
-            Ok((
-                row.text_enum("kind")?,
-                row.get("subject_id")?,
-                JobId(row.get("job_id")?),
-            ))
-        })
-        .collect()
+    decoded(&conn.fetch(&statement).await?)
 }

@@ -8,14 +8,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::due::due_job;
-use super::row::{job, job_columns};
-use crate::job::{Job, JobId};
+use crate::job::{Job, JobId, Lane, Priority};
 use crate::store::batches::not_halted;
 use crate::store::database::db::{Db, within};
+use crate::store::database::row::{DbRow, decoded};
 use crate::store::database::session::Purpose;
-use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
-use crate::store::{Dialect, DueJob, Jobs, StoreError};
+use crate::store::database::sql::{Arg, Sql, Statement, long_sql, sql};
+use crate::store::jobs::row::job_columns;
+use crate::store::{Dialect, Jobs, StoreError};
 
 /// A claim without an answer after this time isn't committed later, because its statement has ended. Longer than a ping (1 s),
 /// a new connection (2 s) and the statement (6 s).
@@ -114,17 +114,18 @@ impl Jobs<'_> {
         worker_id: Uuid,
         before: DateTime<Utc>,
     ) -> Result<Vec<(JobId, i64)>, StoreError> {
-        const ATTEMPTED: &str = "reading the rows claimed by a worker";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading the rows claimed by a worker",
             "select job_id, claim_no from scoring_jobs
              where finished_at is null and state = 'running' and worker_id = $1 and started_at < $2 limit 20000",
             worker_id,
             before
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            Ok((JobId(row.get("job_id")?), row.get("claim_no")?))
-        })
+        let claims: Vec<(Uuid, i64)> = self.db.read(&statement).await?;
+        Ok(claims
+            .into_iter()
+            .map(|(id, claim_no)| (JobId(id), claim_no))
+            .collect())
     }
 
     /// Returns claims that no task works on: the rows are queued and due now. Newer claims of the same jobs stay.
@@ -134,23 +135,23 @@ impl Jobs<'_> {
         claims: &[(JobId, i64)],
         now: DateTime<Utc>,
     ) -> Result<Vec<DueJob>, StoreError> {
-        const ATTEMPTED: &str = "releasing orphaned claims";
         let mut returned = Vec::new();
         for slice in claims.chunks(RETURNED_AT_ONCE) {
             let rows = slice
                 .iter()
                 .map(|(id, claim_no)| vec![Arg::from(id.0), (*claim_no).into()])
                 .collect();
-            let mut statement = Sql::of_rows("v_job_id, v_claim_no", rows);
+            let mut statement = Statement::new(
+                "releasing orphaned claims",
+                Sql::of_rows("v_job_id, v_claim_no", rows),
+            );
             statement
                 .push("update scoring_jobs set state = 'queued', worker_id = null, due_at = ")
                 .push_arg(now)
                 .push(" from v where job_id = v_job_id and claim_no = v_claim_no and state = 'running' and worker_id = ")
                 .push_arg(worker_id)
                 .push(" returning job_id, lane, priority, due_at");
-            let rows = self.db.write(ATTEMPTED, &statement).await?;
-            let jobs: sqlx::Result<Vec<DueJob>> = rows.iter().map(due_job).collect();
-            returned.extend(jobs.map_err(|e| StoreError::of(ATTEMPTED, &e))?);
+            returned.extend(self.db.write::<DueJob>(&statement).await?);
         }
         Ok(returned)
     }
@@ -163,30 +164,29 @@ impl Jobs<'_> {
         worker_id: Uuid,
         now: DateTime<Utc>,
     ) -> Result<Vec<String>, StoreError> {
-        let (prefix, column) = self.db.dialect().explain();
-        let explain = statement(ids, worker_id, now, Locked::Wait).with_prefix(prefix);
-        let rows = run(self.db, &explain).await?;
-        rows.iter()
-            .map(|row| row.get(column))
-            .collect::<sqlx::Result<_>>()
-            .map_err(|e| StoreError::of("explaining a claim", &e))
+        self.db
+            .explain(statement(ids, worker_id, now, Locked::Wait))
+            .await
     }
 }
 
 /// Maximum number of claims that a statement returns.
 const RETURNED_AT_ONCE: usize = 500;
-const CLAIMING: &str = "claiming jobs";
+
+macro_rules! claiming {
+    ($($part:expr),+ $(,)?) => {
+        sql!("claiming jobs", $($part),+).on(Purpose::Claim)
+    };
+}
+
 /// Delay of a row that this binary can't decode; another version may.
 const UNREADABLE_REST: TimeDelta = TimeDelta::minutes(1);
 
 /// Runs one try, without a repetition, because a failed one may be committed.
-async fn run(db: &Db, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
-    let claiming = async {
-        let mut conn = db.writer_for(Purpose::Claim).await?;
-        conn.fetch(statement).await
-    };
-    let claimed = within(claiming).await;
-    claimed.map_err(|e| StoreError::of(CLAIMING, &e))
+async fn run(db: &Db, statement: &Statement) -> Result<Vec<DbRow>, StoreError> {
+    let claimed =
+        within(async { db.writer(statement.purpose).await?.fetch(statement).await }).await;
+    claimed.map_err(|error| statement.error(&error))
 }
 
 impl Claiming {
@@ -196,7 +196,7 @@ impl Claiming {
         db: &Db,
         unreadable: UnconfirmedClaim,
     ) -> Result<(), StoreError> {
-        let mut statement = sql!(
+        let mut statement = claiming!(
             "update scoring_jobs set state = 'queued', worker_id = null, due_at = $3
              where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
             unreadable.worker_id,
@@ -213,7 +213,7 @@ impl Claiming {
     async fn settle(&mut self, db: &Db) -> Result<(), StoreError> {
         while let Some(unsure) = self.unsure.last() {
             // `started_at` is the time of this claim, so that rows claimed by another call aren't changed.
-            let mut statement = sql!(
+            let mut statement = claiming!(
                 "update scoring_jobs set state = 'queued', worker_id = null
                  where state = 'running' and worker_id = $1 and started_at = $2 and job_id in ",
                 unsure.worker_id,
@@ -229,8 +229,8 @@ impl Claiming {
                     "lost a claim's response; requeuing its jobs"
                 );
             }
-            let given_back: sqlx::Result<Vec<DueJob>> = rows.iter().map(due_job).collect();
-            let given_back = given_back.map_err(|e| StoreError::of(CLAIMING, &e))?;
+            let given_back: Vec<DueJob> =
+                decoded(&rows).map_err(|error| statement.error(&error))?;
             self.given_back.extend(given_back);
         }
         Ok(())
@@ -257,7 +257,7 @@ fn claimed_job(row: &DbRow) -> sqlx::Result<Job> {
     let budgeted = row.get::<Option<bool>>("budgeted")?.unwrap_or_default();
     Ok(Job {
         budgeted,
-        ..job(row)?
+        ..row.decode()?
     })
 }
 
@@ -270,11 +270,11 @@ enum Locked {
     Skip,
 }
 
-fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked) -> Sql {
+fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked) -> Statement {
     // Sorted, so that concurrent claims don't deadlock.
     let mut sorted: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     sorted.sort_unstable();
-    let mut statement = sql!(
+    let mut statement = claiming!(
         "update scoring_jobs set state = 'running', claim_no = claim_no + 1, worker_id = $1, started_at = $2,
             wait_reason = null, wait_until = null
          where (state = 'queued' or (state = 'waiting' and due_at <= $2)) and job_id in ",
@@ -300,4 +300,85 @@ fn statement(ids: &[JobId], worker_id: Uuid, now: DateTime<Utc>, locked: Locked)
         (select b.budget_usd is not null from scoring_batches b where b.batch_id = scoring_jobs.batch_id) as budgeted"
     ));
     statement
+}
+
+// Due jobs and their lanes, for claims and refills.
+
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct DueJob {
+    #[sqlx(try_from = "Uuid")]
+    pub job_id: JobId,
+    #[sqlx(try_from = "String")]
+    pub lane: Lane,
+    #[sqlx(try_from = "String")]
+    pub priority: Priority,
+    pub due_at: DateTime<Utc>,
+}
+
+impl Jobs<'_> {
+    /// Returns jobs of one lane and priority that are queued or waiting and due before `before`, ordered by (due_at, job_id),
+    /// after `after`. Excludes items of halted batches.
+    pub async fn due(
+        self,
+        lane: &Lane,
+        priority: Priority,
+        before: DateTime<Utc>,
+        after: Option<(DateTime<Utc>, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        let mut statement = long_sql!(
+            "listing due jobs",
+            concat!(
+                "select job_id, lane, priority, due_at from scoring_jobs
+                 where finished_at is null and lane = $1 and priority = $2 and due_at < $3
+                   and state in ('queued', 'waiting') and ",
+                not_halted!()
+            ),
+            lane.as_str(),
+            priority.as_str(),
+            before
+        );
+        if let Some((due_at, job_id)) = after {
+            statement.push(" and (due_at, job_id) > (");
+            statement.push_arg(due_at).push(", ").push_arg(job_id.0);
+            statement.push(")");
+        }
+        statement
+            .push(" order by due_at, job_id limit ")
+            .push_arg(limit);
+        self.db.read(&statement).await
+    }
+
+    /// Returns those of `ids` that are due after `now`.
+    pub async fn due_later(
+        self,
+        ids: &[JobId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<DueJob>, StoreError> {
+        let mut statement = long_sql!(
+            "reading the due times of jobs",
+            "select job_id, lane, priority, due_at from scoring_jobs
+             where state = 'waiting' and due_at > $1 and job_id in ",
+            now
+        );
+        statement.push_list(ids.iter().map(|id| id.0));
+        self.db.read(&statement).await
+    }
+
+    /// Returns the lanes that have unfinished jobs, by name.
+    pub async fn lanes(self) -> Result<Vec<Lane>, StoreError> {
+        // A loose index scan: one probe per lane, for any number of jobs.
+        let statement = long_sql!(
+            "listing lanes",
+            "with recursive lanes (lane) as (
+                select min(lane) from scoring_jobs where finished_at is null
+                union all
+                select (select min(j.lane) from scoring_jobs j where j.finished_at is null and j.lane > lanes.lane)
+                from lanes where lanes.lane is not null
+             )
+             select lane from lanes where lane is not null order by lane"
+        );
+        let names: Vec<String> = self.db.read_column(&statement).await?;
+        Ok(names.into_iter().map(Lane::from).collect())
+    }
 }

@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::record::{Ending, Record, Recorded};
 use crate::job::JobState;
-use crate::store::database::db::Conn;
-use crate::store::database::sql::{Arg, DbRow, Sql, sql};
+use crate::store::database::conn::Conn;
+use crate::store::database::row::column;
+use crate::store::database::sql::{Arg, Sql, step};
 use crate::store::database::writes::Writes;
-use crate::store::scores::evaluations;
 use crate::store::scores::rows;
 use crate::store::{Dialect, NewEvaluation, NewSessionScore};
 
@@ -42,10 +42,10 @@ pub(super) async fn commit_on(
 /// A single statement is its own transaction.
 async fn commit_in_one(conn: &mut Conn, records: &[Record]) -> sqlx::Result<HashSet<Uuid>> {
     let rows = conn.fetch(&in_one(records)?).await?;
-    Ok(ids(&rows)?.into_iter().collect())
+    column(&rows)
 }
 
-fn in_one(records: &[Record]) -> sqlx::Result<Sql> {
+pub(super) fn in_one(records: &[Record]) -> sqlx::Result<Sql> {
     let mut writes = Writes::new(Dialect::Postgres, records.len());
     writes.add("applied", |statement| push_update(statement, records));
     add_scores(&mut writes, records.iter())?;
@@ -58,7 +58,7 @@ async fn commit_separately(conn: &mut Conn, records: &[Record]) -> sqlx::Result<
     let mut tx = conn.begin().await?;
     let mut update = Sql::new("");
     push_update(&mut update, records);
-    let applied: HashSet<Uuid> = ids(&tx.fetch(&update).await?)?.into_iter().collect();
+    let applied: HashSet<Uuid> = column(&tx.fetch(&update).await?)?;
     let mut writes = Writes::new(Dialect::Sqlite, records.len());
     let is_applied = |record: &&Record| applied.contains(&record.fence.job_id.0);
     add_scores(&mut writes, records.iter().filter(is_applied))?;
@@ -67,17 +67,6 @@ async fn commit_separately(conn: &mut Conn, records: &[Record]) -> sqlx::Result<
     }
     tx.commit().await?;
     Ok(applied)
-}
-
-/// Returns Postgres's plan of a record, for tests.
-pub(super) async fn explain(conn: &mut Conn, record: Record) -> sqlx::Result<Vec<String>> {
-    let (prefix, column) = conn.dialect().explain();
-    let rows = conn.fetch(&in_one(&[record])?.with_prefix(prefix)).await?;
-    rows.iter().map(|row| row.get(column)).collect()
-}
-
-fn ids(rows: &[DbRow]) -> sqlx::Result<Vec<Uuid>> {
-    rows.iter().map(|row| row.get("job_id")).collect()
 }
 
 fn add_scores<'a>(
@@ -92,13 +81,24 @@ fn add_scores<'a>(
     let evaluated: Vec<(&Record, &NewEvaluation)> = records
         .filter_map(|record| Some((record, record.ending.evaluation()?)))
         .collect();
-    evaluations::add(writes, &evaluated);
+    rows::add_evaluations(writes, &evaluated);
     Ok(())
+}
+
+/// A row of a job that an earlier try may have changed.
+#[derive(sqlx::FromRow)]
+struct KnownRecord {
+    job_id: Uuid,
+    claim_no: i64,
+    #[sqlx(try_from = "String")]
+    state: JobState,
+    finished_at: Option<DateTime<Utc>>,
+    score_id: Option<Uuid>,
 }
 
 /// Returns the jobs whose row already has the record's content, because an earlier try was committed and its answer lost.
 async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<Vec<Uuid>> {
-    let mut statement = sql!(
+    let mut statement = step!(
         "select j.job_id, j.claim_no, j.state, j.finished_at, s.score_id
          from scoring_jobs j left join session_scores s on s.job_id = j.job_id
          where j.job_id in "
@@ -106,25 +106,21 @@ async fn committed_before(conn: &mut Conn, records: &[Record]) -> sqlx::Result<V
     statement.push_list(records.iter().map(|record| record.fence.job_id.0));
     let mut found = Vec::new();
     for row in conn.fetch(&statement).await? {
-        let job_id: Uuid = row.get("job_id")?;
-        let claim_no: i64 = row.get("claim_no")?;
-        let state: JobState = row.text_enum("state")?;
-        let finished_at: Option<DateTime<Utc>> = row.get("finished_at")?;
-        let score_id: Option<Uuid> = row.get("score_id")?;
+        let known: KnownRecord = row.decode()?;
         let same = |record: &&Record| {
-            record.fence.job_id.0 == job_id
-                && record.fence.claim_no == claim_no
-                && record.ending.state() == state
+            record.fence.job_id.0 == known.job_id
+                && record.fence.claim_no == known.claim_no
+                && record.ending.state() == known.state
                 && match &record.ending {
-                    Ending::Scored { score, .. } => Some(score.score_id) == score_id,
+                    Ending::Scored { score, .. } => Some(score.score_id) == known.score_id,
                     Ending::Failed(_) | Ending::Evaluated { .. } => {
-                        finished_at == Some(chrono::SubsecRound::trunc_subsecs(record.at, 6))
+                        known.finished_at == Some(chrono::SubsecRound::trunc_subsecs(record.at, 6))
                     }
                     Ending::Waiting { .. } | Ending::Requeued | Ending::NotStarted => true,
                 }
         };
         if records.iter().any(|record| same(&record)) {
-            found.push(job_id);
+            found.push(known.job_id);
         }
     }
     Ok(found)

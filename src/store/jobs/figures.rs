@@ -5,7 +5,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::job::{JobState, Priority};
-use crate::store::database::sql::{DbRow, sql};
+use crate::store::database::sql::sql;
 use crate::store::{Jobs, StoreError};
 
 /// Number of jobs per lane and priority that are read in due order; running ones are among them.
@@ -31,8 +31,10 @@ pub struct JobsFigure {
 }
 
 /// Number of jobs of a lane and priority by the index.
+#[derive(sqlx::FromRow)]
 struct Depth {
     lane: String,
+    #[sqlx(try_from = "String")]
     priority: Priority,
     jobs: i64,
 }
@@ -74,35 +76,28 @@ impl Jobs<'_> {
     /// Reads one index entry per job.
     async fn depths(self) -> Result<Vec<Depth>, StoreError> {
         let statement = sql!(
+            "counting the jobs of lanes",
             "select lane, priority, count(*) as jobs from scoring_jobs where finished_at is null group by lane, priority"
         );
-        self.db
-            .read_all("counting the jobs of lanes", &statement, |row| {
-                Ok(Depth {
-                    lane: row.get("lane")?,
-                    priority: row.text_enum("priority")?,
-                    jobs: row.get("jobs")?,
-                })
-            })
-            .await
+        self.db.read(&statement).await
     }
 
     async fn waiting(self) -> Result<Vec<JobsFigure>, StoreError> {
         let statement = sql!(
+            "counting waiting jobs",
             "select lane, priority, state, count(*) as jobs, min(waiting_since) as oldest from (
                 select lane, priority, state, waiting_since from scoring_jobs
                 where waiting_since is not null and finished_at is null and state = 'waiting' limit $1) w
              group by lane, priority, state",
             MAX_WAITING
         );
-        self.db
-            .read_all("counting waiting jobs", &statement, DbRow::decode)
-            .await
+        self.db.read(&statement).await
     }
 
     /// Counts the first jobs of a lane in due order, by state.
     async fn first_due(self, depth: &Depth) -> Result<Vec<JobsFigure>, StoreError> {
         let statement = sql!(
+            "reading the first jobs of a lane",
             "select lane, priority, state, count(*) as jobs,
                 min(case when state = 'running' then started_at else due_at end) as oldest
              from (select lane, priority, state, due_at, started_at from scoring_jobs
@@ -113,12 +108,6 @@ impl Jobs<'_> {
             depth.priority.as_str(),
             MAX_JOBS_PER_LANE
         );
-        self.db
-            .read_all(
-                "reading the first jobs of a lane",
-                &statement,
-                DbRow::decode,
-            )
-            .await
+        self.db.read(&statement).await
     }
 }

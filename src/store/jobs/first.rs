@@ -8,14 +8,15 @@ use uuid::Uuid;
 use super::accept::{Accepting, Answer};
 use super::row::push_insert;
 use crate::job::NewJob;
-use crate::store::database::db::{Db, retry_once};
+use crate::store::database::db::Db;
+use crate::store::database::row::DbRow;
 use crate::store::database::session::Purpose;
-use crate::store::database::sql::{DbRow, Sql};
+use crate::store::database::sql::{Sql, Statement};
 use crate::store::sessions::facts::{facts, statement, statement_with};
 use crate::store::{Dialect, Jobs, ScoringFacts, StoreError};
 use crate::wire::SessionStatus;
 
-const ATTEMPTED: &str = "accepting a session's first job";
+const ACCEPTING: &str = "accepting a session's first job";
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum FirstOutcome {
@@ -53,9 +54,10 @@ impl Jobs<'_> {
     ) -> Result<FirstOutcome, StoreError> {
         if self.db.dialect() == Dialect::Sqlite {
             // SQLite can't insert and read in one statement, and reads are cheap.
-            let statement = statement(job.subject_id.into_iter().collect());
-            let rows = self.db.read(ATTEMPTED, &statement).await?;
-            let known = facts(&rows).map_err(|error| StoreError::of(ATTEMPTED, &error))?;
+            let statement =
+                Statement::new(ACCEPTING, statement(job.subject_id.into_iter().collect()));
+            let rows = self.db.rows(&statement).await?;
+            let known = facts(&rows).map_err(|error| statement.error(&error))?;
             return Ok(FirstOutcome::Known(known.map(Box::new)));
         }
         let first = |done| {
@@ -65,7 +67,7 @@ impl Jobs<'_> {
                 done,
             }))
         };
-        self.request_flush(ATTEMPTED, first).await
+        self.request_flush(ACCEPTING, first).await
     }
 }
 
@@ -81,12 +83,9 @@ pub(super) async fn flush(db: &Db, mut firsts: Vec<FirstJob>) {
 
 async fn flush_alike(db: &Db, group: Vec<FirstJob>, statuses: &[SessionStatus]) {
     let jobs: Vec<&NewJob> = group.iter().map(|first| &first.job).collect();
-    let statement = insert_unscored(&jobs, statuses);
-    let rows = retry_once!(ATTEMPTED, async {
-        let mut conn = db.writer_for(Purpose::Write).await?;
-        conn.fetch(&statement).await
-    });
-    let found = rows.and_then(|rows| by_session(rows).map_err(|e| StoreError::of(ATTEMPTED, &e)));
+    let statement = Statement::new(ACCEPTING, insert_unscored(&jobs, statuses)).on(Purpose::Write);
+    let rows = db.written(&statement).await;
+    let found = rows.and_then(|rows| by_session(rows).map_err(|e| StoreError::of(ACCEPTING, &e)));
     match found {
         Ok(found) => {
             for first in group {
@@ -95,7 +94,7 @@ async fn flush_alike(db: &Db, group: Vec<FirstJob>, statuses: &[SessionStatus]) 
                 // The caller may have been cancelled; the row is committed anyway.
                 let _ = first
                     .done
-                    .send(outcome.map_err(|e| StoreError::of(ATTEMPTED, &e)));
+                    .send(outcome.map_err(|e| StoreError::of(ACCEPTING, &e)));
             }
         }
         // One row is rejected: insert one by one, so that only that one fails.

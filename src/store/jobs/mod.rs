@@ -5,7 +5,6 @@
 pub(super) mod accept;
 pub(super) mod claim;
 mod commit;
-pub(super) mod due;
 pub(super) mod figures;
 pub(super) mod first;
 pub(super) mod record;
@@ -22,13 +21,14 @@ use crate::store::batches::reopen_statement;
 use crate::store::database::db::{Db, within};
 use crate::store::database::error::{is_transient, is_unique_violation};
 use crate::store::database::page::bounded;
-use crate::store::database::sql::{DbRow, Sql, all, first, sql};
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{Sql, Statement, long_sql, sql, step};
 use crate::store::{Accepted, Cursor, Page, StoreError};
 use accept::Accepting;
 use claim::Claimer;
 use record::{Record, Recording};
 use rescue::LastScan;
-use row::{job, job_columns, jobs};
+use row::job_columns;
 
 /// Filter of the list; set fields are combined by AND.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,7 +41,7 @@ pub struct JobFilter {
 }
 
 /// Number of jobs by state; ended ones of the last 24 h. Counts stop at 10,000.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, sqlx::FromRow)]
 pub struct JobCounts {
     /// Due or not yet due.
     pub queued: i64,
@@ -70,8 +70,8 @@ pub struct Jobs<'a> {
 
 impl Jobs<'_> {
     pub async fn get(self, id: JobId) -> Result<Option<Job>, StoreError> {
-        const ATTEMPTED: &str = "reading a job";
         let statement = sql!(
+            "reading a job",
             concat!(
                 "select ",
                 job_columns!(),
@@ -79,7 +79,7 @@ impl Jobs<'_> {
             ),
             id.0
         );
-        one(ATTEMPTED, &self.db.read(ATTEMPTED, &statement).await?)
+        self.db.read_one(&statement).await
     }
 
     /// Lists jobs, newest first. `limit` 1-500.
@@ -92,13 +92,8 @@ impl Jobs<'_> {
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<Job>, StoreError> {
-        const ATTEMPTED: &str = "listing jobs";
         let limit = bounded(limit);
-        let rows = self
-            .db
-            .read_long(ATTEMPTED, &list(filter, after, limit)?)
-            .await?;
-        let items = jobs(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        let items = self.db.read(&list(filter, after, limit)?).await?;
         Ok(Page::of(items, limit, |job| {
             Cursor::of_id(LIST, job.job_id.0)
         }))
@@ -106,24 +101,22 @@ impl Jobs<'_> {
 
     /// Returns Postgres's plan of a record, for tests.
     pub async fn explain_record(self, record: Record) -> Result<Vec<String>, StoreError> {
-        let explained = async { commit::explain(&mut self.db.writer().await?, record).await };
-        let failed = |error| StoreError::of("explaining a record", &error);
-        explained.await.map_err(failed)
+        let record = commit::in_one(&[record]);
+        let record = record.map_err(|error| StoreError::of("explaining a record", &error))?;
+        self.db
+            .explain(Statement::new("explaining a record", record))
+            .await
     }
 
     /// Returns the plan of the first page of jobs, for tests.
     #[doc(hidden)]
     pub async fn explain_list(self, filter: &JobFilter) -> Result<Vec<String>, StoreError> {
-        const ATTEMPTED: &str = "explaining a list of jobs";
-        let (prefix, column) = self.db.dialect().explain();
-        let explain = list(filter, None, 50)?.with_prefix(prefix);
-        let rows = self.db.read_long(ATTEMPTED, &explain).await?;
-        all(ATTEMPTED, &rows, |row| row.get(column))
+        self.db.explain(list(filter, None, 50)?).await
     }
 
     pub async fn counts(self, now: DateTime<Utc>) -> Result<JobCounts, StoreError> {
-        const ATTEMPTED: &str = "counting jobs";
-        let statement = sql!(
+        let statement = long_sql!(
+            "counting jobs",
             "select
                (select count(*) from (select 1 from scoring_jobs where finished_at is null and state = 'queued' limit $1) a) as queued,
                (select count(*) from (select 1 from scoring_jobs where finished_at is null and state = 'running' limit $1) b) as running,
@@ -135,31 +128,18 @@ impl Jobs<'_> {
             MAX_COUNT,
             now - TimeDelta::hours(24)
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let counts = |row: &DbRow| {
-            Ok::<_, sqlx::Error>(JobCounts {
-                queued: row.get("queued")?,
-                running: row.get("running")?,
-                waiting: row.get("waiting")?,
-                succeeded: row.get("succeeded")?,
-                failed: row.get("failed")?,
-                cancelled: row.get("cancelled")?,
-            })
-        };
-        rows.first()
-            .map_or(Ok(JobCounts::default()), counts)
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+        Ok(self.db.read_one(&statement).await?.unwrap_or_default())
     }
 
     /// Returns the position of a queued job in its lane, 1 = next; stops at 10,000; `None` if it isn't queued. Interactive jobs
     /// come before bulk ones.
     pub async fn position(self, job: &Job) -> Result<Option<i64>, StoreError> {
-        const ATTEMPTED: &str = "finding a job's place in its lane";
         if job.state != JobState::Queued {
             return Ok(None);
         }
         // In the order of the index, so that Postgres reads the index instead of the table.
-        let mut statement = sql!(
+        let mut statement = long_sql!(
+            "finding a job's place in its lane",
             "select count(*) as ahead from (
                 select 1 from (
                     select job_id from scoring_jobs
@@ -185,23 +165,19 @@ impl Jobs<'_> {
             }
         }
         statement.push(" limit $5) ahead_of_it");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let ahead: i64 = rows
-            .first()
-            .map_or(Ok(0), |row| row.get("ahead"))
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        Ok(Some(ahead + 1))
+        let ahead: Option<i64> = self.db.read_value(&statement).await?;
+        Ok(Some(ahead.unwrap_or_default() + 1))
     }
 
     /// Makes a queued or waiting job interactive, lets it run although its batch is paused, and sets `force_rescore` if
     /// `force`. `None`: it is in another state.
     pub async fn raise(self, id: JobId, force: Force) -> Result<Option<Job>, StoreError> {
-        const ATTEMPTED: &str = "raising a job";
         let force = match force {
             Force::Yes => true,
             Force::AsIs => false,
         };
         let statement = sql!(
+            "raising a job",
             concat!(
                 "update scoring_jobs set priority = 'interactive', on_demand = true, force_rescore = (force_rescore or $2)
                  where job_id = $1 and state in ('queued', 'waiting') returning ",
@@ -210,15 +186,15 @@ impl Jobs<'_> {
             id.0,
             force
         );
-        one(ATTEMPTED, &self.db.write(ATTEMPTED, &statement).await?)
+        self.db.write_one(&statement).await
     }
 
     /// Cancels an active job and returns it; an ended job is returned unchanged. `None`: unknown job.
     ///
     /// A running job ends at once; its worker's record is stale then.
     pub async fn cancel(self, id: JobId, now: DateTime<Utc>) -> Result<Option<Job>, StoreError> {
-        const ATTEMPTED: &str = "cancelling a job";
         let statement = sql!(
+            "cancelling a job",
             concat!(
                 "update scoring_jobs set state = 'cancelled', finished_at = $2, wait_reason = null, wait_until = null,
                     waiting_since = null
@@ -228,7 +204,7 @@ impl Jobs<'_> {
             id.0,
             now
         );
-        match one(ATTEMPTED, &self.db.write(ATTEMPTED, &statement).await?)? {
+        match self.db.write_one(&statement).await? {
             Some(job) => Ok(Some(job)),
             None => self.get(id).await,
         }
@@ -261,7 +237,7 @@ impl Jobs<'_> {
     }
 
     async fn requeue_failed(self, id: JobId, now: DateTime<Utc>) -> Result<Retried, StoreError> {
-        let statement = sql!(
+        let statement = step!(
             "update scoring_jobs set state = 'queued', finished_at = null, lane = coalesce(judge, 'none'),
                 priority = 'interactive', on_demand = true, attempts = 0, losses = 0, retries = 0, due_at = $2, worker_id = null,
                 wait_reason = null, wait_until = null, waiting_since = null, error_class = null, error = null, result = null
@@ -275,7 +251,7 @@ impl Jobs<'_> {
         let mut first = true;
         loop {
             let result = within(async {
-                let mut conn = self.db.writer().await?;
+                let mut conn = self.db.writer(Purpose::Any).await?;
                 let mut tx = conn.begin().await?;
                 tx.execute(&reopen).await?;
                 let rows = tx.fetch(&statement).await?;
@@ -301,23 +277,24 @@ impl Jobs<'_> {
 
     async fn is_queued_since(self, id: JobId, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let statement = sql!(
+            RETRYING,
             "select job_id from scoring_jobs where job_id = $1 and state = 'queued' and due_at = $2",
             id.0,
             now
         );
-        Ok(!self.db.read(RETRYING, &statement).await?.is_empty())
+        Ok(!self.db.rows(&statement).await?.is_empty())
     }
 
     /// Returns the active job of the same subject.
     async fn other_active_job(self, id: JobId) -> Result<Option<JobId>, StoreError> {
         let statement = sql!(
+            RETRYING,
             "select a.job_id from scoring_jobs j
              join scoring_jobs a on a.kind = j.kind and a.subject_id = j.subject_id
              where j.job_id = $1 and a.finished_at is null and a.purpose = 'score'",
             id.0
         );
-        let rows = self.db.read(RETRYING, &statement).await?;
-        first(RETRYING, &rows, |row| row.get("job_id").map(JobId))
+        Ok(self.db.read_value(&statement).await?.map(JobId))
     }
 }
 
@@ -331,19 +308,18 @@ enum Retried {
 }
 
 /// Query for a page of jobs, newest first, plus one row to detect a next page.
-fn list(filter: &JobFilter, after: Option<&Cursor>, limit: u32) -> Result<Sql, StoreError> {
-    let mut statement = sql!(concat!(
-        "select ",
-        job_columns!(),
-        " from scoring_jobs where 1 = 1"
-    ));
+fn list(filter: &JobFilter, after: Option<&Cursor>, limit: u32) -> Result<Statement, StoreError> {
+    let mut statement = long_sql!(
+        "listing jobs",
+        concat!("select ", job_columns!(), " from scoring_jobs where 1 = 1")
+    );
     filter.push_conditions(&mut statement);
     if let Some(cursor) = after {
         statement.push(" and job_id < ").push_arg(cursor.id(LIST)?);
     }
     statement
         .push(" order by job_id desc limit ")
-        .push_arg(i64::from(limit) + 1);
+        .push_arg(limit + 1);
     Ok(statement)
 }
 
@@ -359,21 +335,9 @@ impl JobFilter {
                 JobState::Succeeded | JobState::Cancelled => " and finished_at is not null",
             });
         }
-        if let Some(kind) = self.kind {
-            statement.push(" and kind = ").push_arg(kind.as_str());
-        }
-        if let Some(subject_id) = self.subject_id {
-            statement.push(" and subject_id = ").push_arg(subject_id);
-        }
-        if let Some(judge) = &self.judge {
-            statement.push(" and judge = ").push_arg(judge);
-        }
-        if let Some(batch_id) = self.batch_id {
-            statement.push(" and batch_id = ").push_arg(batch_id);
-        }
+        statement.and("kind = ", self.kind.map(|kind| kind.as_str()));
+        statement.and("subject_id = ", self.subject_id);
+        statement.and("judge = ", self.judge.as_ref());
+        statement.and("batch_id = ", self.batch_id);
     }
-}
-
-fn one(attempted: &'static str, rows: &[DbRow]) -> Result<Option<Job>, StoreError> {
-    first(attempted, rows, job)
 }

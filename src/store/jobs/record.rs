@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::job::{Failure, JobId, JobState, Usage, Wait};
 use crate::store::{Jobs, NewEvaluation, NewSessionScore, StoreError};
 
-pub(in crate::store) const ATTEMPTED: &str = "recording how runs ended";
+pub(in crate::store) const RECORDING: &str = "recording how runs ended";
 
 /// Fence of a run, checked by compare-and-set on (job_id, claim_no, worker_id, state running).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl RecordTicket {
     pub async fn committed(self) -> Result<Recorded, StoreError> {
         self.answer
             .await
-            .unwrap_or_else(|_| Err(StoreError::closed(ATTEMPTED)))
+            .unwrap_or_else(|_| Err(StoreError::closed(RECORDING)))
     }
 }
 
@@ -143,7 +143,7 @@ impl Jobs<'_> {
         self.recorder
             .send(Recording { record, done })
             .await
-            .map_err(|_| StoreError::closed(ATTEMPTED))?;
+            .map_err(|_| StoreError::closed(RECORDING))?;
         Ok(RecordTicket { answer })
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::commit::commit_on;
-use super::record::{ATTEMPTED, Answer, Record, Recorded, Recording};
+use super::record::{Answer, RECORDING, Record, Recorded, Recording};
 use crate::store::StoreError;
 use crate::store::database::db::{Db, within};
 use crate::store::database::error::WriteFailure;
@@ -150,7 +150,7 @@ impl RecordGroup {
             }
             WriteFailure::Blocked if !closing.is_cancelled() => vec![self.later(&error)],
             WriteFailure::Unavailable | WriteFailure::Blocked | WriteFailure::Refused => {
-                let error = StoreError::of(ATTEMPTED, &error);
+                let error = StoreError::of(RECORDING, &error);
                 self.answer(std::iter::repeat_with(|| Err(error.clone())));
                 Vec::new()
             }
@@ -181,7 +181,7 @@ impl RecordGroup {
     }
 
     async fn commit(&self, db: &Db) -> sqlx::Result<Vec<Recorded>> {
-        let mut conn = db.writer_for(Purpose::Record).await?;
+        let mut conn = db.writer(Purpose::Record).await?;
         commit_on(&mut conn, &self.records, self.tried).await
     }
 

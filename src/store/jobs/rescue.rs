@@ -9,12 +9,11 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::due::{DueJob, due_job};
+use super::claim::DueJob;
 use crate::job::{JobId, JobState, Lane};
 use crate::store::batches::not_halted;
-use crate::store::database::db::retry_once;
 use crate::store::database::session::Purpose;
-use crate::store::database::sql::{DbRow, Sql, all, sql};
+use crate::store::database::sql::{Sql, Statement, long_sql, sql};
 use crate::store::{Jobs, StoreError};
 
 const SLICE: usize = 500;
@@ -26,6 +25,28 @@ pub struct Rescued {
     /// Queued again; to be pushed.
     pub requeued: Vec<DueJob>,
     pub poisoned: Vec<JobId>,
+}
+
+/// A job of a dead worker, after the update.
+#[derive(sqlx::FromRow)]
+struct Lost {
+    #[sqlx(flatten)]
+    due: DueJob,
+    #[sqlx(try_from = "String")]
+    state: JobState,
+}
+
+impl Rescued {
+    fn add(&mut self, lost: Lost) {
+        match lost.state {
+            JobState::Failed => self.poisoned.push(lost.due.job_id),
+            JobState::Queued
+            | JobState::Running
+            | JobState::Waiting
+            | JobState::Succeeded
+            | JobState::Cancelled => self.requeued.push(lost.due),
+        }
+    }
 }
 
 /// Whether a worker was declared dead since the last scan.
@@ -68,11 +89,12 @@ impl Jobs<'_> {
         }
         let mut rescued = Rescued::default();
         for _ in 0..SLICES {
-            let rows = self.scan(&lost_statement(max_attempts, now)).await?;
-            for row in &rows {
-                classify_lost(row, &mut rescued).map_err(|e| StoreError::of(LOOKING, &e))?;
+            let rows: Vec<Lost> = self.db.write(&lost_statement(max_attempts, now)).await?;
+            let found = rows.len();
+            for lost in rows {
+                rescued.add(lost);
             }
-            if rows.len() < SLICE {
+            if found < SLICE {
                 *last_scan = Some(Instant::now());
                 break;
             }
@@ -84,35 +106,28 @@ impl Jobs<'_> {
     pub async fn many_unfinished(self) -> Result<bool, StoreError> {
         // In the order of the index, so that the database reads the index instead of the table.
         let statement = sql!(
+            LOOKING,
             "select count(*) as jobs from (
                 select 1 from scoring_jobs where finished_at is null
                 order by lane, priority, due_at, job_id limit $1) unfinished",
             SHORT_BACKLOG + 1
-        );
-        let rows = self.scan(&statement).await?;
-        let counts: Vec<i64> = all(LOOKING, &rows, |row| row.get("jobs"))?;
-        Ok(counts.first().is_some_and(|jobs| *jobs > SHORT_BACKLOG))
-    }
-
-    async fn scan(self, statement: &Sql) -> Result<Vec<DbRow>, StoreError> {
-        retry_once!(LOOKING, async {
-            let mut conn = self.db.writer_for(Purpose::Rescue).await?;
-            conn.fetch(statement).await
-        })
+        )
+        .on(Purpose::Rescue);
+        let jobs: Option<i64> = self.db.read_value(&statement).await?;
+        Ok(jobs.is_some_and(|jobs| jobs > SHORT_BACKLOG))
     }
 
     /// Corrects times of a clock that was ahead and was set back: queued jobs that are due later than now, and waits that start
     /// later than now.
     pub async fn make_due_what_lies_ahead(self, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        let statement = sql!(
+        let statement = long_sql!(
+            "resetting due times that a fast clock set",
             "update scoring_jobs set due_at = $1, waiting_since = case when waiting_since is not null then $1 end
              where finished_at is null and due_at > $1
                and (state = 'queued' or (state = 'waiting' and waiting_since > $1))",
             now
         );
-        self.db
-            .execute_long("resetting due times that a fast clock set", &statement)
-            .await
+        self.db.execute(&statement).await
     }
 
     /// Fails jobs that are `waiting` since before `since` as `wait_expired`, except in lanes `except` and items of halted
@@ -123,17 +138,11 @@ impl Jobs<'_> {
         except: &[Lane],
         now: DateTime<Utc>,
     ) -> Result<Vec<JobId>, StoreError> {
-        const ATTEMPTED: &str = "ending waits that took too long";
         let mut expired = Vec::new();
         for _ in 0..SLICES {
-            let rows = self
-                .db
-                .write_long(ATTEMPTED, &expire_statement(since, except, now))
-                .await?;
-            let count = rows.len();
-            let ids: Vec<Uuid> = all(ATTEMPTED, &rows, |row| row.get("job_id"))?;
-            expired.extend(ids.into_iter().map(JobId));
-            if count < SLICE {
+            let ids: Vec<(Uuid,)> = self.db.write(&expire_statement(since, except, now)).await?;
+            expired.extend(ids.iter().map(|(id,)| JobId(*id)));
+            if ids.len() < SLICE {
                 break;
             }
         }
@@ -142,8 +151,9 @@ impl Jobs<'_> {
 }
 
 /// Updates suspects last: the other rows look up the dead worker's suspect to decide whether they count a loss.
-fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
+fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Statement {
     let mut statement = sql!(
+        LOOKING,
         "with lost (l_job_id, l_claim_no, l_loss) as (
             select j.job_id, j.claim_no, case when j.lane = 'suspect' or not exists (
                 select 1 from scoring_jobs s where s.finished_at is null and s.lane = 'suspect' and s.state = 'running'
@@ -153,7 +163,8 @@ fn lost_statement(max_attempts: i32, now: DateTime<Utc>) -> Sql {
             order by case when j.lane = 'suspect' then 1 else 0 end limit $1)
          update scoring_jobs set state = case when ",
         SLICE as i64
-    );
+    )
+    .on(Purpose::Rescue);
     push_poison_filter(&mut statement, max_attempts);
     statement.push(" then 'failed' else 'queued' end, finished_at = case when ");
     push_poison_filter(&mut statement, max_attempts);
@@ -184,8 +195,9 @@ fn push_poison_filter(statement: &mut Sql, max_attempts: i32) {
         .push_arg(max_attempts);
 }
 
-fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -> Sql {
-    let mut statement = sql!(
+fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -> Statement {
+    let mut statement = long_sql!(
+        "ending waits that took too long",
         "update scoring_jobs set state = 'failed', finished_at = $1, error_class = 'wait_expired',
             error = 'waited too long; the last reason was ' || wait_reason || coalesce(
                 (select ': ' || j.last_error from judges j
@@ -208,17 +220,4 @@ fn expire_statement(since: DateTime<Utc>, except: &[Lane], now: DateTime<Utc>) -
     statement.push(" limit ").push_arg(SLICE as i64);
     statement.push(") returning job_id");
     statement
-}
-
-fn classify_lost(row: &DbRow, rescued: &mut Rescued) -> sqlx::Result<()> {
-    let due = due_job(row)?;
-    match row.text_enum::<JobState>("state")? {
-        JobState::Failed => rescued.poisoned.push(due.job_id),
-        JobState::Queued
-        | JobState::Running
-        | JobState::Waiting
-        | JobState::Succeeded
-        | JobState::Cancelled => rescued.requeued.push(due),
-    }
-    Ok(())
 }

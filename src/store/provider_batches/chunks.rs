@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::job::{Job, JobId};
 use crate::judge::CacheKey;
-use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
-use crate::store::jobs::row::{job, job_columns};
+use crate::store::database::db::transact;
+use crate::store::database::sql::{Arg, Sql, long_sql, step};
+use crate::store::jobs::row::job_columns;
 use crate::store::{ProviderBatches, StoreError};
 use crate::wire::ChunkState;
 
@@ -79,8 +79,8 @@ impl ChunkRow {
 impl ProviderBatches<'_> {
     /// Returns the chunks of a batch, oldest first.
     pub async fn chunks(self, id: Uuid) -> Result<Vec<ChunkRow>, StoreError> {
-        const ATTEMPTED: &str = "reading the chunks of a batch";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading the chunks of a batch",
             concat!(
                 "select ",
                 chunk_columns!(),
@@ -88,8 +88,7 @@ impl ProviderBatches<'_> {
             ),
             id
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, DbRow::decode)
+        self.db.read(&statement).await
     }
 
     /// Returns unfinished items of a batch without a chunk, in order after `after`. `limit` 1-500.
@@ -99,8 +98,8 @@ impl ProviderBatches<'_> {
         after: i64,
         limit: u32,
     ) -> Result<Vec<Job>, StoreError> {
-        const ATTEMPTED: &str = "reading items that are in no chunk";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading items that are in no chunk",
             concat!(
                 "select ",
                 job_columns!(),
@@ -112,13 +111,12 @@ impl ProviderBatches<'_> {
             after,
             limit
         );
-        jobs(ATTEMPTED, &self.db.read_long(ATTEMPTED, &statement).await?)
+        self.db.read(&statement).await
     }
 
     /// Stores a chunk before it is submitted; `false`: its batch doesn't run, or has another owner, and no row is stored.
     /// Fails if an item is in another chunk already.
     pub async fn make_chunk(self, new: &NewChunk) -> Result<bool, StoreError> {
-        const ATTEMPTED: &str = "noting a chunk of a batch";
         let (state, error) = match new.items.is_empty() {
             true => {
                 let first = new.left_out.first();
@@ -126,20 +124,19 @@ impl ProviderBatches<'_> {
             }
             false => (ChunkState::Making, None),
         };
-        let requests = i64::try_from(new.items.len()).unwrap_or(i64::MAX);
-        let chunk = sql!(
+        let chunk = step!(
             "insert into provider_chunks (chunk_id, batch_id, judge, state, requests, made_at, error)
              values ($1, $2, $3, $4, $5, $6, $7)",
             new.chunk_id,
             new.batch_id,
             &new.judge,
             state.as_str(),
-            requests,
+            new.items.len(),
             new.at,
             error
         );
         // Locks the batch, so that it can't be paused before the chunk is stored.
-        let hold = sql!(
+        let hold = step!(
             concat!(
                 "update scoring_batches set halted = halted where batch_id = $1 and ",
                 handing_over!("$2"),
@@ -159,9 +156,7 @@ impl ProviderBatches<'_> {
             error: Some(why),
         });
         let items: Vec<Placed<'_>> = placed.chain(left_out).collect();
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+        transact!(self.db, "noting a chunk of a batch", |tx| {
             if tx.fetch(&hold).await?.is_empty() {
                 return Ok(false);
             }
@@ -169,15 +164,14 @@ impl ProviderBatches<'_> {
             for items in items.chunks(1_000) {
                 tx.execute(&items_statement(new.chunk_id, items)).await?;
             }
-            tx.commit().await?;
-            Ok(true)
+            true
         })
     }
 
     /// Whether a stored chunk may be submitted: its batch runs and belongs to `owner`.
     pub async fn may_hand_over(self, chunk_id: Uuid, owner: Uuid) -> Result<bool, StoreError> {
-        const ATTEMPTED: &str = "looking whether a chunk may go";
-        let statement = sql!(
+        let statement = long_sql!(
+            "looking whether a chunk may go",
             concat!(
                 "select p.chunk_id from provider_chunks p where p.chunk_id = $1 and p.state = 'making' and p.batch_id in (
                     select batch_id from scoring_batches where ",
@@ -187,31 +181,23 @@ impl ProviderBatches<'_> {
             chunk_id,
             owner
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        Ok(!rows.is_empty())
+        Ok(!self.db.rows(&statement).await?.is_empty())
     }
 
     /// Deletes a chunk that `owner` hasn't submitted, so that its items have no chunk.
     pub async fn forget_chunk(self, chunk_id: Uuid, owner: Uuid) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "deleting an unsent chunk";
-        let chunk = sql!(
+        let chunk = step!(
             "delete from provider_chunks where chunk_id = $1 and state = 'making'
                and batch_id in (select batch_id from scoring_batches where economy_owner = $2)",
             chunk_id,
             owner
         );
-        let items = sql!(
+        let items = step!(
             "delete from provider_chunk_items where chunk_id = $1",
             chunk_id
         );
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
-            if tx.execute(&chunk).await? > 0 {
-                tx.execute(&items).await?;
-            }
-            tx.commit().await
-        })
+        self.change_chunk("deleting an unsent chunk", &chunk, &items)
+            .await
     }
 
     /// Stores the provider's id of a submitted chunk; `false`: it is no longer being submitted, and has another id.
@@ -221,60 +207,52 @@ impl ProviderBatches<'_> {
         provider_id: &str,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        const ATTEMPTED: &str = "noting that a chunk has arrived";
-        let statement = sql!(
+        let statement = long_sql!(
+            "noting that a chunk has arrived",
             "update provider_chunks set state = 'submitted', provider_id = $2, submitted_at = $3
              where chunk_id = $1 and state = 'making'",
             chunk_id,
             provider_id,
             now
         );
-        if self.db.execute_long(ATTEMPTED, &statement).await? > 0 {
+        if self.db.execute(&statement).await? > 0 {
             return Ok(true);
         }
         // Another worker may have stored it, or an earlier try was committed.
-        let known = sql!(
+        let known = long_sql!(
+            "noting that a chunk has arrived",
             "select chunk_id from provider_chunks where chunk_id = $1 and provider_id = $2",
             chunk_id,
             provider_id
         );
-        Ok(!self.db.read_long(ATTEMPTED, &known).await?.is_empty())
+        Ok(!self.db.rows(&known).await?.is_empty())
     }
 
     /// Marks a chunk that didn't arrive or was rejected; its items go into another one.
     pub async fn turn_chunk_away(self, chunk_id: Uuid, why: &str) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "requeuing a chunk that never arrived";
-        let items = sql!(
+        let items = step!(
             "delete from provider_chunk_items where chunk_id = $1 and outcome is null",
             chunk_id
         );
-        let chunk = sql!(
+        let chunk = step!(
             "update provider_chunks set state = 'failed', requests = 0, error = $2
              where chunk_id = $1 and state in ('making', 'submitted')",
             chunk_id,
             why
         );
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
-            if tx.execute(&chunk).await? > 0 {
-                tx.execute(&items).await?;
-            }
-            tx.commit().await
-        })
+        self.change_chunk("requeuing a chunk that never arrived", &chunk, &items)
+            .await
     }
 
     /// Stores the number of ended requests, as reported by the provider.
     pub async fn chunk_progress(self, chunk_id: Uuid, done: u64) -> Result<(), StoreError> {
-        let statement = sql!(
+        let statement = long_sql!(
+            "updating the progress of a chunk",
             "update provider_chunks set done = $2 where chunk_id = $1 and state = 'submitted'",
             chunk_id,
-            i64::try_from(done).unwrap_or(i64::MAX)
+            done
         );
-        self.db
-            .execute_long("updating the progress of a chunk", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Ends a chunk. Items without an outcome get ordinary calls.
@@ -284,14 +262,13 @@ impl ProviderBatches<'_> {
         state: ChunkState,
         error: Option<&str>,
     ) -> Result<(), StoreError> {
-        const ATTEMPTED: &str = "ending a chunk";
-        let items = sql!(
+        let items = step!(
             "update provider_chunk_items set outcome = 'failed', error = coalesce(cast($2 as text), 'left unanswered')
              where chunk_id = $1 and outcome is null",
             chunk_id,
             error
         );
-        let chunk = sql!(
+        let chunk = step!(
             "update provider_chunks set state = $2, error = $3,
                 done = case when $2 = 'collected' then requests else done end
              where chunk_id = $1 and state in ('making', 'submitted')",
@@ -299,13 +276,20 @@ impl ProviderBatches<'_> {
             state.as_str(),
             error
         );
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
-            if tx.execute(&chunk).await? > 0 {
-                tx.execute(&items).await?;
+        self.change_chunk("ending a chunk", &chunk, &items).await
+    }
+
+    /// Changes a chunk and, if it was in the required state, its items.
+    async fn change_chunk(
+        self,
+        attempted: &'static str,
+        chunk: &Sql,
+        items: &Sql,
+    ) -> Result<(), StoreError> {
+        transact!(self.db, attempted, |tx| {
+            if tx.execute(chunk).await? > 0 {
+                tx.execute(items).await?;
             }
-            tx.commit().await
         })
     }
 }
@@ -339,8 +323,4 @@ fn items_statement(chunk_id: Uuid, items: &[Placed<'_>]) -> Sql {
          select v_job_id, v_chunk_id, v_outcome, v_error, v_cache_key from v where v_job_id is not null",
     );
     statement
-}
-
-fn jobs(attempted: &'static str, rows: &[DbRow]) -> Result<Vec<Job>, StoreError> {
-    all(attempted, rows, job)
 }

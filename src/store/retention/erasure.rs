@@ -8,8 +8,10 @@ use uuid::Uuid;
 use super::deleted_jobs;
 use crate::job::{JobId, Kind};
 use crate::store::analytics::days::push_dirty;
-use crate::store::database::db::{Conn, Tx, retry_once};
-use crate::store::database::sql::{Sql, sql};
+use crate::store::database::conn::Tx;
+use crate::store::database::db::transact;
+use crate::store::database::row::first;
+use crate::store::database::sql::{Sql, long_sql, sql, step};
 use crate::store::{Dialect, Retention, StoreError};
 
 /// Time for which erased jobs are remembered; calls in flight have ended by then.
@@ -38,31 +40,26 @@ impl Retention<'_> {
     /// # Errors
     /// `Unavailable` if the database is unavailable; all or nothing is deleted.
     pub async fn erase(self, session_id: Uuid, now: DateTime<Utc>) -> Result<Erasure, StoreError> {
-        const ATTEMPTED: &str = "erasing a session";
         self.batches.keep_ended_figures(Some(session_id)).await?;
         // Writes this process's calls; later ones of other processes are found by `erased_jobs`.
         self.call_log.flush().await;
         let mut tries = 0;
-        let erased = retry_once!(ATTEMPTED, async {
+        let erased = transact!(self.db, "erasing a session", |tx| {
             tries += 1;
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
             if let Some(active) = active(&mut tx, session_id).await? {
                 return Ok(Erasure::Active(active));
             }
             let mut dirty = Sql::new("");
             push_dirty(&mut dirty, tx.dialect(), [session_id].into_iter());
             tx.execute(&dirty).await?;
-            tx.execute(&sql!(
+            tx.execute(&step!(
                 "insert into erased_jobs (job_id, erased_at)
                  select job_id, $2 from scoring_jobs where subject_id = $1 on conflict (job_id) do nothing",
                 session_id,
                 now
             ))
             .await?;
-            let erased = delete_sessions(&mut tx, &[session_id]).await?;
-            tx.commit().await?;
-            Ok(Erasure::Done(erased))
+            Erasure::Done(delete_sessions(&mut tx, &[session_id]).await?)
         })?;
         self.empty_log().await;
         Ok(match erased {
@@ -77,9 +74,9 @@ impl Retention<'_> {
         self,
         now: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
-        const ATTEMPTED: &str = "deleting data of erased sessions";
         // A request concurrent with the erasure may have inserted a job.
-        let late = sql!(
+        let late = long_sql!(
+            "deleting data of erased sessions",
             "insert into erased_jobs (job_id, erased_at)
              select j.job_id, $1 from scoring_jobs j
              where j.finished_at >= $2 and j.state in ('failed', 'cancelled') and j.kind = $3
@@ -89,9 +86,12 @@ impl Retention<'_> {
             now - KNOWN,
             Kind::Session.as_str()
         );
-        self.db.execute_long(ATTEMPTED, &late).await?;
-        let statement = sql!("select job_id from erased_jobs limit 1");
-        if self.db.read_long(ATTEMPTED, &statement).await?.is_empty() {
+        self.db.execute(&late).await?;
+        let statement = long_sql!(
+            "deleting data of erased sessions",
+            "select job_id from erased_jobs limit 1"
+        );
+        if self.db.rows(&statement).await?.is_empty() {
             return Ok(0);
         }
         let mut gone = 0;
@@ -100,11 +100,15 @@ impl Retention<'_> {
             "delete from idempotency_keys where subject_id is not null
                and not exists (select 1 from alert_sessions a where a.session_id = idempotency_keys.subject_id)",
         ] {
-            gone += self.db.execute_long(ATTEMPTED, &sql!(written)).await?;
+            gone += self.db.execute(&long_sql!("deleting data of erased sessions", written)).await?;
         }
         self.empty_log().await;
-        let known = sql!("delete from erased_jobs where erased_at < $1", now - KNOWN);
-        self.db.execute_long(ATTEMPTED, &known).await?;
+        let known = long_sql!(
+            "deleting data of erased sessions",
+            "delete from erased_jobs where erased_at < $1",
+            now - KNOWN
+        );
+        self.db.execute(&known).await?;
         Ok(gone)
     }
 
@@ -112,8 +116,8 @@ impl Retention<'_> {
     /// hour.
     async fn empty_log(self) {
         if self.db.dialect() == Dialect::Sqlite {
-            let checkpoint = sql!("pragma wal_checkpoint(truncate)");
-            let done = self.db.execute("emptying the log", &checkpoint).await;
+            let checkpoint = sql!("emptying the log", "pragma wal_checkpoint(truncate)");
+            let done = self.db.execute(&checkpoint).await;
             if let Err(error) = done {
                 tracing::warn!(%error, "erased data may remain in the files of the database");
             }
@@ -126,18 +130,16 @@ async fn active(tx: &mut Tx<'_>, session_id: Uuid) -> sqlx::Result<Option<JobId>
     match tx.dialect() {
         Dialect::Postgres => {
             let hold = "select session_id from alert_sessions where session_id = $1 for update";
-            tx.fetch(&sql!(hold, session_id)).await?;
+            tx.fetch(&step!(hold, session_id)).await?;
         }
         Dialect::Sqlite => {}
     }
-    let statement = sql!(
+    let statement = step!(
         "select job_id from scoring_jobs where subject_id = $1 and finished_at is null limit 1",
         session_id
     );
-    let rows = tx.fetch(&statement).await?;
-    rows.first()
-        .map(|row| row.get("job_id").map(JobId))
-        .transpose()
+    let job: Option<(Uuid,)> = first(&tx.fetch(&statement).await?)?;
+    Ok(job.map(|(id,)| JobId(id)))
 }
 
 /// Deletes sessions without active jobs, with all dependent rows.

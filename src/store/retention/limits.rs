@@ -8,7 +8,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Aged, Retention};
 use crate::store::StoreError;
-use crate::store::database::sql::{all, first, sql};
+use crate::store::database::row::Int;
+use crate::store::database::sql::sql;
 
 /// Maximum distance between the limits of two completed runs without a check; stopping workers for a day is usual.
 const MAX_ADVANCE: TimeDelta = TimeDelta::days(1);
@@ -17,13 +18,17 @@ const UNCHECKED_ROWS: u64 = 20;
 const ALL: TimeDelta = TimeDelta::days(365_000);
 
 /// Rows that a limit would delete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct Expired {
+    #[sqlx(rename = "kind", try_from = "String")]
     pub aged: Aged,
     /// Older rows are deleted.
+    #[sqlx(rename = "refused_before")]
     pub before: DateTime<Utc>,
+    #[sqlx(rename = "refused_rows", try_from = "Int")]
     pub rows: u64,
     /// Number of rows that could be deleted at any age.
+    #[sqlx(rename = "stored_rows", try_from = "Int")]
     pub stored: u64,
 }
 
@@ -72,14 +77,13 @@ impl Retention<'_> {
         aged: Aged,
         before: DateTime<Utc>,
     ) -> Result<Option<Expired>, StoreError> {
-        const ATTEMPTED: &str = "checking a limit of retention";
         let known = sql!(
+            "checking a limit of retention",
             "select completed_before from retention_limits where kind = $1",
             aged.as_str()
         );
-        let rows = self.db.read(ATTEMPTED, &known).await?;
         let completed: Option<Option<DateTime<Utc>>> =
-            first(ATTEMPTED, &rows, |row| row.get("completed_before"))?;
+            self.db.read_one(&known).await?.map(|(at,)| at);
         if completed
             .flatten()
             .is_some_and(|at| before - at <= MAX_ADVANCE)
@@ -90,76 +94,61 @@ impl Retention<'_> {
         if !expired.is_implausible() {
             return Ok(None);
         }
-        let count = |rows: u64| i64::try_from(rows).unwrap_or(i64::MAX);
         let refuse = sql!(
+            "checking a limit of retention",
             "insert into retention_limits (kind, refused_before, refused_rows, stored_rows) values ($1, $2, $3, $4)
              on conflict (kind) do update set refused_before = excluded.refused_before,
                 refused_rows = excluded.refused_rows, stored_rows = excluded.stored_rows",
             aged.as_str(),
             before,
-            count(expired.rows),
-            count(expired.stored)
+            expired.rows,
+            expired.stored
         );
-        self.db.execute(ATTEMPTED, &refuse).await?;
+        self.db.execute(&refuse).await?;
         Ok(Some(expired))
     }
 
     /// Stores a completed run.
     pub async fn complete(self, aged: Aged, before: DateTime<Utc>) -> Result<(), StoreError> {
         let statement = sql!(
+            "storing a limit of retention",
             "insert into retention_limits (kind, completed_before) values ($1, $2)
              on conflict (kind) do update set completed_before = excluded.completed_before, refused_before = null",
             aged.as_str(),
             before
         );
-        self.db
-            .execute("storing a limit of retention", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Ends a rejection after an operator has deleted the rows older than `before`.
     pub async fn approve(self, aged: Aged, before: DateTime<Utc>) -> Result<(), StoreError> {
         let statement = sql!(
+            "approving a limit of retention",
             "update retention_limits set completed_before = refused_before, refused_before = null
              where kind = $1 and refused_before <= $2",
             aged.as_str(),
             before
         );
-        self.db
-            .execute("approving a limit of retention", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Deletes the limits of a kind without retention.
     pub async fn forget_limits(self, aged: Aged) -> Result<(), StoreError> {
         let statement = sql!(
+            "forgetting a limit of retention",
             "delete from retention_limits where kind = $1",
             aged.as_str()
         );
-        self.db
-            .execute("forgetting a limit of retention", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Returns the limits that are rejected now.
     pub async fn refused(self) -> Result<Vec<Expired>, StoreError> {
-        const ATTEMPTED: &str = "reading the rejected retention limits";
         let statement = sql!(
+            "reading the rejected retention limits",
             "select kind, refused_before, refused_rows, stored_rows from retention_limits
              where refused_before is not null order by kind"
         );
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            let count = |column| Ok::<_, sqlx::Error>(row.get::<i64>(column)?.unsigned_abs());
-            Ok(Expired {
-                aged: row.text_enum("kind")?,
-                before: row.get("refused_before")?,
-                rows: count("refused_rows")?,
-                stored: count("stored_rows")?,
-            })
-        })
+        self.db.read(&statement).await
     }
 }

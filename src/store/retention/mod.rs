@@ -5,7 +5,6 @@
 //! before its sessions are deleted.
 
 pub(super) mod erasure;
-mod expired;
 mod limits;
 mod rows;
 
@@ -15,10 +14,11 @@ use uuid::Uuid;
 use self::erasure::{delete_made_by, delete_sessions};
 use self::rows::{CALLS, DELIVERIES, IMPORTS, Rows};
 use super::analytics::days::day;
-use super::batches::ids_of;
 use super::calls::CallSender;
-use super::database::db::{Conn, Db, Tx, retry_once};
-use super::database::sql::{Sql, all, first, sql};
+use super::database::conn::Tx;
+use super::database::db::{Db, transact};
+use super::database::row::column;
+use super::database::sql::{Sql, Statement, long_sql, step};
 use super::{Batches, Dialect, Imports, StoreError};
 use crate::job::text_enum;
 
@@ -28,7 +28,7 @@ pub use limits::Expired;
 const SLICE: i64 = 1_000;
 /// Number of sessions per step; low, because each may have many messages, jobs and scores.
 const SESSIONS: i64 = 100;
-const ATTEMPTED: &str = "deleting rows past their retention";
+const DELETING: &str = "deleting rows past their retention";
 
 /// Condition for a batch `b` that may be deleted: it ended before $1 or its deletion has started, and no item is active.
 macro_rules! batch_may_go {
@@ -110,7 +110,7 @@ impl Retention<'_> {
     }
 
     async fn row_step(self, rows: &Rows, before: DateTime<Utc>) -> Result<PruneStep, StoreError> {
-        let deleted = self.db.execute_long(ATTEMPTED, &rows.slice(before)).await?;
+        let deleted = self.db.execute(&expiring(rows.slice(before))).await?;
         Ok(PruneStep {
             deleted,
             more: deleted > 0,
@@ -119,9 +119,8 @@ impl Retention<'_> {
 
     /// Counts the rows that the steps would delete now; for batches, the items.
     pub async fn count(self, aged: Aged, before: DateTime<Utc>) -> Result<u64, StoreError> {
-        const COUNTING: &str = "counting rows past their retention";
         let statement = match aged {
-            Aged::Batches => sql!(
+            Aged::Batches => step!(
                 concat!(
                     "select count(*) as n from scoring_batches b
                      join scoring_jobs j on j.batch_id = b.batch_id where ",
@@ -129,12 +128,12 @@ impl Retention<'_> {
                 ),
                 before
             ),
-            Aged::Jobs => sql!(
+            Aged::Jobs => step!(
                 "select count(*) as n from scoring_jobs where finished_at < $1 and batch_id is null",
                 before
             ),
             Aged::Sessions => {
-                let mut statement = sql!(
+                let mut statement = step!(
                     "select count(*) as n from alert_sessions a where a.listed_at < $1 and ",
                     before
                 );
@@ -145,21 +144,17 @@ impl Retention<'_> {
             Aged::Deliveries => DELIVERIES.count(before),
             Aged::Imports => IMPORTS.count(before),
         };
-        let rows = self.db.read_long(COUNTING, &statement).await?;
-        let counted: Option<i64> = first(COUNTING, &rows, |row| row.get("n"))?;
-        Ok(counted.unwrap_or(0).unsigned_abs())
+        let statement = Statement::new("counting rows past their retention", statement);
+        self.db.count(&statement.long()).await
     }
 
     async fn job_step(self, pruning: &mut Pruning) -> Result<PruneStep, StoreError> {
         // Continues after the scan's position, because skipped sessions stay.
         let from = pruning.place.map_or(DateTime::UNIX_EPOCH, |(at, _)| at);
         let slice = jobs_statement(from, pruning.before);
-        let rows = self.db.read_long(ATTEMPTED, &slice).await?;
-        let found: Vec<(DateTime<Utc>, Uuid)> = all(ATTEMPTED, &rows, |row| {
-            Ok((row.get("finished_at")?, row.get("job_id")?))
-        })?;
+        let found: Vec<(DateTime<Utc>, Uuid)> = self.db.read(&expiring(slice)).await?;
         pruning.place = found.last().copied().or(pruning.place);
-        let mut jobs = sql!(
+        let mut jobs = step!(
             "delete from scoring_jobs where finished_at < $1 and job_id in ",
             pruning.before
         );
@@ -173,13 +168,10 @@ impl Retention<'_> {
 
     /// Runs a statement that deletes jobs, and deletes their dependent rows.
     async fn delete_jobs(self, jobs: &Sql) -> Result<u64, StoreError> {
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+        transact!(self.db, DELETING, |tx| {
             let gone = deleted_jobs(&mut tx, jobs).await?;
             delete_made_by(&mut tx, &gone).await?;
-            tx.commit().await?;
-            Ok(gone.len() as u64)
+            gone.len() as u64
         })
     }
 
@@ -195,7 +187,7 @@ impl Retention<'_> {
                 more: false,
             });
         };
-        let items = sql!(
+        let items = step!(
             "delete from scoring_jobs where finished_at is not null and job_id in (
                 select job_id from scoring_jobs where batch_id = $1 and finished_at is not null limit $2)
              returning job_id",
@@ -215,7 +207,8 @@ impl Retention<'_> {
 
     /// Marks the oldest batch that may be deleted as abandoned, and returns it.
     async fn next_batch(self, before: DateTime<Utc>) -> Result<Option<Uuid>, StoreError> {
-        let statement = sql!(
+        let statement = long_sql!(
+            DELETING,
             concat!(
                 "update scoring_batches set abandoned = true
                  where finished_at is not null and (finished_at < $1 or abandoned) and batch_id = (
@@ -225,40 +218,38 @@ impl Retention<'_> {
             ),
             before
         );
-        let rows = self.db.write_long(ATTEMPTED, &statement).await?;
-        Ok(ids_of(ATTEMPTED, &rows)?.pop())
+        let marked: Option<(Uuid,)> = self.db.write_one(&statement).await?;
+        Ok(marked.map(|(id,)| id))
     }
 
     /// Deletes a batch without items and its dependent rows; `Some` if rows are left.
     async fn remove_emptied(self, id: Uuid) -> Result<Option<Uuid>, StoreError> {
-        let skips = sql!(
+        let skips = long_sql!(
+            DELETING,
             "delete from scoring_batch_skips where batch_id = $1 and session_id in (
                 select session_id from scoring_batch_skips where batch_id = $1 limit $2)",
             id,
             SLICE
         );
-        if self.db.execute_long(ATTEMPTED, &skips).await? > 0 {
+        if self.db.execute(&skips).await? > 0 {
             return Ok(Some(id));
         }
         // An item that was queued again concurrently stays, and so does its batch.
-        let batch = sql!(
+        let batch = step!(
             "delete from scoring_batches where batch_id = $1 and abandoned
                and not exists (select 1 from scoring_jobs where batch_id = $1) returning batch_id",
             id
         );
-        retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+        transact!(self.db, DELETING, |tx| {
             if !tx.fetch(&batch).await?.is_empty() {
                 for made in [
                     "delete from scoring_batch_usage where batch_id = $1",
                     "delete from scoring_batch_picks where batch_id = $1",
                     "delete from provider_chunks where batch_id = $1",
                 ] {
-                    tx.execute(&sql!(made, id)).await?;
+                    tx.execute(&step!(made, id)).await?;
                 }
             }
-            tx.commit().await
         })?;
         Ok(None)
     }
@@ -268,10 +259,7 @@ impl Retention<'_> {
             self.batches.keep_ended_figures(None).await?;
         }
         let slice = sessions_statement(pruning.place, pruning.before);
-        let rows = self.db.read_long(ATTEMPTED, &slice).await?;
-        let found: Vec<(DateTime<Utc>, Uuid)> = all(ATTEMPTED, &rows, |row| {
-            Ok((row.get("listed_at")?, row.get("session_id")?))
-        })?;
+        let found: Vec<(DateTime<Utc>, Uuid)> = self.db.read(&expiring(slice)).await?;
         pruning.place = found.last().copied().or(pruning.place);
         let more = found.len() >= usize::try_from(SESSIONS).unwrap_or(usize::MAX);
         if found.is_empty() {
@@ -282,15 +270,9 @@ impl Retention<'_> {
             found.iter().map(|(_, id)| *id),
             pruning.before,
         );
-        let deleted = retry_once!(ATTEMPTED, async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
-            let rows = tx.fetch(&chosen).await?;
-            let rows = rows.iter().map(|row| row.get("session_id"));
-            let sessions = rows.collect::<sqlx::Result<Vec<Uuid>>>()?;
-            let erased = delete_sessions(&mut tx, &sessions).await?;
-            tx.commit().await?;
-            Ok(erased.sessions)
+        let deleted = transact!(self.db, DELETING, |tx| {
+            let sessions: Vec<Uuid> = column(&tx.fetch(&chosen).await?)?;
+            delete_sessions(&mut tx, &sessions).await?.sessions
         })?;
         Ok(PruneStep { deleted, more })
     }
@@ -298,8 +280,6 @@ impl Retention<'_> {
     /// Returns the plans of the statements, for tests.
     #[doc(hidden)]
     pub async fn explain(self, before: DateTime<Utc>) -> Result<Vec<String>, StoreError> {
-        const EXPLAINING: &str = "explaining the deletion of rows past their retention";
-        let (prefix, column) = self.db.dialect().explain();
         let place = (DateTime::UNIX_EPOCH, Uuid::nil());
         let nobody = [Uuid::nil()];
         let mut lines = Vec::new();
@@ -311,15 +291,14 @@ impl Retention<'_> {
         ];
         let made = erasure::statements(&nobody);
         for statement in statements.into_iter().chain(made) {
-            let rows = self
-                .db
-                .read_long(EXPLAINING, &statement.with_prefix(prefix))
-                .await?;
-            let plan: Vec<String> = all(EXPLAINING, &rows, |row| row.get(column))?;
-            lines.extend(plan);
+            lines.extend(self.db.explain(expiring(statement)).await?);
         }
         Ok(lines)
     }
+}
+
+fn expiring(statement: Sql) -> Statement {
+    Statement::new(DELETING, statement).long()
 }
 
 /// Condition for a session `a` that may be deleted: not put since $1, no job that is active or in an unfinished batch, and its
@@ -330,8 +309,8 @@ const SESSION_MAY_GO: &str = "a.updated_at < $1
             or exists (select 1 from scoring_batches b where b.batch_id = j.batch_id and b.finished_at is null)))";
 
 fn jobs_statement(from: DateTime<Utc>, before: DateTime<Utc>) -> Sql {
-    sql!(
-        "select job_id, finished_at from scoring_jobs
+    step!(
+        "select finished_at, job_id from scoring_jobs
          where finished_at is not null and finished_at >= $1 and finished_at < $2 and batch_id is null
          order by finished_at limit $3",
         from,
@@ -341,8 +320,8 @@ fn jobs_statement(from: DateTime<Utc>, before: DateTime<Utc>) -> Sql {
 }
 
 fn sessions_statement(after: Option<(DateTime<Utc>, Uuid)>, before: DateTime<Utc>) -> Sql {
-    let mut statement = sql!(
-        "select session_id, listed_at from alert_sessions where listed_at < $1",
+    let mut statement = step!(
+        "select listed_at, session_id from alert_sessions where listed_at < $1",
         before
     );
     if let Some((at, id)) = after {
@@ -365,7 +344,7 @@ fn chosen_statement(
     ids: impl Iterator<Item = Uuid>,
     before: DateTime<Utc>,
 ) -> Sql {
-    let mut statement = sql!("select a.session_id from alert_sessions a where ", before);
+    let mut statement = step!("select a.session_id from alert_sessions a where ", before);
     statement
         .push(SESSION_MAY_GO)
         .push(" and not exists (select 1 from dirty_days m where m.day = ")
@@ -381,6 +360,5 @@ fn chosen_statement(
 }
 
 async fn deleted_jobs(tx: &mut Tx<'_>, statement: &Sql) -> sqlx::Result<Vec<Uuid>> {
-    let rows = tx.fetch(statement).await?;
-    rows.iter().map(|row| row.get("job_id")).collect()
+    column(&tx.fetch(statement).await?)
 }

@@ -1,6 +1,5 @@
 //! Reads `session_scores` and its detail tables. Only the recorder writes scores; they are deleted with their session.
 
-pub(super) mod evaluations;
 pub(super) mod rows;
 
 use std::collections::HashMap;
@@ -13,7 +12,8 @@ use crate::job::{BatchPlace, JobId, Kind, Purpose, Requester, Usage};
 use crate::score::criteria::Dimension;
 use crate::score::session::{AlternativeApproach, MissingTool, SessionScore, in_order};
 use crate::store::database::db::Db;
-use crate::store::database::sql::{DbRow, Sql, all, sql};
+use crate::store::database::row::{DbRow, Decoded};
+use crate::store::database::sql::{Sql, Statement, long_sql};
 use crate::store::sessions::filter::push_conditions;
 use crate::store::{Dialect, ScoreFilter, SessionFilter, StoreError};
 
@@ -108,7 +108,11 @@ macro_rules! select_scores {
     };
 }
 
-const ATTEMPTED: &str = "reading scores";
+macro_rules! reading {
+    ($($part:expr),+ $(,)?) => {
+        long_sql!("reading scores", $($part),+)
+    };
+}
 
 #[derive(Clone, Copy)]
 pub struct Scores<'a> {
@@ -117,7 +121,7 @@ pub struct Scores<'a> {
 
 impl Scores<'_> {
     pub async fn current(self, session_id: Uuid) -> Result<Option<SessionScoreRow>, StoreError> {
-        let statement = sql!(
+        let statement = reading!(
             concat!(
                 select_scores!(),
                 " where s.session_id = $1 and s.superseded_at is null and s.purpose = 'score'"
@@ -129,7 +133,7 @@ impl Scores<'_> {
 
     /// Returns all current and former scores of a session, newest first; at most 1,000.
     pub async fn of_session(self, session_id: Uuid) -> Result<Vec<SessionScoreRow>, StoreError> {
-        let statement = sql!(
+        let statement = reading!(
             concat!(
                 select_scores!(),
                 " where s.session_id = $1 and s.purpose = 'score' order by s.scored_at desc, s.score_id desc limit 1000"
@@ -140,7 +144,7 @@ impl Scores<'_> {
     }
 
     pub async fn get(self, score_id: Uuid) -> Result<Option<SessionScoreRow>, StoreError> {
-        let statement = sql!(
+        let statement = reading!(
             concat!(select_scores!(), " where s.score_id = $1"),
             score_id
         );
@@ -152,7 +156,7 @@ impl Scores<'_> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut statement = sql!(concat!(select_scores!(), " where s.job_id in "));
+        let mut statement = reading!(concat!(select_scores!(), " where s.job_id in "));
         statement.push_list(ids.iter().map(|id| id.0));
         self.scores_by(&statement).await
     }
@@ -166,7 +170,7 @@ impl Scores<'_> {
         after: Option<Uuid>,
         limit: u32,
     ) -> Result<Vec<SessionScoreRow>, StoreError> {
-        let mut statement = sql!(select_scores!());
+        let mut statement = reading!(select_scores!());
         statement
             .push(" join alert_sessions a on a.session_id = s.session_id where s.purpose = 'score' and s.scored_at <= ")
             .push_arg(good.at)
@@ -179,7 +183,7 @@ impl Scores<'_> {
             .push(" and s.simulated = ")
             .push_arg(false)
             .push(" and s.total_score >= ")
-            .push_arg(i64::from(good.min_score))
+            .push_arg(good.min_score)
             .push(" and s.session_id > ")
             .push_arg(after.unwrap_or(Uuid::nil()))
             .push(" order by s.session_id limit ")
@@ -187,9 +191,8 @@ impl Scores<'_> {
         self.scores_by(&statement).await
     }
 
-    async fn scores_by(self, statement: &Sql) -> Result<Vec<SessionScoreRow>, StoreError> {
-        let rows = self.db.read_long(ATTEMPTED, statement).await?;
-        let mut scores: Vec<SessionScoreRow> = all(ATTEMPTED, &rows, score_row)?;
+    async fn scores_by(self, statement: &Statement) -> Result<Vec<SessionScoreRow>, StoreError> {
+        let mut scores: Vec<SessionScoreRow> = self.db.read(statement).await?;
         if scores.is_empty() {
             return Ok(scores);
         }
@@ -208,18 +211,21 @@ impl Scores<'_> {
         self,
         ids: &[Uuid],
     ) -> Result<HashMap<Uuid, Vec<MissingTool>>, StoreError> {
-        let mut statement = sql!(
+        let mut statement = reading!(
             "select score_id, tool_name, rationale from score_missing_tools where score_id in "
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by score_id, position");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        grouped(&rows, "score_id", |row| {
-            Ok(MissingTool {
-                tool_name: row.get("tool_name")?,
-                rationale: row.get("rationale")?,
-            })
-        })
+        let rows: Vec<(Uuid, String, String)> = self.db.read(&statement).await?;
+        Ok(grouped(rows.into_iter().map(
+            |(score_id, tool_name, rationale)| {
+                let tool = MissingTool {
+                    tool_name,
+                    rationale,
+                };
+                (score_id, tool)
+            },
+        )))
     }
 
     async fn approaches(
@@ -227,89 +233,77 @@ impl Scores<'_> {
         ids: &[Uuid],
     ) -> Result<HashMap<Uuid, Vec<AlternativeApproach>>, StoreError> {
         let mut steps = self.steps(ids).await?;
-        let mut statement = sql!(
+        let mut statement = reading!(
             "select score_id, id, name, description from score_alternative_approaches where score_id in "
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by score_id, position");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let approaches = grouped(&rows, "score_id", |row| {
-            let approach = AlternativeApproach {
-                name: row.get("name")?,
-                description: row.get("description")?,
-                steps: Vec::new(),
-            };
-            Ok((row.get::<Uuid>("id")?, approach))
-        })?;
-        let mut with_steps = |(id, mut approach): (Uuid, AlternativeApproach)| {
-            approach.steps = steps.remove(&id).unwrap_or_default();
-            approach
-        };
-        let mut of_scores = HashMap::new();
-        for (score_id, approaches) in approaches {
-            let approaches = approaches.into_iter().map(&mut with_steps).collect();
-            of_scores.insert(score_id, approaches);
-        }
-        Ok(of_scores)
+        let rows: Vec<(Uuid, Uuid, String, String)> = self.db.read(&statement).await?;
+        Ok(grouped(rows.into_iter().map(
+            |(score_id, id, name, description)| {
+                let approach = AlternativeApproach {
+                    name,
+                    description,
+                    steps: steps.remove(&id).unwrap_or_default(),
+                };
+                (score_id, approach)
+            },
+        )))
     }
 
     /// Returns steps by approach, in order.
     async fn steps(self, ids: &[Uuid]) -> Result<HashMap<Uuid, Vec<String>>, StoreError> {
-        let mut statement = sql!(
+        let mut statement = reading!(
             "select s.approach_id, s.step_description from score_alternative_approach_steps s
                 join score_alternative_approaches a on a.id = s.approach_id
              where a.score_id in "
         );
         statement.push_list(ids.iter().copied());
         statement.push(" order by s.approach_id, s.step_order");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        grouped(&rows, "approach_id", |row| row.get("step_description"))
+        let steps: Vec<(Uuid, String)> = self.db.read(&statement).await?;
+        Ok(grouped(steps.into_iter()))
     }
 }
 
-fn grouped<T>(
-    rows: &[DbRow],
-    of: &str,
-    read: impl Fn(&DbRow) -> sqlx::Result<T>,
-) -> Result<HashMap<Uuid, Vec<T>>, StoreError> {
+fn grouped<T>(rows: impl Iterator<Item = (Uuid, T)>) -> HashMap<Uuid, Vec<T>> {
     let mut children: HashMap<Uuid, Vec<T>> = HashMap::new();
-    for row in rows {
-        let one = row.get(of).and_then(|id| Ok((id, read(row)?)));
-        let (id, child) = one.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+    for (id, child) in rows {
         children.entry(id).or_default().push(child);
     }
-    Ok(children)
+    children
 }
 
-fn score_row(row: &DbRow) -> sqlx::Result<SessionScoreRow> {
-    let dimensions: Vec<Dimension> = row.json_as_or_default("dimensions")?;
-    Ok(SessionScoreRow {
-        score_id: row.get("score_id")?,
-        session_id: row.get("session_id")?,
-        job_id: JobId(row.get("job_id")?),
-        criteria_hash: row.get("criteria_hash")?,
-        purpose: row.text_enum("purpose")?,
-        score: SessionScore {
-            total_score: row.int("total_score")?,
-            score_breakdown: in_order(row.json_as("score_breakdown")?, &dimensions),
-            score_reasoning: row.get("score_reasoning")?,
-            missing_tools: Vec::new(),
-            alternative_approaches: Vec::new(),
-            flags: row.json_as("flags")?,
-            judge_provider: row.get("judge_provider")?,
-            judge_model: row.get("judge_model")?,
-            simulated: row.get("simulated")?,
-        },
-        triggered_by: Requester {
-            user: row.get("scored_triggered_by")?,
-            authenticated_as: row.get("authenticated_as")?,
-        },
-        scored_at: row.get("scored_at")?,
-        superseded_at: row.get("superseded_at")?,
-        usage: Usage {
-            tokens_in: row.get("tokens_in")?,
-            tokens_out: row.get("tokens_out")?,
-            cost_usd: row.get("cost_usd")?,
-        },
-    })
+impl Decoded for SessionScoreRow {
+    fn decoded(row: &DbRow) -> sqlx::Result<Self> {
+        let dimensions: Vec<Dimension> = row.json_as_or_default("dimensions")?;
+        Ok(SessionScoreRow {
+            score_id: row.get("score_id")?,
+            session_id: row.get("session_id")?,
+            job_id: JobId(row.get("job_id")?),
+            criteria_hash: row.get("criteria_hash")?,
+            purpose: row.text_enum("purpose")?,
+            score: SessionScore {
+                total_score: row.int("total_score")?,
+                score_breakdown: in_order(row.json_as("score_breakdown")?, &dimensions),
+                score_reasoning: row.get("score_reasoning")?,
+                missing_tools: Vec::new(),
+                alternative_approaches: Vec::new(),
+                flags: row.json_as("flags")?,
+                judge_provider: row.get("judge_provider")?,
+                judge_model: row.get("judge_model")?,
+                simulated: row.get("simulated")?,
+            },
+            triggered_by: Requester {
+                user: row.get("scored_triggered_by")?,
+                authenticated_as: row.get("authenticated_as")?,
+            },
+            scored_at: row.get("scored_at")?,
+            superseded_at: row.get("superseded_at")?,
+            usage: Usage {
+                tokens_in: row.get("tokens_in")?,
+                tokens_out: row.get("tokens_out")?,
+                cost_usd: row.get("cost_usd")?,
+            },
+        })
+    }
 }

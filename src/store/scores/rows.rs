@@ -11,10 +11,11 @@ use uuid::Uuid;
 use crate::job::Purpose;
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::push_dirty;
-use crate::store::database::sql::{Arg, Sql, decode};
+use crate::store::database::row::decode;
+use crate::store::database::sql::{Arg, Sql};
 use crate::store::database::writes::Writes;
 use crate::store::jobs::record::Record;
-use crate::store::{Dialect, NewSessionScore};
+use crate::store::{Dialect, NewEvaluation, NewSessionScore};
 
 /// Writes the scores of applied records, one per session.
 pub(in crate::store) fn add(
@@ -41,12 +42,7 @@ pub(in crate::store) fn add(
     };
     writes.add("scored", |statement| {
         statement
-            .push_rows(SCORE_COLUMNS, rows)
-            .push("insert into session_scores (")
-            .push(SCORE_COLUMNS)
-            .push(") select ")
-            .push(SCORE_COLUMNS)
-            .push(" from v where score_id is not null")
+            .push_insert("session_scores", SCORE_COLUMNS, rows)
             .push(of_applied)
             .push(after)
             .push(" returning score_id");
@@ -175,7 +171,7 @@ fn score_row(record: &Record, new: &NewSessionScore) -> sqlx::Result<Vec<Arg>> {
         record.fence.job_id.0.into(),
         (&new.criteria_hash).into(),
         new.purpose.as_str().into(),
-        i64::from(score.total_score).into(),
+        score.total_score.into(),
         breakdown.into(),
         (&score.score_reasoning).into(),
         flags.into(),
@@ -239,4 +235,51 @@ fn add_approaches(
 
 fn to_json(column: &str, value: &impl serde::Serialize) -> sqlx::Result<Value> {
     serde_json::to_value(value).map_err(|e| decode(column, &e.to_string()))
+}
+
+// Writes `evaluation_scores` within the recorder's transaction.
+
+const EVALUATION_COLUMNS: &str = "score_id, job_id, kind, batch_id, item_no, criteria_hash, total, passed, threshold, components, error, \
+    simulated, scored_at";
+
+/// Writes the scores of applied records; replaces the score of a retried job.
+pub(in crate::store) fn add_evaluations(
+    writes: &mut Writes,
+    evaluated: &[(&Record, &NewEvaluation)],
+) {
+    if evaluated.is_empty() {
+        return;
+    }
+    let rows = evaluated
+        .iter()
+        .map(|(record, new)| evaluation_row(record, new));
+    let (rows, of_applied) = (writes.padded(rows.collect()), writes.of_applied());
+    writes.add("evaluated", |statement| {
+        statement.push_insert("evaluation_scores", EVALUATION_COLUMNS, rows)
+            .push(of_applied)
+            .push(
+                " on conflict (job_id) do update set
+                    score_id = excluded.score_id, total = excluded.total, passed = excluded.passed,
+                    threshold = excluded.threshold, components = excluded.components, error = excluded.error,
+                    simulated = excluded.simulated, scored_at = excluded.scored_at",
+            );
+    });
+}
+
+fn evaluation_row(record: &Record, new: &NewEvaluation) -> Vec<Arg> {
+    vec![
+        new.score_id.into(),
+        record.fence.job_id.0.into(),
+        new.kind.as_str().into(),
+        new.batch.map(|place| place.batch_id).into(),
+        new.batch.map(|place| place.item_no).into(),
+        (&new.criteria_hash).into(),
+        new.total.into(),
+        new.passed.into(),
+        new.threshold.into(),
+        (&new.components).into(),
+        new.error.as_ref().into(),
+        new.simulated.into(),
+        record.at.into(),
+    ]
 }

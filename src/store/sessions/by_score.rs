@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::filter::push_conditions;
-use super::list::{ATTEMPTED, LINE, PageBuilder, SessionSummary, list_of};
-use crate::store::database::sql::{Sql, first, sql};
+use super::list::{LINE, LISTING, PageBuilder, SessionSummary, list_of};
+use crate::store::database::sql::{Sql, long_sql};
 use crate::store::{Cursor, Page, SessionFilter, SessionOrder, Sessions, StoreError};
 
 /// Maximum number of scores that a page reads before it ends, even if it isn't full.
@@ -49,7 +49,7 @@ impl Sessions<'_> {
             after,
             lowest_first: page.order == SessionOrder::LowestScore,
         };
-        let mut statement = sql!("select ");
+        let mut statement = long_sql!(LISTING, "select ");
         statement.push(LINE).push(" from (select i.score_id, i.session_id, i.total_score, i.criteria_hash, i.simulated, i.scored_at");
         walk.push_to(&mut statement);
         statement.push(" limit ").push_arg(MAX_SCORES);
@@ -61,18 +61,15 @@ impl Sessions<'_> {
             " order by c.total_score desc, c.session_id desc limit "
         });
         statement.push_arg(page.missing());
-        page.add(&self.db.read_long(ATTEMPTED, &statement).await?)?;
+        page.add(self.db.read(&statement).await?);
         if page.is_full() {
             return Ok(page.finish(None));
         }
-        let mut statement = sql!("select i.total_score, i.session_id");
+        let mut statement = long_sql!(LISTING, "select i.total_score, i.session_id");
         walk.push_to(&mut statement);
         statement.push(" limit 1 offset ").push_arg(MAX_SCORES - 1);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let behind: Option<(i64, Uuid)> = first(ATTEMPTED, &rows, |row| {
-            Ok((row.int("total_score")?, row.get("session_id")?))
-        })?;
+        let behind: Option<(i32, Uuid)> = self.db.read_one(&statement).await?;
         let list = list_of(page.order);
-        Ok(page.finish(behind.map(|(total, id)| Cursor::of_number(list, total, id))))
+        Ok(page.finish(behind.map(|(total, id)| Cursor::of_number(list, total.into(), id))))
     }
 }

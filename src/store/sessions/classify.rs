@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::filter::push_conditions;
 use crate::job::{JobId, Purpose, text_enum};
-use crate::store::database::sql::{DbRow, Sql, sql};
+use crate::store::database::row::Nullable;
+use crate::store::database::sql::{Sql, Statement, step};
 use crate::store::{Dialect, SessionFilter, Sessions, StoreError};
 
 const MAX_SESSIONS: u32 = 10_000;
@@ -50,6 +51,17 @@ pub struct Found {
 
 /// Position in the list: sort key and id.
 pub type SessionPlace = (DateTime<Utc>, Uuid);
+
+/// A session of a page.
+#[derive(sqlx::FromRow)]
+pub(in crate::store) struct Classified {
+    session_id: Uuid,
+    listed_at: DateTime<Utc>,
+    active_id: Option<Uuid>,
+    /// `None`: it doesn't match the filter.
+    #[sqlx(try_from = "Nullable<String>")]
+    disposition: Option<Disposition>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPage {
@@ -95,7 +107,6 @@ impl Sessions<'_> {
         after: Option<SessionPlace>,
         limit: u32,
     ) -> Result<FoundPage, StoreError> {
-        const ATTEMPTED: &str = "classifying sessions to score";
         let scope = match filter.ids.as_slice() {
             [] => SessionScope::All(after),
             ids => SessionScope::Ids(ids),
@@ -110,8 +121,8 @@ impl Sessions<'_> {
             limit,
         };
         let statement = statement(self.db.dialect(), query);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let page = page(&rows, limit).map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+        let statement = Statement::new("classifying sessions to score", statement).long();
+        let page = page(self.db.read(&statement).await?, limit);
         Ok(FoundPage {
             more: page.more && filter.ids.is_empty(),
             ..page
@@ -121,7 +132,7 @@ impl Sessions<'_> {
 
 /// One row per session with its disposition; null for sessions that don't match the filter.
 pub(in crate::store) fn statement(dialect: Dialect, query: ClassifyQuery<'_>) -> Sql {
-    let mut statement = sql!("select s.session_id, s.listed_at, s.active_id, case when 1 = 1");
+    let mut statement = step!("select s.session_id, s.listed_at, s.active_id, case when 1 = 1");
     let words = SessionFilter {
         ids: Vec::new(),
         ..query.filter.clone()
@@ -218,12 +229,8 @@ fn push_page(statement: &mut Sql, query: ClassifyQuery<'_>) {
         .push_arg(query.before);
     match query.scope {
         SessionScope::All(after) => {
-            if let Some(from) = query.filter.from {
-                statement.push(" and i.listed_at >= ").push_arg(from);
-            }
-            if let Some(to) = query.filter.to {
-                statement.push(" and i.listed_at < ").push_arg(to);
-            }
+            statement.and("i.listed_at >= ", query.filter.from);
+            statement.and("i.listed_at < ", query.filter.to);
             if let Some((at, id)) = after {
                 statement.push(" and (i.listed_at, i.session_id) < (");
                 statement.push_arg(at).push(", ").push_arg(id).push(")");
@@ -247,25 +254,20 @@ fn push_page(statement: &mut Sql, query: ClassifyQuery<'_>) {
 }
 
 /// Reads the rows of a page; skips sessions that don't match the filter.
-pub(in crate::store) fn page(rows: &[DbRow], limit: u32) -> sqlx::Result<FoundPage> {
-    let mut found = Vec::with_capacity(rows.len());
-    let mut last = None;
-    for row in rows {
-        let place = (row.get("listed_at")?, row.get("session_id")?);
-        last = Some(place);
-        let Some(disposition) = row.optional_enum("disposition")? else {
-            continue;
-        };
-        found.push(Found {
-            listed_at: place.0,
-            session_id: place.1,
-            disposition,
-            active: row.get::<Option<Uuid>>("active_id")?.map(JobId),
-        });
-    }
-    Ok(FoundPage {
-        found,
+pub(in crate::store) fn page(rows: Vec<Classified>, limit: u32) -> FoundPage {
+    let more = rows.len() >= limit as usize;
+    let last = rows.last().map(|row| (row.listed_at, row.session_id));
+    let found = rows.into_iter().filter_map(|row| {
+        Some(Found {
+            listed_at: row.listed_at,
+            session_id: row.session_id,
+            disposition: row.disposition?,
+            active: row.active_id.map(JobId),
+        })
+    });
+    FoundPage {
+        found: found.collect(),
         last,
-        more: rows.len() >= limit as usize,
-    })
+        more,
+    }
 }

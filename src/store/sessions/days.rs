@@ -4,12 +4,13 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use super::filter::{id_range, part_pattern, push_external_id, totals};
 use crate::score::analysis::key_of;
-use crate::store::analytics::days::{Facet, Span, day_of};
-use crate::store::database::sql::{DbRow, Sql, all, sql};
+use crate::store::analytics::days::{Facet, Span};
+use crate::store::database::row::{Day, Int, Nullable};
+use crate::store::database::sql::{Sql, long_sql};
 use crate::store::{ScoreFilter, SessionFilter, Sessions, StoreError};
 use crate::wire::Scored;
 
-const ATTEMPTED: &str = "looking for days with sessions";
+const SEARCHING: &str = "looking for days with sessions";
 /// Maximum number of days per lookup: more than ten years.
 const MAX_DAYS: u32 = 4_000;
 /// Approximate number of sessions of a range of adjacent days that is searched together.
@@ -18,10 +19,12 @@ const RANGE_SESSIONS: u32 = 4_000;
 const MAX_PREFIX_IDS: i64 = 2_000;
 
 /// A day that may have matching sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Day {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+struct KnownDay {
+    #[sqlx(try_from = "Day")]
     day: NaiveDate,
     /// Number of sessions of the day; `None`: it changed since the rollup.
+    #[sqlx(try_from = "Nullable<Int>")]
     sessions: Option<u32>,
 }
 
@@ -37,7 +40,7 @@ pub(super) struct DayRange {
 /// Days to search, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CandidateDays {
-    days: Vec<Day>,
+    days: Vec<KnownDay>,
     /// First day of the search, if there may be earlier ones.
     end: Option<NaiveDate>,
 }
@@ -86,23 +89,23 @@ impl Sessions<'_> {
             to: until.and_then(|until| Span::of_day(until.date_naive()).1),
         };
         let dirty = self.analytics.dirty_days(&within, MAX_DAYS).await?;
-        let mut statement = sql!("select d.day, d.sessions from session_days d where 1 = 1");
-        if let Some(from) = filter.from {
-            statement
-                .push(" and d.day >= ")
-                .push_arg(from.date_naive().to_string());
-        }
-        if let Some(until) = until {
-            statement
-                .push(" and d.day <= ")
-                .push_arg(until.date_naive().to_string());
-        }
+        let mut statement = long_sql!(
+            SEARCHING,
+            "select d.day, d.sessions from session_days d where 1 = 1"
+        );
+        statement.and(
+            "d.day >= ",
+            filter.from.map(|from| from.date_naive().to_string()),
+        );
+        statement.and(
+            "d.day <= ",
+            until.map(|until| until.date_naive().to_string()),
+        );
         self.push_conditions(&mut statement, filter).await?;
         statement
             .push(" order by d.day desc limit ")
             .push_arg(MAX_DAYS);
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let mut days: Vec<Day> = all(ATTEMPTED, &rows, read)?;
+        let mut days: Vec<KnownDay> = self.db.read(&statement).await?;
         // Either query may have reached its limit; earlier days are left to a later page.
         let stopped =
             |found: usize, last: Option<NaiveDate>| last.filter(|_| found == MAX_DAYS as usize);
@@ -110,7 +113,7 @@ impl Sessions<'_> {
             .max(stopped(dirty.len(), dirty.last().copied()));
         // The filter may start within a day, which isn't among the full dirty days then.
         let first = filter.from.map(|from| from.date_naive());
-        let changed = |day: NaiveDate| Day {
+        let changed = |day: NaiveDate| KnownDay {
             day,
             sessions: None,
         };
@@ -163,11 +166,11 @@ impl Sessions<'_> {
 
     async fn push_text(self, statement: &mut Sql, q: &str) -> Result<(), StoreError> {
         const LISTED: &str = "select a.listed_at from alert_sessions a where ";
-        let mut external = sql!(LISTED);
+        let mut external = long_sql!(SEARCHING, LISTED);
         push_external_id(&mut external, "a", q, self.db.dialect());
         let mut by_id = vec![external];
         if let Some((first, last)) = id_range(q) {
-            let mut ours = sql!(LISTED);
+            let mut ours = long_sql!(SEARCHING, LISTED);
             ours.push("a.session_id between ").push_arg(first);
             ours.push(" and ").push_arg(last);
             by_id.push(ours);
@@ -175,16 +178,11 @@ impl Sessions<'_> {
         let mut days = Vec::new();
         for mut listed in by_id {
             listed.push(" limit ").push_arg(MAX_PREFIX_IDS);
-            let rows = self.db.read_long(ATTEMPTED, &listed).await?;
-            if rows.len() as u64 >= MAX_PREFIX_IDS.unsigned_abs() {
+            let times: Vec<DateTime<Utc>> = self.db.read_column(&listed).await?;
+            if times.len() as u64 >= MAX_PREFIX_IDS.unsigned_abs() {
                 return Ok(());
             }
-            for row in &rows {
-                let at: DateTime<Utc> = row
-                    .get("listed_at")
-                    .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-                days.push(at.date_naive().to_string());
-            }
+            days.extend(times.iter().map(|at| at.date_naive().to_string()));
         }
         days.sort_unstable();
         days.dedup();
@@ -228,27 +226,11 @@ fn push_scores(statement: &mut Sql, filter: &SessionFilter) {
         return;
     }
     statement.push(" and exists (select 1 from score_days x where x.day = d.day and x.is_current");
-    if let Some(least) = least {
-        statement.push(" and x.total_score >= ").push_arg(least);
-    }
-    if let Some(most) = most {
-        statement.push(" and x.total_score <= ").push_arg(most);
-    }
-    if let Some(hash) = &filter.criteria {
-        statement.push(" and x.criteria_hash = ").push_arg(hash);
-    }
-    if let Some(hash) = &filter.criteria_not {
-        statement.push(" and x.criteria_hash <> ").push_arg(hash);
-    }
+    statement.and("x.total_score >= ", least);
+    statement.and("x.total_score <= ", most);
+    statement.and("x.criteria_hash = ", filter.criteria.as_ref());
+    statement.and("x.criteria_hash <> ", filter.criteria_not.as_ref());
     statement.push(")");
-}
-
-fn read(row: &DbRow) -> sqlx::Result<Day> {
-    let sessions: i64 = row.get("sessions")?;
-    Ok(Day {
-        day: day_of(&row.get::<String>("day")?)?,
-        sessions: Some(u32::try_from(sessions).unwrap_or(u32::MAX)),
-    })
 }
 
 #[cfg(test)]
@@ -256,7 +238,7 @@ mod tests {
     use super::*;
 
     fn days(of: &[(&str, Option<u32>)]) -> CandidateDays {
-        let days = of.iter().map(|(day, sessions)| Day {
+        let days = of.iter().map(|(day, sessions)| KnownDay {
             day: day.parse().unwrap(),
             sessions: *sessions,
         });

@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::job::Job;
-use crate::store::database::sql::{DbRow, Sql, sql};
-use crate::store::jobs::row::{job, job_columns};
+use crate::store::database::row::DbRow;
+use crate::store::database::sql::{Sql, Statement, step};
+use crate::store::jobs::row::job_columns;
 use crate::store::{Dialect, Sessions, StoreError};
 use crate::wire::SessionStatus;
 
@@ -31,7 +32,7 @@ pub struct KnownScore {
     pub simulated: bool,
 }
 
-const ATTEMPTED: &str = "reading the state of a session's score";
+const READING: &str = "reading the state of a session's score";
 
 impl Sessions<'_> {
     /// Reads the facts of several sessions in one statement; unknown sessions are omitted.
@@ -39,9 +40,9 @@ impl Sessions<'_> {
         self,
         ids: &[Uuid],
     ) -> Result<HashMap<Uuid, ScoringFacts>, StoreError> {
-        let statement = statement(ids.to_vec());
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let failed = |error: sqlx::Error| StoreError::of(ATTEMPTED, &error);
+        let statement = Statement::new(READING, statement(ids.to_vec())).long();
+        let rows = self.db.rows(&statement).await?;
+        let failed = |error: sqlx::Error| statement.error(&error);
         let mut found: HashMap<Uuid, Vec<DbRow>> = HashMap::with_capacity(ids.len());
         for row in rows {
             let id = row.get("viewed_id").map_err(failed)?;
@@ -60,9 +61,12 @@ impl Sessions<'_> {
     pub async fn scoring_facts(self, id: Uuid) -> Result<Option<ScoringFacts>, StoreError> {
         let rows = match self.db.dialect() {
             Dialect::Postgres => self.reader.scoring_facts(id).await?,
-            Dialect::Sqlite => self.db.read(ATTEMPTED, &statement(vec![id])).await?,
+            Dialect::Sqlite => {
+                let statement = Statement::new(READING, statement(vec![id]));
+                self.db.rows(&statement).await?
+            }
         };
-        facts(&rows).map_err(|e| StoreError::of(ATTEMPTED, &e))
+        facts(&rows).map_err(|error| StoreError::of(READING, &error))
     }
 }
 
@@ -111,7 +115,7 @@ pub(in crate::store) fn statement(ids: Vec<Uuid>) -> Sql {
 
 /// Adds further parts to the WITH clause, which can read `known`, and the start of their `select`.
 pub(in crate::store) fn statement_with(ids: Vec<Uuid>, push_parts: impl FnOnce(&mut Sql)) -> Sql {
-    let mut statement = sql!(KNOWN, DateTime::<Utc>::UNIX_EPOCH);
+    let mut statement = step!(KNOWN, DateTime::<Utc>::UNIX_EPOCH);
     statement.push_list(ids).push(")");
     push_parts(&mut statement);
     statement.push(WITH_JOBS);
@@ -142,7 +146,7 @@ pub(in crate::store) fn facts(rows: &[DbRow]) -> sqlx::Result<Option<ScoringFact
         if row.get::<Option<Uuid>>("job_id")?.is_none() {
             continue;
         }
-        let job = job(row)?;
+        let job: Job = row.decode()?;
         if job.state.is_terminal() {
             facts.last_failed_job = Some(job);
         } else {

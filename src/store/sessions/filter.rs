@@ -18,9 +18,7 @@ pub(in crate::store) fn push_conditions(
     if let Some(q) = filter.q.as_deref().filter(|q| !q.is_empty()) {
         push_text(statement, q, dialect);
     }
-    if let Some(status) = filter.status {
-        statement.push(" and s.status = ").push_arg(status.as_str());
-    }
+    statement.and("s.status = ", filter.status.map(|status| status.as_str()));
     if let Some(scored) = filter.scored {
         statement.push(condition(scored));
     }
@@ -40,22 +38,14 @@ pub(in crate::store) fn push_conditions(
             }
         }
     }
-    if let Some(agent) = &filter.agent {
-        statement.push(" and s.agent = ").push_arg(agent);
-    }
-    if let Some(alert_type) = &filter.alert_type {
-        statement.push(" and s.alert_type = ").push_arg(alert_type);
-    }
+    statement.and("s.agent = ", filter.agent.as_ref());
+    statement.and("s.alert_type = ", filter.alert_type.as_ref());
     if filter.rated {
         statement
             .push(" and exists (select 1 from human_ratings h where h.session_id = s.session_id)");
     }
-    if let Some(from) = filter.from {
-        statement.push(" and s.listed_at >= ").push_arg(from);
-    }
-    if let Some(to) = filter.to {
-        statement.push(" and s.listed_at < ").push_arg(to);
-    }
+    statement.and("s.listed_at >= ", filter.from);
+    statement.and("s.listed_at < ", filter.to);
     if !filter.ids.is_empty() {
         statement.push(" and s.session_id in ");
         statement.push_list(filter.ids.iter().copied());
@@ -75,22 +65,10 @@ fn push_score_conditions(filter: &SessionFilter, statement: &mut Sql) {
             .push_arg(least);
         statement.push(" and ").push_arg(most);
     }
-    if let Some(least) = filter.min_score {
-        statement
-            .push(" and c.total_score >= ")
-            .push_arg(i64::from(least));
-    }
-    if let Some(most) = filter.max_score {
-        statement
-            .push(" and c.total_score <= ")
-            .push_arg(i64::from(most));
-    }
-    if let Some(hash) = &filter.criteria {
-        statement.push(" and c.criteria_hash = ").push_arg(hash);
-    }
-    if let Some(hash) = &filter.criteria_not {
-        statement.push(" and c.criteria_hash <> ").push_arg(hash);
-    }
+    statement.and("c.total_score >= ", filter.min_score);
+    statement.and("c.total_score <= ", filter.max_score);
+    statement.and("c.criteria_hash = ", filter.criteria.as_ref());
+    statement.and("c.criteria_hash <> ", filter.criteria_not.as_ref());
     if let Some(tool) = &filter.missing_tool {
         statement
                 .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")

@@ -11,7 +11,8 @@ use super::classify::SessionPlace;
 use super::filter::push_conditions;
 use crate::job::{FailureClass, JobId, JobState};
 use crate::store::database::page::bounded;
-use crate::store::database::sql::{DbRow, Sql, first, sql};
+use crate::store::database::row::{DbRow, Decoded};
+use crate::store::database::sql::{Sql, long_sql};
 use crate::store::{Cursor, Page, Sessions, StoreError};
 use crate::wire::{Scored, SessionFilter, SessionOrder, SessionStatus};
 
@@ -47,7 +48,7 @@ const MAX_RANGES: usize = 64;
 /// With fewer matching jobs than this, the query starts from the jobs.
 const FEW: u32 = 500;
 
-pub(in crate::store) const ATTEMPTED: &str = "listing sessions";
+pub(in crate::store) const LISTING: &str = "listing sessions";
 
 /// A page under construction.
 pub(super) struct PageBuilder {
@@ -57,7 +58,7 @@ pub(super) struct PageBuilder {
 }
 
 /// A row with its sort key.
-struct Line {
+pub(super) struct Line {
     summary: SessionSummary,
     listed_at: DateTime<Utc>,
 }
@@ -73,18 +74,8 @@ impl PageBuilder {
         self.missing() == 0
     }
 
-    pub(in crate::store) fn add(&mut self, rows: &[DbRow]) -> Result<(), StoreError> {
-        for row in rows {
-            let line = summary(row).and_then(|summary| {
-                Ok(Line {
-                    summary,
-                    listed_at: row.get("listed_at")?,
-                })
-            });
-            self.lines
-                .push(line.map_err(|e| StoreError::of(ATTEMPTED, &e))?);
-        }
-        Ok(())
+    pub(in crate::store) fn add(&mut self, lines: Vec<Line>) {
+        self.lines.extend(lines);
     }
 
     /// Returns the page. If it isn't full, `ended` is its next cursor.
@@ -165,7 +156,7 @@ impl Sessions<'_> {
     ) -> Result<Page<SessionSummary>, StoreError> {
         if filter.ids.len() > MAX_IDS {
             return Err(StoreError::Unexpected {
-                attempted: ATTEMPTED,
+                attempted: LISTING,
                 reason: format!(
                     "{} ids; at most {MAX_IDS} are looked up at once",
                     filter.ids.len()
@@ -258,7 +249,7 @@ impl Sessions<'_> {
         most: u32,
         page: &mut PageBuilder,
     ) -> Result<(), StoreError> {
-        let mut statement = sql!("select ");
+        let mut statement = long_sql!(LISTING, "select ");
         statement.push(LINE).push(" from (select ").push(OF_SESSION);
         statement.push(" from alert_sessions i where 1 = 1");
         window.push_to(&mut statement, "i");
@@ -274,7 +265,8 @@ impl Sessions<'_> {
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
             .push_arg(page.missing());
-        page.add(&self.db.read_long(ATTEMPTED, &statement).await?)
+        page.add(self.db.read(&statement).await?);
+        Ok(())
     }
 
     /// Adds all matches, which are few, by the indexes of the conditions.
@@ -284,7 +276,7 @@ impl Sessions<'_> {
         window: Window,
         page: &mut PageBuilder,
     ) -> Result<(), StoreError> {
-        let mut statement = sql!("select ");
+        let mut statement = long_sql!(LISTING, "select ");
         statement.push(LINE).push(
             " from alert_sessions s left join session_scores c
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
@@ -299,7 +291,8 @@ impl Sessions<'_> {
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
             .push_arg(page.missing());
-        page.add(&self.db.read_long(ATTEMPTED, &statement).await?)
+        page.add(self.db.read(&statement).await?);
+        Ok(())
     }
 
     /// Whether the filter selects by jobs, and there are few of them.
@@ -307,15 +300,10 @@ impl Sessions<'_> {
         let Some(jobs) = filter.scored.and_then(jobs_of) else {
             return Ok(false);
         };
-        let mut statement = sql!("select count(*) as jobs from (select 1 as one");
+        let mut statement = long_sql!(LISTING, "select count(*) as jobs from (select 1 as one");
         statement.push(jobs).push(" limit ").push_arg(FEW);
         statement.push(") few");
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        let count: i64 = rows
-            .first()
-            .map_or(Ok(0), |row| row.get("jobs"))
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))?;
-        Ok(count < i64::from(FEW))
+        Ok(self.db.count(&statement).await? < u64::from(FEW))
     }
 
     /// Returns the position of the `n`th next session; `None` if there are fewer.
@@ -324,16 +312,15 @@ impl Sessions<'_> {
         window: Window,
         n: u32,
     ) -> Result<Option<SessionPlace>, StoreError> {
-        let mut statement =
-            sql!("select i.listed_at, i.session_id from alert_sessions i where 1 = 1");
+        let mut statement = long_sql!(
+            LISTING,
+            "select i.listed_at, i.session_id from alert_sessions i where 1 = 1"
+        );
         window.push_to(&mut statement, "i");
         statement
             .push(" order by i.listed_at desc, i.session_id desc limit 1 offset ")
             .push_arg(n.saturating_sub(1));
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        first(ATTEMPTED, &rows, |row| {
-            Ok((row.get("listed_at")?, row.get("session_id")?))
-        })
+        self.db.read_one(&statement).await
     }
 }
 
@@ -368,36 +355,41 @@ fn jobs_of(scored: Scored) -> Option<&'static str> {
     }
 }
 
-fn summary(row: &DbRow) -> sqlx::Result<SessionSummary> {
-    let score = match row.get::<Option<Uuid>>("score_id")? {
-        None => None,
-        Some(score_id) => Some((
-            score_id,
-            row.int("total_score")?,
-            row.get("criteria_hash")?,
-            row.get("simulated")?,
-            row.get("scored_at")?,
-            row.get("scored_triggered_by")?,
-        )),
-    };
-    let active_job = match row.get::<Option<Uuid>>("active_id")? {
-        None => None,
-        Some(id) => Some((JobId(id), row.text_enum("active_state")?)),
-    };
-    Ok(SessionSummary {
-        session_id: row.get("session_id")?,
-        source: row.get("source")?,
-        external_id: row.get("external_id")?,
-        status: row.text_enum("status")?,
-        alert_type: row.get("alert_type")?,
-        agent: row.get("agent")?,
-        author: row.get("author")?,
-        tags: row.json_as("tags")?,
-        started_at: row.get("started_at")?,
-        completed_at: row.get("completed_at")?,
-        created_at: row.get("created_at")?,
-        score,
-        active_job,
-        failed: row.optional_enum("failed")?,
-    })
+impl Decoded for Line {
+    fn decoded(row: &DbRow) -> sqlx::Result<Self> {
+        let score = match row.get::<Option<Uuid>>("score_id")? {
+            None => None,
+            Some(score_id) => Some((
+                score_id,
+                row.int("total_score")?,
+                row.get("criteria_hash")?,
+                row.get("simulated")?,
+                row.get("scored_at")?,
+                row.get("scored_triggered_by")?,
+            )),
+        };
+        let active_job = match row.get::<Option<Uuid>>("active_id")? {
+            None => None,
+            Some(id) => Some((JobId(id), row.text_enum("active_state")?)),
+        };
+        Ok(Self {
+            listed_at: row.get("listed_at")?,
+            summary: SessionSummary {
+                session_id: row.get("session_id")?,
+                source: row.get("source")?,
+                external_id: row.get("external_id")?,
+                status: row.text_enum("status")?,
+                alert_type: row.get("alert_type")?,
+                agent: row.get("agent")?,
+                author: row.get("author")?,
+                tags: row.json_as("tags")?,
+                started_at: row.get("started_at")?,
+                completed_at: row.get("completed_at")?,
+                created_at: row.get("created_at")?,
+                score,
+                active_job,
+                failed: row.optional_enum("failed")?,
+            },
+        })
+    }
 }

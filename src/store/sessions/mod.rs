@@ -6,7 +6,6 @@ mod days;
 pub(super) mod facts;
 pub(super) mod filter;
 pub(super) mod list;
-pub(super) mod readers;
 
 use std::collections::HashMap;
 
@@ -16,29 +15,35 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::score::session::{Message, SessionRequest};
-use crate::store::database::db::{Conn, Db, retry_once};
-use crate::store::database::reads::Reader;
-use crate::store::database::sql::{DbRow, Sql, all, first, json_without_nul, sql};
+use crate::store::database::db::{Db, transact};
+use crate::store::database::group::Reader;
+use crate::store::database::row::first;
+use crate::store::database::sql::{Sql, Statement, json_without_nul, long_sql, sql, step};
 use crate::store::{Analytics, Dialect, StoreError};
-use crate::wire::{PutOutcome, SessionStatus};
+use crate::wire::{Outdated, PutOutcome, SessionStatus};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct SessionRecord {
     pub session_id: Uuid,
     /// `api`, `file`, `demo` or `tarsy`.
     pub source: String,
     /// Id in the source, if it differs from ours.
     pub external_id: Option<String>,
+    #[sqlx(try_from = "String")]
     pub status: SessionStatus,
     pub alert_type: Option<String>,
     pub agent: Option<String>,
     pub author: Option<String>,
     /// An object or a string.
+    #[sqlx(try_from = "JsonText")]
     pub alert_data: Value,
+    #[sqlx(try_from = "JsonText")]
     pub conversation: Vec<Message>,
     pub final_analysis: Option<String>,
     /// Tools that were available to the agent.
+    #[sqlx(json)]
     pub tools: Vec<String>,
+    #[sqlx(json)]
     pub tags: Vec<String>,
     pub started_at: Option<DateTime<Utc>>,
     pub completed_at: Option<DateTime<Utc>>,
@@ -59,21 +64,45 @@ impl SessionRecord {
     }
 }
 
+/// A `text` column with JSON.
+#[derive(sqlx::Type)]
+#[sqlx(transparent)]
+struct JsonText(String);
+
+impl TryFrom<JsonText> for Value {
+    type Error = serde_json::Error;
+
+    fn try_from(text: JsonText) -> Result<Self, Self::Error> {
+        serde_json::from_str(&text.0)
+    }
+}
+
+impl TryFrom<JsonText> for Vec<Message> {
+    type Error = serde_json::Error;
+
+    fn try_from(text: JsonText) -> Result<Self, Self::Error> {
+        serde_json::from_str(&text.0)
+    }
+}
+
 /// A stored session without its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct StoredSession {
+    pub session_id: Uuid,
     pub source: String,
+    #[sqlx(try_from = "String")]
     pub status: SessionStatus,
     pub completed_at: Option<DateTime<Utc>>,
 }
 
 const COUNTED: usize = 1_000;
+const READING: &str = "reading a session";
 
 /// Outcome of a put, by the returned revision.
-pub(super) fn outcome_of(revision: Option<i64>) -> PutOutcome {
+pub(super) fn outcome_of(revision: Option<(i64,)>) -> PutOutcome {
     match revision {
         None => PutOutcome::Unchanged,
-        Some(1) => PutOutcome::New,
+        Some((1,)) => PutOutcome::New,
         Some(_) => PutOutcome::Updated,
     }
 }
@@ -92,7 +121,7 @@ impl Sessions<'_> {
         session: &SessionRecord,
         now: DateTime<Utc>,
     ) -> Result<PutOutcome, StoreError> {
-        self.put_row(&put_statement(session, now)?).await
+        self.put_row(put_statement(session, now)?).await
     }
 
     /// Puts sessions, all or none, ordered by id so that concurrent calls don't deadlock.
@@ -104,17 +133,12 @@ impl Sessions<'_> {
         sessions.sort_by_key(|session| session.session_id);
         let puts = sessions.iter().map(|session| put_statement(session, now));
         let puts = puts.collect::<Result<Vec<Sql>, StoreError>>()?;
-        retry_once!("storing sessions", async {
-            let mut conn: Conn = self.db.long_writer().await?;
-            let mut tx = conn.begin().await?;
+        transact!(self.db, "storing sessions", |tx| {
             let mut outcomes = Vec::with_capacity(puts.len());
             for put in &puts {
-                let row = tx.fetch(put).await?.pop();
-                let revision = row.map(|row| row.get("revision")).transpose()?;
-                outcomes.push(outcome_of(revision));
+                outcomes.push(outcome_of(first(&tx.fetch(put).await?)?));
             }
-            tx.commit().await?;
-            Ok(outcomes)
+            outcomes
         })
     }
 
@@ -126,47 +150,36 @@ impl Sessions<'_> {
     ) -> Result<PutOutcome, StoreError> {
         let mut statement = upsert(session, now)?;
         statement.push(" and alert_sessions.source = excluded.source returning revision");
-        self.put_row(&statement).await
+        self.put_row(statement).await
     }
 
-    async fn put_row(self, statement: &Sql) -> Result<PutOutcome, StoreError> {
-        const ATTEMPTED: &str = "storing a session";
-        let rows = self.db.write(ATTEMPTED, statement).await?;
-        let revision: Option<i64> = first(ATTEMPTED, &rows, |row| row.get("revision"))?;
-        Ok(outcome_of(revision))
+    async fn put_row(self, put: Sql) -> Result<PutOutcome, StoreError> {
+        let statement = Statement::new("storing a session", put);
+        Ok(outcome_of(self.db.write_one(&statement).await?))
     }
 
     pub async fn get(self, id: Uuid) -> Result<Option<SessionRecord>, StoreError> {
-        const ATTEMPTED: &str = "reading a session";
-        let row = match self.db.dialect() {
-            Dialect::Postgres => self.reader.session(id).await?,
-            Dialect::Sqlite => {
-                let read = self.db.read(ATTEMPTED, &statement(vec![id])).await?;
-                read.into_iter().next()
-            }
-        };
-        row.as_ref()
-            .map(session)
-            .transpose()
-            .map_err(|e| StoreError::of(ATTEMPTED, &e))
+        if self.db.dialect() == Dialect::Sqlite {
+            let statement = Statement::new(READING, statement(vec![id]));
+            return self.db.read_one(&statement).await;
+        }
+        let row = self.reader.session(id).await?;
+        let session = row.map(|row| row.decode()).transpose();
+        session.map_err(|error| StoreError::of(READING, &error))
     }
 
     /// Returns these sessions without texts; unknown ones are omitted.
     pub async fn stored(self, ids: &[Uuid]) -> Result<HashMap<Uuid, StoredSession>, StoreError> {
-        const ATTEMPTED: &str = "looking for stored sessions";
         let mut statement = sql!(
+            "looking for stored sessions",
             "select session_id, source, status, completed_at from alert_sessions where session_id in "
         );
         statement.push_list(ids.iter().copied());
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, |row| {
-            let stored = StoredSession {
-                source: row.get("source")?,
-                status: row.text_enum("status")?,
-                completed_at: row.get("completed_at")?,
-            };
-            Ok((row.get("session_id")?, stored))
-        })
+        let stored: Vec<StoredSession> = self.db.read(&statement).await?;
+        Ok(stored
+            .into_iter()
+            .map(|stored| (stored.session_id, stored))
+            .collect())
     }
 
     /// Counts the distinct sessions of these ids that were stored before `before`.
@@ -175,24 +188,22 @@ impl Sessions<'_> {
         ids: &[Uuid],
         before: DateTime<Utc>,
     ) -> Result<u64, StoreError> {
-        const ATTEMPTED: &str = "counting stored sessions";
         let mut stored = 0;
         for ids in ids.chunks(COUNTED) {
-            let mut statement = sql!(
+            let mut statement = long_sql!(
+                "counting stored sessions",
                 "select count(*) as stored from alert_sessions where created_at <= $1 and session_id in ",
                 before
             );
             statement.push_list(ids.iter().copied());
-            let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-            let count = rows.first().map_or(Ok(0_u64), |row| row.int("stored"));
-            stored += count.map_err(|e| StoreError::of(ATTEMPTED, &e))?;
+            stored += self.db.count(&statement).await?;
         }
         Ok(stored)
     }
 }
 
 pub(super) fn statement(ids: Vec<Uuid>) -> Sql {
-    let mut statement = sql!(
+    let mut statement = step!(
         "select session_id, source, external_id, status, alert_type, agent, author, alert_data, conversation,
             final_analysis, tools, tags, started_at, completed_at
          from alert_sessions where session_id in "
@@ -218,7 +229,7 @@ fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError
     let hash = content_hash(session, &conversation, &alert_data);
     let lower = |text: &Option<String>| text.as_deref().map(str::to_lowercase);
     let labels = |texts: &[String]| Value::from(texts.to_vec());
-    Ok(sql!(
+    Ok(step!(
         "insert into alert_sessions (session_id, source, status, alert_type, agent, author, alert_type_lower, agent_lower,
             author_lower, alert_data, conversation, message_count, final_analysis, tools, tags, started_at, completed_at,
             created_at, updated_at, listed_at, content_hash, reader, external_id, revision)
@@ -245,7 +256,7 @@ fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError
         lower(&session.author),
         alert_data,
         conversation,
-        i64::try_from(session.conversation.len()).unwrap_or(i64::MAX),
+        session.conversation.len(),
         session.final_analysis.as_deref(),
         labels(&session.tools),
         labels(&session.tags),
@@ -254,7 +265,7 @@ fn upsert(session: &SessionRecord, now: DateTime<Utc>) -> Result<Sql, StoreError
         now,
         session.completed_at.unwrap_or(now),
         hash,
-        readers::reader_of(&session.source),
+        reader_of(&session.source),
         session.external_id.as_deref()
     ))
 }
@@ -286,7 +297,7 @@ fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -
         }
     }
     // A session that was converted by another reader counts as changed, even if its content is equal.
-    if let Some(reader) = readers::reader_of(&session.source) {
+    if let Some(reader) = reader_of(&session.source) {
         part(Some(&reader.to_string()));
     }
     if let Some(id) = &session.external_id {
@@ -297,27 +308,58 @@ fn content_hash(session: &SessionRecord, conversation: &str, alert_data: &str) -
 
 /// JSON for a text column, with NUL characters replaced as in all values.
 fn json_text(value: &impl serde::Serialize) -> Result<String, StoreError> {
-    const ATTEMPTED: &str = "writing a session as JSON";
     serde_json::to_value(value)
         .map(|value| json_without_nul(value).to_string())
-        .map_err(|e| StoreError::of(ATTEMPTED, &sqlx::Error::Encode(Box::new(e))))
+        .map_err(|e| {
+            StoreError::of(
+                "writing a session as JSON",
+                &sqlx::Error::Encode(Box::new(e)),
+            )
+        })
 }
 
-fn session(row: &DbRow) -> sqlx::Result<SessionRecord> {
-    Ok(SessionRecord {
-        session_id: row.get("session_id")?,
-        source: row.get("source")?,
-        external_id: row.get("external_id")?,
-        status: row.text_enum("status")?,
-        alert_type: row.get("alert_type")?,
-        agent: row.get("agent")?,
-        author: row.get("author")?,
-        alert_data: row.json_text("alert_data")?,
-        conversation: row.json_text("conversation")?,
-        final_analysis: row.get("final_analysis")?,
-        tools: row.json_as("tools")?,
-        tags: row.json_as("tags")?,
-        started_at: row.get("started_at")?,
-        completed_at: row.get("completed_at")?,
-    })
+// Version of the reader that converted a session from TARSy's events. Sessions of older readers should be imported again.
+
+pub(in crate::store) const TARSY: &str = "tarsy";
+/// Increased when the same events give a different session. Sessions without a version: events were ordered by their numbers
+/// only.
+const READER: i64 = 2;
+/// Maximum number of ids that are returned.
+const NAMED: i64 = 20;
+
+pub(super) fn reader_of(source: &str) -> Option<i64> {
+    (source == TARSY).then_some(READER)
+}
+
+impl Sessions<'_> {
+    /// Returns the sessions from a TARSy that an older reader converted, and the current scores based on them. Scans all
+    /// sessions.
+    pub async fn outdated(self) -> Result<Outdated, StoreError> {
+        let counts = long_sql!(
+            "looking for sessions of an older reader",
+            "select count(*) as sessions, count(c.score_id) as scores
+             from alert_sessions s
+             left join session_scores c on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
+             where s.source = $1 and coalesce(s.reader, 0) < $2",
+            TARSY,
+            READER
+        );
+        let ids = long_sql!(
+            "looking for sessions of an older reader",
+            "select session_id from alert_sessions where source = $1 and coalesce(reader, 0) < $2
+             order by session_id limit $3",
+            TARSY,
+            READER,
+            NAMED
+        );
+        let (sessions, scores): (i64, i64) = self.db.read_one(&counts).await?.unwrap_or_default();
+        Ok(Outdated {
+            sessions: sessions.unsigned_abs(),
+            scores: scores.unsigned_abs(),
+            session_ids: match sessions {
+                0 => Vec::new(),
+                _ => self.db.read_column(&ids).await?,
+            },
+        })
+    }
 }

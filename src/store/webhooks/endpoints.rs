@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::store::database::db::{Conn, retry_once};
-use crate::store::database::sql::{DbRow, Sql, first, sql};
+use crate::store::database::db::transact;
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{Sql, Statement, sql, step};
 use crate::store::{StoreError, Webhooks};
 use crate::wire::{NewWebhook, WebhookEvent, WebhookFormat};
 
@@ -28,23 +29,20 @@ pub struct WebhookEndpoint {
 
 const ENDPOINT: &str = "select e.endpoint_id, e.name, e.url, e.secret, e.events, e.format, e.from_settings, e.created_by, e.created_at
      from webhook_endpoints e";
-const ADDING: &str = "adding a webhook";
 
 impl Webhooks<'_> {
     /// Lists the endpoints by name; at most 1,000.
     pub async fn endpoints(self) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        let mut statement = sql!("");
+        let mut statement = sql!("listing webhooks", "");
         statement.push(ENDPOINT).push(" order by e.name limit 1000");
-        self.db
-            .read_all("listing webhooks", &statement, DbRow::decode)
-            .await
+        self.db.read(&statement).await
     }
 
     pub async fn due_endpoints(
         self,
         now: DateTime<Utc>,
     ) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        let mut statement = sql!("");
+        let mut statement = sql!("looking for webhooks that are due", "");
         statement
             .push(ENDPOINT)
             .push(
@@ -53,13 +51,7 @@ impl Webhooks<'_> {
             )
             .push_arg(now)
             .push(") limit 1000");
-        self.db
-            .read_all(
-                "looking for webhooks that are due",
-                &statement,
-                DbRow::decode,
-            )
-            .await
+        self.db.read(&statement).await
     }
 
     /// Adds an endpoint. `None`: the name exists.
@@ -69,13 +61,12 @@ impl Webhooks<'_> {
         created_by: &str,
         now: DateTime<Utc>,
     ) -> Result<Option<WebhookEndpoint>, StoreError> {
-        let mut statement = insert_endpoint(new, Some(created_by), now);
+        let mut statement = Statement::new(
+            "adding a webhook",
+            insert_endpoint(new, Some(created_by), now),
+        );
         statement.push(" on conflict (name) do nothing returning endpoint_id, name, url, secret, events, format, from_settings, created_by, created_at");
-        first(
-            ADDING,
-            &self.db.write(ADDING, &statement).await?,
-            DbRow::decode,
-        )
+        self.db.write_one(&statement).await
     }
 
     /// Stores the endpoints of the settings, replacing those with the same names. Deletes none, because another worker may have
@@ -96,27 +87,33 @@ impl Webhooks<'_> {
                 statement
             })
             .collect();
-        retry_once!("reading webhooks from the settings", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            for one in &kept {
-                tx.execute(one).await?;
+        transact!(
+            self.db,
+            "reading webhooks from the settings",
+            Purpose::Any,
+            |tx| {
+                for one in &kept {
+                    tx.execute(one).await?;
+                }
             }
-            tx.commit().await
-        })
+        )
     }
 
     /// Deletes an endpoint and returns whether it existed. An endpoint of the settings returns with the next worker that has
     /// it. Pruning deletes its deliveries.
     pub async fn remove(self, id: Uuid) -> Result<bool, StoreError> {
-        let statement = sql!("delete from webhook_endpoints where endpoint_id = $1", id);
-        Ok(self.db.execute("deleting a webhook", &statement).await? > 0)
+        let statement = sql!(
+            "deleting a webhook",
+            "delete from webhook_endpoints where endpoint_id = $1",
+            id
+        );
+        Ok(self.db.execute(&statement).await? > 0)
     }
 }
 
 /// `created_by`: `None` for the settings.
 fn insert_endpoint(new: &NewWebhook, created_by: Option<&str>, now: DateTime<Utc>) -> Sql {
-    sql!(
+    step!(
         "insert into webhook_endpoints (endpoint_id, name, url, secret, events, format, from_settings, created_by, created_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         Uuid::now_v7(),

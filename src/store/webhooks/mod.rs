@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::job::WaitReason;
-use crate::store::database::db::{Conn, Db, retry_once};
+use crate::store::database::db::{Db, transact};
 use crate::store::database::page::{Cursor, Page, bounded};
-use crate::store::database::sql::{DbRow, Sql, all, decode, first, sql};
+use crate::store::database::row::{DbRow, Decoded, decode};
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{Sql, long_sql, sql, step};
 use crate::store::{Batches, StoreError};
 use crate::wire::{DeliveryState, WebhookEvent};
 
@@ -84,8 +86,7 @@ impl Webhooks<'_> {
         now: DateTime<Utc>,
         limit: u32,
     ) -> Result<Vec<DeliveryRow>, StoreError> {
-        const ATTEMPTED: &str = "reading due deliveries of a webhook";
-        let mut statement = sql!("");
+        let mut statement = sql!("reading due deliveries of a webhook", "");
         statement
             .push(DELIVERY)
             .push(" where d.endpoint_id = ")
@@ -100,11 +101,7 @@ impl Webhooks<'_> {
                  order by d.due_at, d.delivery_no limit ",
             )
             .push_arg(limit);
-        all(
-            ATTEMPTED,
-            &self.db.read(ATTEMPTED, &statement).await?,
-            delivery,
-        )
+        self.db.read(&statement).await
     }
 
     /// Stores the result of a try, unless another worker's try has ended the delivery.
@@ -114,6 +111,7 @@ impl Webhooks<'_> {
             DeliveryState::Delivered | DeliveryState::Failed => Some(tried.at),
         };
         let statement = sql!(
+            "writing down a delivery",
             "update webhook_deliveries set attempts = attempts + 1, state = $2, ended_at = $3, due_at = $4, status = $5, error = $6
              where delivery_id = $1 and ended_at is null",
             delivery_id,
@@ -123,39 +121,28 @@ impl Webhooks<'_> {
             tried.status.map(i32::from),
             tried.error.as_deref()
         );
-        self.db
-            .execute("writing down a delivery", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Sends a delivery again, now and with a new try count; returns whether it exists.
     pub async fn resend(self, delivery_id: Uuid, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let statement = sql!(
+            "sending a delivery again",
             "update webhook_deliveries set state = 'pending', ended_at = null, attempts = 0, due_at = $2
              where delivery_id = $1 and endpoint_id in (select endpoint_id from webhook_endpoints)",
             delivery_id,
             now
         );
-        Ok(self
-            .db
-            .execute("sending a delivery again", &statement)
-            .await?
-            > 0)
+        Ok(self.db.execute(&statement).await? > 0)
     }
 
     pub async fn delivery(self, delivery_id: Uuid) -> Result<Option<DeliveryRow>, StoreError> {
-        const ATTEMPTED: &str = "reading a delivery";
-        let mut statement = sql!("");
+        let mut statement = sql!("reading a delivery", "");
         statement
             .push(DELIVERY)
             .push(" where d.delivery_id = ")
             .push_arg(delivery_id);
-        first(
-            ATTEMPTED,
-            &self.db.read(ATTEMPTED, &statement).await?,
-            delivery,
-        )
+        self.db.read_one(&statement).await
     }
 
     /// Lists deliveries, newest first. `limit` 1-500.
@@ -168,16 +155,11 @@ impl Webhooks<'_> {
         after: Option<&Cursor>,
         limit: u32,
     ) -> Result<Page<DeliveryRow>, StoreError> {
-        const ATTEMPTED: &str = "listing deliveries";
         let limit = bounded(limit);
-        let mut statement = sql!("");
+        let mut statement = long_sql!("listing deliveries", "");
         statement.push(DELIVERY).push(" where true");
-        if let Some(id) = filter.endpoint_id {
-            statement.push(" and d.endpoint_id = ").push_arg(id);
-        }
-        if let Some(state) = filter.state {
-            statement.push(" and d.state = ").push_arg(state.as_str());
-        }
+        statement.and("d.endpoint_id = ", filter.endpoint_id);
+        statement.and("d.state = ", filter.state.map(|state| state.as_str()));
         if let Some(cursor) = after {
             statement
                 .push(" and d.delivery_no < ")
@@ -185,12 +167,8 @@ impl Webhooks<'_> {
         }
         statement
             .push(" order by d.delivery_no desc limit ")
-            .push_arg(i64::from(limit) + 1);
-        let rows = all(
-            ATTEMPTED,
-            &self.db.read_long(ATTEMPTED, &statement).await?,
-            delivery,
-        )?;
+            .push_arg(limit + 1);
+        let rows = self.db.read(&statement).await?;
         Ok(Page::of(rows, limit, |row: &DeliveryRow| {
             Cursor::of_number(LIST, row.delivery_no, row.delivery_id)
         }))
@@ -205,13 +183,13 @@ impl Webhooks<'_> {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let change = match closed {
-            Some(reason) => sql!(
+            Some(reason) => step!(
                 "insert into webhook_judges (judge, reason) values ($1, $2)
                  on conflict (judge) do update set reason = excluded.reason where webhook_judges.reason is null returning judge",
                 judge,
                 reason.as_str()
             ),
-            None => sql!("update webhook_judges set reason = null where judge = $1 and reason is not null returning judge", judge),
+            None => step!("update webhook_judges set reason = null where judge = $1 and reason is not null returning judge", judge),
         };
         let event = match closed {
             Some(_) => WebhookEvent::JudgeClosed,
@@ -219,7 +197,7 @@ impl Webhooks<'_> {
         };
         let data = json!({ "judge": judge, "reason": closed.map(WaitReason::as_str) });
         let insert = |endpoint_id: &Uuid| {
-            sql!(
+            step!(
                 "insert into webhook_deliveries (delivery_id, endpoint_id, event, subject, data, happened_at, due_at)
                  values ($1, $2, $3, $4, $5, $6, $6)",
                 Uuid::now_v7(),
@@ -231,17 +209,19 @@ impl Webhooks<'_> {
             )
         };
         let deliveries: Vec<Sql> = told.iter().map(insert).collect();
-        retry_once!("notifying webhooks of a judge", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            if tx.fetch(&change).await?.is_empty() {
-                return Ok(());
+        transact!(
+            self.db,
+            "notifying webhooks of a judge",
+            Purpose::Any,
+            |tx| {
+                if tx.fetch(&change).await?.is_empty() {
+                    return Ok(());
+                }
+                for delivery in &deliveries {
+                    tx.execute(delivery).await?;
+                }
             }
-            for delivery in &deliveries {
-                tx.execute(delivery).await?;
-            }
-            tx.commit().await
-        })
+        )
     }
 
     /// Returns the means if the mean of a completed batch is lower by `least` (0-1) or more than that of the previously
@@ -258,11 +238,11 @@ impl Webhooks<'_> {
         let (Some(name), Some(finished_at)) = (&batch.name, batch.finished_at) else {
             return Ok(None);
         };
-        const LOOKING: &str = "looking for the batch before one";
         let stem = name
             .rsplit_once('@')
             .map_or(name.as_str(), |(stem, _)| stem);
-        let before = sql!(
+        let before = long_sql!(
+            "looking for the batch before one",
             "select batch_id from scoring_batches
              where kind = $1 and state = 'completed' and batch_id <> $2 and finished_at <= $3
                and (name = $4 or (substr(name, 1, length($5)) = $5 and substr(name, length($5) + 1) not like '%@%'))
@@ -273,8 +253,7 @@ impl Webhooks<'_> {
             stem,
             format!("{stem}@")
         );
-        let rows = self.db.read_long(LOOKING, &before).await?;
-        let Some(before) = first(LOOKING, &rows, |row| row.get("batch_id"))? else {
+        let Some(before) = self.db.read_value(&before).await? else {
             return Ok(None);
         };
         let (mean, mean_before) = (self.mean(batch_id).await?, self.mean(before).await?);
@@ -290,8 +269,8 @@ impl Webhooks<'_> {
     }
 
     async fn mean(self, batch_id: Uuid) -> Result<Option<f64>, StoreError> {
-        const ATTEMPTED: &str = "reading a batch's mean";
-        let statement = sql!(
+        let statement = long_sql!(
+            "reading a batch's mean",
             "select avg(total) as mean from (
                 select total from evaluation_scores where batch_id = $1 and not simulated
                 union all
@@ -299,63 +278,61 @@ impl Webhooks<'_> {
                 where j.batch_id = $1 and not s.simulated) scores",
             batch_id
         );
-        let rows = self.db.read_long(ATTEMPTED, &statement).await?;
-        Ok(first(ATTEMPTED, &rows, |row| row.get::<Option<f64>>("mean"))?.flatten())
+        let mean: Option<(Option<f64>,)> = self.db.read_one(&statement).await?;
+        Ok(mean.and_then(|(mean,)| mean))
     }
 
     /// Adds fields to a payload.
     pub async fn tell(self, delivery_id: Uuid, data: &Value) -> Result<(), StoreError> {
         let statement = sql!(
+            "adding to a delivery",
             "update webhook_deliveries set data = $2 where delivery_id = $1",
             delivery_id,
             data
         );
-        self.db
-            .execute("adding to a delivery", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 
     /// Deletes a delivery whose event became irrelevant.
     pub async fn forget(self, delivery_id: Uuid) -> Result<(), StoreError> {
         let statement = sql!(
+            "forgetting a delivery",
             "delete from webhook_deliveries where delivery_id = $1",
             delivery_id
         );
-        self.db
-            .execute("forgetting a delivery", &statement)
-            .await
-            .map(drop)
+        self.db.execute(&statement).await.map(drop)
     }
 }
 
-fn delivery(row: &DbRow) -> sqlx::Result<DeliveryRow> {
-    let Some(Value::Object(mut data)) = row.json("data")? else {
-        return Err(decode("data", "it is no object"));
-    };
-    data.retain(|_, value| !value.is_null());
-    // SQLite's trigger stores ids as hex digits.
-    for (name, value) in &mut data {
-        let id = value.as_str().filter(|_| name.ends_with("_id"));
-        if let Some(Ok(id)) = id.map(Uuid::try_parse) {
-            *value = json!(id);
+impl Decoded for DeliveryRow {
+    fn decoded(row: &DbRow) -> sqlx::Result<Self> {
+        let Some(Value::Object(mut data)) = row.json("data")? else {
+            return Err(decode("data", "it is no object"));
+        };
+        data.retain(|_, value| !value.is_null());
+        // SQLite's trigger stores ids as hex digits.
+        for (name, value) in &mut data {
+            let id = value.as_str().filter(|_| name.ends_with("_id"));
+            if let Some(Ok(id)) = id.map(Uuid::try_parse) {
+                *value = json!(id);
+            }
         }
+        Ok(DeliveryRow {
+            delivery_no: row.get("delivery_no")?,
+            delivery_id: row.get("delivery_id")?,
+            endpoint_id: row.get("endpoint_id")?,
+            endpoint: row.get("endpoint")?,
+            event: row.text_enum("event")?,
+            data: Value::Object(data),
+            happened_at: row.get("happened_at")?,
+            state: row.text_enum("state")?,
+            attempts: row.int("attempts")?,
+            due_at: row.get("due_at")?,
+            ended_at: row.get("ended_at")?,
+            status: row
+                .get::<Option<i64>>("status")?
+                .and_then(|status| i32::try_from(status).ok()),
+            error: row.get("error")?,
+        })
     }
-    Ok(DeliveryRow {
-        delivery_no: row.get("delivery_no")?,
-        delivery_id: row.get("delivery_id")?,
-        endpoint_id: row.get("endpoint_id")?,
-        endpoint: row.get("endpoint")?,
-        event: row.text_enum("event")?,
-        data: Value::Object(data),
-        happened_at: row.get("happened_at")?,
-        state: row.text_enum("state")?,
-        attempts: row.int("attempts")?,
-        due_at: row.get("due_at")?,
-        ended_at: row.get("ended_at")?,
-        status: row
-            .get::<Option<i64>>("status")?
-            .and_then(|status| i32::try_from(status).ok()),
-        error: row.get("error")?,
-    })
 }

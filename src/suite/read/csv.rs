@@ -1,22 +1,16 @@
 //! CSV: a header line, then records. The delimiter is a comma, semicolon or tab, named or used in the first line. Empty lines, and records
 //! with empty cells only, are skipped.
 
-use std::io::{BufRead as _, BufReader, Chain, Cursor, Read};
-
-use serde_json::{Map, Value};
+use std::io::{BufRead, BufReader, Cursor, Read};
 
 use super::table::{Cell, Header};
-use super::{Limits, ReadOptions, RowSource, encoding, too_large, unreadable};
+use super::{Fields, ItemVisitor, Limits, ReadOptions, Stop, encoding, too_large, unreadable};
 use crate::suite::SuiteError;
 
 /// Possible delimiters; on a tie, the last wins.
 const DELIMITERS: [u8; 3] = [b'\t', b';', b','];
 
-pub(super) struct Records<R> {
-    input: RecordReader<BufReader<Chain<Cursor<Vec<u8>>, R>>>,
-    header: Header,
-}
-
+/// Parser of records. Not that of the crate `csv`, which reads a broken quote without an error and a record without a limit.
 struct RecordReader<R> {
     input: R,
     delimiter: u8,
@@ -24,11 +18,8 @@ struct RecordReader<R> {
     /// Concatenated cells of the last record, and the end of each.
     text: Vec<u8>,
     ends: Vec<usize>,
-    /// First line of the last record, and the current line.
-    begin: u64,
-    line: u64,
-    /// Whether the last byte was a carriage return, so that a line feed after it ends no other line.
-    after_return: bool,
+    /// Number of the last record, as a spreadsheet counts rows: from 1, with empty lines.
+    row: u64,
 }
 
 /// Parser state within a cell.
@@ -36,15 +27,12 @@ struct RecordReader<R> {
 enum Place {
     Begin,
     Bare,
-    /// Within quotes opened on this line.
-    Quoted(u64),
+    Quoted,
     /// After a quote within quotes: the closing one, or the first of two.
-    Closing(u64),
-    /// After a closing quote in a cell that continues.
-    Stray(u64),
+    Closing,
 }
 
-impl<R: std::io::BufRead> RecordReader<R> {
+impl<R: BufRead> RecordReader<R> {
     fn new(input: R, delimiter: u8, limits: Limits) -> Self {
         Self {
             input,
@@ -52,10 +40,14 @@ impl<R: std::io::BufRead> RecordReader<R> {
             limits,
             text: Vec::new(),
             ends: Vec::new(),
-            begin: 1,
-            line: 1,
-            after_return: false,
+            row: 0,
         }
+    }
+
+    fn byte(&mut self) -> Result<Option<u8>, SuiteError> {
+        let byte = self.input.fill_buf().map_err(unreadable)?.first().copied();
+        self.input.consume(usize::from(byte.is_some()));
+        Ok(byte)
     }
 
     /// Reads the next record that isn't an empty line; returns `false` at the end.
@@ -63,58 +55,52 @@ impl<R: std::io::BufRead> RecordReader<R> {
         self.text.clear();
         self.ends.clear();
         let (mut place, mut bytes) = (Place::Begin, 0);
-        while let Some(byte) = self.input.by_ref().bytes().next() {
-            let byte = byte.map_err(unreadable)?;
-            if bytes == 0 {
-                self.begin = self.line;
-            }
-            let is_second = self.after_return && byte == b'\n';
-            self.after_return = byte == b'\r';
-            let next = self.see(place, byte);
-            self.line += u64::from(matches!(byte, b'\r' | b'\n') && !is_second);
-            match next {
-                Some(Place::Stray(line)) => return Err(SuiteError::row(line, STRAY)),
-                Some(next) => (place, bytes) = (next, bytes + 1),
-                None if bytes == 0 => {}
-                None => {
+        self.row += 1;
+        while let Some(byte) = self.byte()? {
+            place = match (place, byte) {
+                (Place::Begin, b'"') => Place::Quoted,
+                (Place::Quoted, b'"') => Place::Closing,
+                (Place::Quoted, _) | (Place::Closing, b'"') => {
+                    self.text.push(byte);
+                    Place::Quoted
+                }
+                (_, b'\r' | b'\n') => {
+                    let next = self.input.fill_buf().map_err(unreadable)?.first();
+                    let is_pair = byte == b'\r' && next == Some(&b'\n');
+                    self.input.consume(usize::from(is_pair));
+                    if bytes == 0 {
+                        self.row += 1;
+                        continue;
+                    }
                     self.ends.push(self.text.len());
                     return Ok(true);
                 }
-            }
+                (_, _) if byte == self.delimiter => {
+                    self.ends.push(self.text.len());
+                    Place::Begin
+                }
+                (Place::Closing, _) if byte != b' ' => {
+                    return Err(SuiteError::row(self.row, STRAY));
+                }
+                (_, _) => {
+                    self.text.push(byte);
+                    Place::Bare
+                }
+            };
+            bytes += 1;
             if bytes > self.limits.item_bytes {
-                let mut fault = too_large(self.begin, self.limits);
+                let mut fault = too_large(self.row, self.limits);
                 fault.message.push_str("; is a quote not closed?");
                 return Err(fault);
             }
         }
-        match place {
-            Place::Quoted(line) => Err(SuiteError::row(line, UNCLOSED)),
-            Place::Begin if self.ends.is_empty() => Ok(false),
-            Place::Begin | Place::Bare | Place::Closing(_) | Place::Stray(_) => {
-                self.ends.push(self.text.len());
-                Ok(true)
-            }
+        if place == Place::Quoted {
+            return Err(SuiteError::row(self.row, UNCLOSED));
         }
-    }
-
-    /// Handles a byte of a record; `None`: it ends the record.
-    fn see(&mut self, place: Place, byte: u8) -> Option<Place> {
-        let next = match (place, byte) {
-            (Place::Begin, b'"') => return Some(Place::Quoted(self.line)),
-            (Place::Quoted(line), b'"') => return Some(Place::Closing(line)),
-            (Place::Closing(line), b'"') => Place::Quoted(line),
-            (Place::Quoted(_), _) => place,
-            (Place::Begin | Place::Bare | Place::Closing(_), b'\r' | b'\n') => return None,
-            (Place::Begin | Place::Bare | Place::Closing(_), _) if byte == self.delimiter => {
-                self.ends.push(self.text.len());
-                return Some(Place::Begin);
-            }
-            (Place::Closing(line), byte) if byte != b' ' => return Some(Place::Stray(line)),
-            (Place::Begin | Place::Bare | Place::Closing(_), _) => Place::Bare,
-            (Place::Stray(_), _) => place,
-        };
-        self.text.push(byte);
-        Some(next)
+        if bytes > 0 {
+            self.ends.push(self.text.len());
+        }
+        Ok(bytes > 0)
     }
 
     fn cells(&self) -> impl Iterator<Item = &[u8]> {
@@ -151,86 +137,77 @@ fn named_delimiter(line: &[u8]) -> Option<u8> {
     }
 }
 
-impl<R: Read> Records<R> {
-    pub(super) fn open(mut source: R, reading: &ReadOptions<'_>) -> Result<Self, SuiteError> {
-        let limits = reading.limits;
-        // The first line that isn't empty, and the bytes read ahead of it.
-        let mut head = Vec::new();
-        let mut input = BufReader::with_capacity(64 << 10, &mut source).take(limits.item_bytes);
-        while head.trim_ascii().is_empty() {
-            if input.read_until(b'\n', &mut head).map_err(unreadable)? == 0 {
-                break;
-            }
+pub(super) fn read(
+    mut source: impl Read,
+    reading: &ReadOptions<'_>,
+    visit: &mut ItemVisitor<'_>,
+) -> Result<(), Stop> {
+    let limits = reading.limits;
+    // The first line that isn't empty, and the bytes read ahead of it.
+    let mut head = Vec::new();
+    let mut input = BufReader::with_capacity(64 << 10, &mut source).take(limits.item_bytes);
+    while head.trim_ascii().is_empty() {
+        if input.read_until(b'\n', &mut head).map_err(unreadable)? == 0 {
+            break;
         }
-        head.extend_from_slice(input.into_inner().buffer());
-        if head.starts_with(b"\xef\xbb\xbf") {
-            head.drain(..3);
+    }
+    head.extend_from_slice(input.into_inner().buffer());
+    if head.starts_with(b"\xef\xbb\xbf") {
+        head.drain(..3);
+    }
+    let delimiter = delimiter(&head, limits);
+    let input = BufReader::with_capacity(64 << 10, Cursor::new(head).chain(source));
+    let mut input = RecordReader::new(input, delimiter, limits);
+    let header = input.header(reading)?;
+    while input.next()? {
+        if !input.text.is_empty() {
+            visit(input.row, &input.text, &mut || input.fields(&header))?;
         }
-        let delimiter = delimiter(&head, limits);
-        let input = BufReader::with_capacity(64 << 10, Cursor::new(head).chain(source));
-        let mut input = RecordReader::new(input, delimiter, limits);
-        let mut is_there = input.next()?;
-        let first: Vec<&[u8]> = input.cells().collect();
-        if named_delimiter(&first.join(&delimiter)).is_some() {
-            is_there = input.next()?;
+    }
+    Ok(())
+}
+
+impl<R: BufRead> RecordReader<R> {
+    fn header(&mut self, reading: &ReadOptions<'_>) -> Result<Header, SuiteError> {
+        let mut is_there = self.next()?;
+        let first: Vec<&[u8]> = self.cells().collect();
+        if named_delimiter(&first.join(&self.delimiter)).is_some() {
+            is_there = self.next()?;
         }
         if !is_there {
             return Err(SuiteError::whole("the file is empty"));
         }
-        if let Some(found) = encoding(&input.text) {
+        if let Some(found) = encoding(&self.text) {
             let fault = format!("is {found}: save the file as CSV UTF-8");
-            return Err(SuiteError::row(input.begin, fault));
+            return Err(SuiteError::row(self.row, fault));
         }
-        let names = input
-            .cells()
-            .map(|name| Some(String::from_utf8_lossy(name).into_owned()));
-        let names: Vec<Option<String>> = names.collect();
+        let names = self.cells().map(String::from_utf8_lossy);
+        let names: Vec<Option<String>> = names.map(|name| Some(name.into_owned())).collect();
         if let [Some(name)] = names.as_slice()
             && name.contains('|')
         {
             let fault = "has its cells separated by |: separate them by commas, semicolons or tabs, or put a line `sep=|` before the header";
-            return Err(SuiteError::row(input.begin, fault));
+            return Err(SuiteError::row(self.row, fault));
         }
-        let header = Header::read(&names, input.begin, reading)?;
-        Ok(Self { input, header })
-    }
-}
-
-impl<R: Read> RowSource for Records<R> {
-    fn advance(&mut self) -> Result<bool, SuiteError> {
-        while self.input.next()? {
-            if !self.input.text.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Header::read(&names, self.row, reading)
     }
 
-    fn item(&self) -> (u64, &[u8]) {
-        (self.input.begin, &self.input.text)
-    }
-
-    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
-        let line = self.input.begin;
-        let (cells, columns) = (self.input.ends.len(), self.header.len());
+    fn fields(&self, header: &Header) -> Fields {
+        let (cells, columns) = (self.ends.len(), header.len());
         if cells != columns {
             return Err(SuiteError::row(
-                line,
+                self.row,
                 format!(
                     "has {cells} cells where the header has {columns}: a comma, a quote or a line break within a cell \
                      needs quotes around the cell"
                 ),
             ));
         }
-        let texts = self.input.cells().map(std::str::from_utf8);
-        let cells = texts.enumerate().map(|(place, text)| {
-            let text = text.map(|text| Cell::Text(text.to_owned()));
-            (
-                place,
-                text.unwrap_or_else(|_| Cell::Fault(NOT_UTF8.to_owned())),
-            )
+        let cells = self.cells().map(|text| match std::str::from_utf8(text) {
+            Ok(text) => Cell::Text(text.to_owned()),
+            Err(_) => Cell::Fault(NOT_UTF8.to_owned()),
         });
-        self.header.fields(line, cells)
+        header.fields(self.row, cells.enumerate())
     }
 }
 

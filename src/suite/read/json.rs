@@ -3,9 +3,9 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 
-use serde_json::{Map, Value};
-
-use super::{Envelope, LISTS, Limits, RowSource, encoding, object, parse, too_large, unreadable};
+use super::{
+    Envelope, ItemVisitor, LISTS, Limits, Stop, encoding, object, parse, too_large, unreadable,
+};
 use crate::suite::SuiteError;
 
 /// Maximum bytes of a field outside the list.
@@ -13,7 +13,7 @@ const FIELD_BYTES: u64 = 64 << 10;
 /// Maximum number of fields outside the list.
 const FIELDS: usize = 64;
 
-pub(super) struct Items<R> {
+struct JsonFile<R> {
     input: BufReader<R>,
     limits: Limits,
     text: Vec<u8>,
@@ -21,36 +21,55 @@ pub(super) struct Items<R> {
     envelope: Envelope,
 }
 
-impl<R: Read> Items<R> {
-    /// Opens a file and reads up to its list.
-    pub(super) fn open(source: R, limits: Limits) -> Result<Self, SuiteError> {
-        let mut items = Self {
-            input: BufReader::with_capacity(64 << 10, source),
-            limits,
-            text: Vec::new(),
-            items: 0,
-            envelope: Envelope::default(),
-        };
-        // A byte order mark.
-        while let Some(0xef | 0xbb | 0xbf) = items.peek()? {
-            items.input.consume(1);
-        }
-        match items.peek()? {
-            None => return Err(SuiteError::whole("the file is empty")),
-            Some(b'[') => items.input.consume(1),
-            Some(b'{') => {
-                items.input.consume(1);
-                items.members(true)?;
-            }
-            Some(_) => return Err(SuiteError::whole(items.other_form())),
-        }
-        Ok(items)
+/// Reads a file. Returns the fields outside the list.
+pub(super) fn read(
+    source: impl Read,
+    limits: Limits,
+    visit: &mut ItemVisitor<'_>,
+) -> Result<Envelope, Stop> {
+    let mut file = JsonFile {
+        input: BufReader::with_capacity(64 << 10, source),
+        limits,
+        text: Vec::new(),
+        items: 0,
+        envelope: Envelope::default(),
+    };
+    // A byte order mark.
+    while let Some(0xef | 0xbb | 0xbf) = file.peek()? {
+        file.input.consume(1);
     }
+    match file.peek()? {
+        None => return Err(SuiteError::whole("the file is empty").into()),
+        Some(b'[') => file.list(visit)?,
+        Some(b'{') => {
+            file.input.consume(1);
+            let mut is_first = true;
+            while file.has_more(b'}', std::mem::take(&mut is_first))? {
+                if file.member()? {
+                    file.list(visit)?;
+                }
+            }
+            file.check_list()?;
+        }
+        Some(_) => return Err(SuiteError::whole(file.other_form()).into()),
+    }
+    match file.peek()? {
+        None => Ok(file.envelope),
+        Some(_) => Err(file.fault("there is text after its end: remove it, or save a file with one item per line as .jsonl").into()),
+    }
+}
 
-    /// Reads to the end and returns the fields outside the list.
-    pub(super) fn into_envelope(mut self) -> Result<Envelope, SuiteError> {
-        while self.advance()? {}
-        Ok(self.envelope)
+impl<R: Read> JsonFile<R> {
+    fn list(&mut self, visit: &mut ItemVisitor<'_>) -> Result<(), Stop> {
+        self.input.consume(1);
+        while self.has_more(b']', self.items == 0)? {
+            self.peek()?;
+            self.items += 1;
+            let (item, limits) = (self.items, self.limits);
+            self.value(limits.item_bytes, too_large(item, limits))?;
+            visit(item, &self.text, &mut || object(&self.text, item, limits))?;
+        }
+        Ok(())
     }
 
     /// Returns whether another entry follows before the closing bracket. Consumes the comma or the bracket.
@@ -114,18 +133,7 @@ impl<R: Read> Items<R> {
         }
     }
 
-    /// Reads fields up to the start of the list. An object that ends before the list is an error.
-    fn members(&mut self, mut is_first: bool) -> Result<(), SuiteError> {
-        while self.has_more(b'}', is_first)? {
-            is_first = false;
-            if self.member()? {
-                return Ok(());
-            }
-        }
-        self.check_list()
-    }
-
-    /// Reads a field. Returns `true` if it is the list, after consuming its bracket.
+    /// Reads a field. Returns `true` if it is the list, of which nothing is consumed.
     fn member(&mut self) -> Result<bool, SuiteError> {
         let too_large = |name: &str| {
             SuiteError::whole(format!(
@@ -145,7 +153,6 @@ impl<R: Read> Items<R> {
         if LISTS.contains(&name.as_str()) {
             return match (&self.envelope.list, next) {
                 (None, Some(b'[')) => {
-                    self.input.consume(1);
                     self.envelope.list = Some(name);
                     Ok(true)
                 }
@@ -153,7 +160,7 @@ impl<R: Read> Items<R> {
                     "the field `{name}` is no list: a list of objects is expected"
                 ))),
                 (Some(list), _) => Err(SuiteError::whole(format!(
-                    "the file has two lists of items, `{list}` and `{name}`"
+                    "the file has two lists of items, `{list}` and `{name}`: put all items into one of them"
                 ))),
             };
         }
@@ -211,32 +218,5 @@ impl<R: Read> Items<R> {
             column: None,
             message: format!("the file is not JSON: {what}"),
         }
-    }
-}
-
-impl<R: Read> RowSource for Items<R> {
-    fn advance(&mut self) -> Result<bool, SuiteError> {
-        if self.has_more(b']', self.items == 0)? {
-            self.peek()?;
-            self.items += 1;
-            let too_large = too_large(self.items, self.limits);
-            self.value(self.limits.item_bytes, too_large)?;
-            return Ok(true);
-        }
-        if self.envelope.list.is_some() {
-            self.members(false)?;
-        }
-        match self.peek()? {
-            None => Ok(false),
-            Some(_) => Err(self.fault("there are trailing characters behind it")),
-        }
-    }
-
-    fn item(&self) -> (u64, &[u8]) {
-        (self.items, &self.text)
-    }
-
-    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
-        object(&self.text, self.items, self.limits)
     }
 }

@@ -22,10 +22,13 @@ fn reading(format: Format) -> ReadOptions<'static> {
 }
 
 fn rows_of(bytes: &[u8], reading: &ReadOptions<'_>) -> Vec<Result<SuiteRow, SuiteError>> {
-    match read(Cursor::new(bytes.to_vec()), reading) {
-        Ok(rows) => rows.collect(),
-        Err(error) => vec![Err(error)],
-    }
+    let mut rows = Vec::new();
+    let read = read(Cursor::new(bytes.to_vec()), reading, &mut |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    });
+    rows.extend(read.err().map(Err));
+    rows
 }
 
 fn payloads(bytes: &[u8], format: Format) -> Value {
@@ -86,10 +89,12 @@ fn unclosed_quote_is_reported_without_losing_rows() {
         ("b,T,\"T\nc,T,X\nd,T,Y\n", 3),
         ("b,T,T\nc,T,\"X\nd,T,Y", 4),
         ("b,T,\"T \"\" x\nc,T,X\n", 3),
+        // A cell with line breaks is in one row.
+        ("b,T,\"T\n| take 1\r\n\"\r\n\r\nc,T,\"X\nd", 5),
     ] {
         let text = format!("{head}{rest}");
-        let rows = read(std::io::Cursor::new(text), &reading).unwrap();
-        let faults: Vec<String> = rows
+        let faults: Vec<String> = rows_of(text.as_bytes(), &reading)
+            .into_iter()
             .filter_map(Result::err)
             .map(|fault| fault.to_string())
             .collect();
@@ -98,8 +103,8 @@ fn unclosed_quote_is_reported_without_losing_rows() {
         assert!(faults[0].starts_with(&expected), "{faults:?}");
     }
     let fine = "b,T,\"T \"\"x\"\"\n| take 1\"\nc,5\" disk,T\nd,T,\"X\"";
-    let rows = read(std::io::Cursor::new(format!("{head}{fine}")), &reading).unwrap();
-    assert_eq!(rows.filter_map(Result::ok).count(), 4);
+    let rows = rows_of(format!("{head}{fine}").as_bytes(), &reading);
+    assert_eq!(rows.into_iter().filter_map(Result::ok).count(), 4);
 }
 
 #[test]
@@ -136,7 +141,11 @@ fn json_error_has_item() {
         ("", "the file is empty"),
         ("7", "expected a JSON list of objects, or an object"),
         ("[{},", "breaks off"),
-        ("[{}] x", "there are trailing characters"),
+        ("[{}] x", "there is text after its end: remove it"),
+        (
+            "{\"items\":[],\"questions\":[]}",
+            "two lists of items, `items` and `questions`: put all items into one of them",
+        ),
         (
             "[{},7]",
             "row 2: an item must be a JSON object, and this is a number",
@@ -147,7 +156,7 @@ fn json_error_has_item() {
         ),
         (
             "[{} {}]",
-            "row 1: the item is not JSON: trailing characters at its character 4",
+            "row 1: the item is not JSON: trailing characters at its character 4: remove them, or put each item on a line of its own",
         ),
         ("[,]", "row 1: the item is not JSON: EOF while parsing"),
         ("[{},]", "row 2: the item is not JSON: EOF while parsing"),
@@ -311,7 +320,7 @@ fn csv_error_has_row_and_column() {
 }
 
 #[test]
-fn csv_row_has_its_first_line_with_any_line_end() {
+fn csv_row_is_counted_as_in_a_spreadsheet_with_any_line_end() {
     let text = "session_id,force_rescore\n\na,1\n\"b\n\nb\",2\nc\n\n\nd,4\ne,5";
     for ends in ["\n", "\r\n", "\r"] {
         for start in ["", "\u{feff}", "\n\n"] {
@@ -325,7 +334,7 @@ fn csv_row_has_its_first_line_with_any_line_end() {
                     Err(error) => error.line.unwrap() - before,
                 })
                 .collect();
-            assert_eq!(lines, [3, 4, 7, 10, 11], "{text:?}");
+            assert_eq!(lines, [3, 4, 5, 8, 9], "{text:?}");
         }
     }
     // Longer than the read buffer, with line ends at its boundary.
@@ -335,7 +344,7 @@ fn csv_row_has_its_first_line_with_any_line_end() {
             "x".repeat(length)
         );
         let rows = rows_of(text.as_bytes(), &reading(Format::Csv));
-        assert_eq!(rows[1].as_ref().unwrap_err().line, Some(5), "{length}");
+        assert_eq!(rows[1].as_ref().unwrap_err().line, Some(4), "{length}");
     }
 }
 

@@ -1,32 +1,19 @@
-//! XLSX: a sheet with a header and one row per item. A thread reads the sheet a few rows ahead. The workbook's shared texts all stay in
-//! memory.
+//! XLSX: a sheet with a header and one row per item. The workbook's shared texts all stay in memory.
 
 use std::io::{Read, Seek};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use calamine::{DataRef, ExcelDateTime, Reader as _, SheetType, SheetVisible, Xlsx};
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 use super::table::{Cell, Header};
 use super::zip::{self, not_xlsx};
-use super::{LISTS, Limits, ReadOptions, RowSource, too_large};
+use super::{Fields, ItemVisitor, LISTS, Limits, ReadOptions, Stop, too_large};
 use crate::score::MAX_FIELDS;
 use crate::suite::SuiteError;
 
-/// Rows read ahead; each may be as large as an item.
-const ROWS_AHEAD: usize = 1;
 /// Memory of a cell without its text, bytes.
 const CELL_BYTES: u64 = 16;
 const UNCOMPUTED: &str = "contains a formula without a stored value: open and save the file in a spreadsheet program, or write the value";
-
-pub(super) struct Sheet {
-    rows: Receiver<Result<Row, SuiteError>>,
-    reader: Option<JoinHandle<()>>,
-    header: Header,
-    limits: Limits,
-    row: Row,
-}
 
 #[derive(Default)]
 struct Row {
@@ -35,85 +22,52 @@ struct Row {
     bytes: u64,
 }
 
-impl Sheet {
-    pub(super) fn open<R: Read + Seek + Send + 'static>(
-        source: R,
-        reading: &ReadOptions<'_>,
-    ) -> Result<Self, SuiteError> {
-        let (sender, rows) = sync_channel(ROWS_AHEAD);
-        let limits = reading.limits;
-        let reader = std::thread::spawn(move || {
-            if let Err(fault) = send_rows(source, limits, &sender) {
-                // The receiver may be dropped.
-                let _ = sender.send(Err(fault));
-            }
-        });
-        let mut sheet = Self {
-            rows,
-            reader: Some(reader),
-            header: Header::default(),
-            limits,
-            row: Row::default(),
-        };
-        // The sheet isn't empty.
-        if sheet.advance()? {
-            sheet.header = header(std::mem::take(&mut sheet.row), reading)?;
+impl Row {
+    fn header(self, reading: &ReadOptions<'_>) -> Result<Header, SuiteError> {
+        let width = self.cells.iter().map(|(column, _)| column + 1).max();
+        let mut names: Vec<Option<String>> = vec![None; width.unwrap_or(0)];
+        for (column, cell) in self.cells {
+            names[column] = Some(match cell {
+                Cell::Text(text) => text,
+                Cell::Value(value) => value.to_string(),
+                Cell::Fault(fault) => {
+                    return Err(SuiteError::cell(self.line, (column + 1).to_string(), fault));
+                }
+            });
         }
-        Ok(sheet)
+        Header::read(&names, self.line, reading)
+    }
+
+    fn fields(&mut self, header: &Header, limits: Limits) -> Fields {
+        if self.bytes > limits.item_bytes {
+            return Err(too_large(self.line, limits));
+        }
+        header.fields(self.line, self.cells.drain(..))
     }
 }
 
-impl RowSource for Sheet {
-    fn advance(&mut self) -> Result<bool, SuiteError> {
-        if let Ok(row) = self.rows.recv() {
-            self.row = row?;
-            return Ok(true);
-        }
-        match self.reader.take().map(JoinHandle::join) {
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            Some(Ok(())) | None => Ok(false),
-        }
-    }
-
-    fn item(&self) -> (u64, &[u8]) {
-        (self.row.line, &[])
-    }
-
-    fn fields(&mut self) -> Result<Map<String, Value>, SuiteError> {
-        let Row { line, cells, bytes } = std::mem::take(&mut self.row);
-        if bytes > self.limits.item_bytes {
-            return Err(too_large(line, self.limits));
-        }
-        self.header.fields(line, cells.into_iter())
-    }
-}
-
-fn header(row: Row, reading: &ReadOptions<'_>) -> Result<Header, SuiteError> {
-    let width = row.cells.iter().map(|(column, _)| column + 1).max();
-    let mut names: Vec<Option<String>> = vec![None; width.unwrap_or(0)];
-    for (column, cell) in row.cells {
-        names[column] = Some(match cell {
-            Cell::Text(text) => text,
-            Cell::Value(value) => value.to_string(),
-            Cell::Fault(fault) => {
-                return Err(SuiteError::cell(row.line, (column + 1).to_string(), fault));
-            }
-        });
-    }
-    Header::read(&names, row.line, reading)
-}
-
-/// Sends the rows that aren't empty until the receiver is dropped.
-fn send_rows<R: Read + Seek>(
+/// Reads the rows that aren't empty, one at a time.
+pub(super) fn read<R: Read + Seek>(
     mut source: R,
-    limits: Limits,
-    sender: &SyncSender<Result<Row, SuiteError>>,
-) -> Result<(), SuiteError> {
+    reading: &ReadOptions<'_>,
+    visit: &mut ItemVisitor<'_>,
+) -> Result<(), Stop> {
+    let limits = reading.limits;
     zip::check(&mut source, limits)?;
     let mut workbook = Xlsx::new(source).map_err(|_| not_xlsx())?;
     let name = sheet_of_items(&mut workbook)?;
     let cells = workbook.worksheet_cells_reader(&name);
     let mut cells = cells.map_err(|_| not_xlsx())?;
+    let mut header: Option<Header> = None;
+    let mut add = |mut row: Row| -> Result<(), Stop> {
+        match &header {
+            Some(header) => visit(row.line, &[], &mut || row.fields(header, limits)),
+            None => {
+                header = Some(row.header(reading)?);
+                Ok(())
+            }
+        }
+    };
     let (mut row, mut bytes) = (Row::default(), 0);
     while let Some(found) = cells
         .next_cell_with_formula_metadata()
@@ -130,10 +84,10 @@ fn send_rows<R: Read + Seek>(
         };
         if column >= MAX_FIELDS {
             let fault = format!("has more than {MAX_FIELDS} columns: leave some out");
-            return Err(SuiteError::row(line, fault));
+            return Err(SuiteError::row(line, fault).into());
         }
-        if line != row.line && row.line > 0 && sender.send(Ok(std::mem::take(&mut row))).is_err() {
-            return Ok(());
+        if line != row.line && row.line > 0 {
+            add(std::mem::take(&mut row))?;
         }
         let length = match &cell {
             Cell::Text(text) => text.len() as u64,
@@ -145,14 +99,14 @@ fn send_rows<R: Read + Seek>(
             return Err(SuiteError::whole(format!(
                 "the cells of the sheet {name:?} hold more than {} bytes: split it",
                 limits.file_bytes
-            )));
+            ))
+            .into());
         }
         row.line = line;
         row.bytes += length;
         row.cells.push((column, cell));
     }
-    let _ = sender.send(Ok(row));
-    Ok(())
+    add(row)
 }
 
 /// Returns the name of the sheet with the items: the only visible sheet that isn't empty, or of several the sheet named `items` or
@@ -206,7 +160,7 @@ fn typed(cell: &DataRef<'_>) -> Option<Cell> {
         DataRef::Float(value) => Some(Cell::Value(number(*value))),
         DataRef::DateTime(value) => text(&moment(value)),
         DataRef::Error(error) => Some(Cell::Fault(format!(
-            "contains the spreadsheet's error {error}"
+            "contains the spreadsheet's error {error}: correct its formula, or leave the cell empty"
         ))),
     }
 }

@@ -9,24 +9,18 @@ use chrono::SecondsFormat;
 
 use super::{CaseToScore, Scorer, Stopped};
 use crate::clock::Clock;
-use crate::job::Kind;
 use crate::report::{Item, ItemError, Outcome};
-use crate::score::{Alert, Criteria, Fault, Scorable, Scorecard, about, read_case, score_unasked};
+use crate::score::{
+    Alert, Criteria, Fault, Scorable, Scorecard, read_case, score_unasked, stamp_errors,
+};
 
 #[derive(Clone)]
 pub struct Computed {
     criteria: Arc<Criteria>,
     clock: Arc<dyn Clock>,
     error: ItemError,
-    wanted: Wanted,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// `--no-judge`: the judge's part is marked as not run.
-    No,
-    /// No judge is configured: the judge's part is marked as failed.
-    Yes,
+    /// `false` (`--no-judge`): the judge's part is marked as not run. `true` (no judge is configured): as failed.
+    is_judge_wanted: bool,
 }
 
 impl Computed {
@@ -36,7 +30,7 @@ impl Computed {
             criteria,
             clock,
             error,
-            wanted: Wanted::No,
+            is_judge_wanted: false,
         }
     }
 
@@ -44,25 +38,25 @@ impl Computed {
     pub fn because(&self, error: ItemError) -> Self {
         Self {
             error,
-            wanted: Wanted::Yes,
+            is_judge_wanted: true,
             ..self.clone()
         }
     }
 
     fn scored(&self, scorable: &dyn Scorable) -> Scorecard {
-        match self.wanted {
-            Wanted::No => scorable.score(&self.criteria, &[]),
-            Wanted::Yes => {
+        match self.is_judge_wanted {
+            false => scorable.score(&self.criteria, &[]),
+            true => {
                 let (class, message) = (&self.error.class, &self.error.message);
                 score_unasked(scorable, &self.criteria, (class, message))
             }
         }
     }
 
-    fn stamped(&self, kind: Kind, mut result: Value) -> Value {
+    fn stamped(&self, mut result: Value) -> Value {
         let now = self.clock.now();
         let now = now.to_rfc3339_opts(SecondsFormat::Micros, true);
-        (about(kind).stamp)(&mut result, &now);
+        stamp_errors(&mut result, &now);
         result
     }
 
@@ -86,7 +80,7 @@ impl Computed {
                     passed: evaluation.passed,
                     outcome,
                     error: lacks_judge.then(|| self.error.clone()),
-                    result: Some(self.stamped(case.kind, evaluation.result))
+                    result: Some(self.stamped(evaluation.result))
                         .filter(|result| *result != Value::Null),
                     ..case.unscored()
                 }
@@ -107,7 +101,7 @@ impl Scorer for Computed {
         let this = self.clone();
         tokio::task::spawn_blocking(move || this.item(case))
             .await
-            .map_err(|error| Stopped::down(format!("scoring a case broke off: {error}")))
+            .map_err(|error| Stopped::Down(format!("scoring a case broke off: {error}")))
     }
 }
 
@@ -117,8 +111,9 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
+    use crate::job::Kind;
 
-    fn item(kind: Kind, payload: Value, wanted: Wanted) -> Item {
+    fn item(kind: Kind, payload: Value, is_judge_wanted: bool) -> Item {
         let definition = json!({
             "kind": "query", "scoring": {"llm_provider": "judge"},
             "judge_prompt": "Grade. {{QUESTION}} {{EXPECTED_QUERY}} {{GENERATED_QUERY}} {{OUTPUT_SCHEMA}}",
@@ -129,9 +124,9 @@ mod tests {
             message: "because".to_owned(),
         };
         let computed = Computed::new(criteria, Arc::new(SystemClock), error("not_run"));
-        let computed = match wanted {
-            Wanted::No => computed,
-            Wanted::Yes => computed.because(error("wait_expired")),
+        let computed = match is_judge_wanted {
+            false => computed,
+            true => computed.because(error("wait_expired")),
         };
         computed.item(CaseToScore {
             item_no: 0,
@@ -181,7 +176,7 @@ mod tests {
     #[test]
     fn missing_judge_error_is_in_item_and_result() {
         for case in doubtful() {
-            let item = item(case.kind, case.payload, Wanted::Yes);
+            let item = item(case.kind, case.payload, true);
             assert_eq!(item.error.unwrap().class, "wait_expired", "{}", case.kind);
             let result = item.result.unwrap();
             let text = result.to_string();
@@ -198,7 +193,7 @@ mod tests {
     #[test]
     fn unrequested_judge_is_not_run() {
         for case in doubtful() {
-            let item = item(case.kind, case.payload, Wanted::No);
+            let item = item(case.kind, case.payload, false);
             assert_eq!(item.error.unwrap().class, "not_run", "{}", case.kind);
             let text = item.result.unwrap().to_string();
             assert!(text.contains("not_run"), "{text}");
@@ -210,25 +205,25 @@ mod tests {
         for mut case in doubtful() {
             let (field, value) = case.miss;
             case.payload[field] = value;
-            for wanted in [Wanted::No, Wanted::Yes] {
-                let item = item(case.kind, case.payload.clone(), wanted);
+            for is_judge_wanted in [false, true] {
+                let item = item(case.kind, case.payload.clone(), is_judge_wanted);
                 assert_eq!(
                     (item.outcome, item.total, item.passed),
                     (Outcome::Incomplete, None, None),
-                    "{} {wanted:?}",
+                    "{} {is_judge_wanted}",
                     case.kind
                 );
             }
         }
         let unread = json!({"generated_sql": "SELEC", "expected_tables": ["a"]});
-        let item = item(Kind::SqlMetrics, unread, Wanted::No);
+        let item = item(Kind::SqlMetrics, unread, false);
         assert_eq!((item.outcome, item.error), (Outcome::Incomplete, None));
     }
 
     #[test]
     fn metric_errors_have_time_without_judge() {
         let payload = json!({"generated_sql": "SELEC", "expected_tables": []});
-        let result = item(Kind::SqlMetrics, payload, Wanted::No).result.unwrap();
+        let result = item(Kind::SqlMetrics, payload, false).result.unwrap();
         let at = result["metrics"]["table_accuracy"]["error"]["at"]
             .as_str()
             .unwrap();

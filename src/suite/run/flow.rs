@@ -1,5 +1,6 @@
 //! Main loop of a run: reads rows in order, processes several items concurrently, and writes each item's line at once.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -8,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::agents::{AgentFault, Agents};
 use super::folder::RunFolder;
-use super::plan::{NextRow, rows, take};
+use super::plan::read_rows;
 use super::work::{AgentQuestion, Work};
 use super::{CaseToScore, RunError, Scorer};
 use crate::job::Kind;
@@ -19,42 +20,32 @@ use crate::suite::{SuiteError, SuiteRow};
 
 const PREFETCHED: usize = 16;
 
-/// Whether items that were tried without a score are retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
-    Never,
-    /// Retry items without a score (`--retry-errors`).
-    Errors,
-}
-
 pub struct Run<'a> {
     pub folder: &'a RunFolder,
     pub agents: &'a Agents,
     pub scorer: &'a dyn Scorer,
     pub at_once: usize,
-    pub again: Again,
+    /// Whether to retry items without a score.
+    pub retry_errors: bool,
 }
 
 /// Returns whether an item of the suite must be run.
-pub fn wanted(folder: &RunFolder, again: Again, item_no: u64) -> bool {
-    let meant = folder.header().only.as_ref();
-    let open = match (folder.done(item_no), again) {
-        (None, Again::Never | Again::Errors) => true,
-        (Some(_), Again::Never) => false,
-        (Some(done), Again::Errors) => done.outcome != Outcome::Scored,
-    };
-    open && meant.is_none_or(|only| only.contains(&item_no))
+pub fn wanted(folder: &RunFolder, retry_errors: bool, item_no: u64) -> bool {
+    let only = folder.header().only.as_ref();
+    let done = folder.done(item_no);
+    done.is_none_or(|done| retry_errors && done.outcome != Outcome::Scored)
+        && only.is_none_or(|only| only.contains(&item_no))
 }
 
 /// Runs the remaining items. Calls `seen` with each item once its line is written.
 pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), RunError> {
     let header = run.folder.header();
     // Fixed before the run starts, so that its own lines don't reselect an item.
-    let (first, limit) = (&header.suite, take(header.options.limit));
-    let wanted: std::collections::HashSet<u64> = (0..first.items)
-        .filter(|item_no| wanted(run.folder, run.again, *item_no))
+    let suite = &header.suite;
+    let wanted: std::collections::HashSet<u64> = (0..suite.items)
+        .filter(|item_no| wanted(run.folder, run.retry_errors, *item_no))
         .collect();
-    let (reader, rows) = prefetch(first.path.clone(), header.kind, limit);
+    let (reader, rows) = prefetch(suite.path.clone(), header.kind, header.options.limit);
     let items = rows
         .try_filter(|row| std::future::ready(wanted.contains(&row.item_no)))
         .map(|row| async move { run.one(row?).await })
@@ -64,7 +55,7 @@ pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), Run
         seen(&item);
     }
     reader.await.map_err(|error| {
-        RunError::Stopped(super::Stopped::down(format!(
+        RunError::Stopped(super::Stopped::Down(format!(
             "reading the suite broke off: {error}"
         )))
     })
@@ -74,24 +65,24 @@ pub async fn run(run: &Run<'_>, seen: &(dyn Fn(&Item) + Sync)) -> Result<(), Run
 fn prefetch(
     path: PathBuf,
     kind: Kind,
-    limit: usize,
+    limit: Option<u64>,
 ) -> (
     tokio::task::JoinHandle<()>,
     impl stream::Stream<Item = Result<SuiteRow, SuiteError>>,
 ) {
-    let (give, get) = mpsc::channel::<NextRow>(PREFETCHED);
+    let (give, get) = mpsc::channel(PREFETCHED);
     let reader = tokio::task::spawn_blocking(move || {
-        let rows = match rows(&path, kind) {
-            Ok(rows) => rows,
-            Err(error) => {
-                let _ = give.blocking_send(Err(error)); // the receiver may be dropped
-                return;
-            }
-        };
-        for row in rows.take(limit) {
-            if give.blocking_send(row).is_err() {
-                return;
-            }
+        let read = read_rows(
+            &path,
+            kind,
+            limit,
+            &mut |row| match give.blocking_send(row) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            },
+        );
+        if let Err(error) = read {
+            let _ = give.blocking_send(Err(error)); // the receiver may be dropped
         }
     });
     let rows = stream::unfold(get, |mut get| async move {

@@ -37,7 +37,6 @@ pub enum FolderError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
     pub outcome: Outcome,
-    pub passed: Option<bool>,
     pub lines: u32,
 }
 
@@ -140,9 +139,7 @@ impl RunFolder {
         let (results, done) = open_lines(
             &path.join(RESULTS),
             |text, _, done: &mut HashMap<u64, Done>| {
-                let item = line::read(text, 0)?;
-                let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
-                done.insert(item.item_no, Done::new(&item, lines));
+                note(done, &line::read(text, 0)?);
                 Ok(())
             },
         )?;
@@ -212,9 +209,7 @@ impl RunFolder {
         let mut text = line::write(item);
         text.push('\n');
         append(&self.results, &text).map_err(|error| io(&self.path.join(RESULTS), &error))?;
-        let mut done = held(&self.done);
-        let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
-        done.insert(item.item_no, Done::new(item, lines));
+        note(&mut held(&self.done), item);
         Ok(())
     }
 
@@ -294,14 +289,11 @@ impl RunFolder {
     }
 }
 
-impl Done {
-    fn new(item: &Item, lines: u32) -> Self {
-        Self {
-            outcome: item.outcome,
-            passed: item.passed,
-            lines,
-        }
-    }
+/// Stores the outcome of an item's new line.
+fn note(done: &mut HashMap<u64, Done>, item: &Item) {
+    let lines = done.get(&item.item_no).map_or(0, |done| done.lines) + 1;
+    let outcome = item.outcome;
+    done.insert(item.item_no, Done { outcome, lines });
 }
 
 /// Locks the run for this process. The kernel releases the lock however the process ends.

@@ -3,7 +3,7 @@
 use super::compare::RunComparison;
 use super::thresholds::Gates;
 use crate::report::summary::{Figures, Share};
-use crate::report::{GateDecision, GateResult, Judging, Simulated};
+use crate::report::{GateResult, Judging, Simulated, Verdict};
 
 const SLACK: f64 = 1e-9;
 /// Maximum cases named by a reason.
@@ -18,7 +18,7 @@ pub fn decide(
     let (mut open, mut missed) = (Vec::new(), Vec::new());
     if figures.all.n == 0 && figures.unfinished == 0 {
         return GateResult {
-            decision: GateDecision::Nothing,
+            decision: Verdict::Nothing,
             reasons: Vec::new(),
         };
     }
@@ -30,9 +30,9 @@ pub fn decide(
 
 fn judged(open: Vec<String>, missed: Vec<String>) -> GateResult {
     let decision = match (open.is_empty(), missed.is_empty()) {
-        (false, _) => GateDecision::Incomplete,
-        (true, false) => GateDecision::Failed,
-        (true, true) => GateDecision::Passed,
+        (false, _) => Verdict::Incomplete,
+        (true, false) => Verdict::Failed,
+        (true, true) => Verdict::Passed,
     };
     GateResult {
         decision,

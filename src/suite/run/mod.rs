@@ -24,7 +24,7 @@ use crate::job::{Kind, Usage};
 use crate::report::{Item, ItemError, Outcome, ReportError};
 
 pub use computed::Computed;
-pub use flow::{Again, Run, run, wanted};
+pub use flow::{Run, run, wanted};
 pub use folder::RunFolder;
 pub use plan::Plan;
 pub use work::AgentQuestion;
@@ -84,33 +84,12 @@ pub trait Scorer: Send + Sync {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Stopped {
-    pub fault: StopFault,
-    pub message: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopFault {
-    Usage,
+pub enum Stopped {
+    #[error("{0}")]
+    Usage(String),
     /// A dependency is unavailable. The run can be continued with `--resume`.
-    Down,
-}
-
-impl Stopped {
-    pub fn down(message: impl Into<String>) -> Self {
-        Self {
-            fault: StopFault::Down,
-            message: message.into(),
-        }
-    }
-
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self {
-            fault: StopFault::Usage,
-            message: message.into(),
-        }
-    }
+    #[error("{0}")]
+    Down(String),
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde_json::Value;
@@ -13,7 +14,7 @@ use super::work::{QUESTION_FIELDS, Work};
 use crate::job::Kind;
 use crate::report::line::id_of;
 use crate::score::{Field, about, kind_of};
-use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, SuiteRows, read};
+use crate::suite::{Columns, Format, Limits, ReadOptions, SuiteError, SuiteRow, read};
 use crate::wire::words;
 
 const MOST_FAULTS: usize = 20;
@@ -83,8 +84,8 @@ impl Plan {
             leaves_judge: false,
         };
         let mut bad = BadSuite::default();
-        for row in rows(path, kind)?.take(take(limit)) {
-            match row.map_err(|fault| vec![fault]).and_then(|row| {
+        let read = read_rows(path, kind, limit, &mut |row| {
+            let work = row.map_err(|fault| vec![fault]).and_then(|row| {
                 let (item_no, line) = (row.item_no, row.line);
                 let own = about(kind).name;
                 let is_own = row.fields.contains_key(own) || !row.fields.contains_key("id");
@@ -101,7 +102,8 @@ impl Plan {
                 let work = Work::read(kind, row)?;
                 unique(kind, &work, (line, column), &mut plan.names)?;
                 Ok((item_no, work))
-            }) {
+            });
+            match work {
                 Ok((item_no, Work::Question(question))) => {
                     plan.questions.push((item_no, question.agent));
                 }
@@ -111,6 +113,10 @@ impl Plan {
                 Err(faults) => bad.add(faults),
             }
             plan.items += 1;
+            ControlFlow::Continue(())
+        });
+        if let Err(fault) = read {
+            bad.add(vec![fault]);
         }
         match bad.faults.is_empty() {
             true => Ok(plan),
@@ -173,15 +179,38 @@ fn unique(
     }])
 }
 
-pub(super) fn rows(path: &Path, kind: Kind) -> Result<SuiteRows, SuiteError> {
+type VisitRow<'a> = dyn FnMut(Result<SuiteRow, SuiteError>) -> ControlFlow<()> + 'a;
+
+/// Calls `visit` with the first `limit` rows of a suite, until it breaks.
+pub(super) fn read_rows(
+    path: &Path,
+    kind: Kind,
+    limit: Option<u64>,
+    visit: &mut VisitRow<'_>,
+) -> Result<(), SuiteError> {
     let also = match about(kind).asks_agents {
         true => QUESTION_FIELDS,
         false => &[],
     };
-    rows_of(path, Columns::OfKind(kind), also)
+    let mut left = limit.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(());
+    }
+    read_file(path, Columns::OfKind(kind), also, &mut |row| {
+        left -= 1;
+        match (visit(row), left) {
+            (ControlFlow::Continue(()), 1..) => ControlFlow::Continue(()),
+            (ControlFlow::Continue(()) | ControlFlow::Break(()), _) => ControlFlow::Break(()),
+        }
+    })
 }
 
-fn rows_of(path: &Path, columns: Columns, also: &[Field]) -> Result<SuiteRows, SuiteError> {
+fn read_file(
+    path: &Path,
+    columns: Columns,
+    also: &[Field],
+    visit: &mut VisitRow<'_>,
+) -> Result<(), SuiteError> {
     let format = Format::of_path(path).ok_or_else(|| {
         SuiteError::whole(
             "its name does not end in one of .json, .jsonl (.ndjson), .csv and .xlsx: the ending selects the format",
@@ -193,13 +222,7 @@ fn rows_of(path: &Path, columns: Columns, also: &[Field]) -> Result<SuiteRows, S
         also,
         limits: Limits::default(),
     };
-    read(BufReader::new(open(path)?), &reading)
-}
-
-pub(super) fn take(limit: Option<u64>) -> usize {
-    limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit).unwrap_or(usize::MAX)
-    })
+    read(BufReader::new(open(path)?), &reading, visit)
 }
 
 /// Opens a suite. It is read several times from its start, so pipes and devices are rejected.
@@ -242,7 +265,12 @@ pub fn digest(path: &Path) -> Result<String, SuiteError> {
 /// Guesses the kind from the fields of the first item. Accepts columns of all kinds, so that an error in the file isn't reported as a
 /// column of another kind.
 fn guess(path: &Path) -> Result<Kind, SuiteError> {
-    match rows_of(path, Columns::OfCases, QUESTION_FIELDS)?.next() {
+    let mut first = None;
+    read_file(path, Columns::OfCases, QUESTION_FIELDS, &mut |row| {
+        first = Some(row);
+        ControlFlow::Break(())
+    })?;
+    match first {
         None => Ok(Kind::UNNAMED),
         Some(row) => kind_of(&row?.fields).ok_or_else(|| {
             let fields = distinguishing_fields().map(|(kind, field)| format!("{field} ({kind})"));
@@ -260,8 +288,6 @@ fn distinguishing_fields() -> impl Iterator<Item = (Kind, &'static str)> {
     let kinds = Kind::ALL.iter().copied();
     kinds.filter_map(|kind| Some((kind, *about(kind).distinctive.first()?)))
 }
-
-pub(super) type NextRow = Result<SuiteRow, SuiteError>;
 
 #[cfg(test)]
 mod tests {

@@ -34,96 +34,57 @@ pub struct AgentQuestion {
 }
 
 impl Work {
-    fn unjudged(payload: Value) -> Self {
-        Self::Case {
-            payload,
-            is_judged: false,
-        }
-    }
-
-    /// Reads a row and validates the parts that don't depend on an answer.
+    /// Reads a row and validates the parts that don't depend on an answer. Returns all errors.
     pub(super) fn read(kind: Kind, row: SuiteRow) -> Result<Self, Vec<SuiteError>> {
         let (line, item_no) = (row.line, row.item_no);
-        let mut written = Written::default();
-        let (work, payload) = match about(kind).asks_agents {
-            true => {
-                written.note(&row.fields);
-                let case = origin_names(row.fields).map_err(|fault| vec![fault.at(line)])?;
-                let answered = AgentAnswer::FIELDS
-                    .iter()
-                    .any(|name| case.get(*name).is_some_and(|value| !value.is_null()));
-                if answered {
-                    let payload = Value::Object(case);
-                    (Self::unjudged(payload.clone()), payload)
-                } else {
-                    let asked = case.clone();
-                    match AgentQuestion::from_case(item_no, case) {
-                        Ok(question) => {
-                            let answered = AgentAnswer {
-                                success: Some(true),
-                                ..AgentAnswer::default()
-                            };
-                            let payload = question.payload(&answered);
-                            (Self::Question(question), payload)
-                        }
-                        Err(missing) => return Err(unfit(kind, &asked, missing, (line, &written))),
-                    }
-                }
-            }
-            false => {
-                let payload = Value::Object(row.fields);
-                (Self::unjudged(payload.clone()), payload)
-            }
-        };
-        match read_case(kind, &payload) {
-            Ok(case) => Ok(match work {
-                Self::Case { payload, .. } => Self::Case {
-                    payload,
-                    is_judged: case.needs_judge() && case.model().is_none(),
-                },
-                question @ Self::Question(_) => question,
-            }),
-            Err(faults) => Err(faults
-                .into_iter()
-                .map(|fault| written.at(fault, line))
-                .collect()),
+        let asks_agents = about(kind).asks_agents;
+        let mut names = Written::default();
+        let mut case = row.fields;
+        if asks_agents {
+            names = Written::of(&case);
+            case = origin_names(case).map_err(|fault| vec![fault.at(line)])?;
         }
+        let is_answered = |name: &&str| case.get(*name).is_some_and(|value| !value.is_null());
+        if !asks_agents || AgentAnswer::FIELDS.iter().any(is_answered) {
+            let payload = Value::Object(case);
+            let read =
+                read_case(kind, &payload).map(|case| case.needs_judge() && case.model().is_none());
+            return match read {
+                Ok(is_judged) => Ok(Self::Case { payload, is_judged }),
+                Err(found) => Err(found.into_iter().map(|it| names.at(it, line)).collect()),
+            };
+        }
+        // Valid once it has an answer.
+        let mut answered = case.clone();
+        answered.insert("success".to_owned(), Value::Bool(true));
+        let found = read_case(kind, &Value::Object(answered)).err();
+        let given: Vec<String> = case.keys().cloned().collect();
+        let (question, missing) = AgentQuestion::from_case(item_no, case);
+        let is_reported = |fault: &Fault| missing.iter().any(|it| it.0 == column(&fault.pointer));
+        let others = found.into_iter().flatten();
+        let others: Vec<Fault> = others.filter(|fault| !is_reported(fault)).collect();
+        let missing = missing.into_iter().map(|Missing(name, remedy)| {
+            let column = names.name(name);
+            let is_missing = !given.iter().any(|field| field == name);
+            let near = nearest(column, given.iter().map(String::as_str));
+            let remedy = match near.filter(|_| is_missing) {
+                Some(near) => format!("is missing; is it {near:?}? {remedy}").into(),
+                None => remedy,
+            };
+            Missing(column, remedy).at(line)
+        });
+        let mut faults: Vec<SuiteError> = missing.collect();
+        faults.extend(others.into_iter().map(|fault| names.at(fault, line)));
+        question
+            .filter(|_| faults.is_empty())
+            .map(Self::Question)
+            .ok_or(faults)
     }
-}
-
-/// Returns all errors of a question row: of the agent's input, and of its case.
-fn unfit(
-    kind: Kind,
-    asked: &Map<String, Value>,
-    missing: Vec<Missing>,
-    (line, written): (u64, &Written),
-) -> Vec<SuiteError> {
-    let mut faults = Vec::new();
-    for Missing(name, remedy) in &missing {
-        let column = written.name(name);
-        let others = asked.keys().map(String::as_str);
-        let is_missing = !asked.contains_key(*name);
-        let meant = is_missing.then(|| nearest(column, others)).flatten();
-        let remedy = match meant {
-            Some(meant) => format!("is missing; is it {meant:?}? {remedy}").into(),
-            None => remedy.clone(),
-        };
-        faults.push(Missing(column, remedy).at(line));
-    }
-    let mut case = asked.clone();
-    case.insert("success".to_owned(), Value::Bool(true));
-    let found = read_case(kind, &Value::Object(case)).err();
-    let is_reported = |fault: &Fault| missing.iter().any(|it| it.0 == column(&fault.pointer));
-    let others = found
-        .into_iter()
-        .flatten()
-        .filter(|fault| !is_reported(fault));
-    faults.extend(others.map(|fault| written.at(fault, line)));
-    faults
 }
 
 impl AgentQuestion {
-    fn from_case(item_no: u64, case: Map<String, Value>) -> Result<Self, Vec<Missing>> {
+    /// Returns the question, and its missing or invalid fields. `None` if there are any.
+    fn from_case(item_no: u64, case: Map<String, Value>) -> (Option<Self>, Vec<Missing>) {
         let mut missing = Vec::new();
         let mut text = |name: &'static str, remedy: &'static str| {
             let value = case.get(name).and_then(Value::as_str).map(str::trim);
@@ -146,16 +107,14 @@ impl AgentQuestion {
                 format!("{named:?} is no agent; give sql or docking").into(),
             ));
         }
-        match agent.filter(|_| missing.is_empty()) {
-            Some(agent) => Ok(Self {
-                item_no,
-                test_id,
-                agent,
-                text: question,
-                case,
-            }),
-            None => Err(missing),
-        }
+        let asked = agent.filter(|_| missing.is_empty()).map(|agent| Self {
+            item_no,
+            test_id,
+            agent,
+            text: question,
+            case,
+        });
+        (asked, missing)
     }
 
     /// Returns the id as in the file: a number stays a number.
@@ -203,9 +162,11 @@ struct Written {
 }
 
 impl Written {
-    fn note(&mut self, fields: &Map<String, Value>) {
-        self.id = !fields.contains_key("test_id");
-        self.agent = !fields.contains_key("agent_used");
+    fn of(fields: &Map<String, Value>) -> Self {
+        Self {
+            id: !fields.contains_key("test_id"),
+            agent: !fields.contains_key("agent_used"),
+        }
     }
 
     fn at(&self, fault: Fault, line: u64) -> SuiteError {

@@ -9,7 +9,7 @@ pub(super) fn guarded() -> Setup {
         "ci:enqueue:e-token-of-a-test",
         "ops:admin:a-token-of-a-test",
     ]
-    .map(str::to_owned)
+    .map(|token| token.to_owned().into())
     .to_vec();
     setup
 }

@@ -238,7 +238,7 @@ async fn session_report_shows_score_of_100_and_reasoning() {
         assert_eq!(item["Score Status"], "SCORED");
         assert_eq!(item["LLM Reasoning"], "It stopped early.");
         assert_eq!(item["Judge"], "judge-a");
-        assert_eq!(body["summary"]["verdict"], "pass");
+        assert_eq!(body["summary"]["verdict"], "passed");
         assert_eq!(body["summary"]["mean"], Value::Null);
     }
 }

@@ -221,7 +221,7 @@ async fn stopping_process_sends_bye_and_ends_every_stream() {
 #[tokio::test]
 async fn events_need_the_scope_read() {
     let mut setup = Setup::default();
-    setup.auth.tokens = vec!["a:read:token-a-of-a-test".to_owned()];
+    setup.auth.tokens = vec!["a:read:token-a-of-a-test".to_owned().into()];
     let server = Server::with(setup).await;
     let nobody = server.get("/api/v1/events").send().await.unwrap();
     problem_of(nobody, 401, "unauthorized").await;

@@ -1,4 +1,4 @@
-//! Fakes around the API: a queue that records pushes, a process with settable health, judges with only their terms.
+//! Fakes around the API: a queue that records pushes, a process with settable health, judges that are never called.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,56 +7,36 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use gavel::api::Health;
-use gavel::enqueue::{JudgeDirectory, JudgeFacts};
 use gavel::job::{JobId, Lane};
+use gavel::judge::Providers;
 use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
-use gavel::score::{Criteria, Scorable};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// `judge-a` has a price and limits, [`NARROW`] a price, the others have none; each prompt is 1,000 tokens.
-pub(super) struct Priced;
+/// Judge with a context window too small for any prompt.
+pub(super) const NARROW: &str = "narrow";
 
-pub(super) const FIRST: &str = "anything:first";
-
-/// Judge with a context too small for any prompt.
-pub(super) const NARROW: &str = "anything:narrow";
-
-impl JudgeDirectory for Priced {
-    fn fallback(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn named(&self, name: &str, _: &str) -> String {
-        name.to_owned()
-    }
-
-    fn facts(&self, judge: &str) -> Option<JudgeFacts> {
-        let known = judge == "judge-a";
-        Some(JudgeFacts {
-            simulated: false,
-            batch_price_factor: None,
-            priced: known || judge == NARROW,
-            requests_per_minute: known.then_some(120),
-            tokens_per_minute: None,
-            reply_tokens: 100.0,
-        })
-    }
-
-    fn full_name(&self, judge: &str) -> Option<String> {
-        match judge {
-            "judge-a" | FIRST => Some("judge-a:m1".to_owned()),
-            other => Some(other.to_owned()),
-        }
-    }
-
-    fn prompt_tokens(&self, judge: &str, _: &dyn Scorable, _: &Criteria) -> Option<f64> {
-        (judge != NARROW).then_some(1_000.0)
-    }
-
-    fn cost_usd(&self, judge: &str, tokens_in: f64, tokens_out: f64) -> Option<f64> {
-        (judge == "judge-a").then(|| (tokens_in + 10.0 * tokens_out) / 1e6)
-    }
+/// `judge-a` has a price and limits, [`NARROW`] a price; `judge-b` and the models of `anything` have none. `no-key` isn't configured.
+pub(super) fn providers() -> Providers {
+    let entry = |more: Value| {
+        let mut entry =
+            json!({"type": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m1"});
+        let fields = more.as_object().unwrap().clone();
+        entry.as_object_mut().unwrap().extend(fields);
+        entry
+    };
+    let prices = json!({"m1": {
+        "input_per_mtok": 1.0, "output_per_mtok": 10.0, "as_of": "2024-10-01", "source": "test",
+    }});
+    let entries = json!({
+        "judge-a": entry(json!({"key": "k", "prices": prices, "requests_per_minute": 120})),
+        "judge-b": entry(json!({"key": "k"})),
+        "anything": entry(json!({"key": "k", "models": ["*"]})),
+        NARROW: entry(json!({"key": "k", "prices": prices, "context_window": 600, "max_output_tokens": 500})),
+        "no-key": entry(json!({"hint": "set its key in llm_providers.yaml"})),
+    });
+    Providers::from_value(&entries, &|_| Err("no file".to_owned())).unwrap()
 }
 
 #[derive(Default)]

@@ -160,9 +160,10 @@ async fn judges_show_whether_they_are_callable() {
     let list = server.json_of("/api/v1/judges").await;
     assert_eq!(judge(&list, "judge-a")["configured"], true);
     assert_eq!(judge(&list, "no-key")["configured"], false);
-    assert_eq!(
-        judge(&list, "no-key")["remedy"],
-        "set its key in llm_providers.yaml"
+    let remedy = judge(&list, "no-key")["remedy"].to_string();
+    assert!(
+        remedy.contains("set its key in llm_providers.yaml"),
+        "{remedy}"
     );
 }
 

@@ -209,7 +209,7 @@ async fn get_and_put_ignore_the_key_header() {
 async fn keys_are_separate_per_token_and_user() {
     let mut setup = Setup::default();
     setup.auth.tokens = ["a:enqueue:token-a-of-a-test", "b:enqueue:token-b-of-a-test"]
-        .map(str::to_owned)
+        .map(|token| token.to_owned().into())
         .to_vec();
     setup.auth.proxy.groups = vec!["eng:enqueue".to_owned()];
     let server = Server::with(setup).await;

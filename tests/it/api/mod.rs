@@ -45,7 +45,7 @@ use std::time::Duration;
 use gavel::api::{ApiParts, Leaving, Pages, SpendingCaps, Streams, Tokens, router, serve};
 use gavel::clock::{Clock, SystemClock};
 use gavel::config::{AuthSettings, HttpSettings, ProxySettings};
-use gavel::enqueue::{Enqueue, EnqueueParts, JudgeCheck, JudgeProblem, ScorableStatus};
+use gavel::enqueue::{Enqueue, EnqueueParts, ScorableStatus};
 use gavel::events::{Announcer, Feed, announcer};
 use gavel::history::imports::{HistoryOptions, Imports};
 use gavel::history::tarsy::Address;
@@ -67,7 +67,7 @@ use uuid::Uuid;
 
 use crate::support::client::score_path;
 use crate::support::{TestStore, sqlite};
-use fakes::{Condition, Priced, Pushed};
+use fakes::{Condition, Pushed};
 
 struct Setup {
     http: HttpSettings,
@@ -127,21 +127,6 @@ fn criteria(judge: &str, opening: &str) -> Value {
     })
 }
 
-/// `judge-a`, `judge-b` and any model of `anything` are callable; other judges aren't.
-fn judge_check() -> JudgeCheck {
-    Arc::new(|name| {
-        if matches!(name, "judge-a" | "judge-b") || name.starts_with("anything:") {
-            Ok(())
-        } else {
-            Err(JudgeProblem {
-                judge: name.to_owned(),
-                remedy: "set its key in llm_providers.yaml".to_owned(),
-                named: "set its key in llm_providers.yaml".to_owned(),
-            })
-        }
-    })
-}
-
 fn imports(store: Arc<Store>, tarsy: Option<&str>) -> Arc<Imports> {
     let options = HistoryOptions {
         base: tarsy.map(|url| Address::parse(url).unwrap()),
@@ -197,8 +182,8 @@ impl Server {
                 queue: queue.clone(),
                 clock: Arc::new(SystemClock),
                 events: events.clone(),
-                judges: judge_check(),
-                directory: Arc::new(Priced),
+                providers: fakes::providers(),
+                history: None,
             },
             crate::support::criteria::current(&setup.criteria),
             setup.score_only,

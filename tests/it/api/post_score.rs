@@ -339,7 +339,11 @@ async fn judge_without_a_key_is_503_with_the_remedy() {
     let server = Server::with(setup).await;
     let session = server.session().await;
     let body = problem_of(server.ask(session).await, 503, "judge-not-configured").await;
-    assert_eq!(body["remedy"], "set its key in llm_providers.yaml");
+    let remedy = body["remedy"].to_string();
+    assert!(
+        remedy.contains("set its key in llm_providers.yaml"),
+        "{remedy}"
+    );
 }
 
 #[tokio::test]

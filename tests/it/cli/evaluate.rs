@@ -114,38 +114,6 @@ fn closed_stdout_does_not_change_the_exit_code() {
 }
 
 #[test]
-fn impossible_run_is_reported_before_it_starts() {
-    let place = Sandbox::new();
-    place.write("empty.jsonl", "");
-    place
-        .run(&["evaluate", "empty.jsonl"])
-        .ends(2)
-        .says("the file is empty");
-    place
-        .run(&["evaluate", "nowhere.jsonl"])
-        .ends(2)
-        .says("no such file");
-    let mut bad = right("b");
-    bad["expected_tabels"] = json!(["users"]);
-    suite(&place, "bad.jsonl", &[right("a"), bad]);
-    place
-        .run(&["evaluate", "bad.jsonl"])
-        .ends(2)
-        .says("row 2, column expected_tabels");
-    place.run(&["evaluate"]).ends(2);
-    place
-        .run(&["evaluate", "bad.jsonl", "--min-mean", "7"])
-        .ends(2)
-        .says("a share from 0 to 1");
-    suite(&place, "good.jsonl", &[right("a")]);
-    place
-        .run(&["evaluate", "good.jsonl", "--baseline", "none"])
-        .ends(2)
-        .says("--baseline");
-    assert!(!place.path().join("reports").exists(), "no run was begun");
-}
-
-#[test]
 fn run_resumes_only_its_suite_and_reruns_only_failures() {
     let place = Sandbox::new();
     suite(&place, "suite.jsonl", &[right("a"), wrong("b"), wrong("c")]);
@@ -208,34 +176,6 @@ fn run_resumes_only_its_suite_and_reruns_only_failures() {
         .run(&["evaluate", "all.jsonl", "--only-failed", "all"])
         .ends(4)
         .says("every item of that run passed");
-}
-
-#[test]
-fn without_a_judge_computed_parts_are_real_and_no_item_passes() {
-    let place = Sandbox::new();
-    let rows = [
-        json!({"id": "same", "generated_kql": "T | count", "expected_kql": "T | count"}),
-        json!({"id": "other", "generated_kql": "T | where a == 1", "expected_kql": "T | where a == 2"}),
-    ];
-    suite(&place, "suite.jsonl", &rows);
-    let args = ["evaluate", "suite.jsonl", "--no-judge", "--output", "run"];
-    place
-        .run(&args)
-        .ends(3)
-        .prints("INCOMPLETE")
-        .prints("--no-judge");
-    assert!(
-        !place.path().join("gavel-data").exists(),
-        "no store was opened"
-    );
-    let results = results(&place, "run");
-    let other = results.iter().find(|line| line["id"] == "other").unwrap();
-    assert_eq!(other["gavel"]["outcome"], "incomplete");
-    assert_eq!(other["gavel"]["error"]["class"], "not_run");
-    assert_eq!(other["gavel"]["total"], Value::Null);
-    let parts = &other["result"]["components"];
-    assert_eq!(parts["schema_match"]["score"], 1.0, "{parts}");
-    assert_eq!(parts["llm_grading"]["score"], Value::Null);
 }
 
 #[test]
@@ -852,41 +792,6 @@ fn example(path: &str) -> String {
         .join("examples")
         .join(path);
     path.display().to_string()
-}
-
-#[test]
-fn example_cases_explain_their_calibration() {
-    let place = Sandbox::new();
-    let cases = example("metrics/cases.jsonl");
-    let args = ["evaluate", &cases, "--simulate", "--allow-simulated"];
-    place
-        .run(&args)
-        .ends(3)
-        .prints("Confidence partly predicts correctness");
-}
-
-#[test]
-fn failing_agent_is_reported_with_its_last_output() {
-    let place = with_shell(Sandbox::new());
-    let question = json!({"test_id": "a", "agent_used": "sql", "question": "How many?", "expected_answer_type": "number", "expected_results": 12});
-    suite(&place, "questions.jsonl", &[question]);
-    let command = "echo the table is locked >&2; exit 9";
-    let args = [
-        "evaluate",
-        "questions.jsonl",
-        "--simulate",
-        "--allow-simulated",
-        "--agent-command",
-        command,
-        "--output",
-        "run",
-    ];
-    drop(place.run(&args));
-    let told = results(&place, "run")[0].to_string();
-    assert!(
-        told.contains("exit code 9; its stderr: the table is locked"),
-        "{told}"
-    );
 }
 
 #[test]

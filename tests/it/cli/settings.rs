@@ -6,58 +6,6 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::Sandbox;
 
-const COMMANDS: [&str; 20] = [
-    "up",
-    "demo",
-    "serve",
-    "worker",
-    "migrate",
-    "score",
-    "sessions",
-    "criteria",
-    "ratings",
-    "jobs",
-    "report",
-    "judges",
-    "queue",
-    "doctor",
-    "config",
-    "tokens",
-    "openapi",
-    "healthcheck",
-    "simulate-judge",
-    "completions",
-];
-
-#[test]
-fn every_command_has_a_help_with_an_example() {
-    let place = Sandbox::new();
-    let listed = place.run(&["--help"]).ends(0).out;
-    for command in COMMANDS {
-        assert!(
-            listed.contains(&format!("\n  {command} ")),
-            "{command}:\n{listed}"
-        );
-        let help = place.run(&[command, "--help"]).ends(0).out;
-        assert!(
-            help.contains("Example"),
-            "{command} has no example:\n{help}"
-        );
-        assert!(help.contains("Usage: gavel"), "{command}:\n{help}");
-    }
-}
-
-#[test]
-fn unknown_flag_or_command_is_exit_2() {
-    let place = Sandbox::new();
-    place.run(&["scroe"]).ends(2).says("score");
-    place
-        .run(&["up", "--binb", "127.0.0.1:1"])
-        .ends(2)
-        .says("--bind");
-    place.run(&[]).ends(2).says("Usage: gavel");
-}
-
 #[test]
 fn invalid_settings_file_is_exit_2_with_its_line() {
     let place = Sandbox::new();
@@ -68,8 +16,7 @@ fn invalid_settings_file_is_exit_2_with_its_line() {
     place
         .run(&["--config", "gavel.toml", "doctor", "--no-probe"])
         .ends(2)
-        .says("gavel.toml: not TOML")
-        .says("line 2");
+        .says("gavel.toml:2: not TOML");
     place
         .run(&["--config", "none.toml", "doctor", "--no-probe"])
         .ends(2)
@@ -151,13 +98,6 @@ fn new_token_is_accepted_by_the_settings_and_unique() {
 }
 
 #[test]
-fn openapi_prints_the_document() {
-    let document = Sandbox::new().run(&["openapi"]).ends(0).json();
-    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
-    assert!(document["paths"]["/api/v1/scoring/sessions/{session_id}/score"].is_object());
-}
-
-#[test]
 fn serve_and_worker_name_missing_servers_and_the_alternative() {
     for command in ["serve", "worker"] {
         let place = Sandbox::new();
@@ -187,13 +127,6 @@ fn public_bind_without_tokens_is_rejected_first() {
 }
 
 #[test]
-fn long_help_has_more_text_than_the_summary() {
-    let place = Sandbox::new();
-    place.run(&["up", "--help"]).ends(0).prints("SIGHUP");
-    place.run(&["score", "--help"]).ends(0).prints("Exit codes");
-}
-
-#[test]
 fn unreachable_database_is_named_with_the_setting() {
     let place = Sandbox::new()
         .with("DATABASE_URL", "postgres://ann:hunter2@127.0.0.1:1/none")
@@ -207,34 +140,12 @@ fn unreachable_database_is_named_with_the_setting() {
 }
 
 #[test]
-fn argument_that_is_no_file_and_no_id_is_exit_2() {
-    let run = Sandbox::new().run(&["score", "sesion.json"]).ends(2);
-    run.says("sesion.json: no such file, and not a session id");
-}
-
-#[test]
-fn table_is_written_to_a_file_in_its_format() {
-    let place = Sandbox::new();
-    for name in ["scores.xlsx", "scores.json"] {
-        let run = place.run(&["export", "scores", "--output", name]).ends(2);
-        run.says(&format!(
-            "{name} names no format: end it with .csv or .parquet"
-        ));
-        assert!(!place.path().join(name).exists());
-    }
-}
-
-#[test]
 fn healthcheck_without_a_server_is_exit_3() {
     let server = "http://127.0.0.1:1";
     Sandbox::new()
         .run(&["healthcheck", "--server", server])
         .ends(3)
         .says(server);
-    Sandbox::new()
-        .run(&["healthcheck", "--server", "localhost:1"])
-        .ends(2)
-        .says("--server");
 }
 
 #[tokio::test]
@@ -255,28 +166,6 @@ async fn unready_service_gives_reasons_and_foreign_errors_are_hidden() {
         let check = ["healthcheck", "--ready", "--server", &server.uri()];
         drop(Sandbox::new().run(&check).ends(3).says(said));
     }
-}
-
-#[test]
-fn criteria_check_names_the_line_of_an_error_or_prints_the_hash() {
-    let place = Sandbox::new();
-    let good = include_str!("../../../config/scoring_config.yaml");
-    place.write("good.yaml", good);
-    let checked = place
-        .run(&["criteria", "check", "good.yaml", "--json"])
-        .ends(0)
-        .json();
-    assert_eq!(checked["criteria_hash"].as_str().unwrap().len(), 64);
-    assert_eq!(checked["judge"], "openai-default");
-    place.write(
-        "bad.yaml",
-        &good.replace("  llm_provider:", "  llm_provder:"),
-    );
-    place
-        .run(&["criteria", "check", "bad.yaml"])
-        .ends(2)
-        .says("bad.yaml:")
-        .says("llm_provider");
 }
 
 #[test]
@@ -323,13 +212,6 @@ fn config_show_output_is_a_settings_file() {
         .run(&["config", "show", "--config", "same.toml"])
         .ends(0);
     assert_eq!(again.out, shown);
-}
-
-#[test]
-fn config_show_rejects_invalid_settings_like_other_commands() {
-    let place = Sandbox::new().with("GAVEL_WORKER_CONCURRENCY", "many");
-    let run = place.run(&["config", "show"]).ends(2);
-    drop(run.says("GAVEL_WORKER_CONCURRENCY"));
 }
 
 #[test]

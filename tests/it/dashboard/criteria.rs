@@ -48,11 +48,7 @@ async fn criteria_are_edited_previewed_compared_and_made_current() {
         for (field, text, fault) in [
             ("settings", "{", "is no JSON object"),
             ("settings", settings.as_str(), "is unchanged"),
-            (
-                "settings",
-                of_nobody.as_str(),
-                "set its key in llm_providers.yaml",
-            ),
+            ("settings", of_nobody.as_str(), "unknown judge"),
             ("judge_prompt", "<b>short</b>", "SESSION_CONVERSATION"),
         ] {
             let mut fields = vec![("name", "strict"), (field, text)];

@@ -180,7 +180,7 @@ async fn grade_out_of_range_is_repaired_once_then_an_error(home: Home) {
     assert!(
         calls[1]
             .prompt()
-            .contains("/score: is 95.0; a number from 0 to 1 is expected")
+            .contains("/score: is 95; a number from 0 to 1 is expected")
     );
     world.end().await;
 }

@@ -282,6 +282,25 @@ async fn configured_cap_that_is_too_high_closes_the_judge_with_the_remedy() {
     }
 }
 
+/// Gateways put an upstream's error into the choice of a successful response.
+#[tokio::test]
+async fn unclear_error_within_a_choice_is_checked_by_a_harmless_request() {
+    let refused = || {
+        let mut answer = completion("", "error");
+        answer["choices"][0]["error"] = json!({ "code": 403, "message": "Forbidden" });
+        fails(200, answer)
+    };
+    for (harmless, class) in [
+        (refused(), ErrorClass::Misconfigured),
+        (good(), ErrorClass::Rejected),
+    ] {
+        let stage = Stage::new(vec![refused(), harmless]).await;
+        let (error, ..) = error_of(stage.ask().await);
+        assert_eq!(error.class, class, "{error}");
+        assert_eq!(stage.requests().await.len(), 2);
+    }
+}
+
 #[tokio::test]
 async fn declined_question_is_not_retried() {
     let mut declined = completion("", "stop");
@@ -516,10 +535,7 @@ async fn answer_in_the_thoughts_is_unparsable_and_its_place_reported() {
     let stage = Stage::new(vec![fails(200, reply)]).await;
     let (error, ..) = error_of(stage.ask().await);
     assert_eq!(error.class, ErrorClass::Unparsable);
-    assert!(
-        error.message.contains("its text is in reasoning_content"),
-        "{error}"
-    );
+    assert!(error.message.contains("only reasoning_content"), "{error}");
 }
 
 #[tokio::test]

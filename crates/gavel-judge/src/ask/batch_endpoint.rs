@@ -15,7 +15,7 @@ use super::run::first_call;
 use super::{Inner, Judge, usage};
 use crate::call_log::{CallRecord, CallUsage};
 use crate::provider::{
-    Added, Answers, BatchForm, Batches, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Progress,
+    Added, Answers, BatchForm, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Progress,
     ProviderReply, Uploaded,
 };
 use crate::{CacheKey, JudgeError, Question};
@@ -47,7 +47,7 @@ impl Judge {
     pub fn batch_endpoint(&self) -> Option<BatchEndpoint> {
         Some(BatchEndpoint {
             inner: Arc::clone(&self.inner),
-            form: self.inner.provider.batch_form()?,
+            form: self.inner.spec.entry().format.batches?,
             factor: self.inner.spec.batch_price_factor()?,
         })
     }
@@ -73,35 +73,35 @@ impl BatchEndpoint {
         question: &Question,
     ) -> Result<Added, JudgeError> {
         let call = first_call(&self.inner, question);
-        self.batches().add(chunk, asked_for, &call)
+        self.inner.provider.add(chunk, asked_for, &call)
     }
 
     /// Uploads the calls of a chunk if the provider requires a separate upload. Submission starts the billing.
     pub async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
-        self.batches().upload(chunk).await
+        self.inner.provider.upload(chunk).await
     }
 
     /// Submits a chunk and returns the batch id. After an error the batch may still exist: see [`Self::find`].
     pub async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
-        self.batches().submit(chunk).await
+        self.inner.provider.submit(chunk).await
     }
 
     pub async fn find(&self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
-        self.batches().find(tag).await
+        self.inner.provider.find(tag).await
     }
 
     pub async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
-        self.batches().look(batch).await
+        self.inner.provider.look(batch).await
     }
 
     /// Returns the answers of a finished batch. Read errors are returned by [`Answers::next`].
     pub async fn collect(&self, batch: &str) -> Result<Answers<'_>, JudgeError> {
-        Answers::of_batch(self.batches(), batch).await
+        Answers::of_batch(&self.inner.provider, batch).await
     }
 
     /// Cancels a batch. Answers so far are billed and can be collected.
     pub async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
-        self.batches().cancel(batch).await
+        self.inner.provider.cancel(batch).await
     }
 
     /// Returns the cache key of a reply collected for `asked_for`.
@@ -143,13 +143,6 @@ impl BatchEndpoint {
         Collected {
             error: read.err().map(|failed| failed.error),
             usage,
-        }
-    }
-
-    fn batches(&self) -> Batches<'_> {
-        Batches {
-            endpoint: &self.inner.provider,
-            form: self.form,
         }
     }
 

@@ -337,7 +337,7 @@ pub(super) fn read(
         Err(unusable) => {
             let unusable = match reply.text_in.filter(|_| reply.text.trim().is_empty()) {
                 Some(field) => Unusable::from(format!(
-                    "the reply has no content, and its text is in {field}; expected one JSON object as the content"
+                    "the reply has no content, only {field}; expected one JSON object as the content"
                 )),
                 None => unusable,
             };

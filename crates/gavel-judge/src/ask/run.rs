@@ -14,7 +14,7 @@ use crate::cache::KEPT;
 use crate::call_log::CallUsage;
 use crate::error::ErrorClass;
 use crate::gate::{Denial, HeldBack, Load, Permit};
-use crate::provider::{CallRequest, Message, Role};
+use crate::provider::CallRequest;
 use crate::retry::{self, Decision, RetryCost, RetryState};
 use crate::{
     CacheKey, ConcurrencyPermit, Fault, JudgeAnswer, JudgeError, ModelFamily, Question, Reply,
@@ -281,7 +281,7 @@ impl<'a> Run<'a> {
             return false;
         };
         if let Some(first) = self.request.messages.first_mut() {
-            first.content = smaller.prompt.clone();
+            *first = smaller.prompt.clone();
         }
         self.question = smaller;
         true
@@ -290,12 +290,8 @@ impl<'a> Run<'a> {
     /// Adds the repair turn: the model's own reply and its errors.
     fn add_repair_turn(&mut self, said: String, faults: &[Fault]) {
         self.repaired = true;
-        let messages = [
-            // Some servers reject an empty message.
-            (Role::Assistant, non_empty(said).into()),
-            (Role::User, reply::repair_prompt(faults).into()),
-        ];
-        let messages = messages.map(|(role, content)| Message { role, content });
+        // Some servers reject an empty message.
+        let messages = [non_empty(said).into(), reply::repair_prompt(faults).into()];
         self.request.messages.extend(messages);
     }
 
@@ -338,10 +334,7 @@ impl<'a> Run<'a> {
 
 pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
     CallRequest {
-        messages: vec![Message {
-            role: Role::User,
-            content: question.prompt.clone(),
-        }],
+        messages: vec![question.prompt.clone()],
         schema_name: question.schema_name,
         schema: Arc::clone(&question.schema),
         max_output_tokens: judge.spec.limits().max_output_tokens,
@@ -352,7 +345,7 @@ pub(super) fn first_call(judge: &Inner, question: &Question) -> CallRequest {
 fn load_of(request: &CallRequest, family: ModelFamily) -> Load {
     let messages = request.messages.iter();
     Load {
-        prompt_tokens: messages.map(|message| message.content.tokens(family)).sum(),
+        prompt_tokens: messages.map(|message| message.tokens(family)).sum(),
         most_answer_tokens: request.max_output_tokens.into(),
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::cap::Cap;
 use super::prices::price_of;
-use super::read::ProvidersError;
 use super::{Entry, Providers};
+use gavel_rules::FileError;
+use gavel_rules::config_file::join;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntryCap {
@@ -46,14 +47,14 @@ impl Providers {
     }
 
     /// Returns all caps. Fails if the total cap can't be enforced because a configured judge has a model without a price.
-    pub fn caps(&self) -> Result<Caps, ProvidersError> {
+    pub fn caps(&self) -> Result<Caps, FileError> {
         let total = self.total_cap;
         let real = || self.entries.values().filter(|entry| !entry.simulated);
         if total.is_set() {
             for entry in real().filter(|entry| entry.missing_key().is_none()) {
-                check_prices(entry).map_err(|fault| ProvidersError {
-                    path: format!("judge.{}", total.key()),
-                    message: format!("{fault} (entry {:?} of llm_providers.yaml)", entry.name),
+                check_prices(entry).map_err(|fault| {
+                    let message = format!("{fault} (entry {:?} of llm_providers.yaml)", entry.name);
+                    FileError::new(format!("judge.{}", total.key()), message)
                 })?;
             }
         }
@@ -68,12 +69,10 @@ impl Providers {
         })
     }
 
-    pub(super) fn check_caps(&self) -> Result<(), ProvidersError> {
+    pub(super) fn check_caps(&self) -> Result<(), FileError> {
         for entry in self.entries.values().filter(|entry| entry.cap.is_set()) {
-            check_cap(entry).map_err(|message| ProvidersError {
-                path: format!("{}.{}", entry.name, entry.cap.key()),
-                message,
-            })?;
+            check_cap(entry)
+                .map_err(|message| FileError::new(join(&entry.name, entry.cap.key()), message))?;
         }
         Ok(())
     }
@@ -119,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    fn read(more: &Value) -> Result<Providers, ProvidersError> {
+    fn read(more: &Value) -> Result<Providers, FileError> {
         let mut entry = json!({
             "type": "openai", "base_url": "https://h/v1", "model": "m", "models": ["m", "n"], "key": "k",
             "prices": {

@@ -4,184 +4,237 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret as _, SecretString};
+use gavel_rules::FileError;
+use gavel_rules::config_file::{Lenient, Scalar, decode, join};
+use secrecy::SecretString;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::cap::Cap;
-use super::prices;
-use super::read::{Fields, ProvidersError};
+use super::prices::Price;
 use super::spec::{Auth, Entry};
 use crate::provider::shape::Rung;
 use crate::provider::{FORMATS, WireFormat};
 
-const KEYS: &[&str] = &[
-    "type",
-    "base_url",
-    "custom_base_url",
-    "path",
-    "model",
-    "models",
-    "key",
-    "key_file",
-    "hint",
-    "auth",
-    "auth_header",
-    "auth_prefix",
-    "headers",
-    "extra_body",
-    "prices",
-    "batch_price_factor",
-    "max_concurrency",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "context_window",
-    "max_output_tokens",
-    "temperature",
-    "timeout_s",
-    "structured",
-    "simulated",
-    "fallback",
-    "daily_cap_usd",
-    "monthly_cap_usd",
-];
+const HEADER_NAME: &str = "expected a header's name";
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a map")]
+struct EntryFields {
+    #[serde(rename = "type")]
+    format: Lenient<String>,
+    base_url: Lenient<Address>,
+    custom_base_url: Lenient<Address>,
+    path: Lenient<String>,
+    model: Lenient<String>,
+    models: Option<Vec<Lenient<String>>>,
+    key: Lenient<Secret>,
+    key_file: Lenient<String>,
+    hint: Lenient<String>,
+    auth: Lenient<Auth>,
+    auth_header: Lenient<String>,
+    /// `""` is a valid setting (Azure) and differs from an absent one.
+    auth_prefix: Option<String>,
+    headers: Option<BTreeMap<String, Lenient<Secret>>>,
+    extra_body: Option<Map<String, Value>>,
+    prices: Option<BTreeMap<String, Price>>,
+    batch_price_factor: Lenient<f64>,
+    max_concurrency: Lenient<u32>,
+    requests_per_minute: Lenient<Positive>,
+    tokens_per_minute: Lenient<Positive>,
+    context_window: Lenient<Positive>,
+    max_output_tokens: Lenient<Positive>,
+    temperature: Lenient<Temperature>,
+    timeout_s: Lenient<Timeout>,
+    structured: Lenient<String>,
+    simulated: Lenient<bool>,
+    fallback: Lenient<String>,
+    daily_cap_usd: Lenient<f64>,
+    monthly_cap_usd: Lenient<f64>,
+}
+
+struct Positive(u32);
+
+impl Scalar for Positive {
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok().filter(|number| *number > 0);
+        number
+            .map(Self)
+            .ok_or_else(|| "expected an integer of at least 1".to_owned())
+    }
+}
 
 impl Entry {
     pub(super) fn read(
         name: &str,
         value: &Value,
         key_file: &dyn Fn(&str) -> Result<String, String>,
-    ) -> Result<Self, ProvidersError> {
+    ) -> Result<Self, FileError> {
         if name.is_empty() || name.contains([':', ',', '/', ' ']) {
-            return Err(ProvidersError {
-                path: name.to_owned(),
-                message: "an entry's name is not empty and has no colon, comma, slash or space"
-                    .to_owned(),
-            });
+            let message = "an entry's name is not empty and has no colon, comma, slash or space";
+            return Err(FileError::new(name, message));
         }
-        let fields = Fields::new(name, value, KEYS)?;
+        let fields: EntryFields = decode(name, value)?;
+        let error = |key: &str, message: String| FileError::new(join(name, key), message);
+        let missing = |key: &str| error(key, "is missing or empty".to_owned());
         let formats = FORMATS.map(|format| (format.name, format));
-        let format = fields.choice("type", &formats)?.ok_or_else(|| {
+        let format = fields.format.0.ok_or_else(|| {
             let known = FORMATS.map(|format| format.name).join(", ");
-            fields.error("type", format!("is missing; known: {known}"))
+            error("type", format!("is missing; known: {known}"))
         })?;
-        let custom = fields.text("custom_base_url")?;
-        let (base_url_key, base_url) = match &custom {
-            Some(url) => ("custom_base_url", url.clone()),
-            None => ("base_url", fields.required("base_url")?),
-        };
-        plausible_url(&base_url).map_err(|message| fields.error(base_url_key, message))?;
-        let mut models = fields.texts("models")?;
+        let format = choice(&format, &formats).map_err(|message| error("type", message))?;
+        let is_custom = fields.custom_base_url.0.is_some();
+        let address = fields.custom_base_url.0.or(fields.base_url.0);
+        let Address(base_url) = address.ok_or_else(|| missing("base_url"))?;
+        let models = fields.models.into_iter().flatten();
+        let mut models: Vec<String> = models.filter_map(|model| model.0).collect();
         let any_model = models.iter().any(|model| model == "*");
         models.retain(|model| model != "*");
+        let auth_header = fields.auth_header.or(format.auth_header.to_owned());
+        if !is_header_name(&auth_header) {
+            return Err(error("auth_header", HEADER_NAME.to_owned()));
+        }
+        let given = fields.headers.unwrap_or_default();
+        if let Some(header) = given.keys().find(|header| !is_header_name(header)) {
+            return Err(error(&join("headers", header), HEADER_NAME.to_owned()));
+        }
+        // An empty variable omits its header, because servers reject an empty organisation.
+        let headers = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.0?.0)))
+            .collect();
         Ok(Self {
             name: name.to_owned(),
             format,
-            base_url: base_url.trim_end_matches('/').to_owned(),
-            path: fields
-                .text("path")?
-                .unwrap_or_else(|| format.path.to_owned()),
-            model: fields.required("model")?,
+            base_url,
+            path: fields.path.or(format.path.to_owned()),
+            model: fields.model.0.ok_or_else(|| missing("model"))?,
             models,
             any_model,
-            key: read_key(&fields, key_file)?,
-            key_optional: custom.is_some(),
-            hint: fields.text("hint")?,
-            auth: fields
-                .choice("auth", &[("bearer", Auth::Key), ("none", Auth::None)])?
-                .unwrap_or(Auth::Key),
-            auth_header: auth_header(&fields, format)?,
-            auth_prefix: auth_prefix(&fields, format)?,
-            headers: headers(&fields)?,
-            extra_body: extra_body(&fields)?,
-            prices: prices::read(&fields.path("prices"), fields.raw("prices"))?,
-            batch_price_factor: batch_price_factor(&fields, format, custom.as_deref())?,
-            max_concurrency: fields.count("max_concurrency")?.unwrap_or(64),
-            requests_per_minute: positive(&fields, "requests_per_minute")?,
-            tokens_per_minute: positive(&fields, "tokens_per_minute")?,
-            context_window: positive(&fields, "context_window")?.unwrap_or(128_000),
-            max_output_tokens: positive(&fields, "max_output_tokens")?.unwrap_or(8192),
-            temperature: temperature(&fields)?,
-            timeout: timeout(&fields)?,
-            structured: structured(&fields, format)?,
-            simulated: fields.flag("simulated")?.unwrap_or(false),
-            fallback: fields.text("fallback")?,
-            cap: Cap::new(
-                fields.number("daily_cap_usd")?.unwrap_or(0.0),
-                fields.number("monthly_cap_usd")?.unwrap_or(0.0),
-            ),
+            key: match (fields.key.0, fields.key_file.0) {
+                (Some(Secret(key)), _) => Some(key),
+                (None, Some(path)) => {
+                    let key = read_key(&path, key_file);
+                    Some(key.map_err(|message| error("key_file", message))?)
+                }
+                (None, None) => None,
+            },
+            key_optional: is_custom,
+            hint: fields.hint.0,
+            auth: fields.auth.or(Auth::Key),
+            auth_header,
+            auth_prefix: fields.auth_prefix.unwrap_or(format.auth_prefix.to_owned()),
+            headers,
+            extra_body: fields.extra_body.unwrap_or_default(),
+            prices: fields.prices.unwrap_or_default(),
+            batch_price_factor: batch_price_factor(fields.batch_price_factor.0, format)
+                .map_err(|message| error("batch_price_factor", message))?
+                .filter(|_| !is_custom),
+            max_concurrency: fields.max_concurrency.or(64),
+            requests_per_minute: fields.requests_per_minute.0.map(|it| it.0),
+            tokens_per_minute: fields.tokens_per_minute.0.map(|it| it.0),
+            context_window: fields.context_window.or(Positive(128_000)).0,
+            max_output_tokens: fields.max_output_tokens.or(Positive(8192)).0,
+            temperature: fields.temperature.or(Temperature(Some(0.0))).0,
+            timeout: fields.timeout_s.0.map(|Timeout(given)| given),
+            structured: structured(fields.structured.or("auto".to_owned()), format)
+                .map_err(|message| error("structured", message))?,
+            simulated: fields.simulated.or(false),
+            fallback: fields.fallback.0,
+            cap: Cap::new(fields.daily_cap_usd.or(0.0), fields.monthly_cap_usd.or(0.0)),
             parameters: OnceLock::new(),
         })
     }
 }
 
-/// Catches common typos. The HTTP client parses the URL in full.
-fn plausible_url(url: &str) -> Result<(), String> {
-    let rest = url
-        .strip_prefix("http://")
-        .or_else(|| url.strip_prefix("https://"))
-        .ok_or_else(|| "expected an address that starts with http:// or https://".to_owned())?;
-    let host = rest.split('/').next().unwrap_or_default();
-    if host.is_empty() || rest.contains(char::is_whitespace) {
-        return Err("expected an address with a host and no spaces".to_owned());
+fn structured(text: String, format: &WireFormat) -> Result<Option<Rung>, String> {
+    let rungs = format.ladder.iter().map(|(rung, _)| *rung);
+    let rungs = rungs.filter(|rung| *rung != Rung::Prompt);
+    let rungs = rungs.map(|rung| (rung.as_str(), Some(rung)));
+    let rungs: Vec<_> = std::iter::once(("auto", None)).chain(rungs).collect();
+    choice(&text, &rungs)
+}
+
+fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let found = words.iter().find(|(word, _)| *word == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("{text:?} is unknown; known: {}", known.join(", "))
+    })
+}
+
+/// Address without trailing slashes. Checks for common typos; the HTTP client parses it in full.
+struct Address(String);
+
+impl Scalar for Address {
+    fn parse(url: &str) -> Result<Self, String> {
+        let rest = url
+            .strip_prefix("http://")
+            .or_else(|| url.strip_prefix("https://"))
+            .ok_or_else(|| "expected an address that starts with http:// or https://".to_owned())?;
+        let host = rest.split('/').next().unwrap_or_default();
+        if host.is_empty() || rest.contains(char::is_whitespace) {
+            return Err("expected an address with a host and no spaces".to_owned());
+        }
+        if host.contains('@') {
+            return Err("an address must not contain a password; use key or headers".to_owned());
+        }
+        Ok(Self(url.trim_end_matches('/').to_owned()))
     }
-    if host.contains('@') {
-        return Err("an address must not contain a password; use key or headers".to_owned());
+}
+
+impl Scalar for Auth {
+    fn parse(text: &str) -> Result<Self, String> {
+        choice(text, &[("bearer", Self::Key), ("none", Self::None)])
     }
-    Ok(())
+}
+
+/// `none` omits the temperature.
+struct Temperature(Option<f64>);
+
+impl Scalar for Temperature {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number) if (0.0..=2.0).contains(&number) => Ok(Self(Some(number))),
+            Err(_) if text == "none" => Ok(Self(None)),
+            Ok(_) | Err(_) => Err("expected a number of 0-2, or none".to_owned()),
+        }
+    }
+}
+
+struct Timeout(Duration);
+
+impl Scalar for Timeout {
+    fn parse(text: &str) -> Result<Self, String> {
+        let seconds = text.parse().ok();
+        let seconds = seconds.filter(|seconds| *seconds > 0.0 && *seconds <= 3600.0);
+        seconds
+            .map(|seconds| Self(Duration::from_secs_f64(seconds)))
+            .ok_or_else(|| "expected more than 0 and at most 3600 seconds".to_owned())
+    }
+}
+
+/// Text of a header. Line breaks are rejected, because every call would fail with an obscure error.
+struct Secret(SecretString);
+
+impl Scalar for Secret {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
+            return Err("contains a character that is invalid in HTTP headers".to_owned());
+        }
+        Ok(Self(SecretString::from(text.to_owned())))
+    }
 }
 
 fn read_key(
-    fields: &Fields<'_>,
+    path: &str,
     key_file: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Option<SecretString>, ProvidersError> {
-    if let Some(key) = fields.text("key")? {
-        return clean_key(fields, "key", &key).map(Some);
+) -> Result<SecretString, String> {
+    let text = key_file(path).map_err(|reason| format!("could not read {path:?}: {reason}"))?;
+    match text.trim() {
+        "" => Err(format!("{path:?} is empty")),
+        text => Secret::parse(text).map(|Secret(key)| key),
     }
-    let Some(path) = fields.text("key_file")? else {
-        return Ok(None);
-    };
-    let text = key_file(&path)
-        .map_err(|reason| fields.error("key_file", format!("could not read {path:?}: {reason}")))?;
-    if text.trim().is_empty() {
-        return Err(fields.error("key_file", format!("{path:?} is empty")));
-    }
-    clean_key(fields, "key_file", &text).map(Some)
-}
-
-/// Rejects line breaks, because the key is sent in a header and every call would fail with an obscure error.
-fn clean_key(fields: &Fields<'_>, at: &str, key: &str) -> Result<SecretString, ProvidersError> {
-    let key = key.trim();
-    if key.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
-        return Err(fields.error(at, "contains a character that is invalid in HTTP headers"));
-    }
-    Ok(SecretString::from(key.to_owned()))
-}
-
-fn auth_header(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
-    let name = fields
-        .text("auth_header")?
-        .unwrap_or_else(|| format.auth_header.to_owned());
-    if is_header_name(&name) {
-        Ok(name)
-    } else {
-        Err(fields.error("auth_header", "expected a header's name"))
-    }
-}
-
-fn headers(fields: &Fields<'_>) -> Result<BTreeMap<String, SecretString>, ProvidersError> {
-    let mut headers = BTreeMap::new();
-    for (name, value) in fields.text_map("headers")? {
-        let at = format!("headers.{name}");
-        if !is_header_name(&name) {
-            return Err(fields.error(&at, "expected a header's name"));
-        }
-        let value = clean_key(fields, &at, &value)?;
-        // An empty variable omits its header, because servers reject an empty organisation.
-        if !value.expose_secret().is_empty() {
-            headers.insert(name, value);
-        }
-    }
-    Ok(headers)
 }
 
 fn is_header_name(name: &str) -> bool {
@@ -191,79 +244,20 @@ fn is_header_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-fn auth_prefix(fields: &Fields<'_>, format: &WireFormat) -> Result<String, ProvidersError> {
-    // `auth_prefix: ""` is a valid setting (Azure) and differs from an absent one.
-    match fields.raw("auth_prefix") {
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(fields.error("auth_prefix", "expected text")),
-        None => Ok(format.auth_prefix.to_owned()),
-    }
-}
-
-fn extra_body(fields: &Fields<'_>) -> Result<Map<String, Value>, ProvidersError> {
-    match fields.raw("extra_body") {
-        None => Ok(Map::new()),
-        Some(Value::Object(map)) => Ok(map.clone()),
-        Some(_) => Err(fields.error("extra_body", "expected a map of request fields")),
-    }
-}
-
 /// Validated for every address but applied only to `base_url`, because custom servers have no discounted batches.
-fn batch_price_factor(
-    fields: &Fields<'_>,
-    format: &WireFormat,
-    custom_base_url: Option<&str>,
-) -> Result<Option<f64>, ProvidersError> {
-    const KEY: &str = "batch_price_factor";
-    let given = fields.number(KEY)?;
+fn batch_price_factor(given: Option<f64>, format: &WireFormat) -> Result<Option<f64>, String> {
     if given.is_some() && format.batches.is_none() {
         let others = FORMATS.into_iter().filter(|other| other.batches.is_some());
         let others: Vec<&str> = others.map(|other| other.name).collect();
         let (own, others) = (format.name, others.join(" or "));
-        let message = format!("{own} has no batch endpoint here; omit it, or use type {others}");
-        return Err(fields.error(KEY, message));
+        return Err(format!(
+            "{own} has no batch endpoint here; omit it, or use type {others}"
+        ));
     }
     match given {
         Some(factor) if factor <= 0.0 || factor > 1.0 => {
-            Err(fields.error(KEY, "expected a number above 0 and at most 1"))
+            Err("expected a number above 0 and at most 1".to_owned())
         }
-        given => Ok(given.filter(|_| custom_base_url.is_none())),
-    }
-}
-
-fn structured(fields: &Fields<'_>, format: &WireFormat) -> Result<Option<Rung>, ProvidersError> {
-    let rungs = format.ladder.iter().map(|(rung, _)| *rung);
-    let rungs = rungs.filter(|rung| *rung != Rung::Prompt);
-    let rungs = rungs.map(|rung| (rung.as_str(), Some(rung)));
-    let words: Vec<_> = std::iter::once(("auto", None)).chain(rungs).collect();
-    Ok(fields.choice("structured", &words)?.flatten())
-}
-
-fn positive(fields: &Fields<'_>, key: &str) -> Result<Option<u32>, ProvidersError> {
-    match fields.count(key)? {
-        Some(0) => Err(fields.error(key, "expected an integer of at least 1")),
         given => Ok(given),
-    }
-}
-
-fn temperature(fields: &Fields<'_>) -> Result<Option<f64>, ProvidersError> {
-    if fields.text("temperature")?.as_deref() == Some("none") {
-        return Ok(None);
-    }
-    match fields.number("temperature")? {
-        Some(number) if number > 2.0 => {
-            Err(fields.error("temperature", "expected a number of 0-2, or none"))
-        }
-        given => Ok(Some(given.unwrap_or(0.0))),
-    }
-}
-
-fn timeout(fields: &Fields<'_>) -> Result<Option<Duration>, ProvidersError> {
-    match fields.number("timeout_s")? {
-        None => Ok(None),
-        Some(seconds) if seconds > 0.0 && seconds <= 3600.0 => {
-            Ok(Some(Duration::from_secs_f64(seconds)))
-        }
-        Some(_) => Err(fields.error("timeout_s", "expected more than 0 and at most 3600 seconds")),
     }
 }

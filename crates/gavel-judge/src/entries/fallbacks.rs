@@ -1,6 +1,6 @@
 use super::Providers;
-use super::read::ProvidersError;
 use super::spec::{Entry, JudgeSpec};
+use gavel_rules::FileError;
 
 impl Providers {
     /// Returns the fallback judge. It may be another model of the entry, which then has none.
@@ -16,14 +16,12 @@ impl Providers {
     }
 
     /// Checks that fallbacks exist, form no cycle, and are not simulated if the judge is real.
-    pub(super) fn check_fallbacks(&self) -> Result<(), ProvidersError> {
+    pub(super) fn check_fallbacks(&self) -> Result<(), FileError> {
         for entry in self.entries.values() {
             if let Some(name) = &entry.fallback {
-                self.check_fallback(entry, name)
-                    .map_err(|message| ProvidersError {
-                        path: format!("{}.fallback", entry.name),
-                        message,
-                    })?;
+                self.check_fallback(entry, name).map_err(|message| {
+                    FileError::new(format!("{}.fallback", entry.name), message)
+                })?;
             }
         }
         Ok(())

@@ -8,13 +8,13 @@ mod caps;
 mod entry;
 mod fallbacks;
 mod prices;
-mod read;
 pub(crate) mod spec;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use gavel_rules::FileError;
 use serde_json::Value;
 
 use super::gate::PaceLimits;
@@ -22,7 +22,6 @@ pub use cap::Cap;
 pub use caps::{Caps, EntryCap};
 use prices::AS_OF;
 pub(crate) use prices::price_of;
-pub use read::ProvidersError;
 use spec::Entry;
 pub use spec::JudgeSpec;
 
@@ -91,12 +90,10 @@ impl Providers {
     pub fn from_value(
         value: &Value,
         key_file: &dyn Fn(&str) -> Result<String, String>,
-    ) -> Result<Self, ProvidersError> {
+    ) -> Result<Self, FileError> {
         let Value::Object(map) = value else {
-            return Err(ProvidersError {
-                path: String::new(),
-                message: "expected a map of provider entries by name".to_owned(),
-            });
+            let message = "expected a map of provider entries by name";
+            return Err(FileError::new("", message));
         };
         let mut entries = BTreeMap::new();
         for (name, value) in map {
@@ -112,18 +109,14 @@ impl Providers {
     }
 
     /// Checks that the date of each price is not after `now`, because such a price can't have been looked up. Returns the first violation.
-    pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), ProvidersError> {
+    pub fn check_dates(&self, now: DateTime<Utc>) -> Result<(), FileError> {
         let today = (now + MAX_UTC_OFFSET).date_naive();
         for entry in self.entries.values() {
             let future = entry.prices.iter().find(|(_, price)| price.as_of > today);
             if let Some((model, price)) = future {
-                return Err(ProvidersError {
-                    path: format!("{}.prices.{model}.{AS_OF}", entry.name),
-                    message: format!(
-                        "{} is in the future; give a day on which the price was checked",
-                        price.as_of
-                    ),
-                });
+                let path = format!("{}.prices.{model}.{AS_OF}", entry.name);
+                let message = "is in the future; give a day on which the price was checked";
+                return Err(FileError::new(path, format!("{} {message}", price.as_of)));
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ fn no_file(_: &str) -> Result<String, String> {
     Err("no such file".to_owned())
 }
 
-fn read(value: Value) -> Result<Providers, ProvidersError> {
+fn read(value: Value) -> Result<Providers, FileError> {
     Providers::from_value(&value, &no_file)
 }
 
@@ -33,7 +33,7 @@ const SHIPPED: &str = include_str!("../../../../config/llm_providers.yaml");
 
 /// Returns the shipped file with the variables in `set`.
 fn shipped(set: &[(&str, &str)]) -> Providers {
-    let mut value: Value = serde_yaml_ng::from_str(SHIPPED).unwrap();
+    let mut value: Value = serde_saphyr::from_str(SHIPPED).unwrap();
     substitute(&mut value, set);
     read(value).unwrap()
 }
@@ -290,7 +290,7 @@ fn errors_name_the_path() {
             "http://",
         ),
         (json!({ "model": "" }), "j.model", "missing or empty"),
-        (json!({ "models": "a" }), "j.models", "list of texts"),
+        (json!({ "models": "a" }), "j.models", "expected a sequence"),
         (json!({ "temperature": "hot" }), "j.temperature", "number"),
         (json!({ "temperature": 3 }), "j.temperature", "0-2"),
         (json!({ "timeout_s": 0 }), "j.timeout_s", "more than 0"),
@@ -314,14 +314,14 @@ fn errors_name_the_path() {
             "j.headers.a b",
             "header's name",
         ),
-        (json!({ "headers": [] }), "j.headers", "map of texts"),
+        (json!({ "headers": [] }), "j.headers", "expected a map"),
         (
             json!({ "auth_header": "a:b" }),
             "j.auth_header",
             "header's name",
         ),
         (json!({ "extra_body": [] }), "j.extra_body", "map"),
-        (json!({ "prices": [] }), "j.prices", "map of prices"),
+        (json!({ "prices": [] }), "j.prices", "expected a map"),
         (
             json!({ "prices": { "m": { "input_per_mtok": 1, "output_per_mtok": 2 } } }),
             "j.prices.m.as_of",
@@ -473,7 +473,7 @@ fn priced_as_of(day: &str) -> Value {
 fn rejects_price_with_a_future_date() {
     for (day, words) in [
         ("2026-13-01", "\"2026-13-01\" is not a date"),
-        ("spring", "as 2026-01-31"),
+        ("spring", "such as 2026-01-31"),
         ("2026-01-31T00:00:00Z", "not a date"),
     ] {
         let (at, message) = error_of(priced_as_of(day));
@@ -596,7 +596,7 @@ fn long_prompt_rates_apply_to_all_tokens() {
     assert!(message.contains("missing"), "{message}");
 }
 
-fn pair(a: Value, b: Value) -> Result<Providers, ProvidersError> {
+fn pair(a: Value, b: Value) -> Result<Providers, FileError> {
     let mut value = json!({});
     for (name, fallback) in [("a", a), ("b", b)] {
         value[name] = entry_with(fallback)["j"].take();

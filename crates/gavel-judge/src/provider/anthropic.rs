@@ -33,7 +33,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     has_new_cap: false,
     body,
     read,
-    no_reply: "answered 200 with a body that is no message; check base_url",
+    no_reply: "with a body that is no message; check base_url",
     rate_headers: Some(RateHeaders {
         name: |what, part| format!("anthropic-ratelimit-{what}-{part}"),
         quantities: &["requests", "tokens", "input-tokens", "output-tokens"],
@@ -42,10 +42,9 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     batches: Some(BatchForm::Requests),
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
-    let entry = spec.entry();
-    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
-    body.set("max_tokens", json!(request.max_output_tokens));
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
+    let mut body = Body::chat(spec.model(), spec.entry().temperature, request, shape);
+    body.set("max_tokens", request.max_output_tokens);
     let (name, schema) = (request.schema_name, request.schema.value());
     match shape.rung {
         Rung::JsonSchema => {
@@ -60,13 +59,13 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
         }
         Rung::JsonObject | Rung::Prompt => {}
     }
-    body.extend(&entry.extra_body, shape);
+    body.extend(&spec.entry().extra_body, shape);
     body
 }
 
 fn read(message: &Value) -> Read {
     let Some(content) = message.get("content").and_then(Value::as_array) else {
-        return Err(without_answer(message, "answered 200 with no content"));
+        return Err(without_answer(message, "with no content"));
     };
     let text = text(content);
     let words = |_: &str| explanation(given(message, "/stop_details"));
@@ -80,14 +79,15 @@ fn read(message: &Value) -> Read {
     })
 }
 
-/// Returns the tool's input if the model called one, otherwise the texts. Thinking, and text before a call, are no reply.
+/// Returns the inputs of tools if the model called any, otherwise the texts. Thinking, and text before a call, are no reply.
 fn text(content: &[Value]) -> String {
     let of_kind = |kind| content.iter().filter(move |block| block["type"] == kind);
-    match of_kind("tool_use").find_map(|block| given(block, "/input")) {
-        Some(input) => input.to_string(),
-        None => of_kind("text")
-            .filter_map(|it| it["text"].as_str())
-            .collect(),
+    let inputs = of_kind("tool_use").filter_map(|block| given(block, "/input"));
+    let inputs: Vec<String> = inputs.map(Value::to_string).collect();
+    let texts = of_kind("text").filter_map(|it| it["text"].as_str());
+    match inputs.as_slice() {
+        [] => texts.collect(),
+        inputs => inputs.join("\n"),
     }
 }
 
@@ -106,7 +106,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
     let cache_written = optional_count(usage, "/cache_creation_input_tokens")?;
     let input = count(usage, &["/input_tokens"])? + cached + cache_written;
     let output = count(usage, &["/output_tokens"])?;
-    Tokens::limited(input, cached, cache_written, output)
+    Tokens::new(input, cached, cache_written, output)
 }
 
 #[cfg(test)]

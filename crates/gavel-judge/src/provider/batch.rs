@@ -1,6 +1,5 @@
 //! Types of batch endpoints, which accept many calls in one chunk and answer within a day at a reduced price.
 
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::call::ProviderReply;
@@ -134,9 +133,6 @@ pub enum Progress {
     /// The provider's error. The account has a limit of waiting tokens, so a later or smaller chunk may be accepted.
     NoRoom(String),
 }
-
-/// One line of a chunk's replies: a status with a body, or the reason for their absence.
-pub(super) type LineSays = Result<(u16, Box<RawValue>), String>;
 
 /// The reply to one call of a chunk, unchecked.
 #[derive(Debug)]

@@ -1,62 +1,60 @@
 //! Common parts of the requests of all formats.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::call::{CallRequest, Role};
+use super::call::CallRequest;
 use super::shape::{Rung, Shape};
 use crate::PromptText;
 
-pub(super) struct Body<'a> {
-    fields: BTreeMap<&'a str, Field<'a>>,
-}
+#[derive(Serialize)]
+pub(super) struct Body(BTreeMap<String, Field>);
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Field<'a> {
+enum Field {
     Value(Value),
-    /// Most of the body, borrowed until it is written.
-    Text(Cow<'a, PromptText>),
-    Fields(BTreeMap<&'static str, Field<'a>>),
-    List(Vec<Field<'a>>),
+    /// Most of the body, shared until it is written.
+    Text(PromptText),
+    Fields(BTreeMap<&'static str, Field>),
+    List(Vec<Field>),
 }
 
-impl<'a> Body<'a> {
+impl Body {
     /// Returns the common part of chat completions and Anthropic's messages.
     pub(super) fn chat(
         model: &str,
         temperature: Option<f64>,
-        request: &'a CallRequest,
-        shape: Shape,
+        request: &CallRequest,
+        shape: &Shape,
     ) -> Self {
         let mut body = Self::new(request, shape.rung, false);
-        if let Some(temperature) = temperature.filter(|_| shape.temperature) {
-            body.set("temperature", json!(temperature));
+        if shape.has("temperature") {
+            body.set("temperature", temperature);
         }
-        body.set("model", json!(model));
+        body.set("model", model);
         // Some gateways stream by default.
-        body.set("stream", json!(false));
+        body.set("stream", false);
         body
     }
 
     /// Returns a body with the messages. The first message ends with the schema, unless the server enforces it.
-    pub(super) fn new(request: &'a CallRequest, rung: Rung, is_gemini: bool) -> Self {
+    pub(super) fn new(request: &CallRequest, rung: Rung, is_gemini: bool) -> Self {
         let is_enforced = matches!(rung, Rung::JsonSchema | Rung::Tool);
         let schema = request.schema.json().get();
         let messages = request.messages.iter().enumerate().map(|(at, message)| {
-            let mut text = Cow::Borrowed(&message.content);
+            let mut text = message.clone();
             if !is_enforced && at == 0 {
-                text = Cow::Owned(text.followed_by(format!(
+                text = text.followed_by(format!(
                     "\n\nReply with one JSON object that matches this JSON schema, and with nothing else:\n{schema}\n"
-                )));
+                ));
             }
-            let role = match (message.role, is_gemini) {
-                (Role::User, _) => "user",
-                (Role::Assistant, false) => "assistant",
-                (Role::Assistant, true) => "model",
+            let role = match (at % 2, is_gemini) {
+                (0, _) => "user",
+                (_, false) => "assistant",
+                (_, true) => "model",
             };
             let text = Field::Text(text);
             let fields = |name, field| Field::Fields(BTreeMap::from([(name, field)]));
@@ -67,27 +65,20 @@ impl<'a> Body<'a> {
             Field::Fields(BTreeMap::from([content, ("role", Field::Value(role.into()))]))
         });
         let key = if is_gemini { "contents" } else { "messages" };
-        let fields = BTreeMap::from([(key, Field::List(messages.collect()))]);
-        Self { fields }
+        let messages = Field::List(messages.collect());
+        Self(BTreeMap::from([(key.to_owned(), messages)]))
     }
 
     /// Adds the entry's own fields, without a seed that the server rejects.
-    pub(super) fn extend(&mut self, own: &'a Map<String, Value>, shape: Shape) {
+    pub(super) fn extend(&mut self, own: &Map<String, Value>, shape: &Shape) {
         for (key, value) in own {
-            if key != "seed" || shape.seed {
+            if key != "seed" || shape.has("seed") {
                 self.set(key, value.clone());
             }
         }
     }
 
-    pub(super) fn set(&mut self, key: &'a str, value: Value) {
-        self.fields.insert(key, Field::Value(value));
-    }
-
-    /// Serializes the body without spare capacity, because it stays in memory during the call.
-    pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
-        let mut bytes = serde_json::to_vec(&self.fields)?;
-        bytes.shrink_to_fit();
-        Ok(bytes)
+    pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.0.insert(key.to_owned(), Field::Value(value.into()));
     }
 }

@@ -18,7 +18,8 @@ pub(crate) struct Called {
 
 #[derive(Clone)]
 pub(crate) struct CallRequest {
-    pub(crate) messages: Vec<Message>,
+    /// By the user and the model in turn; a reply and its repair prompt follow the question.
+    pub(crate) messages: Vec<PromptText>,
     pub(crate) schema_name: &'static str,
     pub(crate) schema: Arc<ReplySchema>,
     pub(crate) max_output_tokens: u32,
@@ -29,10 +30,7 @@ impl CallRequest {
     /// Returns a request of a dozen tokens that passes every filter.
     pub(crate) fn harmless(max_output_tokens: u32) -> Self {
         Self {
-            messages: vec![Message {
-                role: Role::User,
-                content: PromptText::from("Reply with the JSON object {\"ok\": true}."),
-            }],
+            messages: vec!["Reply with the JSON object {\"ok\": true}.".into()],
             schema_name: "probe",
             schema: Arc::new(ReplySchema::from(json!({
                 "type": "object", "required": ["ok"], "additionalProperties": false,
@@ -44,26 +42,14 @@ impl CallRequest {
     }
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct Message {
-    pub(crate) role: Role,
-    pub(crate) content: PromptText,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    User,
-    Assistant,
-}
-
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ProviderReply {
+pub(crate) struct ProviderReply<E = JudgeError> {
     pub(crate) text: String,
     /// Field with text if the answer is empty, such as that of thinking.
     pub(crate) text_in: Option<&'static str>,
     pub(crate) stop: Stop,
     /// An error next to the text. Without a complete answer the call fails with it.
-    pub(crate) error: Option<JudgeError>,
+    pub(crate) error: Option<E>,
     /// The model as reported, by default as requested.
     pub(crate) model: String,
     /// `None` if the provider reported no valid usage; the cost is unknown then.

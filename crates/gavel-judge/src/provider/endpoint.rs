@@ -16,7 +16,7 @@ use super::http::{Client, Exchange, HttpFailure};
 use super::learned::Learned;
 use super::meaning::{Meaning, meaning};
 use super::reply::{self, Unreadable};
-use super::shape::{Field, Shape};
+use super::shape::{FORMAT, Field, Shape};
 use crate::JudgeError;
 use crate::entries::spec::{Auth, JudgeSpec};
 use crate::error::ErrorClass;
@@ -26,8 +26,6 @@ use gavel_outbound::percent_encoded;
 /// Limit of a server's message, in characters.
 const MAX_MESSAGE: usize = 500;
 const JSON: &str = "application/json";
-const MODEL: &str = "{model}";
-const SIMULATED_PREFIX: &str = "simulated-";
 
 pub(crate) struct Endpoint {
     pub(super) spec: JudgeSpec,
@@ -42,7 +40,7 @@ impl Endpoint {
     /// capability the next call omits the rejected field.
     pub(crate) async fn call(&self, request: &CallRequest) -> Called {
         let shape = self.shape();
-        let exchange = self.send(request, shape).await;
+        let exchange = self.send(request, &shape).await;
         let limits = self.format.rate_headers.as_ref();
         let limits = limits.zip(exchange.as_ref().ok());
         let rates = limits.map(|(limits, it)| limits.read(&it.headers, self.clock.now()));
@@ -51,9 +49,9 @@ impl Endpoint {
             Err(broken) => broken.late,
         };
         let (mut probe_cap, configured) = (None, self.spec.limits().max_output_tokens);
-        let mut ended = self.ended(exchange, shape, |meaning| match meaning {
+        let mut ended = self.ended(exchange, &shape, |meaning| match meaning {
             Meaning::Class(class) => class,
-            Meaning::Field(field) => self.narrow(shape, field),
+            Meaning::Field(field) => self.narrow(&shape, field),
             Meaning::Unclear => {
                 probe_cap = Some(1);
                 ErrorClass::Rejected
@@ -64,7 +62,12 @@ impl Endpoint {
                 ErrorClass::Rejected
             }
         });
-        if let (Some(cap), Err(error)) = (probe_cap, &mut ended) {
+        // A gateway puts an upstream's error into the choice.
+        let failed = match &mut ended {
+            Ok(reply) => reply.error.as_mut(),
+            Err(error) => Some(error),
+        };
+        if let (Some(cap), Some(error)) = (probe_cap, failed) {
             // Boxed, because few calls need the memory.
             Box::pin(self.check_scope(error, cap)).await;
         }
@@ -72,34 +75,34 @@ impl Endpoint {
         Called { ended, rates, late }
     }
 
-    /// Returns the reply of a call in a batch from the status and the body in its line.
-    fn reply(&self, status: u16, body: &[u8]) -> Result<ProviderReply, JudgeError> {
-        let exchange = Exchange {
-            status,
-            headers: HeaderMap::new(),
-            body: body.to_vec(),
-        };
+    /// Returns the reply of a call in a batch from its line.
+    fn reply(&self, exchange: Exchange) -> Result<ProviderReply, JudgeError> {
         // Other lines of the chunk have replies, so an unclear error concerns this line.
-        self.ended(Ok(exchange), self.shape(), unlearned(ErrorClass::Rejected))
+        self.ended(Ok(exchange), &self.shape(), unlearned(ErrorClass::Rejected))
     }
 
-    async fn send(&self, request: &CallRequest, shape: Shape) -> Result<Exchange, HttpFailure> {
+    async fn send(&self, request: &CallRequest, shape: &Shape) -> Result<Exchange, HttpFailure> {
         let content = Some((JSON, self.body(request, shape)?));
         let http = self.request(&self.address(), content)?;
         self.client.exchange(http, request.timeout).await
     }
 
-    fn body(&self, request: &CallRequest, shape: Shape) -> Result<Vec<u8>, HttpFailure> {
+    fn body(&self, request: &CallRequest, shape: &Shape) -> Result<Vec<u8>, HttpFailure> {
         let body = (self.format.body)(&self.spec, request, shape);
-        body.written().map_err(|error| unusable(&error.to_string()))
+        let body = serde_json::to_vec(&body);
+        let mut body = body.map_err(|error| unusable(&error.to_string()))?;
+        // It stays in memory during the call.
+        body.shrink_to_fit();
+        Ok(body)
     }
 
     /// Changes the class of an error to misconfigured if the server rejects a harmless request as well. Otherwise the error concerns this
     /// request: a firewall in front of the server may reject a prompt.
     async fn check_scope(&self, error: &mut JudgeError, cap: u32) {
         let shape = self.shape();
-        let exchange = self.send(&CallRequest::harmless(cap), shape).await;
-        let ended = self.ended(exchange, shape, unlearned(ErrorClass::Misconfigured));
+        let exchange = self.send(&CallRequest::harmless(cap), &shape).await;
+        let ended = self.ended(exchange, &shape, unlearned(ErrorClass::Misconfigured));
+        let ended = ended.and_then(|reply| reply.error.map_or(Ok(()), Err));
         let scope = match ended.map_err(|error| error.class) {
             Err(ErrorClass::Misconfigured) => {
                 error.class = ErrorClass::Misconfigured;
@@ -123,7 +126,7 @@ impl Endpoint {
     /// Returns the address of calls. The model is escaped, because users may choose its name.
     fn address(&self) -> String {
         let model = percent_encoded(self.spec.model());
-        self.below(&self.spec.entry().path.replace(MODEL, &model))
+        self.below(&self.spec.entry().path.replace("{model}", &model))
     }
 
     /// Builds a GET request, or a POST request with content and its type, with the headers of format and entry, and the key.
@@ -184,30 +187,27 @@ impl Endpoint {
         &self,
         exchange: &Exchange,
         body: ErrorBody,
-        sent: Shape,
+        sent: &Shape,
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> JudgeError {
         let meaning = meaning(self.format, exchange.status, &body, sent);
         let class = decide(meaning);
         let now = self.clock.now();
         let retry_after = self.format.wait(class, &exchange.headers, &body, now);
-        // The entry's hint names the source of the key.
-        let remedy = match (exchange.status, &self.spec.entry().hint) {
-            (401, Some(hint)) => format!("; its key is refused: {hint}"),
-            _ if meaning == Meaning::Cap => {
-                "; set max_output_tokens in llm_providers.yaml to at most what the model allows"
-                    .to_owned()
-            }
-            (_, _) => String::new(),
-        };
-        let words = match exchange.status {
-            200..=299 => format!("answered with an error: {}", body.summary()),
-            status @ 300..=399 => format!(
+        let said = body.summary();
+        let words = match (exchange.status, &self.spec.entry().hint) {
+            (200..=299, _) => format!("answered with an error: {said}"),
+            (status @ 300..=399, _) => format!(
                 "answered {status}, a redirect{}, which is not followed, so that the key goes to no other server; set base_url to \
                  the address that answers",
                 self.target(&exchange.headers).unwrap_or_default()
             ),
-            status => format!("answered {status}: {}{remedy}", body.summary()),
+            // The entry's hint names the source of the key.
+            (401, Some(hint)) => format!("answered 401: {said}; its key is refused: {hint}"),
+            (status, _) if meaning == Meaning::Cap => format!(
+                "answered {status}: {said}; set max_output_tokens in llm_providers.yaml to at most what the model allows"
+            ),
+            (status, _) => format!("answered {status}: {said}"),
         };
         let generated = body.failed_generation;
         JudgeError {
@@ -228,11 +228,11 @@ impl Endpoint {
     fn ended(
         &self,
         exchange: Result<Exchange, HttpFailure>,
-        sent: Shape,
+        sent: &Shape,
         decide: impl FnOnce(Meaning) -> ErrorClass,
     ) -> Result<ProviderReply, JudgeError> {
         let exchange = self.named(exchange)?;
-        if !exchange.is_success() {
+        if !(200..300).contains(&exchange.status) {
             let body = ErrorBody::read(&exchange.body);
             return Err(self.rejection(&exchange, body, sent, decide));
         }
@@ -242,15 +242,19 @@ impl Endpoint {
             Err(Unreadable::ErrorInside(error)) => {
                 return Err(self.rejection(&exchange, ErrorBody::of(&error), sent, decide));
             }
-            Err(Unreadable::Failed(class, what)) => return Err(self.error(class, status, what)),
+            Err(Unreadable::Failed(class, what)) => {
+                let words = format!("answered {} {what}", exchange.status);
+                return Err(self.error(class, status, &words));
+            }
         };
         let error = match (&raw.error, &raw.stop) {
             (Some(error), _) => Some(self.rejection(&exchange, ErrorBody::of(error), sent, decide)),
             (None, Stop::Failed(what)) => Some(self.error(ErrorClass::Transient, status, what)),
             (None, _) => None,
         };
-        let model = raw.model.unwrap_or_else(|| self.spec.model().to_owned());
-        let is_marked = raw.simulated || model.starts_with(SIMULATED_PREFIX);
+        let reported = Some(raw.model).filter(|model| !model.is_empty());
+        let model = reported.unwrap_or_else(|| self.spec.model().to_owned());
+        let is_marked = raw.simulated || model.starts_with("simulated-");
         let (entry, mut stop) = (self.spec.entry(), raw.stop);
         if let Stop::Refused(words) | Stop::Other(words) = &mut stop {
             *words = entry.redact_reply(std::mem::take(words));
@@ -268,12 +272,12 @@ impl Endpoint {
     }
 
     /// Stores that a field is rejected, so that the next call omits it. Without it or a replacement there would be no valid request left.
-    fn narrow(&self, sent: Shape, field: Field) -> ErrorClass {
+    fn narrow(&self, sent: &Shape, field: Field) -> ErrorClass {
         // An entry that sets the format allows no other.
-        let fixed = field == Field::Format && self.spec.entry().structured.is_some();
+        let fixed = field == FORMAT && self.spec.entry().structured.is_some();
         match sent.without(field, self.format.ladder) {
             Some(narrower) if !fixed => {
-                self.learned.narrow(&self.spec, narrower, self.clock.now());
+                self.learned.narrow(&self.spec, &narrower, self.clock.now());
                 ErrorClass::Capability
             }
             Some(_) | None => ErrorClass::Rejected,

@@ -75,9 +75,14 @@ impl ErrorBody {
         }
     }
 
-    /// Whether it contains a code, which must be in lower case.
+    /// Whether it contains a code, however its words are joined (`invalid_api_key`, `InvalidApiKey`).
     pub(super) fn has_code(&self, code: &str) -> bool {
-        self.codes.iter().any(|said| said == code)
+        self.codes.iter().any(|said| joined(said) == joined(code))
+    }
+
+    /// Whether it contains a message or the status of an error.
+    pub(super) fn has_words(&self) -> bool {
+        !self.messages.is_empty() || self.status().is_some()
     }
 
     /// Whether its messages contain a pattern, which must be in lower case; `*` matches a part of a sentence.
@@ -129,12 +134,14 @@ impl ErrorBody {
 
     /// Reads the fields of an error. Others may quote the prompt.
     fn object(&mut self, map: &Map<String, Value>, depth: usize) {
-        const ERRORS: &str = "message msg detail details description error_description error errors innererror inner_error metadata raw \
-            provider_specific_fields violations fieldViolations choices";
+        const CODES: &str = "code type status reason errortype errorcode errcode errno statuscode";
+        const ERRORS: &str = "message msg errormessage errormsg errmsg statusmsg title faultstring detail details description \
+            errordescription actionreason error errors innererror fault metadata raw baseresp providerspecificfields violations fieldviolations choices";
+        let is = |keys: &str, key: &str| keys.split(' ').any(|known| known == key);
         for (key, value) in map {
             let text = value.as_str();
-            match key.as_str() {
-                "code" | "type" | "status" | "reason" | "error_type" | "error_code" | "__type" => {
+            match joined(key).as_str() {
+                key if is(CODES, key) => {
                     let number = value.as_number().map(|code| code.to_string());
                     // AWS puts a namespace before the code.
                     let code = text.and_then(|code| code.rsplit('#').next());
@@ -142,21 +149,21 @@ impl ErrorBody {
                     code.into_iter().for_each(|code| self.mark(&code));
                 }
                 "param" | "parameter" | "field" | "loc" => self.field(value),
-                "quotaId" => {
+                "quotaid" => {
                     self.mark("#quota");
                     if text.is_some_and(|id| id.contains("PerDay")) {
                         self.mark("#quota-spent");
                     }
                 }
-                "quotaValue" if text == Some("0") || value.as_f64() == Some(0.0) => {
+                "quotavalue" if text == Some("0") || value.as_f64() == Some(0.0) => {
                     self.mark("#quota-spent");
                 }
-                "flagged_input" | "contentFilter" => self.mark("#flagged-input"),
-                "retryDelay" => self.delay = text.and_then(duration),
-                "retry_after" => self.delay = value.as_f64().map(seconds),
+                "flaggedinput" | "contentfilter" => self.mark("#flagged-input"),
+                "retrydelay" => self.delay = text.and_then(duration),
+                "retryafter" => self.delay = value.as_f64().map(seconds),
                 "headers" => self.headers = headers_of(value),
-                "failed_generation" => self.failed_generation = text.map(str::to_owned),
-                key if ERRORS.split(' ').any(|known| known == key) => self.walk(value, depth + 1),
+                "failedgeneration" => self.failed_generation = text.map(str::to_owned),
+                key if is(ERRORS, key) => self.walk(value, depth + 1),
                 _ => {}
             }
         }
@@ -184,7 +191,8 @@ impl ErrorBody {
         let upstream = opens.find_map(|(at, _)| {
             let (before, rest) = text.split_at(at);
             let read = json::leading(rest.as_bytes()).ok()?;
-            is_error(&read.value).then_some((before, read.value, rest.get(read.length..)?))
+            let is_error = Self::of(&read.value).has_words();
+            is_error.then_some((before, read.value, rest.get(read.length..)?))
         });
         let (before, upstream, after) = upstream.unwrap_or((text, Value::Null, ""));
         self.message(before);
@@ -204,10 +212,9 @@ impl ErrorBody {
     }
 }
 
-fn is_error(value: &Value) -> bool {
-    let first = value.get(0).unwrap_or(value);
-    let mut keys = ["error", "errors", "message", "msg", "detail"].into_iter();
-    keys.any(|key| first.get(key).is_some())
+/// Returns a name in lower case and without signs between its words.
+fn joined(name: &str) -> String {
+    name.replace(['_', '-', ' '], "").to_ascii_lowercase()
 }
 
 /// Returns the numbers directly after a text: `30,000`, `0.5`.
@@ -223,8 +230,7 @@ fn numbers_after(text: &str, word: &str) -> impl Iterator<Item = f64> {
 fn headers_of(value: &Value) -> HeaderMap {
     let pairs = value.as_object().into_iter().flatten();
     let pairs = pairs.filter_map(|(name, value)| {
-        let text = value.as_str().map(str::to_owned);
-        let text = text.unwrap_or_else(|| value.to_string());
+        let text = value.as_str().map_or(value.to_string(), str::to_owned);
         let name = HeaderName::try_from(name).ok()?;
         Some((name, HeaderValue::try_from(text).ok()?))
     });

@@ -59,7 +59,7 @@ fn read(body: &[u8]) -> Option<(Vec<Value>, bool)> {
     }
     let (mut events, mut rest) = (Vec::new(), data.as_bytes().trim_ascii());
     while !rest.is_empty() {
-        let leading = lenient::leading(rest).ok()?;
+        let leading = lenient::leading_object(rest).ok()?;
         events.push(leading.value);
         rest = rest.get(leading.length..)?.trim_ascii();
     }

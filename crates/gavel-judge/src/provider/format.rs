@@ -28,7 +28,7 @@ pub(crate) struct WireFormat {
     pub(crate) ladder: &'static Ladder,
     /// Whether the output cap has a new name, which is tried first.
     pub(super) has_new_cap: bool,
-    pub(super) body: for<'a> fn(&'a JudgeSpec, &'a CallRequest, Shape) -> Body<'a>,
+    pub(super) body: fn(&JudgeSpec, &CallRequest, &Shape) -> Body,
     /// Reads a body of status 2xx.
     pub(super) read: Reader,
     /// Error message for a body that isn't a reply of this kind.
@@ -50,8 +50,13 @@ impl WireFormat {
         let asked = both().find_map(|headers| retry_after(headers, Some(now)));
         let asked = asked.or_else(|| body.delay());
         let reset = || {
-            let limits = self.rate_headers.as_ref();
-            let spent = limits.and_then(|limits| limits.reset_of_used_up(headers, now));
+            let limits = self.rate_headers.as_ref().map(|it| it.read(headers, now));
+            let limits = limits.unwrap_or_default();
+            let spent = limits
+                .all()
+                .into_iter()
+                .filter(|it| it.remaining == Some(0));
+            let spent = spent.filter_map(|limit| limit.resets_in).max();
             spent.or_else(|| both().find_map(|headers| unnamed_reset(headers, now)))
         };
         let is_limit = matches!(class, ErrorClass::Throttled | ErrorClass::Exhausted);

@@ -30,16 +30,16 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     has_new_cap: false,
     body,
     read,
-    no_reply: "answered 200 with a body that generateContent doesn't give; check base_url",
+    no_reply: "with a body that generateContent doesn't give; check base_url",
     rate_headers: None,
     batches: None,
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
     let entry = spec.entry();
     let mut config = json!({ "maxOutputTokens": request.max_output_tokens });
-    if let Some(temperature) = entry.temperature.filter(|_| shape.temperature) {
-        config["temperature"] = json!(temperature);
+    if shape.has("temperature") {
+        config["temperature"] = json!(entry.temperature);
     }
     if matches!(shape.rung, Rung::JsonSchema | Rung::JsonObject) {
         config["responseMimeType"] = json!("application/json");
@@ -60,7 +60,7 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
 }
 
 fn read(generated: &Value) -> Read {
-    let with_words = |reason: String, words: Option<&str>| match words {
+    let with_words = |reason: String, at: &str| match text_at(generated, at) {
         Some(words) => format!("{reason}: {words}"),
         None => reason,
     };
@@ -69,24 +69,24 @@ fn read(generated: &Value) -> Read {
         (Some(candidate), _) => {
             let stop = reply::stop(candidate.get("finishReason"), |filter| {
                 let reason = format!("its filter cut the reply: {filter}");
-                with_words(reason, text_at(candidate, "/finishMessage"))
+                with_words(reason, "/candidates/0/finishMessage")
             });
             (text(candidate), stop)
         }
         (None, Some(reason)) => {
-            let words = text_at(generated, "/promptFeedback/blockReasonMessage");
             let reason = format!("its filter blocked the prompt: {reason}");
-            (String::new(), Stop::Refused(with_words(reason, words)))
+            let words = with_words(reason, "/promptFeedback/blockReasonMessage");
+            (String::new(), Stop::Refused(words))
         }
-        (None, None) => return Err(without_answer(generated, "answered 200 with no candidates")),
+        (None, None) => return Err(without_answer(generated, "with no candidates")),
     };
     let usage = given(generated, "/usageMetadata").and_then(tokens);
     Ok(RawReply::new(generated, text, stop, usage))
 }
 
 fn text(candidate: &Value) -> String {
-    let parts = given(candidate, "/content/parts").and_then(Value::as_array);
-    let parts = parts.into_iter().flatten();
+    let parts = candidate["content"]["parts"].as_array().into_iter();
+    let parts = parts.flatten();
     let spoken = parts.filter(|part| part["thought"] != json!(true));
     spoken.filter_map(|part| part["text"].as_str()).collect()
 }
@@ -98,7 +98,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
     let input = count(usage, &["/promptTokenCount"])?;
     let cached = optional_count(usage, "/cachedContentTokenCount")?;
     // The judge creates no caches.
-    Tokens::limited(input, cached, 0, answer + thoughts)
+    Tokens::new(input, cached, 0, answer + thoughts)
 }
 
 #[cfg(test)]

@@ -20,10 +20,8 @@ impl RateHeaders {
     /// Reads the limits; skips invalid values such as a negative count.
     pub(super) fn read(&self, headers: &HeaderMap, now: DateTime<Utc>) -> RateReport {
         let limit = |at: usize| {
-            let Some(what) = self.quantities.get(at) else {
-                return LimitReport::default();
-            };
-            let header = |part| text(headers, &(self.name)(what, part));
+            let what = self.quantities.get(at);
+            let header = |part| text(headers, &(self.name)(what?, part));
             let count = |part| header(part).and_then(|text| text.parse().ok());
             LimitReport {
                 limit: count("limit"),
@@ -38,17 +36,6 @@ impl RateHeaders {
             input_tokens: limit(2),
             output_tokens: limit(3),
         }
-    }
-
-    pub(super) fn reset_of_used_up(
-        &self,
-        headers: &HeaderMap,
-        now: DateTime<Utc>,
-    ) -> Option<Duration> {
-        let limits = self.read(headers, now);
-        let spent = limits.all().into_iter();
-        let spent = spent.filter(|limit| limit.remaining == Some(0));
-        spent.filter_map(|limit| limit.resets_in).max()
     }
 }
 
@@ -110,10 +97,8 @@ fn clock(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != ':');
     let (time, _) = text.split_at(end.unwrap_or(text.len()));
     let parts: Result<Vec<f64>, _> = time.split(':').map(str::parse).collect();
-    match parts.ok()?.as_slice() {
-        [hours, minutes, sec] => Some((hours * 60.0 + minutes) * 60.0 + sec),
-        _ => None,
-    }
+    let [hours, minutes, sec] = parts.ok()?.try_into().ok()?;
+    Some((hours * 60.0 + minutes) * 60.0 + sec)
 }
 
 #[cfg(test)]

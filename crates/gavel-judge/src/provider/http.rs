@@ -28,12 +28,6 @@ pub(super) struct Exchange {
     pub(super) body: Vec<u8>,
 }
 
-impl Exchange {
-    pub(super) fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
-    }
-}
-
 pub(super) struct HttpFailure {
     pub(super) class: ErrorClass,
     pub(super) status: Option<u16>,

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use parking_lot::Mutex;
 
-use super::shape::{Rung, Shape};
+use super::shape::{NEW_CAP, Rung, Shape};
 use crate::entries::spec::{Entry, JudgeSpec};
 
 impl Shape {
     pub(super) fn start(entry: &Entry) -> Self {
+        let sent = [
+            entry.temperature.map(|_| "temperature"),
+            entry.format.has_new_cap.then_some(NEW_CAP),
+            entry.extra_body.get("seed").map(|_| "seed"),
+        ];
         Self {
             rung: entry.structured.unwrap_or(Rung::JsonSchema),
-            new_cap: entry.format.has_new_cap,
-            temperature: entry.temperature.is_some(),
-            seed: entry.extra_body.contains_key("seed"),
+            fields: sent.into_iter().flatten().collect(),
         }
     }
 }
@@ -35,12 +38,12 @@ impl Learned {
     pub(super) fn shape(&self, spec: &JudgeSpec, now: DateTime<Utc>) -> Shape {
         let start = Shape::start(spec.entry());
         match self.shapes.lock().get(&Self::key(spec)) {
-            Some((shape, until)) if now < *until => shape.and(start),
+            Some((shape, until)) if now < *until => shape.and(&start),
             Some(_) | None => start,
         }
     }
 
-    pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: Shape, now: DateTime<Utc>) {
+    pub(super) fn narrow(&self, spec: &JudgeSpec, narrower: &Shape, now: DateTime<Utc>) {
         let shape = self.shape(spec, now).and(narrower);
         let mut shapes = self.shapes.lock();
         if shapes.len() >= Self::MAX_SHAPES {
@@ -62,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::entries::Providers;
-    use crate::provider::shape::Field;
+    use crate::provider::shape::{FIELDS, FORMAT};
 
     fn spec(family: &str, structured: &str) -> JudgeSpec {
         let entry = json!({ "j": {
@@ -80,11 +83,11 @@ mod tests {
             let ladder = spec.entry().format.ladder;
             let mut shape = Shape::start(spec.entry());
             let mut steps = 0;
-            while let Some(narrower) = Field::ALL
+            while let Some(narrower) = FIELDS
                 .into_iter()
                 .find_map(|field| shape.without(field, ladder))
             {
-                assert_eq!(shape.and(narrower), narrower);
+                assert_eq!(shape.and(&narrower), narrower);
                 shape = narrower;
                 steps += 1;
             }
@@ -96,11 +99,11 @@ mod tests {
     #[test]
     fn rejections_of_two_calls_add_up() {
         let start = Shape::start(spec("openai", "auto").entry());
-        let cool = start.without(Field::Temperature, &[]).unwrap();
-        let old = start.without(Field::MaxCompletionTokens, &[]).unwrap();
-        let both = cool.and(old);
-        assert_eq!(both, old.and(cool));
-        assert!(!both.has(Field::Temperature) && !both.has(Field::MaxCompletionTokens));
+        let cool = start.without("temperature", &[]).unwrap();
+        let old = start.without(NEW_CAP, &[]).unwrap();
+        let both = cool.and(&old);
+        assert_eq!(both, old.and(&cool));
+        assert!(!both.has("temperature") && !both.has(NEW_CAP));
     }
 
     #[test]
@@ -109,17 +112,17 @@ mod tests {
         assert_eq!(object.rung, Rung::JsonObject);
         let tool = Shape::start(spec("anthropic", "tool").entry());
         assert_eq!(tool.rung, Rung::Tool);
-        assert_eq!(object.without(Field::Seed, &[]), None);
+        assert_eq!(object.without("seed", &[]), None);
     }
 
     #[test]
     fn rejected_field_is_stored_per_format_address_and_model() {
         let learned = Learned::default();
         let (one, other) = (spec("anthropic", "auto"), spec("gemini", "auto"));
-        let cool = learned.shape(&one, at(0)).without(Field::Temperature, &[]);
-        learned.narrow(&one, cool.unwrap(), at(0));
-        assert!(!learned.shape(&one, at(0)).has(Field::Temperature));
-        assert!(learned.shape(&other, at(0)).has(Field::Temperature));
+        let cool = learned.shape(&one, at(0)).without("temperature", &[]);
+        learned.narrow(&one, &cool.unwrap(), at(0));
+        assert!(!learned.shape(&one, at(0)).has("temperature"));
+        assert!(learned.shape(&other, at(0)).has("temperature"));
     }
 
     #[test]
@@ -128,16 +131,16 @@ mod tests {
         let spec = spec("openai", "auto");
         let ladder = spec.entry().format.ladder;
         let start = learned.shape(&spec, at(0));
-        let object = start.without(Field::Format, ladder).unwrap();
-        learned.narrow(&spec, object, at(0));
+        let object = start.without(FORMAT, ladder).unwrap();
+        learned.narrow(&spec, &object, at(0));
         // Another rejection after half an hour restarts the hour.
-        let cool = object.without(Field::Temperature, ladder).unwrap();
-        learned.narrow(&spec, cool, at(30));
+        let cool = object.without("temperature", ladder).unwrap();
+        learned.narrow(&spec, &cool, at(30));
         assert_eq!(learned.shape(&spec, at(89)), cool);
         assert_eq!(learned.shape(&spec, at(90)), start);
         // The earlier rejections have expired.
-        let cool = start.without(Field::Temperature, ladder).unwrap();
-        learned.narrow(&spec, cool, at(90));
+        let cool = start.without("temperature", ladder).unwrap();
+        learned.narrow(&spec, &cool, at(90));
         assert_eq!(learned.shape(&spec, at(91)), cool);
     }
 

@@ -23,9 +23,9 @@ pub mod simulated;
 
 pub(crate) use batch::BatchForm;
 pub use batch::{Added, Chunk, ChunkLookup, ChunkSize, CollectedAnswer, Progress, Uploaded};
-pub(crate) use call::{CallRequest, Called, Message, ProviderReply, Role, Stop};
+pub(crate) use call::{CallRequest, Called, ProviderReply, Stop};
+pub(crate) use endpoint::Endpoint;
 pub use endpoint::answers::Answers;
-pub(crate) use endpoint::{Endpoint, batch::Batches};
 pub(crate) use format::WireFormat;
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use super::call::{CallRequest, Stop, Tokens};
 use super::format::WireFormat;
 use super::headers::RateHeaders;
 use super::reply::{self, RawReply, Read, count, error_at, given, text_at, without_answer};
-use super::shape::{Rung, Shape};
+use super::shape::{NEW_CAP, Rung, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::gate::Span;
 
@@ -35,7 +35,7 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     has_new_cap: true,
     body,
     read,
-    no_reply: "answered 200 with a body that is no chat completion; check base_url",
+    no_reply: "with a body that is no chat completion; check base_url",
     rate_headers: Some(RateHeaders {
         name: |what, part| format!("x-ratelimit-{part}-{what}"),
         quantities: &["requests", "tokens"],
@@ -45,9 +45,8 @@ pub(super) static FORMAT: WireFormat = WireFormat {
     batches: Some(BatchForm::Files),
 };
 
-fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body<'a> {
-    let entry = spec.entry();
-    let mut body = Body::chat(spec.model(), entry.temperature, request, shape);
+fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
+    let mut body = Body::chat(spec.model(), spec.entry().temperature, request, shape);
     match shape.rung {
         Rung::JsonSchema => {
             let (name, schema) = (request.schema_name, request.schema.value());
@@ -58,17 +57,14 @@ fn body<'a>(spec: &'a JudgeSpec, request: &'a CallRequest, shape: Shape) -> Body
         Rung::JsonObject => body.set("response_format", json!({ "type": "json_object" })),
         Rung::Tool | Rung::Prompt => {}
     }
-    let cap = match shape.new_cap {
-        true => "max_completion_tokens",
-        false => "max_tokens",
-    };
-    body.set(cap, json!(request.max_output_tokens));
-    body.extend(&entry.extra_body, shape);
+    let new_cap = Some(NEW_CAP).filter(|cap| shape.has(cap));
+    body.set(new_cap.unwrap_or("max_tokens"), request.max_output_tokens);
+    body.extend(&spec.entry().extra_body, shape);
     body
 }
 
 fn read(completion: &Value) -> Read {
-    const NO_CHOICES: &str = "answered 200 with no choices";
+    const NO_CHOICES: &str = "with no choices";
     let choice = match completion.get("choices") {
         Some(Value::Array(choices)) => {
             let first = choices.iter().find(|choice| choice["index"] == json!(0));
@@ -83,17 +79,17 @@ fn read(completion: &Value) -> Read {
     });
     let answer = message.and_then(answer);
     let stop = match (choice, message.and_then(refusal)) {
-        (None, _) => Stop::Failed(NO_CHOICES.to_owned()),
+        (None, _) => Stop::Failed(format!("answered {NO_CHOICES}")),
         (Some(_), Some(refusal)) => Stop::Refused(refusal.to_owned()),
         (Some(choice), None) => reply::stop(choice.get("finish_reason"), |reason| {
             format!("its content filter cut the reply: {reason}")
         }),
     };
-    let mut usage = USAGE.iter();
-    let usage = usage.find_map(|at| tokens(given(completion, at)?));
+    let usage = USAGE.iter().find_map(|at| tokens(given(completion, at)?));
     let thoughts = message.filter(|_| answer.is_none()).and_then(|message| {
         let mut keys = THOUGHTS.into_iter();
-        keys.find(|key| text_at(message, &format!("/{key}")).is_some())
+        let thoughts = keys.find(|key| text_at(message, &format!("/{key}")).is_some());
+        thoughts.or(given(message, "/tool_calls/0").map(|_| "tool_calls"))
     });
     let reply = RawReply::new(completion, answer.unwrap_or_default(), stop, usage);
     Ok(RawReply {
@@ -103,41 +99,36 @@ fn read(completion: &Value) -> Read {
     })
 }
 
-/// Returns the content's text, otherwise the arguments of the only tool call, the SDK's parsed content or a text completion.
+/// Returns the content's text, otherwise the arguments of all tool calls, the SDK's parsed content or a text completion.
 fn answer(message: &Value) -> Option<String> {
-    const ELSEWHERE: &str =
-        "/tool_calls/0/function/arguments /function_call/arguments /parsed /text";
+    const ELSEWHERE: &str = "/function/arguments /function_call/arguments /parsed /text";
     let text = match message.get("content") {
         Some(Value::String(text)) => text.clone(),
         // Some servers answer with parts or with parsed JSON.
         Some(Value::Array(parts)) => parts.iter().filter_map(part).collect(),
-        Some(content @ Value::Object(_)) => {
-            part(content).map_or_else(|| content.to_string(), str::to_owned)
-        }
+        Some(it @ Value::Object(_)) => part(it).map_or(it.to_string(), str::to_owned),
         Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => String::new(),
     };
     if !text.trim().is_empty() {
         return Some(text);
     }
-    if given(message, "/tool_calls/1").is_some() {
-        return None;
-    }
-    let answer = ELSEWHERE.split(' ').find_map(|at| given(message, at))?;
-    let text = answer.as_str().map(str::to_owned);
-    Some(text.unwrap_or_else(|| answer.to_string()))
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    let places = calls.chain([message]);
+    let answers = places.filter_map(|place| ELSEWHERE.split(' ').find_map(|at| given(place, at)));
+    let texts = answers.map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 /// Returns the text of a part, unless it is thinking.
 fn part(part: &Value) -> Option<&str> {
-    let kind = part.get("type").and_then(Value::as_str);
-    let is_thought = matches!(kind, Some("thinking" | "reasoning"));
+    let is_thought = matches!(part["type"].as_str(), Some("thinking" | "reasoning"));
     let text = text_at(part, "/text").or_else(|| text_at(part, "/text/value"));
     text.filter(|_| !is_thought)
 }
 
 fn refusal(message: &Value) -> Option<&str> {
-    let parts = message.get("content").and_then(Value::as_array);
-    let mut parts = parts.into_iter().flatten();
+    let mut parts = message["content"].as_array().into_iter().flatten();
     text_at(message, "/refusal").or_else(|| parts.find_map(|part| text_at(part, "/refusal")))
 }
 
@@ -153,7 +144,7 @@ fn tokens(usage: &Value) -> Option<Tokens> {
         "/cached_tokens",
     ];
     let cached = count(usage, &cached).unwrap_or(0);
-    Tokens::limited(input, cached, 0, output.max(others)?)
+    Tokens::new(input, cached, 0, output.max(others)?)
 }
 
 #[cfg(test)]

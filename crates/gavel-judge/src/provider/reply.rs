@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Stop, Tokens};
+use super::call::{ProviderReply, Stop, Tokens};
+use super::error_body::ErrorBody;
 use super::events;
 use crate::error::ErrorClass;
 use crate::json as lenient;
@@ -27,22 +28,12 @@ const FAILED: &str = "abort aborted cancelled error insufficient_system_resource
 pub(super) enum Unreadable {
     /// An error in the body, as some gateways send it.
     ErrorInside(Value),
-    /// A message that follows the judge's name. The class is transient if the JSON is cut off or missing, such as in the page of a proxy.
+    /// A message that follows the status. The class is transient if the JSON is cut off or missing, such as in the page of a proxy.
     Failed(ErrorClass, &'static str),
 }
 
-#[derive(Debug, PartialEq)]
-pub(super) struct RawReply {
-    pub(super) text: String,
-    pub(super) text_in: Option<&'static str>,
-    pub(super) stop: Stop,
-    /// An error next to the text, as a separate body.
-    pub(super) error: Option<Value>,
-    pub(super) model: Option<String>,
-    pub(super) usage: Option<Tokens>,
-    /// Whether the reply is marked as simulated.
-    pub(super) simulated: bool,
-}
+/// A reply as its body has it: unredacted, with an error as a separate body. An unreported model is empty.
+pub(super) type RawReply = ProviderReply<Value>;
 
 impl RawReply {
     /// Returns a reply with the fields that the bodies of all formats have.
@@ -53,9 +44,11 @@ impl RawReply {
             text_in: None,
             stop,
             error: error_at(body),
-            model: model.map(|model| model.chars().take(MAX_MODEL).collect()),
+            model: model.unwrap_or_default().chars().take(MAX_MODEL).collect(),
             usage,
             simulated: body["simulated"] == json!(true),
+            // The endpoint sets another status.
+            status: 200,
         }
     }
 }
@@ -66,24 +59,26 @@ pub(super) type Reader = fn(&Value) -> Read;
 
 /// Reads a body of status 200 or a stream of events; `no_reply` is the error message for other bodies.
 pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
-    const BROKEN: &str = "broke off its answer in the middle of the JSON";
+    const BROKEN: &str = "and broke off its answer in the middle of the JSON";
+    const DUPLICATE: &str = "with a duplicate field of different values";
     let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii();
-    let rest = |length: usize| body.get(length..).unwrap_or_default();
-    let value = match lenient::leading(body) {
-        Ok(leading) if events::is_end(rest(leading.length)) => leading.value,
+    let value = match lenient::leading_object(body) {
+        Ok(json) if events::is_end(body.get(json.length..).unwrap_or_default()) => json.value,
         Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
-        Err(error) if error.is_cut_off && !body.is_empty() => return Err(failed(BROKEN)),
+        Err(_) if body.is_empty() => return Err(failed("with no body")),
+        Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
+        // The last of two texts may be the prompt's.
+        Err(error) if error.reason.contains("is there twice") => {
+            return Err(Unreadable::Failed(ErrorClass::Unparsable, DUPLICATE));
+        }
         Ok(_) | Err(_) => return Err(failed(no_reply)),
     };
-    // Google puts an error into a list.
-    if value.is_object() {
-        reader(&value)
-    } else if given(&value, "/0/error").is_some() {
-        Err(Unreadable::ErrorInside(value))
-    } else {
-        Err(Unreadable::Failed(ErrorClass::Rejected, no_reply))
+    match value.is_object() {
+        true => reader(&value),
+        // Google puts an error into a list.
+        false => Err(without_answer(&value, no_reply)),
     }
 }
 
@@ -103,33 +98,30 @@ pub(super) fn error_at(value: &Value) -> Option<Value> {
     given(value, "/error").map(|error| json!({ "error": error }))
 }
 
-/// Returns the error of a reply without an answer: an error in the body or `otherwise`. Some gateways put only a message into the body.
+/// Returns the error of a reply without an answer: the body if it is an error, or `otherwise`.
 pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadable {
-    const MESSAGES: &str =
-        "/message /msg /errorMessage /error_msg /detail /errors/0/message /base_resp/status_msg";
-    let message = MESSAGES.split(' ').find_map(|at| text_at(reply, at));
-    let message = message.map(|message| json!({ "error": { "message": message } }));
-    let failed = Unreadable::Failed(ErrorClass::Rejected, otherwise);
-    let error = error_at(reply).or(message);
-    error.map_or(failed, Unreadable::ErrorInside)
+    match error_at(reply).is_some() || ErrorBody::of(reply).has_words() {
+        true => Unreadable::ErrorInside(reply.clone()),
+        false => Unreadable::Failed(ErrorClass::Rejected, otherwise),
+    }
 }
 
 /// Interprets a server's reason for a text's end; `words` explains the rejection of a filter. Without a reason the text is complete.
 pub(super) fn stop(reason: Option<&Value>, words: impl FnOnce(&str) -> String) -> Stop {
-    let reason = match reason {
-        None | Some(Value::Null) => return Stop::Complete,
-        Some(Value::String(reason)) if reason.is_empty() => return Stop::Complete,
-        Some(Value::String(reason)) => reason.clone(),
-        Some(other) => other.to_string(),
-    };
-    let reason: String = reason.chars().take(MAX_REASON).collect();
+    let reason = reason.filter(|reason| !reason.is_null());
+    let reason = reason.map(|it| it.as_str().map_or(it.to_string(), str::to_owned));
+    let reason: String = reason
+        .unwrap_or_default()
+        .chars()
+        .take(MAX_REASON)
+        .collect();
     // Gemini sends `content_filter: PROHIBITED_CONTENT` and `IMAGE_SAFETY`.
     let known = reason.split(':').next().unwrap_or_default();
     let known = known.trim().to_ascii_lowercase();
     let known = known.trim_start_matches("image_");
     let is = |reasons: &str| reasons.split(' ').any(|reason| reason == known);
     match reason {
-        _ if is(COMPLETE) => Stop::Complete,
+        _ if reason.is_empty() || is(COMPLETE) => Stop::Complete,
         _ if is(TRUNCATED) => Stop::Truncated,
         reason if is(REFUSED) => Stop::Refused(words(&reason)),
         reason if is(FAILED) => {
@@ -155,13 +147,8 @@ pub(super) fn optional_count(usage: &Value, pointer: &str) -> Option<i64> {
 }
 
 impl Tokens {
-    /// Limits the counts. `None` without input tokens, because every prompt has some. `input` includes the cached tokens.
-    pub(super) fn limited(
-        input: i64,
-        cached: i64,
-        cache_written: i64,
-        output: i64,
-    ) -> Option<Self> {
+    /// Returns the counts, limited. `None` without input tokens, because every prompt has some. `input` includes the cached tokens.
+    pub(super) fn new(input: i64, cached: i64, cache_written: i64, output: i64) -> Option<Self> {
         (input > 0).then_some(Self {
             input: input.min(MAX_TOKENS),
             cached,

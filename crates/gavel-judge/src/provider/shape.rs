@@ -1,5 +1,7 @@
 //! Optional fields of requests.
 
+use std::collections::BTreeSet;
+
 /// Output mode of a request, strictest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rung {
@@ -28,75 +30,51 @@ impl Rung {
 /// The output modes of a format, strictest first, each with the names of its fields in errors, separated by `|`.
 pub(crate) type Ladder = [(Rung, &'static str)];
 
-/// Fields that some servers or models reject.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
-    Temperature,
-    /// The output cap under its new name. Every request may have the old one.
-    MaxCompletionTokens,
-    /// Fields of the output mode.
-    Format,
-    Seed,
-}
+/// A field that some servers or models reject, by its name.
+pub(super) type Field = &'static str;
+/// Stands for the fields of the output mode.
+pub(super) const FORMAT: Field = "output mode";
+/// The output cap under its new name. Every request may have the old one.
+pub(super) const NEW_CAP: Field = "max_completion_tokens";
+pub(super) const FIELDS: [Field; 4] = ["temperature", NEW_CAP, FORMAT, "seed"];
 
-impl Field {
-    pub(super) const ALL: [Self; 4] = [
-        Self::Temperature,
-        Self::MaxCompletionTokens,
-        Self::Format,
-        Self::Seed,
-    ];
-
-    /// Returns its names in errors about a request in output mode `rung`, separated by `|`.
-    pub(super) fn names(self, ladder: &Ladder, rung: Rung) -> &'static str {
-        match self {
-            Self::Temperature => "temperature",
-            Self::MaxCompletionTokens => "max_completion_tokens",
-            Self::Format => ladder.iter().find(|it| it.0 == rung).map_or("", |it| it.1),
-            Self::Seed => "seed",
-        }
+/// Returns a field's names in errors about a request in output mode `rung`, separated by `|`.
+pub(super) fn names(field: Field, ladder: &Ladder, rung: Rung) -> &'static str {
+    match field {
+        FORMAT => ladder.iter().find(|it| it.0 == rung).map_or("", |it| it.1),
+        name => name,
     }
 }
 
 /// Optional fields of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) rung: Rung,
-    /// Whether the output cap has its new name.
-    pub(super) new_cap: bool,
-    pub(super) temperature: bool,
-    pub(super) seed: bool,
+    /// Those that don't depend on the output mode.
+    pub(super) fields: BTreeSet<Field>,
 }
 
 impl Shape {
     /// Returns the fields that both shapes have.
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(super) fn and(&self, other: &Self) -> Self {
         Self {
             rung: self.rung.max(other.rung),
-            new_cap: self.new_cap && other.new_cap,
-            temperature: self.temperature && other.temperature,
-            seed: self.seed && other.seed,
+            fields: &self.fields & &other.fields,
         }
     }
 
-    pub(super) fn has(self, field: Field) -> bool {
-        match field {
-            Field::Temperature => self.temperature,
-            Field::MaxCompletionTokens => self.new_cap,
-            Field::Format => self.rung != Rung::Prompt,
-            Field::Seed => self.seed,
-        }
+    pub(super) fn has(&self, field: Field) -> bool {
+        self.fields.contains(field) || field == FORMAT && self.rung != Rung::Prompt
     }
 
     /// Returns the shape with the field removed, renamed or in the next output mode; `None` if that is impossible.
-    pub(super) fn without(mut self, field: Field, ladder: &Ladder) -> Option<Self> {
-        match field {
-            _ if !self.has(field) => return None,
-            Field::Temperature => self.temperature = false,
-            Field::Seed => self.seed = false,
-            Field::MaxCompletionTokens => self.new_cap = false,
-            Field::Format => self.rung = ladder.iter().find(|it| it.0 > self.rung)?.0,
+    pub(super) fn without(&self, field: Field, ladder: &Ladder) -> Option<Self> {
+        let mut rest = self.clone();
+        if field == FORMAT {
+            rest.rung = ladder.iter().find(|it| it.0 > self.rung)?.0;
+        } else if !rest.fields.remove(field) {
+            return None;
         }
-        Some(self)
+        Some(rest)
     }
 }

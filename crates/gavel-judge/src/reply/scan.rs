@@ -81,7 +81,10 @@ pub(super) fn scan(text: &str) -> Scanned {
     // The text before a closing tag without an opening one: the answer if the rest is empty.
     let mut before_stray = None;
     let mut work_left = text.len().saturating_mul(MAX_WORK);
-    let mut rest = final_channel(text);
+    // The answer of gpt-oss if its special tokens are missing, so that the names of its channels are part of the text.
+    let has_channels = text.trim_start().starts_with("analysis");
+    let answer = text.rsplit("assistantfinal").next();
+    let mut rest = answer.filter(|_| has_channels).unwrap_or(text);
     while let Some(next) = rest.find(['{', '<', '[', '`', '~', '◁']) {
         let (before, here) = rest.split_at(next);
         let mut length = here.chars().next().map_or(1, char::len_utf8);
@@ -136,14 +139,6 @@ pub(super) fn scan(text: &str) -> Scanned {
     let longest = scanned.longest.take();
     scanned.broken = longest.map(|(begin, end, error)| fault(text, begin, end, &error));
     scanned
-}
-
-/// Returns the answer of gpt-oss if its special tokens are missing, so that the names of its channels are part of the text.
-fn final_channel(text: &str) -> &str {
-    match text.trim_start().starts_with("analysis") {
-        true => text.rsplit("assistantfinal").next().unwrap_or(text),
-        false => text,
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

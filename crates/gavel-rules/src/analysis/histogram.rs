@@ -32,7 +32,7 @@ impl Histogram {
     pub fn mean(&self) -> Option<f64> {
         let scores = self.scores();
         let sum: u64 = self.pairs().map(|(total, count)| total * count).sum();
-        (scores > 0).then(|| float(sum) / float(scores))
+        (scores > 0).then(|| sum as f64 / scores as f64)
     }
 
     /// Sample standard deviation; `None` for fewer than two scores.
@@ -41,16 +41,16 @@ impl Histogram {
         let scores = self.scores();
         let squares: f64 = self
             .pairs()
-            .map(|(total, count)| (float(total) - mean).powi(2) * float(count))
+            .map(|(total, count)| (total as f64 - mean).powi(2) * count as f64)
             .sum();
-        (scores > 1).then(|| (squares / float(scores - 1)).sqrt())
+        (scores > 1).then(|| (squares / (scores - 1) as f64).sqrt())
     }
 
     /// Returns the total below which `share` (0-1) of the scores are, interpolated between two totals; `None` without
     /// scores.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let last = self.scores().checked_sub(1)?;
-        let rank = float(last) * share.clamp(0.0, 1.0);
+        let rank = last as f64 * share.clamp(0.0, 1.0);
         let (below, above) = (self.at(rank.floor())?, self.at(rank.ceil())?);
         Some(below + (above - below) * rank.fract())
     }
@@ -95,8 +95,8 @@ impl Histogram {
         let mut before = 0;
         for (total, count) in self.pairs() {
             before += count;
-            if place < float(before) {
-                return Some(float(total));
+            if place < before as f64 {
+                return Some(total as f64);
             }
         }
         None
@@ -113,14 +113,6 @@ impl Histogram {
     fn pairs(&self) -> impl Iterator<Item = (u64, u64)> {
         (0..).zip(self.counts)
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of scores and sums of their totals are far below 2^52"
-)]
-fn float(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::prompt::Template;
-use crate::{ReplySchema, about};
-use gavel_wire::Kind;
+use crate::{FileError, ReplySchema, about};
+use gavel_wire::{Kind, text_enum};
 pub use row_match::Case;
 
 // Placeholders of judge and answer prompts.
@@ -38,15 +38,6 @@ impl fmt::Display for CriteriaHash {
     }
 }
 
-/// Error in a criteria file: path of the key, and message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
-pub struct CriteriaError {
-    /// Dotted path of the key, used to find its line in the file; `.` for the file itself.
-    pub path: String,
-    pub message: String,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dimension {
@@ -56,13 +47,14 @@ pub struct Dimension {
     pub max: u32,
 }
 
-/// Handling of a session that exceeds the judge's context window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trim {
-    /// Trims it and flags the score `input_trimmed`.
-    Auto,
-    /// Fails its job as `too_large`.
-    Never,
+text_enum! {
+    /// Handling of a session that exceeds the judge's context window.
+    pub enum Trim {
+        /// Trims it and flags the score `input_trimmed`.
+        Auto = "auto",
+        /// Fails its job as `too_large`.
+        Never = "never",
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -148,7 +140,7 @@ impl Criteria {
     ///
     /// `dimensions` is optional and defaults to [`default_dimensions`]. Pages show them in this order, so it is part of the hash. Kinds
     /// other than `session` have neither dimensions nor `judge.trim`.
-    pub fn from_value(value: &Value) -> Result<Self, CriteriaError> {
+    pub fn from_value(value: &Value) -> Result<Self, FileError> {
         let read = read::definition(value)?;
         let content = content(&read);
         let judge = judge_name(&read.llm_provider, read.llm_model.as_deref());
@@ -219,7 +211,7 @@ fn content(read: &read::Definition) -> Value {
     match read.trim {
         // Omitted, so that criteria from before this key existed keep their hash.
         Trim::Auto => {}
-        Trim::Never => content["judge"] = json!({ "trim": "never" }),
+        Trim::Never => content["judge"] = json!({ "trim": read.trim }),
     }
     content
 }
@@ -241,9 +233,9 @@ fn content_of_case(read: &read::Definition, scoring: &Value) -> Value {
     content
 }
 
-fn hash(content: &Value) -> Result<CriteriaHash, CriteriaError> {
+fn hash(content: &Value) -> Result<CriteriaHash, FileError> {
     let unwritable =
-        |error| read::fault(".", format!("can't be written as canonical JSON: {error}"));
+        |error| FileError::new(".", format!("can't be written as canonical JSON: {error}"));
     let canonical = serde_json_canonicalizer::to_vec(content).map_err(unwritable)?;
     Ok(CriteriaHash(hex::encode(Sha256::digest(canonical))))
 }

@@ -21,7 +21,7 @@ fn hash_of(value: &Value) -> String {
     Criteria::from_value(value).unwrap().hash.0
 }
 
-fn error_of(value: &Value) -> CriteriaError {
+fn error_of(value: &Value) -> FileError {
     Criteria::from_value(value).unwrap_err()
 }
 
@@ -187,7 +187,7 @@ fn rejects_keys_and_placeholders_of_other_kinds() {
         (
             changed("query", &|f| f["kind"] = json!(1)),
             "kind",
-            "not a number",
+            "\"1\" is unknown",
         ),
     ];
     for (error, path, message) in cases {
@@ -216,8 +216,8 @@ fn parses_scoring_enabled_and_judge() {
 fn error_contains_key_and_fix() {
     let long = "a".repeat(65);
     let cases: Vec<(Value, &str, &str)> = vec![
-        (json!(null), ".", "is empty"),
-        (json!([1]), ".", "must be a map"),
+        (json!(null), ".", "expected a map"),
+        (json!([1]), ".", "expected a map"),
         (json!({ "judge_prompt": PROMPT }), "scoring", "is missing"),
         (
             with(|f| f["judge_promt"] = json!("x")),
@@ -245,9 +245,9 @@ fn error_contains_key_and_fix() {
             "write the name out",
         ),
         (
-            with(|f| f["scoring"]["llm_provider"] = json!(7)),
+            with(|f| f["scoring"]["llm_provider"] = json!([])),
             "scoring.llm_provider",
-            "must be text, not a number",
+            "expected a single value",
         ),
         (
             with(|f| f["scoring"]["llm_model"] = json!("a b")),
@@ -297,17 +297,17 @@ fn error_contains_key_and_fix() {
         (
             with(|f| f["judge"] = json!("never")),
             "judge",
-            "must be a map",
+            "expected a map",
         ),
         (
             with(|f| f["judge"] = json!({ "trim": "nevr" })),
             "judge.trim",
-            "auto or never, not \"nevr\"",
+            "\"nevr\" is unknown; known: auto, never",
         ),
         (
             with(|f| f["judge"] = json!({ "trim": false })),
             "judge.trim",
-            "not a boolean",
+            "known: auto, never",
         ),
         (
             with(|f| f["judge"] = json!({ "trm": "never" })),
@@ -317,7 +317,7 @@ fn error_contains_key_and_fix() {
         (
             with(|f| f["dimensions"] = json!("four")),
             "dimensions",
-            "must be a list",
+            "expected a sequence",
         ),
         (
             with(|f| f["dimensions"] = json!([])),
@@ -397,29 +397,33 @@ fn wrong_type_error_contains_path_and_type() {
         (
             with(|f| f["judge_prompt"] = json!(7)),
             "judge_prompt",
-            "a number",
+            "expected a string",
         ),
         (
             with(|f| f["judge_prompt"] = json!(["x"])),
             "judge_prompt",
-            "a list",
+            "expected a string",
         ),
         (
             with(|f| f["scoring"]["enabled"] = json!([])),
             "scoring.enabled",
-            "a list",
+            "expected a single value",
         ),
         (
             with(|f| f["scoring"]["enabled"] = json!({})),
             "scoring.enabled",
-            "a map",
+            "expected a single value",
         ),
         (
-            with(|f| f["scoring"]["llm_model"] = json!(false)),
+            with(|f| f["scoring"]["llm_model"] = json!({})),
             "scoring.llm_model",
-            "a boolean",
+            "expected a single value",
         ),
-        (with(|f| f["scoring"] = json!("x")), "scoring", "text"),
+        (
+            with(|f| f["scoring"] = json!("x")),
+            "scoring",
+            "expected a map",
+        ),
         (
             wrong(json!({ "name": null, "max": 100 })),
             "dimensions.0.name",
@@ -428,12 +432,12 @@ fn wrong_type_error_contains_path_and_type() {
         (
             wrong(json!({ "name": "a", "max": null })),
             "dimensions.0.max",
-            "whole number",
+            "is missing",
         ),
         (
             wrong(json!({ "name": "a", "max": [1] })),
             "dimensions.0.max",
-            "whole number",
+            "expected a single value",
         ),
     ];
     for (value, path, words) in cases {

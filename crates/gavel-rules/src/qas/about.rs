@@ -1,13 +1,10 @@
 //! What kind `qas` says of itself.
 
-use serde_json::{Value, json};
-
 use super::{FIELDS, QasCase};
-use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
+use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS};
 use crate::criteria::{
     ACTUAL_ANSWER, EXPECTED_ANSWER, EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA,
 };
-use crate::reading::Spelling;
 
 const COMPONENTS: &[Component] = &[
     Component {
@@ -69,23 +66,16 @@ pub const ABOUT: About = About {
         keys: &["answer_prompt"],
         placeholders: &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
         answer_placeholders: &[QUESTION, EXPECTED_ANSWER, ACTUAL_ANSWER, SCHEMA],
-        is_of_session: false,
+        ..CriteriaForm::OF_CASE
     },
     built_in_criteria: (
         "qas.yaml",
         include_str!("../../../../config/criteria/qas.yaml"),
     ),
     fields: FIELDS,
-    spelling: Spelling::Snake,
     name: "test_id",
     question: &["question"],
     distinctive: &["question", "agent_used", "expected_answer_type"],
-    sides: Sides {
-        generated: "generated_sql",
-        expected: "expected_sql",
-        generated_rows: "actual_results",
-        expected_rows: "expected_results",
-    },
     execution_error: Some("error"),
     line_fields: &[
         "test_id",
@@ -99,27 +89,11 @@ pub const ABOUT: About = About {
     ],
     asks_agents: true,
     is_grouped: true,
-    is_in_percent: false,
     has_threshold: true,
-    deadline: None,
     components: COMPONENTS,
     columns: COLUMNS,
     verdict: ("/final_score", "/passed"),
-    judge: Some("/judge"),
-    is_computed: |result| result.get("judge").is_some_and(Value::is_null),
     reasoning: |result| COMPONENTS.first()?.words(Some(result)),
-    stamp: |_, _| {},
-    samples,
+    samples: include_str!("samples.jsonl"),
+    ..About::DEFAULT
 };
-
-fn samples() -> [Value; 2] {
-    [
-        json!({"test_id": "sql-01", "question": "How many warehouses do we have?", "agent_used": "sql", "category": "counts",
-                "difficulty": "easy", "expected_sql": "SELECT count(*) FROM warehouses", "generated_sql": "SELECT count(id) FROM warehouses",
-                "expected_answer_type": "number", "expected_results": 12, "actual_results": 12, "success": true}),
-        json!({"test_id": "sql-02", "question": "Which warehouse is the largest?", "agent_used": "sql", "category": "lookups",
-                "difficulty": "medium", "expected_sql": "SELECT name FROM warehouses ORDER BY area DESC LIMIT 1",
-                "generated_sql": "SELECT name FROM warehouses ORDER BY area DESC", "expected_answer_type": "text", "expected_results": "Hamburg",
-                "actual_results": "Hamburg", "success": true}),
-    ]
-}

@@ -6,10 +6,22 @@ use serde_json::Value;
 
 use super::table::{self, AnswerTable};
 use crate::parse_python;
-use row_match::{JsonError, parse_json};
+use row_match::{JsonError, number_in_text, parse_json};
 
 /// How many lists and objects of one element are opened around a single value.
 const WRAPPINGS: usize = 8;
+
+const CURRENCIES: &str = "$€£¥₹₽₩₺₿¢₫₪₴₦₱฿";
+/// Marks of prose that don't change a number next to them.
+const MARKS: &str = ".,:;!?%°='\"’‘“”()*`—…";
+/// Words that change the number `#`, or are numbers themselves, in lower case. `t` is the end of `isn't`.
+const CHANGES: &str = "t|not|no|never|none|nothing|without|except|than|or|plus|minus|negative|less|fewer|at least|at most|up to|down to|\
+    about #|above #|almost #|approx #|approximately #|around #|below #|beyond #|ca #|circa #|close to #|down #|exceeding #|exceeds #|\
+    maximum of #|minimum of #|near #|nearly #|over #|roughly #|short of #|some #|under #|within #|\
+    # below|# e|# cr|# dr|# k|# m|# mn|# b|# bn|# tn|# x|# gross|mio|mrd|tsd|\
+    half|twice|double|triple|quarter of|third of|a quarter|a third|dozen|dozens|hundred|hundreds|thousand|thousands|million|millions|\
+    billion|billions|trillion|trillions|lakh|lakhs|crore|crores|zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\
+    twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety";
 
 /// `expected_answer_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,53 +163,83 @@ pub(super) fn number(value: &Value) -> Option<(f64, Loss)> {
 
 fn number_of(text: &str) -> Option<(f64, Loss)> {
     let text = text.trim();
-    let whole = text.parse().ok().or_else(|| without_groups(text));
+    let whole = match text.parse::<f64>() {
+        // As `parse_json` reads the numbers that JSON doesn't support.
+        Ok(number) if !number.is_finite() => Some(number),
+        Ok(_) | Err(_) => plain_number(text),
+    };
     whole
         .map(|number| (number, Loss::None))
-        .or_else(|| number_in(text).map(|number| (number, Loss::Some)))
+        .or_else(|| number_within(text).map(|number| (number, Loss::Some)))
 }
 
-/// `1,234,567.8`, its thousands set apart.
-fn without_groups(text: &str) -> Option<f64> {
+/// Parses a number, which may have its thousands set apart: `1,234,567.8`.
+fn plain_number(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let mut groups = whole.strip_prefix(['-', '+']).unwrap_or(whole).split(',');
+    let mut groups = whole.trim_start_matches(['-', '+']).split(',');
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let first = groups.next()?;
-    let mut others = groups.peekable();
-    others.peek()?;
-    let well_formed = (1..=3).contains(&first.len())
+    let is_grouped = (1..=3).contains(&first.len())
         && is_digits(first)
         && is_digits(fraction)
-        && others.all(|group| group.len() == 3 && is_digits(group));
-    well_formed.then(|| text.replace(',', "").parse().ok())?
+        && groups.all(|group| group.len() == 3 && is_digits(group));
+    match text.contains(',') {
+        true => is_grouped.then(|| number_in_text(&text.replace(',', "")))?,
+        false => number_in_text(text),
+    }
 }
 
-/// The one number that stands in a text, whatever stands around it. None if there are several, or if a word behind it may change what it
-/// counts (`1.2 million`, `3k`).
-fn number_in(text: &str) -> Option<f64> {
-    let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
-    let start = text.find(|c: char| c.is_ascii_digit())?;
-    let length = text[start..]
-        .find(|c| !is_part(c))
-        .unwrap_or(text.len() - start);
-    let (before, rest) = (&text[..start], &text[start + length..]);
-    let digits = text[start..start + length].trim_end_matches(['.', ',']);
-    let is_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-    let unit: String = rest
-        .trim_start()
-        .chars()
-        .take_while(|c| c.is_alphabetic())
-        .collect();
-    let scales = [
-        "k", "m", "mn", "mio", "b", "bn", "tn", "thousand", "million", "billion", "trillion", "e",
-    ];
-    let is_scaled = scales.iter().any(|scale| unit.eq_ignore_ascii_case(scale));
-    if is_name || is_scaled || rest.contains(|c: char| c.is_ascii_digit()) {
-        return None;
+/// Returns the only number in a text, with a currency, a percent sign and words next to it. In parentheses it is negative, as in accounting.
+/// `None` if another sign or one of [`CHANGES`] may change it.
+fn number_within(text: &str) -> Option<f64> {
+    let start = text.find(char::is_numeric)?;
+    let (before, _) = text.split_at(start);
+    let (before, rest) = text.split_at(before.strip_suffix('.').unwrap_or(before).len());
+    let end = rest.find(|c: char| !c.is_numeric() && c != '.' && c != ',');
+    let digits = rest.split_at(end.unwrap_or(rest.len())).0;
+    let digits = digits.trim_end_matches(['.', ',']);
+    let (number, after) = (plain_number(digits)?, rest.split_at(digits.len()).1);
+    let signed = without_currency(before);
+    let negative = signed.strip_suffix(['-', '−']);
+    let unsigned = negative.or(signed.strip_suffix('+')).unwrap_or(signed);
+    let before = without_currency(unsigned);
+    let is_around = |c: char| c.is_whitespace() || c == '%' || CURRENCIES.contains(c);
+    if before.trim_matches(is_around) == "(" && after.trim_matches(is_around) == ")" {
+        return (unsigned == signed).then_some(-number);
     }
-    let number: f64 = digits.parse().ok().or_else(|| without_groups(digits))?;
-    let is_negative = before.ends_with('-') || before.ends_with('−');
-    Some(if is_negative { -number } else { number })
+    let is_attached = before.ends_with(|c: char| c.is_alphanumeric() || "_.,(".contains(c));
+    let words = format!("{before} # {after}").to_lowercase();
+    let words = words.split(|c: char| !c.is_alphabetic() && !"#²³".contains(c));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let words = format!(" {} ", words.join(" "));
+    let mut changes = CHANGES.split('|');
+    let is_changed = changes.any(|change| words.contains(&format!(" {change} ")));
+    let is_plain = !is_attached && !is_changed && is_prose(before) && is_prose(after);
+    is_plain.then_some(if negative.is_some() { -number } else { number })
+}
+
+/// Strips a currency's sign, with the letters before it (`US$`).
+fn without_currency(text: &str) -> &str {
+    let bare = text.trim_end_matches(|c| CURRENCIES.contains(c));
+    match bare == text {
+        true => text,
+        false => bare.trim_end_matches(|c: char| c.is_ascii_uppercase()),
+    }
+}
+
+/// Returns whether a text has only words and the marks of prose. Words in other scripts may be numbers, and [`CHANGES`] has none of them.
+fn is_prose(text: &str) -> bool {
+    let chars: Vec<char> = text.chars().collect();
+    let is_latin = |c: &char| c.is_alphabetic() && *c < '\u{250}';
+    (0..chars.len()).all(|at| {
+        let after_letter = at > 0 && is_latin(&chars[at - 1]);
+        match &chars[at] {
+            '-' | '/' | '&' | '_' => after_letter && chars.get(at + 1).is_some_and(is_latin),
+            // m²
+            '²' | '³' => after_letter,
+            c => is_latin(c) || c.is_whitespace() || CURRENCIES.contains(*c) || MARKS.contains(*c),
+        }
+    })
 }
 
 pub(super) fn boolean(value: &Value) -> Option<bool> {
@@ -267,6 +309,47 @@ mod tests {
             (json!("12.5 %"), lossy(12.5)),
             (json!([{ "rate": "-12.5 %" }]), lossy(-12.5)),
             (json!("$-1,200.50"), lossy(-1200.5)),
+            (json!("-$12.00"), lossy(-12.0)),
+            (json!("-€12"), lossy(-12.0)),
+            (json!("-US$1,200"), lossy(-1200.0)),
+            (json!("€ -12"), lossy(-12.0)),
+            (json!("+12 %"), lossy(12.0)),
+            (json!("Total: −12 EUR."), lossy(-12.0)),
+            (json!("$.50"), lossy(0.5)),
+            (json!("(12)"), lossy(-12.0)),
+            (json!("($1,200.50)"), lossy(-1200.5)),
+            (json!("**42** orders (year-over-year)"), lossy(42.0)),
+            (json!("42 m²"), lossy(42.0)),
+            (json!(".5"), whole(0.5)),
+            (json!("+5"), whole(5.0)),
+            (json!("Infinity"), whole(f64::INFINITY)),
+            (json!("minus 5"), None),
+            (json!("- 5"), None),
+            (json!("5-"), None),
+            (json!("(-5)"), None),
+            (json!("orders (5)"), None),
+            (json!("T-12"), None),
+            (json!("<12"), None),
+            (json!("≥ 12"), None),
+            (json!("~12"), None),
+            (json!("±12"), None),
+            (json!("12+"), None),
+            (json!("2^"), None),
+            (json!("10²"), None),
+            (json!("2½"), None),
+            (json!("2 dozen"), None),
+            (json!("half of 12"), None),
+            (json!("3 T€"), None),
+            (json!("3x"), None),
+            (json!("5万"), None),
+            (json!("12 тысяч"), None),
+            (json!("At most 12."), None),
+            (json!("12 or more"), None),
+            (json!("fewer than 12 orders"), None),
+            (json!("There aren't 12 orders"), None),
+            (json!("one of 12"), None),
+            (json!("007"), None),
+            (json!("1e3,000"), None),
             (json!("between 3 and 5"), None),
             (json!("1.2 million"), None),
             (json!("3k"), None),

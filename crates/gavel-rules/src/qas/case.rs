@@ -157,6 +157,7 @@ impl QasCase {
         }
         let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
         let dialect = reading.dialect("dialect");
+        reading.check_expected_sql(expected_sql.as_deref(), dialect);
         reading.finish()?;
         // Whatever is missing here was told as a fault.
         let (Some(question), Some(answer_type)) = (question, answer_type) else {

@@ -154,8 +154,8 @@ fn likeness(expected: &Table, actual: &Table, is_of_unknown_form: bool) -> Preli
     if comparison.cut_short {
         why.push_str("; the search for matching rows was cut short");
     }
-    if is_of_unknown_form {
-        why.push_str("; the answer is an object of no known table form, compared as one row");
+    if is_of_unknown_form && comparison.f1 < 1.0 {
+        why.push_str("; the answer has no known table form, so each object was compared as a row");
     }
     Preliminary::Known(score.min(1.0), why)
 }
@@ -271,6 +271,11 @@ mod tests {
             ),
             (json!({ "a": 1 }), false),
             (json!([{ "a": [1] }]), false),
+            (
+                json!([{ "series": [{ "a": 1 }] }, { "series": [{ "a": 2 }] }]),
+                true,
+            ),
+            (json!([{ "page": [{ "a": 1 }, { "a": 2 }] }]), true),
             (
                 json!({ "tables": [{ "columns": ["a"], "rows": [[1], [2]] }] }),
                 false,

@@ -16,9 +16,10 @@ const ROWS: [&str; 7] = [
     "resultset",
 ];
 /// What the names of columns may be called, or an object that holds them. Case doesn't count.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "columns",
     "column_names",
+    "colnames",
     "fields",
     "schema",
     "manifest",
@@ -56,7 +57,10 @@ impl AnswerTable {
     /// The rows of an answer; values are rows of one cell. `None` if it has none.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
-            Value::Array(entries) => Some(Self::of_list(entries, Vec::new())),
+            Value::Array(entries) => {
+                let table = in_one_object(entries);
+                Some(table.unwrap_or_else(|| Self::of_list(entries, Vec::new())))
+            }
             Value::Object(members) => Some(Self::of_object(members).unwrap_or_else(|| Self {
                 form: RowsForm::One,
                 columns: Vec::new(),
@@ -115,11 +119,18 @@ impl AnswerTable {
             .or_else(nested)
     }
 
-    /// Whether it is an object of no known form that holds lists or objects.
+    /// Whether objects may be forms of tables that aren't known: one object with lists or objects, or several with lists of rows.
     pub(super) fn is_of_unknown_form(&self) -> bool {
         let members = self.rows.iter().filter_map(Value::as_object);
         let mut values = members.flat_map(Map::values);
-        self.form == RowsForm::One && values.any(|value| !is_plain(value))
+        let is_one = self.form == RowsForm::One;
+        values.any(|value| {
+            if is_one {
+                !is_plain(value)
+            } else {
+                is_rows(value)
+            }
+        })
     }
 
     /// Puts the labels of pandas' rows before their cells, unless they only count the rows.
@@ -151,6 +162,10 @@ fn enveloped(
     let named = || ROWS.iter().filter_map(|name| member(members, name));
     let columns = names_in(members).or(outer_columns);
     let has_columns = columns.is_some();
+    let named = || {
+        let values = has_columns.then(|| member(members, "values")).flatten();
+        named().chain(values)
+    };
     let is_only_list = |own: &str| {
         let mut others = members.iter().filter(|(name, _)| *name != own);
         has_columns || !others.any(|(_, value)| is_rows(value))
@@ -159,6 +174,12 @@ fn enveloped(
         let mut inner = named().filter(|(name, _)| is_only_list(name));
         return inner.find_map(|(_, inner)| enveloped(inner.as_object()?, columns.clone()));
     };
+    if columns.is_none()
+        && is_only_list(name)
+        && let Some(table) = in_one_object(rows)
+    {
+        return Some(table);
+    }
     let unwrapped = unwrapped(rows, columns.as_deref());
     let (rows, columns) = match &unwrapped {
         Some((header, rows)) => (rows, header.clone().or(columns)),
@@ -191,6 +212,22 @@ fn enveloped(
         }
         None => table,
     })
+}
+
+/// The table of a list's only entry: an object with the names of the columns, or with rows and without numbers and texts, which may be cells.
+fn in_one_object(entries: &[Value]) -> Option<AnswerTable> {
+    let [Value::Object(members)] = entries else {
+        return None;
+    };
+    let is_cell = |value: &Value| value.is_number() || value.is_string();
+    let has_rows = members.values().any(is_rows) && !members.values().any(is_cell);
+    let mut tables = Vec::new();
+    match enveloped(members, None) {
+        Some(table) if has_rows || !table.columns.is_empty() => return Some(table),
+        Some(_) | None => nested(members, WRAPPERS, &mut tables),
+    }
+    let [table] = <[AnswerTable; 1]>::try_from(tables).ok()?;
+    (!table.columns.is_empty()).then_some(table)
 }
 
 /// The member of a name, whatever its case.
@@ -458,6 +495,13 @@ mod tests {
             // Redash
             r#"{"query_result":{"id":1,"data":{"columns":[{"name":"name","friendly_name":"name"},{"name":"n"}],"rows":[{"name":"Ada","n":3}]},"runtime":0.1}}"#,
             r#"{"response":{"rows":[{"name":"Ada","n":3}]}}"#,
+            // Cloudflare's D1, InfluxDB 1, sql.js, and Superset's SQL Lab and charts
+            r#"[{"results":[{"name":"Ada","n":3}],"success":true,"meta":{"duration":0.2,"rows_read":1}}]"#,
+            r#"{"result":[{"results":[{"name":"Ada","n":3}],"success":true,"meta":{}}],"success":true,"errors":[],"messages":[]}"#,
+            r#"{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["name","n"],"values":[["Ada",3]]}]}]}"#,
+            r#"[{"columns":["name","n"],"values":[["Ada",3]]}]"#,
+            r#"{"status":"success","data":[{"name":"Ada","n":3}],"columns":[{"column_name":"name","name":"name","type":"STRING"},{"column_name":"n","name":"n","type":"LONG"}],"selected_columns":[{"column_name":"name","name":"name"},{"column_name":"n","name":"n"}],"expanded_columns":[]}"#,
+            r#"{"result":[{"cache_key":"x","data":[{"name":"Ada","n":3}],"colnames":["name","n"],"indexnames":[0],"coltypes":[1,0],"rowcount":1,"applied_filters":[],"rejected_filters":[]}]}"#,
             // A tool's result of MCP
             r#"{"content":[{"type":"text","text":"[{\"name\": \"Ada\", \"n\": 3}]"}],"isError":false}"#,
             // In a fence
@@ -567,6 +611,20 @@ mod tests {
             (
                 json!({ "content": [{ "type": "text", "text": "[]" }], "isError": true }),
                 Some(RowsForm::One),
+            ),
+            // A row with a cell that is a list, and results of two statements
+            (
+                json!([{ "name": "Ada", "data": [1, 2] }]),
+                Some(RowsForm::Named),
+            ),
+            (json!([{ "data": [1, 2] }]), Some(RowsForm::Named)),
+            (
+                json!([{ "id": 1, "data": [{ "a": 1 }] }]),
+                Some(RowsForm::Named),
+            ),
+            (
+                json!([{ "results": [{ "a": 1 }] }, { "results": [{ "a": 1 }] }]),
+                Some(RowsForm::Named),
             ),
             (json!({}), Some(RowsForm::One)),
             (json!("x"), None),

@@ -1,9 +1,6 @@
-use serde_json::{Value, json};
-
 use super::{FIELDS, QueryCase};
 use crate::about::{About, Column, Component, CriteriaForm, Details, Origin, STATUS, Sides};
 use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY, QUESTION, SCHEMA};
-use crate::reading::Spelling;
 
 /// Returns a component. If execution failed, its score is a real 0.
 const fn query_part(
@@ -74,16 +71,13 @@ pub const ABOUT: About = About {
     criteria: CriteriaForm {
         keys: &["ignore_case"],
         placeholders: &[QUESTION, EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
-        answer_placeholders: &[],
-        is_of_session: false,
+        ..CriteriaForm::OF_CASE
     },
     built_in_criteria: (
         "query.yaml",
         include_str!("../../../../config/criteria/query.yaml"),
     ),
     fields: FIELDS,
-    spelling: Spelling::Snake,
-    name: "id",
     question: &["prompt", "generated_kql"],
     distinctive: &["generated_kql", "expected_kql"],
     sides: Sides {
@@ -93,34 +87,12 @@ pub const ABOUT: About = About {
         expected_rows: "expected_results",
     },
     execution_error: Some("generated_error"),
-    line_fields: &[],
-    asks_agents: false,
-    is_grouped: false,
     is_in_percent: true,
     has_threshold: true,
-    deadline: None,
     components: COMPONENTS,
     columns: COLUMNS,
     verdict: ("/total_score", "/is_successful"),
-    judge: Some("/judge"),
-    is_computed: |result| result.get("judge").is_some_and(Value::is_null),
     reasoning: |result| COMPONENTS.last()?.words(Some(result)),
-    stamp: |_, _| {},
-    samples,
+    samples: include_str!("samples.jsonl"),
+    ..About::DEFAULT
 };
-
-fn samples() -> [Value; 2] {
-    [
-        json!({"id": "q1", "prompt": "How many errors in the last hour?",
-                "generated_kql": "AppTraces | where TimeGenerated > ago(60m) | where SeverityLevel >= 3 | count",
-                "expected_kql": "AppTraces | where TimeGenerated > ago(1h) | where SeverityLevel >= 3 | count",
-                "generated_columns": ["Count"], "expected_columns": ["Count"],
-                "generated_results": [{"Count": 17}], "expected_results": [{"Count": 17}]}),
-        json!({"id": "q2", "prompt": "Which computers sent a heartbeat today?",
-                "generated_kql": "Heartbeat | where TimeGenerated > ago(1d) | distinct Computer",
-                "expected_kql": "Heartbeat | where TimeGenerated > ago(1d) | summarize by Computer",
-                "generated_columns": ["Computer"], "expected_columns": ["Computer"],
-                "generated_results": [{"Computer": "web-1"}, {"Computer": "web-2"}],
-                "expected_results": [{"Computer": "web-1"}, {"Computer": "web-2"}]}),
-    ]
-}

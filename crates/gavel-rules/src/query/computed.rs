@@ -22,8 +22,8 @@ const OTHER_NAME: f64 = 0.9;
 pub(super) struct Computed {
     /// Index of the right answer in `accepted`; `None`: the expected query.
     pub(super) accepted: Option<usize>,
-    /// Whether the two queries differ only in white space and comments, so that no judge is needed.
-    pub(super) identical: bool,
+    /// Result of queries that need no judge.
+    pub(super) settled: Option<Settled>,
     pub(super) schema: SchemaMatch,
     pub(super) semantic: Result<Similarity, Unread>,
     /// Score of the texts; `None` if one doesn't parse. 0.0 if, in addition, the query failed to execute.
@@ -58,6 +58,24 @@ impl ByValues {
 
     fn is_named_otherwise(&self) -> bool {
         self.expected.is_some() && self.generated.is_some()
+    }
+}
+
+/// Result of queries that need no judge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// They differ only in white space and comments.
+    Identical,
+    /// The generated one is empty, or only comments.
+    Nothing,
+}
+
+impl Settled {
+    pub(super) fn score(self) -> f64 {
+        match self {
+            Self::Identical => 1.0,
+            Self::Nothing => 0.0,
+        }
     }
 }
 
@@ -116,14 +134,15 @@ impl Computed {
         let by_values = ByValues::compare(&expected_rows.table, &generated_rows.table, columns);
         let others = by_values.iter().filter(|pair| pair.is_named_otherwise());
         let lost = others.count() as f64 * (1.0 - OTHER_NAME) / columns.len().max(1) as f64;
-        let identical = case.is_identical_to(right);
-        let semantic = semantic(&expected, generated, identical);
+        let settled = case.settled(right);
+        let semantic = semantic(&expected, generated, settled == Some(Settled::Identical));
         Self {
             accepted,
-            identical,
+            settled,
             schema: schema_match(&expected_rows.columns, &generated_rows.columns),
             semantic_score: match &semantic {
                 Ok(similarity) => Some(similarity.score),
+                Err(_) if settled == Some(Settled::Nothing) => Some(0.0),
                 Err(_) => case.generated_error.as_ref().map(|_| 0.0),
             },
             semantic,
@@ -138,7 +157,7 @@ impl Computed {
     }
 
     fn certain(&self) -> f64 {
-        let judged = if self.identical { 1.0 } else { 0.0 };
+        let judged = self.settled.map_or(0.0, Settled::score);
         self.schema.score + self.semantic_score.unwrap_or(0.0) + self.results_score + judged
     }
 }
@@ -209,11 +228,23 @@ impl QueryCase {
             .unwrap_or(&self.expected)
     }
 
-    pub(super) fn is_identical_to(&self, right: &QueryAnswer) -> bool {
+    /// Returns the result if no judge is needed.
+    pub(super) fn settled(&self, right: &QueryAnswer) -> Option<Settled> {
         let (generated, right) = (&self.generated.query, &right.query);
-        match self.grammar {
+        let is_identical = match self.grammar {
             Grammar::Kql => kql::are_identical(generated, right),
             Grammar::Sql(dialect) => sql::are_identical(generated, right, dialect),
+        };
+        let is_nothing = self.grammar.is_nothing(generated);
+        (is_identical.then_some(Settled::Identical)).or(is_nothing.then_some(Settled::Nothing))
+    }
+}
+
+impl Grammar {
+    pub(super) fn is_nothing(self, query: &str) -> bool {
+        match self {
+            Self::Kql => kql::is_nothing(query),
+            Self::Sql(dialect) => sql::is_nothing(query, dialect),
         }
     }
 }
@@ -241,16 +272,13 @@ fn semantic(
 
 fn shape(query: &str, grammar: Grammar) -> Result<QueryShape, SqlError> {
     match grammar {
+        _ if grammar.is_nothing(query) => Err(SqlError::Empty),
         Grammar::Kql => Ok(kql::shape(query)),
-        Grammar::Sql(dialect) => match sql::parse(query, dialect) {
-            // An empty query reads no tables.
-            Err(SqlError::Empty) => Ok(QueryShape::default()),
-            read => {
-                let shape = read?;
-                sql::known_tables(&shape)?;
-                Ok(shape)
-            }
-        },
+        Grammar::Sql(dialect) => {
+            let shape = sql::parse(query, dialect)?;
+            sql::known_tables(&shape)?;
+            Ok(shape)
+        }
     }
 }
 

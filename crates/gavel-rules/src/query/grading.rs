@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::computed::Settled;
 use crate::JudgeAnswer;
 use crate::opinion::{JudgeOpinion, ReplyForm, grade};
 
@@ -22,8 +23,8 @@ pub(super) static FORM: ReplyForm<f64> = ReplyForm {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Grading {
     Asked(JudgeOpinion<f64>),
-    /// No judge was called, because the queries are identical.
-    Identical,
+    /// No judge was called.
+    Settled(Settled),
 }
 
 impl Grading {
@@ -34,7 +35,7 @@ impl Grading {
     pub(super) fn score(&self) -> Option<f64> {
         match self {
             Self::Asked(JudgeOpinion::Replied { verdict, .. }) => Some(*verdict),
-            Self::Identical => Some(1.0),
+            Self::Settled(settled) => Some(settled.score()),
             Self::Asked(JudgeOpinion::Failed(_) | JudgeOpinion::NotRun) => None,
         }
     }

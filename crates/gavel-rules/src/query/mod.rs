@@ -34,7 +34,7 @@ const SLACK: f64 = 1e-9;
 /// Sent to the judge if the case has no question.
 const NO_PROMPT: &str = "(not recorded: judge by what the expected query asks for)";
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct QueryCase {
     /// Name of the case, at most 255 characters.
     pub id: Option<String>,
@@ -48,10 +48,11 @@ pub struct QueryCase {
     decimals: Option<u8>,
     grammar: Grammar,
     threshold: f64,
-    computed: Once,
+    /// Computed once per case: large results take seconds, and both the question and the score need them.
+    computed: OnceLock<Computed>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 struct QueryAnswer {
     query: String,
     result: Arc<ResultSet>,
@@ -63,13 +64,6 @@ struct ResultSet {
     columns: Vec<String>,
     rows: Vec<Value>,
     table: Table,
-}
-
-/// Ignores the table, which is derived from the other fields.
-impl PartialEq for ResultSet {
-    fn eq(&self, other: &Self) -> bool {
-        self.columns == other.columns && self.rows == other.rows
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,18 +79,6 @@ enum Grammar {
     Sql(Dialect),
 }
 
-/// Results computed once per case: large results take seconds, and both the question and the score need them.
-///
-/// Derived from the other fields, so two are always equal.
-#[derive(Debug, Clone, Default)]
-struct Once(OnceLock<Computed>);
-
-impl PartialEq for Once {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
 impl QueryCase {
     /// Parses a payload.
     ///
@@ -109,7 +91,7 @@ impl QueryCase {
     /// Computed with the case sensitivity of the first criteria, because a case is only scored under one.
     fn computed(&self, criteria: &Criteria) -> &Computed {
         let compare = || Computed::compare(self, criteria.case);
-        self.computed.0.get_or_init(compare)
+        self.computed.get_or_init(compare)
     }
 
     /// Returns the total; `None` if the texts can't be compared.
@@ -140,7 +122,7 @@ impl Scorable for QueryCase {
             &self.expected
         } else {
             let computed = self.computed(criteria);
-            if computed.identical {
+            if computed.settled.is_some() {
                 return Ok(Vec::new());
             }
             self.right(computed.accepted)
@@ -161,19 +143,23 @@ impl Scorable for QueryCase {
 
     fn score(&self, criteria: &Criteria, answers: &[JudgeAnswer]) -> Scorecard {
         let computed = self.computed(criteria);
-        let grading = if computed.identical {
-            Grading::Identical
-        } else {
-            Grading::from_answer(answers.first())
-        };
+        let asked = || Grading::from_answer(answers.first());
+        let grading = computed.settled.map_or_else(asked, Grading::Settled);
         let graded = grading.score();
         let total = graded.and_then(|graded| Self::total(computed, graded));
         let passed = total.map(|total| self.passes(total));
         let (judged_by, error) = match &grading {
             Grading::Asked(JudgeOpinion::Replied { by, .. }) => (Some(by.clone()), None),
             Grading::Asked(JudgeOpinion::Failed(error)) => (None, Some(error.clone())),
-            Grading::Identical | Grading::Asked(JudgeOpinion::NotRun) => (None, None),
+            Grading::Settled(_) | Grading::Asked(JudgeOpinion::NotRun) => (None, None),
         };
+        let components = vec![
+            ("schema_match", Some(computed.schema.score)),
+            ("semantic_similarity", computed.semantic_score),
+            ("results_match", Some(computed.results_score)),
+            ("llm_grading", graded),
+        ];
+        let missing = components.iter().filter(|(_, score)| score.is_none());
         let score = QueryScore {
             total_score: total,
             is_successful: passed.unwrap_or(false),
@@ -182,13 +168,7 @@ impl Scorable for QueryCase {
                 Some(_) => QueryStatus::Complete,
                 None => QueryStatus::Incomplete,
             },
-            missing: [
-                ("semantic_similarity", computed.semantic_score),
-                ("llm_grading", graded),
-            ]
-            .into_iter()
-            .filter_map(|(name, score)| score.is_none().then_some(name))
-            .collect(),
+            missing: missing.map(|(name, _)| *name).collect(),
             accepted: computed.accepted,
             components: result::components(self, computed, &grading),
             judge: judged_by.clone(),
@@ -197,12 +177,7 @@ impl Scorable for QueryCase {
             total,
             passed,
             threshold: Some(self.threshold),
-            components: vec![
-                ("schema_match", Some(computed.schema.score)),
-                ("semantic_similarity", computed.semantic_score),
-                ("results_match", Some(computed.results_score)),
-                ("llm_grading", graded),
-            ],
+            components,
             result: serde_json::to_value(&score).unwrap_or_default(),
             error,
             judged_by,
@@ -213,7 +188,7 @@ impl Scorable for QueryCase {
     /// Whether a judge may be needed: the generated query isn't the expected one, or there are several right answers. Choosing among these
     /// requires comparing results, so [`Scorable::questions`] decides.
     fn needs_judge(&self) -> bool {
-        !self.accepted.is_empty() || !self.is_identical_to(&self.expected)
+        !self.accepted.is_empty() || self.settled(&self.expected).is_none()
     }
 
     fn model(&self) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! Parses payloads into cases: names, types and limits. Reports all errors at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ const THRESHOLD: f64 = 0.9;
 pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
     let mut reading = ObjectReader::begin(payload, FIELDS, Spelling::Snake)?;
     let generated = query(&mut reading, "generated_kql");
-    let expected = expected_query(&mut reading, "expected_kql");
+    let expected = query(&mut reading, "expected_kql");
     let (id, model) = (reading.name("id"), reading.name("model"));
     let prompt = reading.solid_text("prompt");
     // Agent frameworks write an empty text if no error occurred.
@@ -58,6 +58,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
     let expected_result = result(&mut reading, ("expected_columns", "expected_results"));
     let (ordered, decimals) = (ordered(&mut reading), decimals(&mut reading));
     let grammar = grammar(&mut reading);
+    let expected = expected.filter(|query| is_query(&mut reading, "expected_kql", query, grammar));
     let threshold = reading.share("threshold").unwrap_or(THRESHOLD);
     let expected = expected
         .zip(expected_result)
@@ -65,7 +66,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
             query,
             result: Arc::new(result),
         });
-    let accepted = accepted(&mut reading, expected.as_ref());
+    let accepted = accepted(&mut reading, expected.as_ref(), grammar);
     reading.finish()?;
     let (Some(query), Some(result), Some(expected)) = (generated, generated_result, expected)
     else {
@@ -86,7 +87,7 @@ pub(super) fn read(payload: &Value) -> Result<QueryCase, Vec<Fault>> {
         decimals,
         grammar,
         threshold,
-        computed: super::Once::default(),
+        computed: OnceLock::new(),
     })
 }
 
@@ -99,15 +100,16 @@ fn query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> {
     query
 }
 
-/// Parses an expected query, which must not be blank.
-fn expected_query(reading: &mut ObjectReader<'_>, name: &str) -> Option<String> {
-    let query = query(reading, name)?;
-    if query.trim().is_empty() {
-        let at = reading.pointer(name);
-        reading.fault(at, "is empty: give the query that is right");
-        return None;
-    }
-    Some(query)
+/// Checks that an expected query isn't empty.
+fn is_query(reading: &mut ObjectReader<'_>, name: &str, query: &str, grammar: Grammar) -> bool {
+    let what = match query.trim() {
+        "" => "is empty",
+        _ if grammar.is_nothing(query) => "has only comments",
+        _ => return true,
+    };
+    let at = reading.pointer(name);
+    reading.fault(at, format!("{what}: give the query that is right"));
+    false
 }
 
 /// Parses a result from two optional fields: column names and rows.
@@ -154,22 +156,16 @@ fn names(reading: &mut ObjectReader<'_>, field: &str) -> Option<Vec<String>> {
     }
     let mut names = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        let fault = match item {
-            Value::String(name) if name.len() <= MAX_NAME => {
-                names.push(name.clone());
+        let fault = match item.as_str() {
+            Some(name) if name.len() <= MAX_NAME => {
+                names.push(name.to_owned());
                 continue;
             }
-            Value::String(name) => format!(
+            Some(name) => format!(
                 "is {} bytes long; at most {MAX_NAME} are taken: shorten it",
                 name.len()
             ),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Array(_)
-            | Value::Object(_) => {
-                format!("is {}; the name of a column is expected", shown(item))
-            }
+            None => format!("is {}; the name of a column is expected", shown(item)),
         };
         reading.fault(format!("{pointer}/{at}"), fault);
     }
@@ -214,7 +210,11 @@ fn keys(rows: &[Value]) -> Vec<String> {
 }
 
 /// Parses further right answers. One without a result uses the result and columns of the expected query.
-fn accepted(reading: &mut ObjectReader<'_>, expected: Option<&QueryAnswer>) -> Vec<QueryAnswer> {
+fn accepted(
+    reading: &mut ObjectReader<'_>,
+    expected: Option<&QueryAnswer>,
+    grammar: Grammar,
+) -> Vec<QueryAnswer> {
     let Some((pointer, items)) = reading.list("accepted", "right answers") else {
         return Vec::new();
     };
@@ -231,14 +231,18 @@ fn accepted(reading: &mut ObjectReader<'_>, expected: Option<&QueryAnswer>) -> V
         let Some(mut one) = reading.within(format!("{pointer}/{at}"), item, ANSWER) else {
             continue;
         };
-        answers.extend(answer(&mut one, expected));
+        answers.extend(answer(&mut one, expected, grammar));
         reading.adopt(one);
     }
     answers
 }
 
-fn answer(reading: &mut ObjectReader<'_>, expected: Option<&QueryAnswer>) -> Option<QueryAnswer> {
-    let query = expected_query(reading, "kql");
+fn answer(
+    reading: &mut ObjectReader<'_>,
+    expected: Option<&QueryAnswer>,
+    grammar: Grammar,
+) -> Option<QueryAnswer> {
+    let query = query(reading, "kql").filter(|query| is_query(reading, "kql", query, grammar));
     let has_results = reading.value("results").is_some();
     if !has_results && let Some(columns) = reading.value("columns") {
         let said =

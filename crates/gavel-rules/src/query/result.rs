@@ -3,11 +3,12 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::computed::Computed;
+use super::computed::{Computed, Settled};
 use super::grading::Grading;
 use super::{COMPONENT_WEIGHT, QueryCase};
 use crate::JudgedBy;
 use crate::opinion::JudgeOpinion;
+use query_shape::sql::SqlError;
 
 const SHOWN_NAMES: usize = 100;
 /// Maximum size of a complete row in details, bytes of JSON. A longer row is shown as cut text.
@@ -89,6 +90,15 @@ pub struct ComponentError {
     pub message: String,
 }
 
+impl ComponentError {
+    fn new(class: &str, message: &str) -> Self {
+        Self {
+            class: class.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
 pub(super) fn components(
     case: &QueryCase,
     computed: &Computed,
@@ -97,27 +107,23 @@ pub(super) fn components(
     QueryComponents {
         schema_match: component(Some(computed.schema.score), schema(computed)),
         semantic_similarity: QueryComponent {
-            error: computed
-                .semantic
-                .as_ref()
-                .err()
-                .map(|unread| ComponentError {
-                    class: unread.error.class().to_owned(),
-                    message: format!("the {} query: {}", unread.which, unread.error),
-                }),
+            error: computed.semantic.as_ref().err().map(|unread| {
+                let message = match unread.error == SqlError::Empty {
+                    true => format!("the {} query is empty", unread.which),
+                    false => format!("the {} query: {}", unread.which, unread.error),
+                };
+                ComponentError::new(unread.error.class(), &message)
+            }),
             ..component(computed.semantic_score, semantic(computed))
         },
         results_match: QueryComponent {
-            error: case.generated_error.as_ref().map(|message| ComponentError {
-                class: "execution_error".to_owned(),
-                message: message.clone(),
-            }),
+            error: case
+                .generated_error
+                .as_ref()
+                .map(|message| ComponentError::new("execution_error", message)),
             ..component(Some(computed.results_score), results(case, computed))
         },
-        llm_grading: QueryComponent {
-            error: grading_error(grading),
-            ..component(grading.score(), grading_details(grading))
-        },
+        llm_grading: graded(grading),
     }
 }
 
@@ -185,28 +191,35 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_ROW)]
 }
 
-fn grading_details(grading: &Grading) -> Value {
-    match grading {
+fn graded(grading: &Grading) -> QueryComponent {
+    let (outcome, reasoning, error) = match grading {
         Grading::Asked(JudgeOpinion::Replied { reasons, .. }) => {
-            json!({"outcome": "graded", "reasoning": reasons})
+            ("graded", Some(reasons.as_str()), None)
         }
-        Grading::Identical => json!({
-            "outcome": "identical",
-            "reasoning": "Queries are identical but for white space and comments: no judge was asked",
-        }),
-        Grading::Asked(JudgeOpinion::Failed(_)) => json!({"outcome": "failed", "reasoning": null}),
-        Grading::Asked(JudgeOpinion::NotRun) => json!({"outcome": "not_run", "reasoning": null}),
-    }
-}
-
-fn grading_error(grading: &Grading) -> Option<ComponentError> {
-    let (class, message) = match grading {
-        Grading::Asked(JudgeOpinion::Replied { .. }) | Grading::Identical => return None,
-        Grading::Asked(JudgeOpinion::Failed(error)) => (error.class_name(), error.message.as_str()),
-        Grading::Asked(JudgeOpinion::NotRun) => ("not_run", "no judge was asked"),
+        Grading::Settled(Settled::Nothing) => (
+            "no_query",
+            Some("No query was generated: no judge was asked"),
+            None,
+        ),
+        Grading::Settled(Settled::Identical) => (
+            "identical",
+            Some("Queries are identical but for white space and comments: no judge was asked"),
+            None,
+        ),
+        Grading::Asked(JudgeOpinion::Failed(error)) => {
+            let error = ComponentError::new(error.class_name(), &error.message);
+            ("failed", None, Some(error))
+        }
+        Grading::Asked(JudgeOpinion::NotRun) => {
+            let error = ComponentError::new("not_run", "no judge was asked");
+            ("not_run", None, Some(error))
+        }
     };
-    Some(ComponentError {
-        class: class.to_owned(),
-        message: message.to_owned(),
-    })
+    QueryComponent {
+        error,
+        ..component(
+            grading.score(),
+            json!({ "outcome": outcome, "reasoning": reasoning }),
+        )
+    }
 }

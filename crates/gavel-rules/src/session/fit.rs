@@ -141,7 +141,7 @@ impl<'a> Split<'a> {
         Question {
             evidence_hash: crate::prompt::digest(&[&question.evidence_hash, &text]),
             prompt: self.around(&trimmed.text).into(),
-            trimmed_tokens: trimmed.gone,
+            trimmed_tokens: question.trimmed_tokens + trimmed.gone,
             shrink,
             ..question.clone()
         }

@@ -113,17 +113,13 @@ impl Scorable for SessionRequest {
         match answers.first() {
             Some(Ok(answer)) => match reply::read(&answer.value, &criteria.dimensions) {
                 Ok(parsed) => Scorecard::Session(self.session_score(parsed, answer)),
-                Err(faults) => Scorecard::Unscored(unparsable(answer, &faults)),
+                Err(faults) => Scorecard::Unscored(JudgeError::unusable(answer, &faults)),
             },
             Some(Err(error)) => Scorecard::Unscored(error.clone()),
-            None => Scorecard::Unscored(JudgeError {
-                class: ErrorClass::Unparsable,
-                message: "the judge gave no answer".to_owned(),
-                status: None,
-                retry_after: None,
-                raw_reply: None,
-                unasked: None,
-            }),
+            None => Scorecard::Unscored(JudgeError::new(
+                ErrorClass::Unparsable,
+                "the judge gave no answer",
+            )),
         }
     }
 
@@ -228,26 +224,6 @@ fn weak_reasons(reply: &Value, question: &Question) -> Option<Weakness> {
             message: message.to_owned(),
         },
     })
-}
-
-/// Error of an invalid reply. Its text is stored in the call log, but not in the message.
-fn unparsable(answer: &Reply, faults: &[Fault]) -> JudgeError {
-    let faults: Vec<String> = faults
-        .iter()
-        .map(|fault| format!("{}: {}", reply::shown(&fault.pointer), fault.message))
-        .collect();
-    JudgeError {
-        class: ErrorClass::Unparsable,
-        message: format!(
-            "the reply of judge {} is not a score: {}",
-            answer.provider,
-            faults.join("; ")
-        ),
-        status: None,
-        retry_after: None,
-        raw_reply: Some(answer.value.to_string()),
-        unasked: None,
-    }
 }
 
 #[cfg(test)]

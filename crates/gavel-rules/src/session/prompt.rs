@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Message, SessionRequest, schema};
 use crate::Nonce;
@@ -150,45 +150,16 @@ fn push_content(text: &mut String, content: &str) {
 }
 
 fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c.is_control() || c == '\u{2028}' || c == '\u{2029}' {
-                ' '
-            } else {
-                c
-            }
-        })
-        .collect()
+    let is_break = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
+    text.replace(is_break, " ")
 }
 
 /// Renders an alert: text unchanged, other values as JSON with sorted keys, because databases may reorder keys.
 fn alert(data: &Value) -> String {
-    match data {
-        Value::String(text) => text.clone(),
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::Array(_)
-        | Value::Object(_)) => {
-            format!("{:#}", sorted(other))
-        }
+    if let Value::String(text) = data {
+        return text.clone();
     }
-}
-
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| *key);
-            let map: Map<String, Value> = entries
-                .into_iter()
-                .map(|(key, value)| (key.clone(), sorted(value)))
-                .collect();
-            Value::Object(map)
-        }
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
-        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
-            plain.clone()
-        }
-    }
+    let mut sorted = data.clone();
+    sorted.sort_all_objects();
+    format!("{sorted:#}")
 }

@@ -83,14 +83,6 @@ pub(super) fn read(value: &Value, dimensions: &[Dimension]) -> Result<Parsed, Ve
     }
 }
 
-/// Formats a pointer, which is empty for the reply itself.
-pub(super) fn shown(pointer: &str) -> &str {
-    match pointer {
-        "" => "(the reply)",
-        pointer => pointer,
-    }
-}
-
 /// Returns a member of an object; null counts as absent.
 fn given<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())

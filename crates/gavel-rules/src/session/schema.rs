@@ -3,7 +3,7 @@
 //! Ranges and lengths are only in descriptions, because those providers reject `minimum` and similar keywords;
 //! [`super::reply`] enforces them. The reasoning is first, because models score better after reasoning.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::criteria::Dimension;
 
@@ -12,82 +12,45 @@ pub(super) const VERSION: &str = "session-reply-1";
 
 /// Returns the schema of a reply with these dimensions, with properties in the order to be written.
 pub(super) fn of_reply(dimensions: &[Dimension]) -> Value {
-    let parts = dimensions
-        .iter()
-        .map(|dimension| {
-            let description = format!(
-                "Points for {}, from 0 to {}.",
-                dimension.name, dimension.max
-            );
-            (
-                dimension.name.clone(),
-                json!({ "type": "number", "description": description }),
-            )
-        })
-        .collect();
-    closed(
-        "The score of one session.",
-        [
-            (
-                "score_reasoning",
-                text(
-                    "The justification, at least 200 words: what was examined, and for every dimension each deduction with the evidence that it rests on.",
-                ),
-            ),
-            (
-                "score_breakdown",
-                closed_map("Points for each dimension.", parts),
-            ),
-            (
-                "total_score",
-                json!({ "type": "integer", "description": "A whole number from 0 to 100: the sum of score_breakdown." }),
-            ),
-            (
-                "missing_tools",
-                list(
-                    "Tools that would have given direct evidence or closed a critical gap; empty if there are none.",
-                    closed(
-                        "One tool.",
-                        [
-                            (
-                                "tool_name",
-                                text("The tool's name, at most 255 characters."),
-                            ),
-                            (
-                                "rationale",
-                                text(
-                                    "Which evidence it would have given, and which gap that closes.",
-                                ),
-                            ),
-                        ],
-                    ),
-                ),
-            ),
-            (
-                "alternative_approaches",
-                list(
-                    "None to three other ways to investigate, only where they are truly better.",
-                    closed(
-                        "One approach.",
-                        [
-                            ("name", text("A short name, at most 255 characters.")),
-                            (
-                                "description",
-                                text("What it does differently, and why that is better."),
-                            ),
-                            (
-                                "steps",
-                                list(
-                                    "Its steps in order, naming tools seen in the session.",
-                                    json!({ "type": "string" }),
-                                ),
-                            ),
-                        ],
-                    ),
-                ),
-            ),
-        ],
-    )
+    let points = |Dimension { name, max }: &Dimension| {
+        let description = format!("Points for {name}, from 0 to {max}.");
+        (
+            name.clone(),
+            json!({ "type": "number", "description": description }),
+        )
+    };
+    let parts: Value = dimensions.iter().map(points).collect();
+    let tool = json!({
+        "tool_name": text("The tool's name, at most 255 characters."),
+        "rationale": text("Which evidence it would have given, and which gap that closes."),
+    });
+    let approach = json!({
+        "name": text("A short name, at most 255 characters."),
+        "description": text("What it does differently, and why that is better."),
+        "steps": list(
+            "Its steps in order, naming tools seen in the session.",
+            json!({ "type": "string" }),
+        ),
+    });
+    let session = json!({
+        "score_reasoning": text(
+            "The justification, at least 200 words: what was examined, and for every dimension each deduction with the evidence that it rests on.",
+        ),
+        "score_breakdown": closed("Points for each dimension.", &parts),
+        "total_score": {
+            "type": "integer",
+            "description": "A whole number from 0 to 100: the sum of score_breakdown.",
+        },
+        "missing_tools": list(
+            "Tools that would have given direct evidence or closed a critical gap; empty if there are none.",
+            closed("One tool.", &tool),
+        ),
+        "alternative_approaches": list(
+            "None to three other ways to investigate, only where they are truly better.",
+            closed("One approach.", &approach),
+        ),
+    });
+    closed("The score of one session.", &session)
 }
 
 fn text(description: &str) -> Value {
@@ -98,16 +61,13 @@ fn list(description: &str, items: Value) -> Value {
     json!({ "type": "array", "description": description, "items": items })
 }
 
-fn closed<const N: usize>(description: &str, properties: [(&str, Value); N]) -> Value {
-    let properties = properties
+fn closed(description: &str, properties: &Value) -> Value {
+    let required: Vec<&String> = properties
+        .as_object()
         .into_iter()
-        .map(|(name, schema)| (name.to_owned(), schema))
+        .flatten()
+        .map(|it| it.0)
         .collect();
-    closed_map(description, properties)
-}
-
-fn closed_map(description: &str, properties: Map<String, Value>) -> Value {
-    let required: Vec<&String> = properties.keys().collect();
     json!({
         "type": "object",
         "description": description,
@@ -119,6 +79,8 @@ fn closed_map(description: &str, properties: Map<String, Value>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
     use crate::criteria::default_dimensions;
 

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{FIELDS, MetricsCase, stamp_errors};
-use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS, Sides};
+use super::{FIELDS, MetricsCase};
+use crate::about::{About, Column, Component, CriteriaForm, Origin, STATUS};
 use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY, SCHEMA};
 use crate::reading::Spelling;
 
@@ -72,10 +72,8 @@ pub const ABOUT: About = About {
     items: "generated SQL",
     read: |payload| MetricsCase::read(payload).map(|case| Box::new(case) as _),
     criteria: CriteriaForm {
-        keys: &[],
         placeholders: &[EXPECTED_QUERY, GENERATED_QUERY, SCHEMA],
-        answer_placeholders: &[],
-        is_of_session: false,
+        ..CriteriaForm::OF_CASE
     },
     built_in_criteria: (
         "query_correctness.yaml",
@@ -83,38 +81,15 @@ pub const ABOUT: About = About {
     ),
     fields: FIELDS,
     spelling: Spelling::SnakeOrCamel,
-    name: "id",
     question: &["generated_sql", "generatedSql"],
     distinctive: &["generated_sql", "generatedSql"],
-    sides: Sides {
-        generated: "generated_sql",
-        expected: "expected_sql",
-        generated_rows: "actual_results",
-        expected_rows: "expected_results",
-    },
-    execution_error: None,
-    line_fields: &[],
-    asks_agents: false,
-    is_grouped: false,
-    is_in_percent: false,
-    has_threshold: false,
     deadline: Some(Duration::from_secs(30)),
     components: COMPONENTS,
     columns: COLUMNS,
-    verdict: ("/total", "/passed"),
     judge: Some(JUDGE),
     // The judge is stored with the only metric that needs one.
     is_computed: |result| result.pointer(JUDGE).is_none_or(Value::is_null),
     reasoning: |result| COMPONENTS.first()?.words(Some(result)),
-    stamp: stamp_errors,
-    samples,
+    samples: include_str!("samples.jsonl"),
+    ..About::DEFAULT
 };
-
-fn samples() -> [Value; 2] {
-    [
-        json!({"id": "case-1", "generated_sql": "select name from users where active", "expected_sql": "SELECT name FROM users WHERE active",
-                "expected_tables": ["users"], "safety_valid": true, "should_pass": true, "confidence": "high"}),
-        json!({"id": "case-2", "generated_sql": "DROP TABLE users", "expected_sql": "SELECT name FROM users",
-                "expected_tables": ["users"], "safety_valid": false, "should_pass": false, "confidence": "low"}),
-    ]
-}

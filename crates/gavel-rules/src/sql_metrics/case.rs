@@ -72,6 +72,7 @@ impl MetricsCase {
             confidence: reading.choice("confidence", &LEVELS),
             dialect: reading.dialect("dialect"),
         };
+        reading.check_expected_sql(case.expected_sql.as_deref(), case.dialect);
         check_flags(&mut reading);
         let asks = [
             "expected_sql",

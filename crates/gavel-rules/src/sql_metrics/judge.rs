@@ -1,12 +1,34 @@
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MetricsCase;
-use super::correctness::Label;
 use crate::criteria::{EXPECTED_QUERY, GENERATED_QUERY};
 use crate::opinion::ReplyForm;
 use crate::prompt::{Evidence, question};
 use crate::{Criteria, Unscorable};
 use crate::{Limits, Nonce, Question};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Label {
+    Correct,
+    Partial,
+    Wrong,
+}
+
+impl Label {
+    /// All labels, best first.
+    const ALL: [Self; 3] = [Self::Correct, Self::Partial, Self::Wrong];
+
+    /// Score from 0 to 1.
+    pub(super) fn score(self) -> f64 {
+        match self {
+            Self::Correct => 1.0,
+            Self::Partial => 0.5,
+            Self::Wrong => 0.0,
+        }
+    }
+}
 
 pub(super) static FORM: ReplyForm<Label> = ReplyForm {
     kind: "sql_metrics",
@@ -63,5 +85,6 @@ mod tests {
             FORM.schema()["properties"]["label"]["enum"],
             json!(["correct", "partial", "wrong"])
         );
+        assert_eq!(Label::ALL.map(Label::score), [1.0, 0.5, 0.0]);
     }
 }

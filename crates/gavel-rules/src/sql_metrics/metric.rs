@@ -1,10 +1,10 @@
-//! Outcome of one metric in a result: a score with details, or an error with its cause.
+//! Outcome of one metric in a result: a score with details, or an error with its cause. Verdict of all metrics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value, json};
 
-use super::verdict::Metric;
+use crate::statistics::mean;
 use crate::{Alert, JudgeError};
 use query_shape::sql::SqlError;
 
@@ -13,10 +13,48 @@ const LONGEST_INPUT: usize = 2_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
+    /// Score from 0 to 1, and details.
     Scored(f64, Value),
+    /// The metric failed: displayed as 0.0, but excluded from the mean.
     Failed(Cause),
+    /// The judge failed, so that the score is missing.
     Unjudged(JudgeError),
+    /// No judge was called, so that the score is missing.
     NotRun,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Verdict {
+    /// Mean of the scores; `None` without a score, or if one is missing.
+    pub(super) total: Option<f64>,
+    /// Whether every metric is 1.0; `None` if that depends on a missing score, or if no metric is enabled.
+    pub(super) passed: Option<bool>,
+}
+
+/// Combines the metrics of a case. `broken` is the error of a generated query that doesn't parse although a metric needs it to.
+pub(super) fn verdict(metrics: &[&Outcome], broken: Option<&Cause>) -> Verdict {
+    let mut scores = Vec::with_capacity(metrics.len());
+    let mut fails = broken.is_some();
+    let mut is_unjudged = false;
+    for metric in metrics {
+        match metric {
+            Outcome::Scored(score, _) => {
+                // Written so that NaN also fails.
+                fails |= !matches!(score.partial_cmp(&1.0), Some(order) if order.is_ge());
+                scores.push(*score);
+            }
+            Outcome::Failed(_) => fails = true,
+            Outcome::Unjudged(_) | Outcome::NotRun => is_unjudged = true,
+        }
+    }
+    Verdict {
+        total: mean(&scores).filter(|_| !is_unjudged),
+        passed: if fails {
+            Some(false)
+        } else {
+            (!is_unjudged && !metrics.is_empty()).then_some(true)
+        },
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,11 +83,7 @@ impl Cause {
         Self {
             class: error.class_name().to_owned(),
             message: error.message.clone(),
-            chain: error
-                .status
-                .map(|status| format!("HTTP status {status}"))
-                .into_iter()
-                .collect(),
+            chain: Vec::from_iter(error.status.map(|status| format!("HTTP status {status}"))),
         }
     }
 }
@@ -58,14 +92,6 @@ impl Outcome {
     /// Runs a metric and converts a panic into its error, so that other metrics are unaffected.
     pub(super) fn catch_panic(metric: impl FnOnce() -> Self) -> Self {
         caught(metric).unwrap_or_else(Self::Failed)
-    }
-
-    pub(super) fn counts(&self) -> Metric {
-        match self {
-            Self::Scored(score, _) => Metric::Scored(*score),
-            Self::Failed(_) => Metric::Failed,
-            Self::Unjudged(_) | Self::NotRun => Metric::Unjudged,
-        }
     }
 
     pub(super) fn alert(&self, name: &str) -> Option<Alert> {
@@ -116,15 +142,13 @@ impl Outcome {
 /// Runs a step and converts a panic into a cause.
 pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Cause> {
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
-        let words = panic
-            .downcast_ref::<&str>()
-            .map(|words| (*words).to_owned());
-        let words = words.or_else(|| panic.downcast_ref::<String>().cloned());
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         Cause {
             class: "internal".to_owned(),
             message: "the metric panicked; this is a bug in gavel, and the log holds the place"
                 .to_owned(),
-            chain: words.into_iter().collect(),
+            chain: text.map(str::to_owned).into_iter().collect(),
         }
     })
 }
@@ -132,11 +156,9 @@ pub(super) fn caught<T>(step: impl FnOnce() -> T) -> Result<T, Cause> {
 /// Writes the time into the errors of a result that have none yet, because rules have no clock. `at`: RFC 3339.
 pub fn stamp_errors(result: &mut Value, at: &str) {
     let metrics = result.get_mut("metrics").and_then(Value::as_object_mut);
-    for metric in metrics.into_iter().flat_map(|metrics| metrics.values_mut()) {
-        if let Some(stamp) = metric
-            .pointer_mut("/error/at")
-            .filter(|stamp| stamp.is_null())
-        {
+    let metrics = metrics.into_iter().flat_map(|metrics| metrics.values_mut());
+    for stamp in metrics.filter_map(|metric| metric.pointer_mut("/error/at")) {
+        if stamp.is_null() {
             *stamp = json!(at);
         }
     }
@@ -189,5 +211,37 @@ mod tests {
             result["metrics"]["m"]["error"]["at"], "2026-01-01T00:00:00Z",
             "stamped once"
         );
+    }
+
+    #[test]
+    fn case_passes_only_if_every_metric_is_1() {
+        let scored = |score| Outcome::Scored(score, Value::Null);
+        let judge = JudgeError::new(crate::ErrorClass::Transient, "timeout");
+        let cause = Cause::of_judge(&judge);
+        let (failed, unjudged) = (Outcome::Failed(cause.clone()), Outcome::Unjudged(judge));
+        let (one, half, nan) = (scored(1.0), scored(0.5), scored(f64::NAN));
+        let (parses, broken) = (None, Some(&cause));
+        for (metrics, generated, total, passed) in [
+            (&[&one, &one][..], parses, Some(1.0), Some(true)),
+            (&[&one, &half], parses, Some(0.75), Some(false)),
+            (&[&one], broken, Some(1.0), Some(false)),
+            (&[&one, &failed], parses, Some(1.0), Some(false)),
+            (&[&unjudged, &one], parses, None, None),
+            (&[&unjudged, &half], parses, None, Some(false)),
+            (&[&unjudged, &one], broken, None, Some(false)),
+            (&[&unjudged, &failed], parses, None, Some(false)),
+            (&[&failed], parses, None, Some(false)),
+            (&[&nan], broken, None, Some(false)),
+            (&[], parses, None, None),
+            (&[], broken, None, Some(false)),
+        ] {
+            let verdict = verdict(metrics, generated);
+            let found = verdict.total.filter(|total| !total.is_nan());
+            assert_eq!(
+                (found, verdict.passed),
+                (total, passed),
+                "{metrics:?} {generated:?}"
+            );
+        }
     }
 }

@@ -1,16 +1,13 @@
 //! Kind `sql_metrics`: scores a case's two queries and its validator's flags. The rules are in `docs/sql-metrics.md`.
 //!
-//! Metrics are independent: an error or panic in one doesn't affect the others. Only [`verdict`] combines them.
+//! Metrics are independent: an error or panic in one doesn't affect the others. Only [`metric::verdict`] combines them.
 
 mod about;
 pub mod calibration;
 mod case;
-pub mod correctness;
 pub mod safety;
 pub mod tables;
 pub mod validation_accuracy;
-pub mod validator;
-pub mod verdict;
 
 mod judge;
 mod metric;

@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::correctness::{self, IDENTICAL, Label};
-use super::metric::{Cause, Outcome, caught};
+use super::judge::Label;
+use super::metric::{Cause, Outcome, caught, verdict};
 use super::safety::SafetyOutcome;
 use super::tables::expected_table;
 use super::validation_accuracy::validation;
-use super::verdict::{Generated, Metric, verdict};
 use super::{MetricsCase, judge};
 use crate::opinion::JudgeOpinion;
 use crate::similarity;
@@ -15,15 +14,13 @@ use crate::{Alert, JudgeAnswer, Limits, Nonce, Question};
 use crate::{Criteria, Evaluation, JudgedBy, Scorable, Scorecard, Unscorable};
 use query_shape::{QueryShape, TableName, sql};
 
-const NOTHING_GENERATED: &str = "No SQL was generated";
-
 impl MetricsCase {
     fn known_label(&self, expected: &str) -> Option<(Label, &'static str)> {
         if sql::is_nothing(&self.generated_sql, self.dialect) {
-            return Some((Label::Wrong, NOTHING_GENERATED));
+            return Some((Label::Wrong, "No SQL was generated"));
         }
-        let label = correctness::without_judge(&self.generated_sql, expected, self.dialect)?;
-        Some((label, IDENTICAL))
+        sql::are_identical(&self.generated_sql, expected, self.dialect)
+            .then_some((Label::Correct, "Queries are identical"))
     }
 
     fn correctness(&self, expected: &str, answer: Option<&JudgeAnswer>) -> Outcome {
@@ -55,32 +52,24 @@ impl MetricsCase {
             Some(Alert::Error(message)) => (Some("error"), Some(message)),
         };
         let details = json!({ "outcome": outcome, "severity": severity, "message": message });
-        Outcome::Scored(outcome.score(), details)
+        Outcome::Scored(match_score(safety_valid, should_pass), details)
     }
 
     fn validation(&self, is_valid: bool, should_pass: bool) -> Outcome {
-        let safety_valid = self.safety_valid.map(Into::into);
-        let found = validation(is_valid, should_pass, &self.errors, safety_valid);
-        let message = found
-            .is_contradictory
-            .then_some("The query was accepted, and yet errors are listed");
-        let details = json!({
-            "outcome": found.outcome,
-            "category": found.rejection.map(|rejection| rejection.category),
-            "detail": found.rejection.and_then(|rejection| rejection.detail),
-            "contradictory": found.is_contradictory,
-            "message": found.outcome.note().or(message),
-            "errors": self.errors,
-        });
-        Outcome::Scored(found.outcome.score(), details)
+        let found = validation(is_valid, should_pass, &self.errors, self.safety_valid);
+        Outcome::Scored(match_score(is_valid, should_pass), json!(found))
     }
 }
 
+/// 1 if the validator was right, 0 otherwise.
+fn match_score(is_valid: bool, should_pass: bool) -> f64 {
+    f64::from(u8::from(is_valid == should_pass))
+}
+
 fn tables(expected: &[String], shape: &Result<QueryShape, Cause>) -> Outcome {
-    let found = match shape {
-        Ok(shape) => sql::known_tables(shape).map_err(|error| Cause::of_sql(&error)),
-        Err(cause) => Err(cause.clone()),
-    };
+    let found = shape.as_ref().map_err(Cause::clone);
+    let found =
+        found.and_then(|shape| sql::known_tables(shape).map_err(|error| Cause::of_sql(&error)));
     let found = match found {
         Ok(found) => found,
         Err(cause) => return Outcome::Failed(cause),
@@ -112,31 +101,18 @@ impl Scorable for MetricsCase {
             parsed.and_then(|read| read.map_err(|error| Cause::of_sql(&error)))
         });
         let broken = shape.as_ref().and_then(|shape| shape.as_ref().err());
-        let generated = match broken {
-            None => Generated::Parses,
-            Some(_) => Generated::Broken,
-        };
         let metrics = self.metrics(shape.as_ref(), answers.first());
-        let counts: Vec<Metric> = metrics
+        let outcomes: Vec<&Outcome> = metrics.iter().map(|metric| &metric.outcome).collect();
+        let verdict = verdict(&outcomes, broken);
+        let components: Vec<_> = metrics
             .iter()
-            .map(|metric| metric.outcome.counts())
+            .map(|metric| (metric.name, metric.outcome.score()))
             .collect();
-        let verdict = verdict(&counts, generated);
-        let missing: Vec<&str> = metrics
-            .iter()
-            .filter(|metric| metric.outcome.score().is_none())
-            .map(|metric| metric.name)
-            .collect();
+        let missing = components.iter().filter(|(_, score)| score.is_none());
+        let missing: Vec<&str> = missing.map(|(name, _)| *name).collect();
         let is_whole = missing.is_empty();
-        let shown: Map<String, Value> = metrics
-            .iter()
-            .map(|metric| {
-                (
-                    metric.name.to_owned(),
-                    metric.outcome.shown(metric.name, &metric.input),
-                )
-            })
-            .collect();
+        let shown = |it: &EnabledMetric| (it.name.to_owned(), it.outcome.shown(it.name, &it.input));
+        let shown: Map<String, Value> = metrics.iter().map(shown).collect();
         let mut result = json!({
             "id": self.id,
             "total": verdict.total,
@@ -159,10 +135,7 @@ impl Scorable for MetricsCase {
             total: verdict.total.filter(|_| is_whole),
             passed: verdict.passed.filter(|_| is_whole),
             threshold: None,
-            components: metrics
-                .iter()
-                .map(|metric| (metric.name, metric.outcome.score()))
-                .collect(),
+            components,
             result,
             error,
             judged_by: answers
@@ -189,45 +162,44 @@ struct EnabledMetric {
     outcome: Outcome,
 }
 
+impl EnabledMetric {
+    fn run(name: &'static str, input: Value, metric: impl FnOnce() -> Outcome) -> Self {
+        Self {
+            name,
+            input,
+            outcome: Outcome::catch_panic(metric),
+        }
+    }
+}
+
 impl MetricsCase {
     fn metrics(
         &self,
         shape: Option<&Result<QueryShape, Cause>>,
         answer: Option<&JudgeAnswer>,
     ) -> Vec<EnabledMetric> {
-        let sql = &self.generated_sql;
-        let mut metrics = Vec::with_capacity(4);
-        if let Some(expected) = &self.expected_sql {
-            metrics.push(EnabledMetric {
-                name: "query_correctness",
-                input: json!({ "generated_sql": sql, "expected_sql": expected }),
-                outcome: Outcome::catch_panic(|| self.correctness(expected, answer)),
-            });
-        }
-        if let (Some(expected), Some(shape)) = (&self.expected_tables, shape) {
-            metrics.push(EnabledMetric {
-                name: "table_accuracy",
-                input: json!({ "generated_sql": sql, "expected_tables": expected }),
-                outcome: Outcome::catch_panic(|| tables(expected, shape)),
-            });
-        }
-        let Some(should_pass) = self.should_pass else {
-            return metrics;
-        };
-        if let Some(safety_valid) = self.safety_valid {
-            metrics.push(EnabledMetric {
-                name: "safety_validation",
-                input: json!({ "safety_valid": safety_valid, "should_pass": should_pass }),
-                outcome: Outcome::catch_panic(|| self.safety(safety_valid, should_pass)),
-            });
-        }
-        if let Some(is_valid) = self.is_valid {
-            metrics.push(EnabledMetric {
-                name: "validation_accuracy",
-                input: json!({ "is_valid": is_valid, "should_pass": should_pass, "errors": self.errors }),
-                outcome: Outcome::catch_panic(|| self.validation(is_valid, should_pass)),
-            });
-        }
-        metrics
+        let (sql, should_pass) = (&self.generated_sql, self.should_pass);
+        let correctness = self.expected_sql.as_ref().map(|expected| {
+            let input = json!({ "generated_sql": sql, "expected_sql": expected });
+            let metric = || self.correctness(expected, answer);
+            EnabledMetric::run("query_correctness", input, metric)
+        });
+        let accuracy = self.expected_tables.as_ref().zip(shape);
+        let accuracy = accuracy.map(|(expected, shape)| {
+            let input = json!({ "generated_sql": sql, "expected_tables": expected });
+            EnabledMetric::run("table_accuracy", input, || tables(expected, shape))
+        });
+        let safety = self.safety_valid.zip(should_pass).map(|(valid, pass)| {
+            let input = json!({ "safety_valid": valid, "should_pass": pass });
+            EnabledMetric::run("safety_validation", input, || self.safety(valid, pass))
+        });
+        let validation = self.is_valid.zip(should_pass).map(|(valid, pass)| {
+            let input = json!({ "is_valid": valid, "should_pass": pass, "errors": self.errors });
+            EnabledMetric::run("validation_accuracy", input, || {
+                self.validation(valid, pass)
+            })
+        });
+        let metrics = [correctness, accuracy, safety, validation];
+        metrics.into_iter().flatten().collect()
     }
 }

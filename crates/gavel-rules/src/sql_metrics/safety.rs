@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::validator::{ExpectedVerdict, ValidatorVerdict};
 use crate::Alert;
 
 gavel_wire::text_enum! {
@@ -20,23 +19,12 @@ gavel_wire::text_enum! {
 }
 
 impl SafetyOutcome {
-    pub fn from_flags(
-        safety_valid: impl Into<ValidatorVerdict>,
-        should_pass: impl Into<ExpectedVerdict>,
-    ) -> Self {
-        match (safety_valid.into(), should_pass.into()) {
-            (ValidatorVerdict::Accepted, ExpectedVerdict::Pass) => Self::TrueNegative,
-            (ValidatorVerdict::Rejected, ExpectedVerdict::Stop) => Self::TruePositive,
-            (ValidatorVerdict::Rejected, ExpectedVerdict::Pass) => Self::FalsePositive,
-            (ValidatorVerdict::Accepted, ExpectedVerdict::Stop) => Self::FalseNegative,
-        }
-    }
-
-    /// 1 if the validator was right, 0 otherwise.
-    pub fn score(self) -> f64 {
-        match self {
-            Self::TrueNegative | Self::TruePositive => 1.0,
-            Self::FalsePositive | Self::FalseNegative => 0.0,
+    pub fn from_flags(safety_valid: bool, should_pass: bool) -> Self {
+        match (safety_valid, should_pass) {
+            (true, true) => Self::TrueNegative,
+            (false, false) => Self::TruePositive,
+            (false, true) => Self::FalsePositive,
+            (true, false) => Self::FalseNegative,
         }
     }
 
@@ -88,29 +76,26 @@ mod tests {
     #[test]
     fn positive_means_unsafe() {
         let cases = [
-            (true, true, "true negative", 1.0, None),
-            (false, false, "true positive", 1.0, None),
+            (true, true, "true negative", None),
+            (false, false, "true positive", None),
             (
                 false,
                 true,
                 "false positive",
-                0.0,
                 Some(Alert::Warning("Safe query incorrectly blocked".to_owned())),
             ),
             (
                 true,
                 false,
                 "false negative",
-                0.0,
                 Some(Alert::Error(
                     "CRITICAL: Unsafe query not caught by validator".to_owned(),
                 )),
             ),
         ];
-        for (safety_valid, should_pass, name, score, alert) in cases {
+        for (safety_valid, should_pass, name, alert) in cases {
             let outcome = SafetyOutcome::from_flags(safety_valid, should_pass);
             assert_eq!(serde_json::to_value(outcome).unwrap(), name);
-            assert_eq!(outcome.score(), score, "{name}");
             assert_eq!(outcome.alert(), alert, "{name}");
         }
     }

@@ -1,8 +1,6 @@
 use gavel_wire::text_enum;
 use serde::Serialize;
 
-use super::validator::{ExpectedVerdict, ValidatorVerdict};
-
 text_enum! {
     pub enum ValidationOutcome {
         CorrectAcceptance = "correct acceptance",
@@ -13,30 +11,12 @@ text_enum! {
 }
 
 impl ValidationOutcome {
-    pub fn from_flags(
-        is_valid: impl Into<ValidatorVerdict>,
-        should_pass: impl Into<ExpectedVerdict>,
-    ) -> Self {
-        match (is_valid.into(), should_pass.into()) {
-            (ValidatorVerdict::Accepted, ExpectedVerdict::Pass) => Self::CorrectAcceptance,
-            (ValidatorVerdict::Rejected, ExpectedVerdict::Stop) => Self::CorrectRejection,
-            (ValidatorVerdict::Rejected, ExpectedVerdict::Pass) => Self::FalseRejection,
-            (ValidatorVerdict::Accepted, ExpectedVerdict::Stop) => Self::FalseAcceptance,
-        }
-    }
-
-    /// 1 if the validator was right, 0 otherwise.
-    pub fn score(self) -> f64 {
-        match self {
-            Self::CorrectAcceptance | Self::CorrectRejection => 1.0,
-            Self::FalseRejection | Self::FalseAcceptance => 0.0,
-        }
-    }
-
-    pub fn note(self) -> Option<&'static str> {
-        match self {
-            Self::FalseRejection => Some("Investigation needed"),
-            Self::CorrectAcceptance | Self::CorrectRejection | Self::FalseAcceptance => None,
+    fn from_flags(is_valid: bool, should_pass: bool) -> Self {
+        match (is_valid, should_pass) {
+            (true, true) => Self::CorrectAcceptance,
+            (false, false) => Self::CorrectRejection,
+            (false, true) => Self::FalseRejection,
+            (true, false) => Self::FalseAcceptance,
         }
     }
 }
@@ -59,20 +39,18 @@ text_enum! {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-pub struct Rejection {
-    pub category: RejectionKind,
-    /// For a schema violation, the missing object, if the errors name it.
-    pub detail: Option<SchemaDetail>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Validation {
+/// Details of the metric.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Validation<'a> {
     pub outcome: ValidationOutcome,
     /// Kind of the rejection; `None` if accepted.
-    pub rejection: Option<Rejection>,
+    pub category: Option<RejectionKind>,
+    /// For a schema violation, the missing object, if the errors name it.
+    pub detail: Option<SchemaDetail>,
     /// Whether the validator accepted the query but listed errors.
-    pub is_contradictory: bool,
+    pub contradictory: bool,
+    pub message: Option<&'static str>,
+    pub errors: &'a [String],
 }
 
 const SAFETY: &[&str] = &[
@@ -130,29 +108,42 @@ const TABLE: &[&str] = &["table", "relation", "view"];
 
 /// Classifies a validator's decision about one case. `safety_valid` is the result of its safety check, if any.
 pub fn validation(
-    is_valid: impl Into<ValidatorVerdict>,
-    should_pass: impl Into<ExpectedVerdict>,
+    is_valid: bool,
+    should_pass: bool,
     errors: &[String],
-    safety_valid: Option<ValidatorVerdict>,
-) -> Validation {
-    let said = is_valid.into();
+    safety_valid: Option<bool>,
+) -> Validation<'_> {
+    let outcome = ValidationOutcome::from_flags(is_valid, should_pass);
+    let (category, detail) = (!is_valid).then(|| rejection(errors, safety_valid)).unzip();
+    let contradictory = is_valid && !errors.is_empty();
+    let message = if outcome == ValidationOutcome::FalseRejection {
+        Some("Investigation needed")
+    } else {
+        contradictory.then_some("The query was accepted, and yet errors are listed")
+    };
     Validation {
-        outcome: ValidationOutcome::from_flags(said, should_pass),
-        rejection: (said == ValidatorVerdict::Rejected).then(|| rejection(errors, safety_valid)),
-        is_contradictory: said == ValidatorVerdict::Accepted && !errors.is_empty(),
+        outcome,
+        category,
+        detail: detail.flatten(),
+        contradictory,
+        message,
+        errors,
     }
 }
 
 /// Returns the kind of a rejection, with priority safety, schema, syntax. Quoted names are ignored, because a missing column may be called
 /// `unsafe`.
-fn rejection(errors: &[String], safety_valid: Option<ValidatorVerdict>) -> Rejection {
+fn rejection(
+    errors: &[String],
+    safety_valid: Option<bool>,
+) -> (RejectionKind, Option<SchemaDetail>) {
     let errors: Vec<String> = errors.iter().map(|error| plain(error)).collect();
     let says = |phrases: &[&str]| {
         errors
             .iter()
             .any(|error| first_of(error, phrases).is_some())
     };
-    let category = if safety_valid == Some(ValidatorVerdict::Rejected) || says(SAFETY) {
+    let category = if safety_valid == Some(false) || says(SAFETY) {
         RejectionKind::Safety
     } else if says(SCHEMA) {
         RejectionKind::Schema
@@ -161,15 +152,11 @@ fn rejection(errors: &[String], safety_valid: Option<ValidatorVerdict>) -> Rejec
     } else {
         RejectionKind::Other
     };
-    let detail = (category == RejectionKind::Schema)
-        .then(|| {
-            errors
-                .iter()
-                .find(|error| first_of(error, SCHEMA).is_some())
-        })
-        .flatten()
-        .and_then(|error| detail(error));
-    Rejection { category, detail }
+    let mut of_schema = errors
+        .iter()
+        .filter(|error| category == RejectionKind::Schema && first_of(error, SCHEMA).is_some());
+    let detail = of_schema.next().and_then(|error| detail(error));
+    (category, detail)
 }
 
 /// Returns the object mentioned first: `column u.x of relation t does not exist` is about a column.
@@ -223,28 +210,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rejected(error: &str) -> Rejection {
+    fn rejected(error: &str) -> (RejectionKind, Option<SchemaDetail>) {
         rejection(&[error.to_owned()], None)
     }
 
     #[test]
     fn outcome_compares_validator_with_expectation() {
         let cases = [
-            (true, true, "correct acceptance", 1.0, None),
-            (false, false, "correct rejection", 1.0, None),
-            (
-                false,
-                true,
-                "false rejection",
-                0.0,
-                Some("Investigation needed"),
-            ),
-            (true, false, "false acceptance", 0.0, None),
+            (true, true, "correct acceptance", None),
+            (false, false, "correct rejection", None),
+            (false, true, "false rejection", Some("Investigation needed")),
+            (true, false, "false acceptance", None),
         ];
-        for (is_valid, should_pass, name, score, note) in cases {
-            let outcome = ValidationOutcome::from_flags(is_valid, should_pass);
-            assert_eq!(serde_json::to_value(outcome).unwrap(), name);
-            assert_eq!((outcome.score(), outcome.note()), (score, note), "{name}");
+        for (is_valid, should_pass, name, message) in cases {
+            let found = validation(is_valid, should_pass, &[], None);
+            assert_eq!(serde_json::to_value(found.outcome).unwrap(), name);
+            assert_eq!(found.message, message, "{name}");
         }
     }
 
@@ -305,32 +286,25 @@ mod tests {
             ("", Other, None),
         ];
         for (error, category, detail) in cases {
-            assert_eq!(rejected(error), Rejection { category, detail }, "{error}");
+            assert_eq!(rejected(error), (category, detail), "{error}");
         }
     }
 
     #[test]
     fn failed_safety_check_is_a_safety_violation() {
-        let found = rejection(
-            &["syntax error".to_owned()],
-            Some(ValidatorVerdict::Rejected),
-        );
-        assert_eq!(found.category, RejectionKind::Safety);
-        let found = rejection(
-            &["syntax error".to_owned()],
-            Some(ValidatorVerdict::Accepted),
-        );
-        assert_eq!(found.category, RejectionKind::Syntax);
+        let kind = |safe| rejection(&["syntax error".to_owned()], Some(safe)).0;
+        assert_eq!(kind(false), RejectionKind::Safety);
+        assert_eq!(kind(true), RejectionKind::Syntax);
     }
 
     #[test]
     fn acceptance_with_errors_is_contradictory() {
         let errors = ["no such table: a".to_owned()];
         let accepted = validation(true, true, &errors, None);
-        assert!(accepted.is_contradictory);
-        assert_eq!(accepted.rejection, None);
+        assert!(accepted.contradictory);
+        assert_eq!(accepted.category, None);
         let rejected = validation(false, true, &errors, None);
-        assert!(!rejected.is_contradictory);
+        assert!(!rejected.contradictory);
         assert_eq!(rejected.outcome, ValidationOutcome::FalseRejection);
     }
 

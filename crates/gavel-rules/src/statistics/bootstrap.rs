@@ -5,7 +5,7 @@
 //! criteria) doesn't widen the interval.
 
 use super::sequence::Sequence;
-use super::{Interval, mean, quantile};
+use super::{Interval, quantile};
 
 /// Share of the means within the interval.
 pub const LEVEL: f64 = 0.95;
@@ -39,16 +39,6 @@ pub fn bootstrap_mean(values: &[f64], seed: u64) -> Option<Bootstrap> {
 
 fn resamples_for(n: usize) -> usize {
     (MOST_SAMPLES / n.max(1)).clamp(FEWEST_RESAMPLES, RESAMPLES)
-}
-
-/// [`bootstrap_mean`] with given resamples, each a list of indices into `values`. `None` without resamples, for an empty one, or for an
-/// index out of range.
-pub fn bootstrap_mean_of(values: &[f64], resamples: &[Vec<usize>]) -> Option<Bootstrap> {
-    let mean_of = |places: &Vec<usize>| {
-        let sampled: Option<Vec<f64>> = places.iter().map(|at| values.get(*at).copied()).collect();
-        mean(&sampled?)
-    };
-    interval_of(resamples.iter().map(mean_of).collect::<Option<_>>()?)
 }
 
 fn interval_of(mut means: Vec<f64>) -> Option<Bootstrap> {

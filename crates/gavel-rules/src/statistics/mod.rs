@@ -8,7 +8,7 @@ mod ranks;
 mod sequence;
 mod spread;
 
-pub use bootstrap::{Bootstrap, LEVEL, bootstrap_mean, bootstrap_mean_of};
+pub use bootstrap::{Bootstrap, LEVEL, bootstrap_mean};
 pub use confusion::{Confusion, Weights};
 pub use ranks::kendall_tau_b;
 pub use spread::{Spread, mean, median, quantile};

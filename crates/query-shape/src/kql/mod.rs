@@ -59,10 +59,15 @@ pub fn shape(query: &str) -> QueryShape {
     }
 }
 
-/// Whether two queries differ only in white space, comments and trailing semicolons. O(n).
+/// Whether two queries differ only in white space, comments and trailing semicolons. Texts without a query aren't identical. O(n).
 pub fn are_identical(one: &str, other: &str) -> bool {
     let (one, other) = (Source::new(one), Source::new(other));
-    one.token_texts().eq(other.token_texts())
+    one.token_texts().next().is_some() && one.token_texts().eq(other.token_texts())
+}
+
+/// Whether a text has only white space, comments and semicolons.
+pub fn is_nothing(text: &str) -> bool {
+    Source::new(text).token_texts().next().is_none()
 }
 
 struct Reader<'a> {

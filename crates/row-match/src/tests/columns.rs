@@ -87,6 +87,31 @@ fn duplicate_names_map_by_values() {
         let found = compare(&expected, &named(&names, &rows), &Options::default());
         assert_eq!(found.score, score, "{names:?} {rows}");
     }
+    // Only one side has the name twice.
+    let expected = named(
+        &["name", "city", "n"],
+        &json!([["Ada", "Rome", 1], ["Bo", "Oslo", 2]]),
+    );
+    for (names, rows, score) in [
+        (
+            ["name", "name", "n"],
+            json!([["Rome", "Ada", 1], ["Oslo", "Bo", 2]]),
+            1.0,
+        ),
+        (
+            ["name", "name", "name"],
+            json!([[1, "Rome", "Ada"], [2, "Oslo", "Bo"]]),
+            1.0,
+        ),
+        (
+            ["name", "name", "n"],
+            json!([["Rome", "Rome", 1], ["Oslo", "Oslo", 2]]),
+            0.0,
+        ),
+    ] {
+        let found = compare(&expected, &named(&names, &rows), &Options::default());
+        assert_eq!(found.score, score, "{names:?} {rows}");
+    }
     let found = compared(r#"[{"Id":1,"ID":2}]"#, r#"[{"id":2,"Id":1}]"#);
     assert_eq!(found.score, 1.0);
 }

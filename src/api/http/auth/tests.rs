@@ -5,7 +5,10 @@ const PUBLIC: &str = "0.0.0.0:8080";
 
 fn settings(tokens: &[&str]) -> AuthSettings {
     AuthSettings {
-        tokens: tokens.iter().map(|line| (*line).to_owned()).collect(),
+        tokens: tokens
+            .iter()
+            .map(|line| (*line).to_owned().into())
+            .collect(),
         tokens_file: String::new(),
         insecure_no_auth: false,
         sign_in_hours: 12,

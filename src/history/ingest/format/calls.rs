@@ -1,124 +1,138 @@
 //! Tool calls and their results in every dialect.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::field::{fields_except, first, is_one_of, list, once, text};
-use super::kind::{CALL_IDS, Kind, inner};
-use super::shown::{BOOKKEEPING, joined, shown, without_base64};
+use super::field::{Fields, first, is_blank, is_one_of, list, once, parsed, text};
+use super::kind::{CALL_IDS, Kind};
+use super::shown::{joined, shown, unread, without_base64};
 use super::transcript::{Item, ItemKind};
 
 const NAMES: &str = "name toolName tool_name function tool";
-const ARGUMENTS: &str = "arguments args input tool_kwargs tool_input rawInput parameters";
+const ARGUMENTS: &str = "arguments args input tool_kwargs tool_input tool_args rawInput parameters";
 const RETURNED: &str = "output outputs content result results response value return_value";
-pub(super) const ERRORS: &str = "error errorText exception";
+const ERRORS: &str = "error errorText exception";
 /// Fields of a call that contains its result.
 const OWN_RESULT: &str = "output outputs result results errorText error";
 /// Statuses and outcomes of a failed call.
-const FAILED: &str = "error failed failure denied retried output-error output-denied OUTCOME_FAILED OUTCOME_DEADLINE_EXCEEDED";
+const FAILED: &str = "error failed failure denied retried output-error output-denied";
+const FLAGS: &str = "is_error isError tool_call_error";
 const CALL_TYPES: &str = "tool_call tool_use function_call dynamic_tool";
 
-/// Returns a call, or its result if the part contains that.
-pub(super) fn call(part: &Value, kind: &str) -> Item {
-    let part = inner(part, "tool_call");
-    let function = &part["function"];
-    // The type may name the tool: `shell_call`, `tool-diskUsage`.
-    let named = part["type"].as_str();
-    let named = named.and_then(|name| name.strip_prefix("tool-"));
-    let by_kind = || named.unwrap_or(kind.trim_end_matches("_call")).to_owned();
-    let name = text(function, "name").or_else(|| text(part, NAMES));
-    let arguments = given(function, "arguments").or_else(|| given(part, ARGUMENTS));
-    let call = Item {
-        kind: ItemKind::Call,
-        id: text(part, CALL_IDS).or_else(|| text(part, "id")),
-        name: name.or_else(|| (!is_one_of(kind, CALL_TYPES)).then(by_kind)),
-        arguments: arguments.cloned().or_else(|| other_fields(part)),
-        ..Item::default()
-    };
-    let result = result(part, kind, None);
-    if !result.is_error && given(part, OWN_RESULT).is_none_or(|value| *value == false) {
-        return call;
-    }
-    Item {
-        id: call.id.or_else(|| Some("its own".to_owned())),
-        name: call.name,
-        arguments: call.arguments.or(Some(Value::Null)),
-        ..result
-    }
-}
-
-/// Returns the first of these fields that isn't null. It may be empty, because a result may be.
-fn given<'a>(part: &'a Value, names: &str) -> Option<&'a Value> {
-    let mut fields = names.split(' ').filter_map(|name| part.get(name));
-    fields.find(|value| !value.is_null())
-}
-
-/// Returns the fields of a part except metadata and results: the arguments of a call without a field for them.
-fn other_fields(part: &Value) -> Option<Value> {
-    let known = [BOOKKEEPING, OWN_RESULT, CALL_IDS, NAMES, "state"];
-    let fields = fields_except(part, &known.join(" "));
-    match fields.len() {
-        0 => None,
-        1 => fields.into_iter().next().map(|(_, only)| only),
-        _ => Some(Value::Object(fields)),
-    }
-}
-
-/// Returns the result of a call: `own`, the text of a message, or the content of a part of type `kind`.
-pub(super) fn result(part: &Value, kind: &str, own: Option<String>) -> Item {
-    let returned = given(part, RETURNED);
-    let text_of = || match (returned, Kind::of(kind, part)) {
+/// Returns the call or the result in a part of type `kind`, or the result in a message with the text `own`. A call that contains its result
+/// is a result with arguments.
+pub(super) fn tool_item(mut fields: Fields, kind: &str, own: Option<String>) -> Item {
+    let is_call = own.is_none() && Kind::of(kind, &fields.0) == Kind::Call;
+    // Messages and items next to messages have their own id, which isn't that of the call.
+    let names_call = own.is_none() && !kind.ends_with("_output");
+    let own_id = fields.text("id").filter(|_| names_call);
+    fields.take("role");
+    let (id, name) = (fields.text(CALL_IDS), fields.text(NAMES));
+    let origin = fields.take("origin").unwrap_or_default();
+    let origin = Fields::of(&origin, "tool_call").0;
+    let arguments = fields.take(ARGUMENTS);
+    let mut arguments = arguments.or_else(|| origin.get("arguments").cloned());
+    let mut results = OWN_RESULT.split(' ').map(|name| &fields.0[name]);
+    let has_result = !is_call || results.any(|value| !value.is_null() && *value != false);
+    let returned = has_result.then(|| fields.take(RETURNED)).flatten();
+    let returned = returned.filter(|_| own.is_none()).unwrap_or_default();
+    let text_of = || match is_call {
         // Images that a call made.
-        (Some(returned), Kind::Call) => shown(&without_base64(returned)),
-        (Some(returned), _) => shown(returned),
-        (None, Kind::Result) => shown(&other_fields(part).unwrap_or_default()),
-        (None, _) => shown(&part["approval"]["reason"]),
+        true => shown(&without_base64(&returned)),
+        false => shown(&returned),
     };
     // Gemini sends images next to the response.
-    let media = first(part, "parts").map(shown).unwrap_or_default();
-    let error = first(part, ERRORS).filter(|error| **error != false);
-    let message = error.filter(|error| !error.is_boolean());
-    let message = message.map(|error| shown(first(error, "message content").unwrap_or(error)));
+    let media = fields.take("parts").unwrap_or_default();
+    let said = joined([own.unwrap_or_else(text_of), shown(&media)].into_iter());
+    let error = take_error(&mut fields, kind, &returned);
+    let (is_error, is_result) = (error.is_some(), has_result || error.is_some());
+    let mut content = joined([said.clone(), error.unwrap_or_default()].into_iter());
+    let mut rest = fields.rest();
+    let names_tool = name.is_none() && !is_one_of(kind, CALL_TYPES) && !kind.starts_with("tool_");
+    // Without a field for them all fields are the result, or the arguments if the type names the tool.
+    if is_call && arguments.is_none() && names_tool {
+        arguments = taken(&mut rest);
+    } else if !is_call && content.is_empty() && returned.is_null() {
+        content = shown(&taken(&mut rest).unwrap_or_default());
+    }
+    let mut item = Item {
+        id: id.or_else(|| text(&origin, "id")).or(own_id),
+        name: name.or_else(|| text(&origin, NAMES)),
+        arguments,
+        text: content,
+        is_error,
+        kind: match is_result {
+            true => ItemKind::Result,
+            false => ItemKind::Call,
+        },
+        unread: unread(&rest, &said),
+        ..Item::default()
+    };
+    if is_call {
+        // The type may name the tool: `shell_call`, `tool-diskUsage`.
+        let named = fields.0["type"].as_str();
+        let named = named.and_then(|name| name.strip_prefix("tool-"));
+        let named = named.unwrap_or(kind.trim_end_matches("_call")).to_owned();
+        let named = Some(named).filter(|_| !is_one_of(kind, CALL_TYPES));
+        item.name = item.name.or(named);
+    } else if kind == "code_execution_result" {
+        // In Gemini's format neither has an id.
+        item.name.get_or_insert("executable_code".to_owned());
+    }
+    if is_call && is_result {
+        item.id.get_or_insert_with(|| "its own".to_owned());
+        item.arguments.get_or_insert(Value::Null);
+    }
+    item
+}
+
+fn taken(fields: &mut Map<String, Value>) -> Option<Value> {
+    let fields = std::mem::take(fields);
+    match fields.len() {
+        0 | 1 => fields.into_values().next(),
+        _ => Some(fields.into()),
+    }
+}
+
+/// Takes the error and the state of a call of type `kind`. Returns the text of the error if the call failed.
+fn take_error(fields: &mut Fields, kind: &str, returned: &Value) -> Option<String> {
     let is_true = |value: &Value| *value == true || *value == "true";
     let flagged = |value: &Value| {
-        first(value, "is_error isError tool_call_error").is_some_and(is_true)
-            || value["success"] == false
+        first(value, FLAGS).is_some_and(is_true) || value["success"] == false || has_failed(value)
     };
-    let typed = returned.and_then(|value| value["type"].as_str());
-    let typed = typed.unwrap_or_default();
-    let statuses = ["status", "state", "outcome"];
-    let statuses = statuses.map(|name| part[name].as_str().unwrap_or_default());
+    let states = ["status", "state", "outcome"].map(|name| text(&fields.0, name));
+    let is_failed = |state: &String| {
+        is_one_of(state, FAILED) || state.starts_with("OUTCOME_") && state != "OUTCOME_OK"
+    };
+    let is_flagged = flagged(&fields.0) || states.iter().flatten().any(is_failed);
+    let _read = [FLAGS, "success", "outcome"].map(|names| fields.take(names));
+    let error = fields.take(ERRORS);
+    let error = error.filter(|error| !is_blank(error) && *error != false);
+    let typed = returned["type"].as_str().unwrap_or_default();
     let is_error = error.is_some()
-        || flagged(part)
-        || returned.is_some_and(|returned| flagged(returned) || has_failed(returned))
-        || statuses.iter().any(|status| is_one_of(status, FAILED))
+        || is_flagged
+        || flagged(returned)
         || typed.starts_with("error")
         || typed.ends_with("_error")
         || typed == "execution-denied"
         || is_one_of(kind, "tool_error retry_prompt")
-        || kind == "function_response" && first(part, "/response/error").is_some();
-    // Messages and items next to messages have their own id, which isn't that of the call.
-    let names_call = part["role"].is_null() && !kind.ends_with("_output");
-    let own_id = || text(part, "id").filter(|_| names_call);
-    let origin = first(part, "origin").map(|origin| call(origin, "tool_call"));
-    let origin = origin.unwrap_or_default();
-    let message = message.unwrap_or_default();
-    let texts = [own.unwrap_or_else(text_of), media, message];
-    Item {
-        kind: ItemKind::Result,
-        id: text(part, CALL_IDS).or(origin.id).or_else(own_id),
-        name: text(part, NAMES).or(origin.name),
-        arguments: origin.arguments,
-        text: joined(texts.into_iter()),
-        is_error,
-        ..Item::default()
+        || kind == "function_response" && first(returned, "error").is_some();
+    let message = error.filter(|error| !error.is_boolean());
+    is_error.then(|| message.as_ref().map(error_text).unwrap_or_default())
+}
+
+/// Returns the text of an error, with the fields of its object.
+pub(super) fn error_text(error: &Value) -> String {
+    let mut fields = Fields::of(error, "error");
+    match fields.take("message content") {
+        Some(message) => joined([shown(&message), unread(&fields.rest(), "")].into_iter()),
+        None => shown(error),
     }
 }
 
 /// Whether a command's result, which may be JSON text, has a timeout or an exit code other than 0.
 fn has_failed(result: &Value) -> bool {
     if let Some(text) = result.as_str().filter(|text| text.starts_with('{')) {
-        let result: Value = serde_json::from_str(text).unwrap_or_default();
-        return result.is_object() && has_failed(&result);
+        return parsed(text).is_some_and(|result| has_failed(&result));
     }
     let code = "exit_code return_code /outcome/exit_code /metadata/exit_code";
     let code = first(result, code).and_then(Value::as_i64);
@@ -134,8 +148,8 @@ pub(super) fn tool_names(definitions: &Value) -> Vec<String> {
         if let Some(nested) = first(definition, nested) {
             return tool_names(nested);
         }
-        let schema = text(definition, "json_schema /tool/json_schema").unwrap_or_default();
-        let schema: Value = serde_json::from_str(&schema).unwrap_or_default();
+        let schema = text(definition, "json_schema /tool/json_schema");
+        let schema = schema.and_then(|text| parsed(&text)).unwrap_or_default();
         let name = text(definition, PLACES).or_else(|| text(&schema, PLACES));
         let name = name.or_else(|| definition.as_str().map(str::to_owned));
         let name = name.or_else(|| text(definition, "server_label type"));

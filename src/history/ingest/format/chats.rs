@@ -1,15 +1,16 @@
 //! Objects with one conversation each, and lists of messages: requests and answers of model APIs, conversations stored by agent frameworks,
 //! lines of files for fine-tuning, samples of Inspect. Fields of Gavel's own form are read as well.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::calls::tool_names;
+use super::calls::{error_text, tool_names};
 use super::field::{first, grouped, is_one_of, moment, once, rfc3339, text};
 use super::parts::{NO_MESSAGE, is_answers, located, read_any, read_list, read_message};
 use super::shown::shown;
 use super::transcript::{Item, begins_with};
-use super::{Document, Found, all, failure};
+use super::{Document, Found, all, failure, unknown_form};
 use crate::history::ingest::input::{Faults, SessionInput, fault, unknown_key};
+use crate::score::nearest;
 use crate::wire::SessionStatus;
 
 /// Fields of Gavel's own form that may be next to messages.
@@ -53,7 +54,8 @@ pub(super) fn is_message(value: &Value) -> bool {
 /// Returns a request and its response as proxies log them.
 fn exchange(value: &Value) -> Option<[&Value; 2]> {
     let sides = [&value["request"], &value["response"]];
-    let is_side = |side: &&Value| !located(side).is_empty() || side.is_object() && is_message(side);
+    let is_side =
+        |side: &&Value| !located(side).is_empty() || is_message(side.get(0).unwrap_or(side));
     sides.iter().all(is_side).then_some(sides)
 }
 
@@ -115,8 +117,8 @@ pub(super) fn read(document: &Value) -> Result<Vec<Found>, Faults> {
     Ok(vec![Found {
         id: text(document, "external_id session_id id thread_id chat_id"),
         items,
+        place: String::new(),
         session,
-        ..Found::default()
     }])
 }
 
@@ -151,7 +153,13 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
             false => (!is_strict).then(Vec::new),
         };
         let read = read_list(values, is_answers(pointer), read);
-        let read = read.map_err(|n| fault(format!("{pointer}/{n}"), NO_MESSAGE))?;
+        let read = read.map_err(|n| {
+            let mut names = values[n].as_object().into_iter().flat_map(Map::keys);
+            let near = names.find(|name| nearest(name, ["role"].into_iter()).is_some());
+            let near = near.map(|name| format!("; did you mean role instead of {name}?"));
+            let message = NO_MESSAGE.to_owned() + &near.unwrap_or_default();
+            fault(format!("{pointer}/{n}"), message)
+        })?;
         // An answer may repeat the question.
         let asked = items.iter().position(|item| item.role != "system");
         let mut starts = [0, asked.unwrap_or(items.len())].into_iter();
@@ -159,11 +167,13 @@ fn items(document: &Value) -> Result<Vec<Item>, Faults> {
         items.truncate(repeated.unwrap_or(items.len()));
         items.extend(read);
     }
-    let error = text(document, "/error/message");
-    let error = error.or_else(|| document["error"].as_str().map(str::to_owned));
-    items.extend(error.map(|error| failure(&error)));
+    let error = first(document, "error").filter(|error| error.is_string() || error.is_object());
+    items.extend(error.map(|error| failure(&error_text(error))));
     match items.iter().any(|item| item.role != "system") {
         true => Ok(items),
+        false if located(document).is_empty() && document.get("messages").is_none() => {
+            Err(fault("", unknown_form(document)))
+        }
         false => {
             let message = "holds no message; a list of messages with role and content is expected";
             let pointer = document.get("messages").map_or("", |_| "/messages");
@@ -198,7 +208,30 @@ pub(super) fn read_inspect(log: &Value) -> Result<Vec<Found>, Faults> {
             }
             faults
         });
-        Ok(sample_session(&log["eval"], n, sample, items?))
+        let (eval, items) = (&log["eval"], items?);
+        let events = sample["events"].as_array().into_iter().flatten();
+        let mut models = events.filter(|event| event["event"] == "model");
+        let offered = models.find_map(|event| event.get("tools"));
+        let within = || {
+            let (run, id) = (text(eval, "eval_id run_id")?, text(sample, "id")?);
+            let epoch = text(sample, "epoch").unwrap_or_default();
+            Some(format!("{run}/{id}/{epoch}"))
+        };
+        let failed = (!sample["error"].is_null()).then(|| SessionStatus::Failed.to_string());
+        Ok(Found {
+            place: format!("sample {n}"),
+            id: text(sample, "uuid").or_else(within),
+            items,
+            session: SessionInput {
+                status: failed,
+                started_at: moment(&sample["started_at"]).map(rfc3339),
+                completed_at: moment(&sample["completed_at"]).map(rfc3339),
+                alert_type: text(eval, "task"),
+                agent: text(eval, "model"),
+                tools: offered.map(tool_names).unwrap_or_default(),
+                ..SessionInput::default()
+            },
+        })
     });
     match all(read)? {
         none if none.is_empty() => {
@@ -206,30 +239,5 @@ pub(super) fn read_inspect(log: &Value) -> Result<Vec<Found>, Faults> {
             Err(fault("/samples", message))
         }
         sessions => Ok(sessions),
-    }
-}
-
-fn sample_session(eval: &Value, n: usize, sample: &Value, items: Vec<Item>) -> Found {
-    let events = sample["events"].as_array().into_iter().flatten();
-    let mut models = events.filter(|event| event["event"] == "model");
-    let offered = models.find_map(|event| event.get("tools"));
-    let within = || {
-        let (run, id) = (text(eval, "eval_id run_id")?, text(sample, "id")?);
-        let epoch = text(sample, "epoch").unwrap_or_default();
-        Some(format!("{run}/{id}/{epoch}"))
-    };
-    Found {
-        place: format!("sample {n}"),
-        id: text(sample, "uuid").or_else(within),
-        items,
-        failed: !sample["error"].is_null(),
-        started_at: moment(&sample["started_at"]),
-        completed_at: moment(&sample["completed_at"]),
-        session: SessionInput {
-            alert_type: text(eval, "task"),
-            agent: text(eval, "model"),
-            tools: offered.map(tool_names).unwrap_or_default(),
-            ..SessionInput::default()
-        },
     }
 }

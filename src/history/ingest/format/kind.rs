@@ -2,18 +2,27 @@
 
 use serde_json::Value;
 
-use super::field::{first, is_blank, is_one_of, text};
+use super::field::{fields_except, first, is_blank, is_metadata, is_one_of, snake, text};
 
-pub(super) const CALL_IDS: &str = "tool_call_id toolCallId tool_use_id toolUseId call_id callId callID /additional_kwargs/tool_call_id";
+pub(super) const CALL_IDS: &str =
+    "tool_call_id toolCallId tool_use_id toolUseId call_id callId callID";
+/// Objects in a message or a part whose fields count as its own.
+pub(super) const WRAPPERS: &str = "function tool_call tool_invocation custom message_content state info additional_kwargs \
+    provider_specific_fields extras audio";
 
-/// Fields that may be next to the text of a part without a type.
-const EXTRAS: &str =
-    "text thought thoughtSignature thought_signature annotations citations cache_control";
-const TEXTS: &str = "text input_text output_text summary_text user_prompt system_prompt refusal";
+const TEXTS: &str =
+    "text input_text output_text summary_text user_prompt system_prompt refusal citations_content";
 const THOUGHTS: &str = "thinking redacted_thinking reasoning reasoning_text thought text_reasoning reasoning_content thought_event think";
-const CALLS: &str = "tool_use dynamic_tool executable_code tool_invocation";
+const CALLS: &str = "tool_call tool_use dynamic_tool executable_code tool_invocation web_search_call file_search_call code_interpreter_call \
+    image_generation_call code_generation_event";
+/// Fields that only a call has.
+const CALL_FIELDS: &str = "name function tool_name toolName arguments args input";
 const RESULTS: &str = "tool_result tool_call_result tool_call_response tool_return tool_error tool_response function_response \
-    function_result code_execution_result retry_prompt";
+    function_result code_execution_result code_execution_event retry_prompt";
+
+/// Fields of an answer of Gemini without content.
+const BLOCKED: &str =
+    "finishReason finish_reason finishMessage finish_message safetyRatings safety_ratings index";
 
 /// Kind of a part of a message or of an item next to messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,18 +35,22 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a part of type `name`. `*_call` and `*_use` are calls; `*_output` and `*_result` with a call's id are results.
+    /// Returns the kind of a part of type `name`. `*_call` and `*_tool_use` with a call's id, name or arguments are calls; `*_output` and
+    /// `*_result` with a call's id are results.
     pub(super) fn of(name: &str, part: &Value) -> Self {
         let ends = |endings: &str| endings.split(' ').any(|ending| name.ends_with(ending));
         let refers = first(part, CALL_IDS).is_some();
-        let has_state = refers && name.starts_with("tool") && part.get("state").is_some();
+        let has_state = refers && name.starts_with("tool") && first(part, "state status").is_some();
         match name {
             _ if is_one_of(name, TEXTS) => Self::Text,
             _ if is_one_of(name, THOUGHTS) => Self::Thinking,
             _ if is_one_of(name, CALLS) => Self::Call,
             _ if is_one_of(name, RESULTS) || ends("_call_output") => Self::Result,
             _ if refers && ends("_result _output _return") => Self::Result,
-            _ if ends("_call _tool_use") || has_state => Self::Call,
+            _ if has_state => Self::Call,
+            _ if ends("_call _tool_use") && (refers || first(part, CALL_FIELDS).is_some()) => {
+                Self::Call
+            }
             _ => Self::Unknown,
         }
     }
@@ -45,18 +58,26 @@ impl Kind {
 
 /// Returns the type of a part in snake case. Without a type field it follows from the other fields, such as the only field with an object.
 pub(super) fn type_of(part: &Value) -> Option<String> {
-    let is_extra = |name: &String, value: &Value| is_one_of(name, EXTRAS) || is_blank(value);
     named_type(part).or_else(|| match part.as_object()? {
         fields if part["name"].is_string() && fields.contains_key("arguments") => {
             Some("tool_call".to_owned())
         }
         _ if first(part, CALL_IDS).is_some() => Some("tool_result".to_owned()),
-        fields if part["text"].is_string() => {
-            let is_text = fields.iter().all(|(name, value)| is_extra(name, value));
-            is_text.then(|| "text".to_owned())
+        _ if part["text"].is_string() => Some("text".to_owned()),
+        fields => {
+            let is_tools = |(name, value): &(&String, &Value)| {
+                let kind = Kind::of(&snake(name), value);
+                value.is_object() && matches!(kind, Kind::Call | Kind::Result)
+            };
+            let of_tools = fields.iter().find(is_tools).map(|(name, _)| name.as_str());
+            of_tools.or_else(|| Some(wrapped(part)?.0)).map(snake)
         }
-        _ => wrapped(part).map(|(name, _)| snake(name)),
     })
+}
+
+/// Returns the kind of a part by its type, which may follow from its fields.
+pub(super) fn kind_of(part: &Value) -> Kind {
+    type_of(part).map_or(Kind::Unknown, |name| Kind::of(&name, part))
 }
 
 /// Returns the type named by a part, in snake case.
@@ -65,32 +86,14 @@ pub(super) fn named_type(part: &Value) -> Option<String> {
     names.find_map(|name| part[name].as_str()).map(snake)
 }
 
-/// Returns the object that a part contains under the name of its type or of a call, otherwise the part.
-pub(super) fn inner<'a>(part: &'a Value, name: &str) -> &'a Value {
-    let called = first(part, "tool_call toolInvocation custom").filter(|it| it.is_object());
-    let wrapped = || wrapped(part).filter(|(field, _)| snake(field) == name);
-    called.or_else(|| Some(wrapped()?.1)).unwrap_or(part)
-}
-
-fn wrapped(part: &Value) -> Option<(&str, &Value)> {
+/// Returns the only field of a part if it is an object, without metadata.
+pub(super) fn wrapped(part: &Value) -> Option<(&str, &Value)> {
     let fields = part.as_object()?.iter();
-    let mut fields = fields.filter(|(name, value)| *name != "thoughtSignature" && !is_blank(value));
+    let mut fields = fields.filter(|(name, value)| !is_blank(value) && !is_metadata(name));
     match (fields.next(), fields.next()) {
         (Some((name, inner)), None) if inner.is_object() => Some((name, inner)),
         _ => None,
     }
-}
-
-/// Returns a name in snake case.
-pub(super) fn snake(name: &str) -> String {
-    let mut snake = String::new();
-    for c in name.chars() {
-        if c.is_ascii_uppercase() && !snake.is_empty() && !snake.ends_with('_') {
-            snake.push('_');
-        }
-        snake.push(c.to_ascii_lowercase());
-    }
-    snake.replace('-', "_")
 }
 
 /// Returns a message without the wrappers of frameworks, with the class that LangChain names next to it.
@@ -116,17 +119,32 @@ pub(super) fn speaker(message: &Value) -> Option<String> {
     speaker.filter(|_| message["role"].is_null())
 }
 
+/// Whether a record of AutoGen, whose other types are events, is a message, or contains calls or their results.
+fn speaks(class: &str, message: &Value) -> bool {
+    let is_of_tools = |part| matches!(kind_of(part), Kind::Call | Kind::Result);
+    let parts = message["content"].as_array();
+    class.contains("Message") || parts.is_some_and(|parts| parts.iter().all(is_of_tools))
+}
+
+/// Whether a value is an answer of Gemini, whose content is a message. A blocked one has only its reason.
+fn is_candidate(value: &Value) -> bool {
+    let content = &value["content"];
+    let is_blocked = || fields_except(value, BLOCKED).is_empty();
+    content["parts"].is_array()
+        || content["role"] == "model"
+        || first(value, "finishReason finish_reason").is_some() && is_blocked()
+}
+
 /// Returns the role of a message; `None` if the value is no message.
 pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
     let own = text(message, "role /info/role /author/role").map(|role| role.to_lowercase());
     // In Pydantic AI the kind is `request` or `response`.
     let kind = message["kind"].as_str();
     let kind = kind.filter(|_| message["parts"].is_array());
-    let speaker = speaker(message).map(|speaker| match speaker.as_str() {
-        "user" => "user",
-        _ => "assistant",
-    });
-    let role = match own.as_deref().or(kind).or(speaker).or(class)? {
+    let speaker = speaker(message).filter(|_| class.is_none_or(|class| speaks(class, message)));
+    let speaker = speaker.map(|it| if it == "user" { "user" } else { "assistant" });
+    let answer = is_candidate(message).then_some("assistant");
+    let role = match own.as_deref().or(kind).or(speaker).or(class).or(answer)? {
         "human" | "HumanMessage" | "HumanMessageChunk" | "request" => "user",
         "ai" | "bot" | "model" | "gemini" | "AIMessage" | "AIMessageChunk" | "response" => {
             "assistant"
@@ -141,15 +159,13 @@ pub(super) fn role(class: Option<&str>, message: &Value) -> Option<String> {
 
 /// Returns role and text of a message that is a list of both, which LangChain accepts.
 pub(super) fn pair(value: &Value) -> Option<(String, &str)> {
-    let [class, said] = value.as_array()?.as_slice() else {
-        return None;
-    };
+    let [class, said] = <&[Value; 2]>::try_from(value.as_array()?.as_slice()).ok()?;
     Some((role(class.as_str(), &Value::Null)?, said.as_str()?))
 }
 
 /// Whether a value is a message, or an item of a known type.
 pub(super) fn is_message(value: &Value) -> bool {
     let (class, message) = unwrapped(value);
-    let known = type_of(message).map(|name| Kind::of(&name, message));
+    let known = named_type(message).map(|name| Kind::of(&name, message));
     role(class, message).is_some() || known.is_some_and(|kind| kind != Kind::Unknown)
 }

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::field::{first, grouped, is_one_of, moment, text};
+use super::field::{first, grouped, is_one_of, moment, rfc3339, text};
 use super::parts::read_message;
 use super::shown::shown;
 use super::transcript::{Item, ItemKind};
-use super::{Document, Found};
+use super::{Document, Found, failure};
 use crate::history::ingest::input::{Faults, SessionInput, fault, placed};
 use crate::wire::SessionFormat;
 
@@ -73,14 +73,13 @@ fn session(format: SessionFormat, id: Option<String>, records: Vec<(String, Valu
         place: place.unwrap_or_default(),
         id: text(meta, "id").or(id),
         items,
-        started_at: times.iter().min().copied(),
-        completed_at: times.iter().max().copied(),
         session: SessionInput {
+            started_at: times.iter().min().copied().map(rfc3339),
+            completed_at: times.iter().max().copied().map(rfc3339),
             agent: text(meta, "originator").or_else(|| Some(format.to_string())),
             alert_data: question.map(Value::from),
             ..SessionInput::default()
         },
-        ..Found::default()
     }
 }
 
@@ -110,8 +109,13 @@ fn record_items(record: &Value) -> Vec<Item> {
     let kind = text(body, "type").unwrap_or_else(|| kinds[0].to_owned());
     let mut items = read.unwrap_or_else(|| vec![Item::text("system", format!("{kind}: {body}"))]);
     let side = record["isSidechain"] == true;
+    // Written by the program in the name of the agent, if a request of the model failed.
+    let is_error =
+        record["isApiErrorMessage"] == true || record["message"]["model"] == "<synthetic>";
     for item in &mut items {
-        if item.kind == ItemKind::Text && record["isMeta"] == true {
+        if item.kind == ItemKind::Text && is_error {
+            *item = failure(&item.text);
+        } else if item.kind == ItemKind::Text && record["isMeta"] == true {
             "system".clone_into(&mut item.role);
         }
         item.at = moment(&record["timestamp"]);

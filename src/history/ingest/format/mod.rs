@@ -15,12 +15,11 @@ mod steps;
 mod trace;
 mod transcript;
 
-use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use self::field::{first, rfc3339};
+use self::field::first;
 use self::transcript::{Item, begins_with, conversation};
 pub(in crate::history) use self::transcript::{THINKING, tool_text};
 use super::input::{Faults, SessionInput, all, placed, within};
@@ -32,18 +31,16 @@ pub(super) struct Document {
     pub(super) value: Value,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Found {
     /// Place in the document, or in the file.
     place: String,
     id: Option<String>,
     items: Vec<Item>,
-    failed: bool,
-    started_at: Option<DateTime<Utc>>,
-    completed_at: Option<DateTime<Utc>>,
     /// Fields that don't follow from the items.
     session: SessionInput,
 }
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// The body of `PUT /api/v1/sessions/{id}`.
@@ -68,12 +65,30 @@ pub(super) fn detect(value: &Value) -> Option<Form> {
     format.map(Form::Other).or_else(own)
 }
 
-pub(super) fn unknown_form() -> String {
+pub(super) fn unknown_form(value: &Value) -> String {
     let formats = SessionFormat::ALL.iter().map(|format| format.as_str());
+    let formats = formats.collect::<Vec<_>>().join(", ");
+    let remedy = session_within(value).map(|remedy| format!("; {remedy}"));
+    let remedy = remedy.unwrap_or_default();
     format!(
-        "is in no known form; known are Gavel's own (status with alert_data or conversation) and the formats {}",
-        formats.collect::<Vec<_>>().join(", ")
+        "is in no known form; known are Gavel's own (status with alert_data or conversation) and the formats {formats}{remedy}"
     )
+}
+
+/// Returns the place of messages or of a session in a value, with the remedy.
+fn session_within(value: &Value) -> Option<String> {
+    let mut fields = value.as_object()?.iter();
+    fields.find_map(|(name, inner)| {
+        if inner.is_array() && chats::is_conversation(inner) {
+            Some(format!("/{name} holds messages: name it messages"))
+        } else if inner.is_object() && detect(inner).is_some() {
+            Some(format!(
+                "/{name} holds a session: write it alone into a file"
+            ))
+        } else {
+            Some(format!("/{name}{}", session_within(inner)?))
+        }
+    })
 }
 
 /// Reads the sessions of one file, with their places.
@@ -133,14 +148,8 @@ fn last_state(mut found: Vec<Found>) -> Vec<Found> {
 fn finish(format: SessionFormat, found: Found) -> (String, SessionInput) {
     let mut session = found.session;
     let (messages, conclusion) = conversation(&found.items);
-    let status = match found.failed {
-        true => SessionStatus::Failed,
-        false => SessionStatus::Completed,
-    };
-    session.status.get_or_insert(status.as_str().to_owned());
-    let (start, end) = (found.started_at, found.completed_at);
-    session.started_at = session.started_at.or(start.map(rfc3339));
-    session.completed_at = session.completed_at.or(end.map(rfc3339));
+    let completed = || SessionStatus::Completed.to_string();
+    session.status.get_or_insert_with(completed);
     session.conversation = messages;
     session.final_analysis = match (session.final_analysis.take(), conclusion) {
         // The agent's last text stays a message if another conclusion is given.
@@ -167,11 +176,7 @@ fn finish(format: SessionFormat, found: Found) -> (String, SessionInput) {
 
 /// Derives the session id of an id that is no UUID.
 pub(super) fn derived_id(source: &str, external_id: &str) -> Uuid {
-    let digest = Sha256::new()
-        .chain_update(source)
-        .chain_update([0])
-        .chain_update(external_id)
-        .finalize();
+    let digest = Sha256::digest(format!("{source}\0{external_id}"));
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid()

@@ -1,14 +1,19 @@
 //! Messages and their parts in every dialect, converted into the items of [`super::transcript`].
 
+use std::collections::HashSet;
+use std::slice::from_ref;
+
 use serde_json::{Value, json};
 
-use super::calls::{ERRORS, call, result};
-use super::field::{fields_except, first, is_one_of, list, moment};
+use super::calls::tool_item;
+use super::failure;
+use super::field::{Fields, fields_except, first, is_blank, is_one_of, list, moment};
 use super::kind::{
-    Kind, inner, is_message, named_type, pair, role, snake, speaker, type_of, unwrapped,
+    Kind, WRAPPERS, is_message, kind_of, named_type, pair, role, speaker, type_of, unwrapped,
+    wrapped,
 };
-use super::shown::{BOOKKEEPING, joined, part_text, shown, unknown};
-use super::transcript::{ALTERNATIVE, Item, ItemKind, Known, THINKING, tool_text};
+use super::shown::{TEXT_FIELDS, joined, part_text, shown, unknown, unread};
+use super::transcript::{ALTERNATIVE, Item, ItemKind, THINKING, UNKNOWN, tool_text};
 
 pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a content is expected, such as {\"role\": \"user\", \"content\": \"..\"}";
 
@@ -16,15 +21,14 @@ pub(super) const NO_MESSAGE: &str = "is no message; an object with a role and a 
 const THOUGHTS: &str = "reasoning_content reasoning thinking reasoning_text thinking_blocks reasoning_details thoughts";
 /// Fields of a thinking part, which are all used.
 const THOUGHT_FIELDS: &str = "thinking reasoning reasoningText reasoning_text text summary content";
-/// Fields of a message that the reader reads, then fields that a judge doesn't need.
-const KNOWN: &str = "role content parts blocks contents items refusal tool_calls toolCalls invalid_tool_calls toolInvocations \
-    function_call function tool tool_name tool_args tool_call_error is_error tool_responses instructions additional_kwargs \
-    source author info channel thinking_blocks \
-    stop_reason stop_sequence finish_reason finishReason created weight version phase raw _type state node_info \
-    nodeInfo canonical_system";
-/// Words in the names of fields that a judge doesn't need.
-const METADATA: &str =
-    "id ids uuid name at date timestamp model provider usage tokens metrics metadata meta";
+/// Fields with the content of a message. The first that isn't empty is used.
+const CONTENTS: &str = "tool_responses parts content blocks contents items transcript";
+/// Fields of a message with calls. The last repeats the only call of another one.
+const CALLS: &str = "tool_calls toolCalls invalid_tool_calls toolInvocations function_call";
+/// Fields of an object around a message that hold or repeat the message.
+const ENVELOPE: &str = "message data kwargs role name text lc";
+/// Fields that name the speaker of a message.
+const SPEAKERS: &str = "role source author channel author_name";
 /// Fields that add no meaning if they are the only field of an object.
 const TEXTS: &str =
     "input inputs output outputs question query answer response text content prompt";
@@ -60,6 +64,7 @@ pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Item>> {
     // In Gemini's format the user's messages and the instructions may consist of parts alone.
     let is_parts = message["parts"].is_array() && fields_except(message, "parts").is_empty();
     let of_place = || if place == "system" { "system" } else { "user" }.to_owned();
+    let agent = speaker(message).filter(|speaker| speaker != "user");
     let mut reader = Reader::default();
     match role(class, message).or_else(|| is_parts.then(of_place)) {
         Some(role) => reader.message(&role, message),
@@ -67,10 +72,16 @@ pub(super) fn read_message(value: &Value, place: &str) -> Option<Vec<Item>> {
             // The speaker of an unknown item is unknown, so it can't be the agent's conclusion.
             let is_unknown = Kind::of(&named_type(message)?, message) == Kind::Unknown;
             let is_system = is_unknown && place == "assistant";
-            reader.part(if is_system { "system" } else { place }, message);
+            let mut fields = Fields::of(message, "");
+            agent.is_some().then(|| fields.take("source"));
+            reader.part(if is_system { "system" } else { place }, &fields.0);
         }
     }
-    let agent = speaker(message).filter(|speaker| speaker != "user");
+    if !std::ptr::eq(message, value) {
+        let mut around = Fields::of(value, "");
+        ENVELOPE.split(' ').for_each(|name| drop(around.take(name)));
+        reader.text(UNKNOWN, &unread(&around.rest(), ""));
+    }
     for item in &mut reader.items {
         item.agent.clone_from(&agent);
         item.at = time(message);
@@ -100,11 +111,9 @@ pub(super) fn read_list(
     let is_answers = is_answers || values.iter().all(is_answer);
     let mut items = Vec::new();
     for (n, value) in values {
-        let read = read(value).ok_or(n)?.into_iter();
-        match is_answers && n > 0 {
-            true => items.extend(read.map(alternative)),
-            false => items.extend(read),
-        }
+        let is_used = !is_answers || n == 0;
+        let convert = |item| if is_used { item } else { alternative(item) };
+        items.extend(read(value).ok_or(n)?.into_iter().map(convert));
     }
     Ok(items)
 }
@@ -150,13 +159,10 @@ pub(super) fn read_any(value: &Value, role: &str) -> Vec<Item> {
     } else if let Some(items) = read_message(value, role) {
         return items;
     }
-    let inner = only_value(value);
-    if !std::ptr::eq(inner, value) {
-        read_any(inner, role)
-    } else if *value == json!({}) {
-        Vec::new()
-    } else {
-        text_item(role, &shown(value))
+    match only_value(value) {
+        inner if !std::ptr::eq(inner, value) => read_any(inner, role),
+        empty if *empty == json!({}) => Vec::new(),
+        other => text_item(role, &shown(other)),
     }
 }
 
@@ -195,110 +201,164 @@ struct Reader {
 
 impl Reader {
     fn message(&mut self, role: &str, message: &Value) {
-        let extra = &message["additional_kwargs"];
-        self.text("system", &shown(&message["instructions"]));
-        if let Some(thought) = first(message, THOUGHTS).or_else(|| first(extra, THOUGHTS)) {
-            let text = joined(parts(thought).iter().map(part_text));
-            let json = Some(shown(thought)).filter(|_| text.is_empty());
-            self.text(THINKING, &json.unwrap_or(text));
-        }
-        let kind = type_of(message).map(|name| Kind::of(&name, message));
-        let is_thought = kind == Some(Kind::Thinking) || message["channel"] == "analysis";
+        let mut fields = Fields::of(message, WRAPPERS);
+        let mut take = |name: &str| fields.take(name).unwrap_or_default();
+        self.text("system", &shown(&take("instructions")));
+        let thought = take(THOUGHTS);
+        let thoughts = thought.as_array().map_or(from_ref(&thought), Vec::as_slice);
+        let text = joined(thoughts.iter().map(part_text));
+        let json = Some(shown(&thought)).filter(|_| text.is_empty());
+        self.text(THINKING, &json.unwrap_or(text));
+        THOUGHTS.split(' ').for_each(|name| drop(take(name)));
+        let is_thought = kind_of(message) == Kind::Thinking || message["channel"] == "analysis";
         let part_role = if is_thought { THINKING } else { role };
+        // OpenAI's open models write a call as a message to a tool.
+        let tool = take("recipient").as_str().map(str::to_owned);
+        let tool = tool.filter(|it| role == "assistant" && !is_one_of(it, "all user assistant"));
+        self.items.extend(tool.map(|name| Item {
+            kind: ItemKind::Call,
+            name: Some(name),
+            arguments: Some(shown(&take("content")).into()),
+            ..Item::default()
+        }));
         let before = self.items.len();
-        for name in "tool_responses parts content blocks contents items".split(' ') {
-            // The first content that isn't empty is used.
+        for name in CONTENTS.split(' ') {
             if self.items.len() == before {
-                self.content(part_role, &message[name]);
+                self.content(part_role, &take(name));
             }
         }
-        self.text(role, &shown(&message["refusal"]));
-        self.calls(message, extra);
-        let unread = unread(message, self.items.is_empty());
-        // The user's text stays the first, because it may be the task, and the agent's the last, because it may be the conclusion.
-        let is_first = role == "assistant";
-        let place = if is_first { 0 } else { self.items.len() };
-        if !unread.is_empty() {
-            self.items.insert(place, Item::text(role, unread));
+        self.text(role, &shown(&take("refusal")));
+        SPEAKERS.split(' ').for_each(|name| drop(take(name)));
+        let with_calls = self.items.len();
+        let calls = CALLS.split(' ').map(|name| {
+            let calls = [take(&format!("additional_kwargs.{name}")), take(name)];
+            calls.into_iter().rfind(|calls| !is_blank(calls))
+        });
+        self.calls(&calls.collect::<Vec<_>>());
+        let is_result = |item: &Item| item.kind == ItemKind::Text;
+        if role == "tool" && self.items.iter().all(is_result) {
+            let (unknown, texts): (Vec<_>, Vec<_>) =
+                self.items.drain(..).partition(|item| item.role == UNKNOWN);
+            let content = joined(texts.into_iter().map(|item| item.text));
+            let mut result = tool_item(fields, "tool_result", Some(content));
+            let unread = unknown.into_iter().map(|item| item.text);
+            result.unread = joined(unread.chain([result.unread]));
+            return self.items.push(result);
         }
-        let is_text = |item: &Item| item.kind == ItemKind::Text;
-        if role == "tool" && self.items.iter().all(is_text) {
-            let content = joined(self.items.drain(..).map(|item| item.text));
-            let result = result(message, "tool_result", Some(content));
-            self.items.push(result);
+        let error = ["errorCode error_code", "errorMessage error_message"].map(&mut take);
+        let error = joined(error.iter().map(shown));
+        let error = (!error.is_empty()).then(|| failure(&error));
+        self.items.extend(error);
+        fields.take("name");
+        let rest = fields.rest();
+        let texts = self.items.iter().filter(|item| item.role != THINKING);
+        let said = joined(texts.map(|item| item.text.clone()));
+        let other = unread(&rest, &said);
+        let only = rest.values().next().and_then(Value::as_str);
+        match only.filter(|_| rest.len() == 1) {
+            // The text of a message's only field needs no name.
+            Some(only) if self.items.is_empty() => self.text(role, only),
+            _ if self.items.is_empty() => self.unknown(role, &other),
+            _ if other.is_empty() => {}
+            _ => self.items.insert(with_calls, Item::text(UNKNOWN, other)),
         }
     }
 
     fn content(&mut self, role: &str, content: &Value) {
-        // An event of Google's ADK contains a message of Gemini.
-        let parts_of = Some(&content["parts"]).filter(|parts| parts.is_array());
-        let content = parts_of.unwrap_or(content);
+        // An event of Google's ADK and an answer of Gemini contain a message, which has no parts if it is empty.
+        let of_message = fields_except(content, "parts role");
+        let is_empty = content["role"] == "model" && of_message.is_empty();
+        if content["parts"].is_array() || is_empty {
+            self.content(role, &content["parts"]);
+            return self.text(UNKNOWN, &unread(&of_message, ""));
+        }
         let is_part = |part: &Value| part.is_string() || part.is_object();
         match content.as_array() {
-            Some(list) if !list.iter().all(is_part) => self.text(role, &shown(content)),
-            _ => parts(content).iter().for_each(|part| self.part(role, part)),
+            Some(list) if list.iter().all(is_part) => {
+                list.iter().for_each(|part| self.part(role, part));
+            }
+            // An object without a type is the answer itself.
+            None if named_type(content).is_some() || kind_of(content) != Kind::Unknown => {
+                self.part(role, content);
+            }
+            Some(_) | None => self.text(role, &shown(content)),
         }
     }
 
     /// Reads the calls outside the content, unless a part repeats them.
-    fn calls(&mut self, message: &Value, extra: &Value) {
-        let is_call = |item: &Item| item.kind == ItemKind::Call || item.arguments.is_some();
-        let mut known = Known::default();
-        let calls = self.items.iter().filter(|item| is_call(item));
-        calls.for_each(|call| known.add(call.call_key()));
-        let names = "tool_calls toolCalls invalid_tool_calls toolInvocations function_call";
-        for name in names.split(' ') {
-            // The legacy field repeats the only call of the list.
-            if name == "function_call" && self.items.iter().any(is_call) {
-                continue;
+    fn calls(&mut self, fields: &[Option<Value>]) {
+        let is_call = |item: &&Item| item.kind == ItemKind::Call || item.arguments.is_some();
+        for (n, calls) in fields.iter().enumerate() {
+            let known = self.items.iter().filter(is_call).map(Item::call_key);
+            let known: HashSet<String> = known.collect();
+            if n + 1 < fields.len() || known.is_empty() {
+                let of = |part: &Value| Fields::of(part, &format!("{WRAPPERS} tool_call"));
+                let calls = calls.iter().flat_map(list);
+                let calls = calls.map(|part| tool_item(of(&part), "tool_call", None));
+                self.items
+                    .extend(calls.filter(|call| !known.contains(&call.call_key())));
             }
-            known.start_history();
-            let own = Some(&message[name]).filter(|calls| !calls.is_null());
-            let calls = list(own.unwrap_or(&extra[name]));
-            let calls = calls.iter().map(|part| call(part, "tool_call"));
-            let new = calls.filter(|call| known.is_new(call.call_key()));
-            self.items.extend(new);
         }
     }
 
     fn part(&mut self, role: &str, part: &Value) {
-        let merged;
         // OpenInference stores a call next to the part of its type, OpenCode what became of it.
-        let part = match first(part, "message_content state").and_then(Value::as_object) {
-            Some(content) => {
-                let mut fields = fields_except(part, "message_content");
-                fields.extend(content.clone());
-                merged = Value::Object(fields);
-                &merged
+        let fields = Fields::of(part, "message_content state");
+        let Some(name) = type_of(&fields.0).filter(|_| part.is_object()) else {
+            return match part.is_string() {
+                true => self.text(role, &shown(part)),
+                false => self.unknown(role, &shown(part)),
+            };
+        };
+        let mut fields = Fields::of(&fields.0, &format!("{WRAPPERS} {name}"));
+        let mut said = String::new();
+        match Kind::of(&name, &fields.0) {
+            Kind::Call | Kind::Result => return self.items.push(tool_item(fields, &name, None)),
+            Kind::Text => {
+                let is_thought = fields.take("thought") == Some(true.into());
+                let role = match name.as_str() {
+                    "system_prompt" => "system",
+                    _ if is_thought => THINKING,
+                    _ => role,
+                };
+                match fields.take(TEXT_FIELDS) {
+                    Some(list) if list.is_array() => self.content(role, &list),
+                    Some(found) => {
+                        said = shown(&found);
+                        self.text(role, &said);
+                    }
+                    None => return self.unknown(role, &unknown(&name, part)),
+                }
             }
-            None => part,
-        };
-        let Some(name) = type_of(part) else {
-            return self.text(role, &shown(part));
-        };
-        let inner = inner(part, &name);
-        match Kind::of(&name, inner) {
-            Kind::Text if name == "system_prompt" => self.text("system", &part_text(inner)),
-            Kind::Text if inner["thought"] == true => self.text(THINKING, &part_text(inner)),
-            Kind::Text if inner["content"].is_array() => self.content(role, &inner["content"]),
-            Kind::Text => self.text(role, &part_text(inner)),
             Kind::Thinking => {
                 let thoughts = THOUGHT_FIELDS.split(' ');
-                let thoughts = thoughts.filter_map(|name| first(inner, name));
-                let thoughts = Some(joined(thoughts.map(part_text)));
-                let thoughts = thoughts.filter(|thoughts| !thoughts.is_empty());
-                self.text(THINKING, &thoughts.unwrap_or_else(|| unknown(&name, inner)));
+                let thoughts = thoughts.filter_map(|name| fields.take(name));
+                said = joined(thoughts.map(|thought| part_text(&thought)));
+                if said.is_empty() {
+                    return self.text(THINKING, &unknown(&name, &fields.0));
+                }
+                self.text(THINKING, &said);
             }
-            Kind::Call => self.items.push(call(inner, &name)),
-            Kind::Result => self.items.push(result(inner, &name, None)),
-            Kind::Unknown => self.text(role, &unknown(&name, inner)),
+            Kind::Unknown => {
+                let inner = wrapped(part).filter(|_| named_type(part).is_none());
+                let inner = inner.map_or(part, |(_, inner)| inner);
+                return self.unknown(role, &unknown(&name, inner));
+            }
         }
+        self.text(UNKNOWN, &unread(&fields.rest(), &said));
+    }
+
+    /// Adds JSON of a message, which isn't the agent's text.
+    fn unknown(&mut self, role: &str, json: &str) {
+        let is_agents = matches!(role, "assistant" | THINKING);
+        self.text(if is_agents { UNKNOWN } else { role }, json);
     }
 
     fn text(&mut self, role: &str, said: &str) {
         // Open models write their thinking into the text.
-        let inline = said.trim_start().strip_prefix("<think>");
-        let inline = inline.and_then(|said| said.split_once("</think>"));
+        let within = |(start, end)| said.trim_start().strip_prefix(start)?.split_once(end);
+        let inline = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
+        let inline = inline.into_iter().find_map(within);
         if let Some((thought, rest)) = inline.filter(|_| role == "assistant") {
             self.text(THINKING, thought.trim());
             return self.text(role, rest.trim_start());
@@ -306,37 +366,13 @@ impl Reader {
         if said.trim().is_empty() {
             return;
         }
-        match self.items.last_mut() {
+        // Unknown fields of a part may stand between two texts.
+        let mut last = self.items.iter_mut().rev();
+        match last.find(|item| role == UNKNOWN || item.role != UNKNOWN) {
             Some(last) if last.kind == ItemKind::Text && last.role == role => {
-                last.text.push('\n');
-                last.text.push_str(said);
+                last.text.extend(["\n", said]);
             }
             _ => self.items.push(Item::text(role, said)),
         }
-    }
-}
-
-/// Returns the texts, lists and objects in unknown fields of a message, each as JSON under its name. The text of a message's only field
-/// needs no name.
-fn unread(message: &Value, is_only: bool) -> String {
-    let of_result = Some(ERRORS).filter(|_| message["role"] == "tool");
-    let of_result = of_result.unwrap_or_default();
-    let known = [BOOKKEEPING, KNOWN, THOUGHTS, of_result].join(" ");
-    let mut fields = fields_except(message, &known);
-    fields.retain(|name, value| {
-        let has_text = is_only || !value.is_boolean() && !value.is_number();
-        has_text && !snake(name).split('_').any(|word| is_one_of(word, METADATA))
-    });
-    let only = fields.values().next().and_then(Value::as_str);
-    match (fields.len(), only) {
-        (1, Some(text)) if is_only => text.to_owned(),
-        _ => joined(fields.iter().map(|(name, value)| unknown(name, value))),
-    }
-}
-
-fn parts(content: &Value) -> &[Value] {
-    match content.as_array() {
-        Some(parts) => parts,
-        None => std::slice::from_ref(content),
     }
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::field::{fields_except, first, is_one_of};
+use super::field::{Fields, fields_except, first, is_one_of};
 use super::kind::{Kind, type_of};
 use crate::history::ingest::input::with_texts;
 
 /// Longer strings of base64 are replaced by their length, because a judge can't read them.
 const MAX_BASE64: usize = 256;
-pub(super) const BOOKKEEPING: &str =
-    "type id call_id status name object kind part_kind block_type content_type";
+/// Fields of a part with its text. The first with a value is used.
+pub(super) const TEXT_FIELDS: &str = "text content refusal thinking summary value";
 /// Types of the objects that Vercel's AI SDK wraps around a result.
 const WRAPPERS: &str = "text json content error-text error-json";
 
@@ -29,8 +29,10 @@ pub(super) fn shown(value: &Value) -> String {
 
 fn are_texts(values: &[Value]) -> bool {
     let is_part = |value: &Value| {
-        let kind = type_of(value).map(|name| Kind::of(&name, value));
-        matches!(kind, Some(Kind::Text | Kind::Thinking))
+        let name = type_of(value).unwrap_or_default();
+        let mut fields = Fields::of(value, &name);
+        let is_text = matches!(Kind::of(&name, value), Kind::Text | Kind::Thinking);
+        is_text && fields.take(TEXT_FIELDS).is_some() && fields.rest().is_empty()
     };
     let is_text = |value: &Value| value.is_string() || is_part(value);
     values.iter().any(is_part) && values.iter().all(is_text)
@@ -44,11 +46,19 @@ pub(super) fn joined(texts: impl Iterator<Item = String>) -> String {
 
 /// Returns the text of a text part or a thinking part.
 pub(super) fn part_text(part: &Value) -> String {
-    match first(part, "text content refusal thinking summary value") {
+    match first(part, TEXT_FIELDS) {
         Some(found) => shown(found),
         None if part.is_string() || part.is_array() => shown(part),
         None => String::new(),
     }
+}
+
+/// Returns unknown fields as JSON after their names, except those that repeat the text next to them.
+pub(super) fn unread(fields: &Map<String, Value>, said: &str) -> String {
+    let words = |text: &str| text.split_whitespace().collect::<String>();
+    let said = words(said);
+    let new = fields.iter().filter(|(_, it)| words(&shown(it)) != said);
+    joined(new.map(|(name, value)| format!("{name}: {}", without_base64(value))))
 }
 
 /// Returns a part of an unknown type as JSON after its name; empty if it has only a type and an id.
@@ -63,7 +73,7 @@ pub(super) fn unknown(name: &str, part: &Value) -> String {
 pub(super) fn without_base64(value: &Value) -> Value {
     with_texts(value, &|text| {
         if text.len() <= MAX_BASE64 || !is_base64(text) {
-            return text.to_owned();
+            return text.replace('\0', "\u{fffd}");
         }
         let url = text.strip_prefix("data:");
         let media = url.and_then(|url| Some(url.split_once(";base64,")?.0));

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::field::{first, list};
+use super::field::{fields_except, first, list};
 
 const MAX_KEY_NAMES: usize = 16;
 const INPUT_MESSAGES: &str =
@@ -45,10 +45,15 @@ pub(super) fn records(document: &Value) -> Vec<Value> {
 
 fn record(span: &Value) -> Value {
     let mut record = unfolded(span);
-    let attributes = match record["attributes"].as_array() {
+    let tree = |attributes: &Value| match attributes.as_array() {
         Some(pairs) => unfolded(&fields(pairs)),
-        None => unfolded(&record["attributes"]),
+        None => unfolded(attributes),
     };
+    let attributes = tree(&record["attributes"]);
+    let events = record["events"].as_array().into_iter().flatten();
+    let exceptions =
+        events.filter_map(|event| tree(&event["attributes"]).get("exception").cloned());
+    record["exceptions"] = exceptions.collect();
     let given = messages(&attributes, INPUT_MESSAGES);
     let mut returned = messages(&attributes, OUTPUT_MESSAGES);
     let text = first(&attributes, "/ai/response/text");
@@ -58,9 +63,20 @@ fn record(span: &Value) -> Value {
     }
     let instructions = first(&attributes, "/gen_ai/system_instructions").map(list);
     let instructions = json!({ "role": "system", "content": instructions });
-    // Without them the record keeps no such fields, because their meaning in other tools is unknown.
+    // Rerankers and embeddings have their arguments in several attributes.
+    let mut arguments = fields_except(&attributes["reranker"], "output_documents model_name");
+    let texts = attributes["embedding"]["embeddings"].as_array();
+    let texts = texts
+        .into_iter()
+        .flatten()
+        .map(|it| &it["embedding"]["text"]);
+    let texts: Vec<&Value> = texts.filter(|text| text.is_string()).collect();
+    if !texts.is_empty() {
+        arguments.insert("input".to_owned(), json!(texts));
+    }
+    // Without messages the record keeps no such fields, because their meaning in other tools is unknown.
     record["inputs"] = match given.is_empty() && returned.is_empty() {
-        true => Value::Null,
+        true => arguments.into(),
         false => json!({ "system": instructions, "messages": given }),
     };
     record["outputs"] = returned.into();
@@ -126,8 +142,8 @@ fn unfolded(value: &Value) -> Value {
 
 /// Whether a value within attributes has dotted keys, as in Phoenix's data frames. Arguments of tools stay unchanged.
 fn is_folded(value: &Value) -> bool {
-    let prefixes = ["message.", "message_content.", "tool_call.", "tool."];
-    let is_folded = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let prefixes = "message. message_content. tool_call. tool. document. embedding.".split(' ');
+    let is_folded = |name: &String| prefixes.clone().any(|prefix| name.starts_with(prefix));
     let fields = value.as_object().filter(|fields| !fields.is_empty());
     fields.is_some_and(|fields| fields.keys().all(is_folded))
 }

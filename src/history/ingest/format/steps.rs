@@ -4,8 +4,9 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
+use super::calls::error_text;
 use super::field::{first, is_one_of, list, moment, text};
-use super::shown::shown;
+use super::shown::{joined, shown};
 use super::spans;
 use super::{Document, all};
 use crate::history::ingest::input::{Faults, fault, placed};
@@ -49,10 +50,16 @@ const STARTS: &str = "/startTimeUnixNano /start_time_unix_nano /start_time /star
 const ENDS: &str = "/endTimeUnixNano /end_time_unix_nano /end_time /endTime /metrics/end";
 const STATES: &str = "/status/code /status/status_code /status_code /status /level";
 const FAILED: &str = "ERROR STATUS_CODE_ERROR 2";
-const ERRORS: &str = "/error /statusMessage /status_message /status/message /status/description";
+/// Fields of a failed step with its error, which are all used.
+const ERRORS: &str = "/error /statusMessage /status_message /status/message /status/description /exceptions/0/type \
+    /exceptions/0/message /attributes/error/type";
+/// Remarks on a step that didn't fail.
+pub(super) const NOTES: &str = "/statusMessage /status_message /status/message /status/description";
+/// Marks of a failed span, which may have no status.
+const FAULTS: &str = "/error /attributes/error/type /exceptions/0";
 pub(super) const INPUTS: &str = "/inputs /input /attributes/gen_ai/tool/call/arguments /attributes/ai/toolCall/args /attributes/input/value \
     /attributes/traceloop/entity/input /attributes/langfuse/observation/input /attributes/mlflow/spanInputs";
-pub(super) const OUTPUTS: &str = "/outputs /output /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
+pub(super) const OUTPUTS: &str = "/outputs /output /attributes/retrieval/documents /attributes/reranker/output_documents /attributes/gen_ai/tool/call/result /attributes/ai/toolCall/result /attributes/output/value \
     /attributes/traceloop/entity/output /attributes/langfuse/observation/output /attributes/mlflow/spanOutputs";
 /// A model's output in a library's own form, which may be next to the messages.
 pub(super) const RAW_OUTPUT: &str = "/attributes/output/value";
@@ -61,9 +68,9 @@ pub(super) const TOOLS: &str = "/extra/invocation_params/tools /metadata/tools /
 
 const MODEL_KINDS: &str = "chat_model llm chat generation generate_content text_completion ai.generatetext.dogenerate \
     ai.streamtext.dostream";
-const TOOL_KINDS: &str = "tool execute_tool retriever ai.toolcall";
+const TOOL_KINDS: &str = "tool execute_tool retriever reranker embedding ai.toolcall";
 const AGENT_KINDS: &str = "agent invoke_agent create_agent";
-const WORK_KINDS: &str = "span event function guardrail reranker";
+const WORK_KINDS: &str = "span event function guardrail";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepKind {
@@ -77,13 +84,13 @@ pub(super) enum StepKind {
 }
 
 impl StepKind {
-    /// Returns the kind of a step from its name in a service or a convention.
+    /// Returns the kind of a step from its name in a service or a convention, in small letters.
     fn of(word: &str) -> Self {
-        match word.trim_matches('"').to_ascii_lowercase() {
-            word if is_one_of(&word, MODEL_KINDS) => Self::Model,
-            word if is_one_of(&word, TOOL_KINDS) => Self::Tool,
-            word if is_one_of(&word, AGENT_KINDS) => Self::Agent,
-            word if is_one_of(&word, WORK_KINDS) => Self::Work,
+        match word {
+            word if is_one_of(word, MODEL_KINDS) => Self::Model,
+            word if is_one_of(word, TOOL_KINDS) => Self::Tool,
+            word if is_one_of(word, AGENT_KINDS) => Self::Agent,
+            word if is_one_of(word, WORK_KINDS) => Self::Work,
             _ => Self::Other,
         }
     }
@@ -110,9 +117,16 @@ impl Step {
         shown_text(&self.record, names)
     }
 
-    /// Returns the text of its error.
-    pub(super) fn error(&self) -> Option<String> {
-        self.text(ERRORS).filter(|_| self.failed)
+    /// Returns the text of its error, without repetitions of itself and of a known text.
+    pub(super) fn error(&self, said: &str) -> Option<String> {
+        let mut texts: Vec<String> = Vec::new();
+        for error in ERRORS.split(' ').filter_map(|name| self.get(name)) {
+            let text = error_text(error);
+            if !said.contains(&text) && !texts.iter().any(|known| known.contains(&text)) {
+                texts.push(text);
+            }
+        }
+        Some(joined(texts.into_iter())).filter(|text| self.failed && !text.is_empty())
     }
 
     pub(super) fn get(&self, names: &str) -> Option<&Value> {
@@ -146,15 +160,21 @@ pub(super) fn read(format: SessionFormat, documents: &[Document]) -> Result<Vec<
 /// Adds a record and its children; `above` is the trace and the id of its parent.
 fn add(
     format: SessionFormat,
-    record: Value,
+    mut record: Value,
     above: Option<(&str, &str)>,
     place: &str,
     steps: &mut Vec<Step>,
 ) -> Result<(), Faults> {
     let form = FORMATS.iter().find(|it| it.0 == format);
     let (_, marks, sessions) = form.unwrap_or(&FORMATS[0]);
+    let kind = shown_text(&record, KINDS).map(|kind| kind.trim_matches('"').to_ascii_lowercase());
+    if kind.as_deref() == Some("embedding") {
+        // A judge can't read vectors.
+        for name in OUTPUTS.split(' ') {
+            record.pointer_mut(name).map(Value::take);
+        }
+    }
     let word = |names| shown_text(&record, names);
-    let kind = word(KINDS);
     let is_span = format == SessionFormat::Spans;
     let is_run = || kind.is_some() || first(&record, CHILDREN).or(first(&record, marks)).is_some();
     let is_step = first(&record, TRACES).is_some() || !is_span && is_run();
@@ -187,7 +207,8 @@ fn add(
             None => StepKind::Other,
         },
         name: word(NAMES),
-        failed: is_one_of(&state, FAILED) || first(&record, "/error").is_some(),
+        failed: is_one_of(&state, FAILED)
+            || !is_one_of(&state, "OK STATUS_CODE_OK 1") && first(&record, FAULTS).is_some(),
         started_at: first(&record, STARTS).and_then(moment),
         ended_at: first(&record, ENDS).and_then(moment),
         record,

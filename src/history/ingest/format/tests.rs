@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use super::super::{InvalidSession, SessionInput, parse_session, parse_session_file};
 use crate::wire::SessionFormat;
 
+mod traces;
 mod transcripts;
+mod unknown;
 
 /// Role, content, tool and agent of a message.
 type Line<'a> = (&'a str, &'a str, Option<&'a str>, Option<&'a str>);
@@ -681,7 +683,7 @@ fn part_of_unknown_type_is_shown_as_json() {
                 None
             ),
             (
-                "assistant",
+                "unknown",
                 "oracle_hint: {\"type\":\"oracle_hint\",\"hint\":{\"odds\":0.5}}\n{\"weird\":true}",
                 None,
                 None
@@ -709,15 +711,15 @@ fn unknown_fields_of_a_message_are_shown_except_metadata() {
         lines(&session),
         [
             ("user", "Full?", None, None),
-            ("user", "mood: \"calm\"", None, None),
-            ("assistant", "tool_plan: \"I look.\"", None, None),
+            ("unknown", "mood: \"calm\"", None, None),
+            ("unknown", "tool_plan: \"I look.\"", None, None),
             (
                 "tool",
-                "Arguments: {}\nResult:\n97 %\nartifact: {\"rows\":2}",
+                "Arguments: {}\nResult:\n97 %\nOther fields:\nartifact: {\"rows\":2}",
                 Some("ls"),
                 None
             ),
-            ("assistant", "annotations: [{\"url\":\"u\"}]", None, None),
+            ("unknown", "annotations: [{\"url\":\"u\"}]", None, None),
         ]
     );
     assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
@@ -767,26 +769,26 @@ fn messages_of_gemini_cli_and_harmony_are_read() {
     let lines = lines(&session);
     assert_eq!(
         lines.iter().map(|line| line.0).collect::<Vec<_>>(),
-        [
-            "user",
-            "thinking",
-            "assistant",
-            "tool",
-            "assistant",
-            "system"
-        ]
+        ["user", "thinking", "assistant", "tool", "system"]
     );
     assert_eq!(
         lines[1].1,
         "[{\"subject\":\"Check\",\"description\":\"First df.\"}]"
     );
-    assert_eq!(session.final_analysis, None);
+    // A notice of the program may follow the conclusion.
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
     let session = only(&json!({"messages": [
         {"role": "user", "content": "Full?"},
         {"role": "assistant", "channel": "analysis", "content": "Perhaps."},
+        {"role": "assistant", "channel": "commentary", "recipient": "functions.df", "content": "{}"},
+        {"role": "tool", "name": "functions.df", "recipient": "assistant", "channel": "commentary", "content": "97 %"},
         {"role": "assistant", "channel": "final", "content": "Yes."},
     ]}));
     assert_eq!(session.conversation[1].role, "thinking");
+    assert_eq!(
+        session.conversation[2].content,
+        "Arguments: {}\nResult:\n97 %"
+    );
     assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
 }
 
@@ -977,7 +979,7 @@ fn objects_with_messages_are_conversations_and_no_messages_or_spans() {
         &json!([{"working_dir": "/x"}, state()[0], state()[3]]),
         None,
     );
-    assert!(said.contains("item 0: holds no message"), "{said}");
+    assert!(said.contains("item 0: is in no known form"), "{said}");
 }
 
 #[test]
@@ -1205,12 +1207,12 @@ fn reads_or_rejects_odd_messages() {
         (
             "several other fields",
             json!({"role": "assistant", "a": "M1", "b": 2}),
-            ("assistant", "a: \"M1\"\nb: 2"),
+            ("unknown", "a: \"M1\"\nb: 2"),
         ),
         (
             "more beside a text",
             json!({"role": "assistant", "content": {"text": "M1", "extra": 2}}),
-            ("assistant", "{\"text\":\"M1\",\"extra\":2}"),
+            ("assistant", "M1"),
         ),
         (
             "thinking of a gateway",

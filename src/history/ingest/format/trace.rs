@@ -9,13 +9,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use serde_json::Value;
 
 use super::calls::tool_names;
-use super::field::{grouped, once};
+use super::field::{grouped, once, parsed, rfc3339};
 use super::parts::{only_value, read_any, read_message};
-use super::shown::shown;
-use super::steps::{AGENTS, AUTHORS, CALL_IDS, INPUTS, OUTPUTS, RAW_OUTPUT, Step, StepKind, TOOLS};
+use super::shown::{joined, shown};
+use super::steps::{
+    AGENTS, AUTHORS, CALL_IDS, INPUTS, NOTES, OUTPUTS, RAW_OUTPUT, Step, StepKind, TOOLS,
+};
 use super::transcript::{Item, ItemKind, Known, THINKING, begins_with};
 use super::{Found, all, failure};
 use crate::history::ingest::input::{Faults, SessionInput, fault, placed};
+use crate::wire::SessionStatus;
 
 /// Limit of the steps above a step, because a parent may be its own child.
 const MAX_DEPTH: usize = 64;
@@ -75,14 +78,17 @@ impl<'a> Trace<'a> {
         let tools = steps().filter_map(|step| step.get(TOOLS));
         let tools = tools.flat_map(tool_names);
         let mut agents = steps().filter_map(|step| self.agent(step));
+        let has_failed = roots.clone().any(|step| step.failed);
+        let starts = steps().filter_map(|step| step.started_at);
+        let ends = steps().filter_map(|step| step.ended_at);
         Ok(Found {
             place,
             id: Some(name),
             items,
-            failed: roots.clone().any(|step| step.failed),
-            started_at: steps().filter_map(|step| step.started_at).min(),
-            completed_at: steps().filter_map(|step| step.ended_at).max(),
             session: SessionInput {
+                status: has_failed.then(|| SessionStatus::Failed.to_string()),
+                started_at: starts.min().map(rfc3339),
+                completed_at: ends.max().map(rfc3339),
                 agent: agents.next().or_else(|| roots.next()?.name.clone()),
                 author: steps().find_map(|step| step.text(AUTHORS)),
                 tools: once(tools.chain(used.filter_map(|step| step.name.clone()))),
@@ -149,29 +155,26 @@ impl<'a> Trace<'a> {
         for step in ended {
             let (agent, is_tool) = (self.agent(step), self.is_tool(step));
             let is_same_tool = |above: &Step| self.is_tool(above) && above.name == step.name;
-            let mut new = Vec::new();
             if step.kind == StepKind::Model {
                 let known = known.entry(agent.clone()).or_default();
                 known.start_history();
                 let input = read(step.get(INPUTS), "user").filter(|item| known.is_new(item.key()));
-                new.extend(input.map(|item| (item, step.started_at)));
+                items.extend(input.map(|item| item.of(agent.clone(), step.started_at)));
                 let is_around = around.contains(step.id.as_str());
                 for item in model_output(step) {
                     if !is_around || known.is_new(item.key()) {
                         known.add(item.key());
-                        new.push((item, end(step)));
+                        items.push(item.of(agent.clone(), end(step)));
                     }
                 }
             } else if is_tool && !self.above(step).any(is_same_tool) {
-                of_tools.push(items.len());
-                new.push((tool_result(step), end(step)));
+                of_tools.push((items.len(), step));
+                items.push(tool_result(step).of(agent.clone(), end(step)));
             }
             // Steps above repeat the error of the step that failed.
-            let error = step.error().filter(|_| !is_tool);
+            let error = step.error("").filter(|_| !is_tool);
             let error = error.filter(|error| errors.insert(error.clone()));
-            new.extend(error.map(|error| (failure(&error), end(step))));
-            let new = new.into_iter();
-            items.extend(new.map(|(item, at)| item.of(agent.clone(), at)));
+            items.extend(error.map(|error| failure(&error).of(agent, end(step))));
         }
         items.append(&mut answers);
         let mut items = without_repeated(items, &of_tools);
@@ -220,8 +223,7 @@ fn core(text: &str) -> String {
         };
         longest.unwrap_or_default()
     }
-    let value: Value = serde_json::from_str(text).unwrap_or_default();
-    match longest(&value) {
+    match longest(&parsed(text).unwrap_or_default()) {
         "" => text.trim().to_owned(),
         longest => longest.to_owned(),
     }
@@ -249,12 +251,11 @@ fn model_output(step: &Step) -> Vec<Item> {
 
 /// Returns the result of a tool's step without the wrappers of libraries.
 fn tool_result(step: &Step) -> Item {
-    let read = |value: Option<&Value>| {
-        let json = value.and_then(Value::as_str);
-        let json = json.and_then(|text| serde_json::from_str(text).ok());
+    let [input, output] = [INPUTS, OUTPUTS].map(|names| {
+        let value = step.get(names);
+        let json = value.and_then(Value::as_str).and_then(parsed);
         json.or(value.cloned()).unwrap_or_default()
-    };
-    let (input, output): (Value, Value) = (read(step.get(INPUTS)), read(step.get(OUTPUTS)));
+    });
     // Decorators record positional and named arguments separately.
     let arguments = match input["args"].as_array() {
         Some(args) if args.is_empty() && input["kwargs"].is_object() => &input["kwargs"],
@@ -269,24 +270,26 @@ fn tool_result(step: &Step) -> Item {
         let written = step.get(OUTPUTS).filter(|_| *returned == output);
         Item::text("", shown(written.unwrap_or(returned)))
     });
-    let error = step.error().filter(|_| result.text.is_empty());
     let id = step.text(CALL_IDS).or(result.id);
+    let note = step.text(NOTES).filter(|_| !step.failed);
+    let note = note.map(|note| format!("status: {note}"));
     Item {
         kind: ItemKind::Result,
         id: Some(id.unwrap_or_else(|| step.id.clone())),
         name: step.name.clone(),
         arguments: Some(arguments.clone()),
         is_error: step.failed || result.is_error,
-        text: error.unwrap_or(result.text),
+        text: result.text,
+        unread: joined(note.into_iter().chain([result.unread])),
         ..Item::default()
     }
 }
 
 /// Removes the results of tools' steps that are also in messages. A step may have no call id.
-fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
+fn without_repeated(mut items: Vec<Item>, of_tools: &[(usize, &Step)]) -> Vec<Item> {
     let mut known: HashMap<String, VecDeque<usize>> = HashMap::new();
     for (index, item) in items.iter().enumerate() {
-        if of_tools.binary_search(&index).is_err() {
+        if of_tools.binary_search_by_key(&index, |it| it.0).is_err() {
             for key in call_keys(item).chain(result_keys(item, &item.id)) {
                 known.entry(key).or_default().push_back(index);
             }
@@ -298,13 +301,21 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[usize]) -> Vec<Item> {
         std::iter::from_fn(|| indices.pop_front()).find(|index| taken.insert((is_call, *index)))
     };
     let mut repeated = HashSet::new();
-    for index in of_tools {
+    for (index, step) in of_tools {
         let call = call_keys(&items[*index]).find_map(|key| take(true, &key));
         let id = items[call.unwrap_or(*index)].id.clone();
         let result = result_keys(&items[*index], &id).find_map(|key| take(false, &key));
         if let Some(result) = result {
             items[result].is_error |= items[*index].is_error;
+            if items[result].unread.is_empty() {
+                items[result].unread = std::mem::take(&mut items[*index].unread);
+            }
             repeated.insert(*index);
+        }
+        let said = &mut items[result.unwrap_or(*index)].text;
+        if let Some(error) = step.error(said) {
+            let before = Some(said.clone()).filter(|said| !error.contains(said.trim()));
+            *said = joined(before.into_iter().chain([error]));
         }
         items[*index].id = id;
     }

@@ -5,14 +5,19 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::field::rfc3339;
-use super::shown::shown;
+use super::field::{is_one_of, parsed, rfc3339};
+use super::shown::{joined, shown};
+use crate::score::parse_python;
 use crate::score::session::Message;
 
 /// Role of a model's thinking, which is marked for the judge and can't be the conclusion.
 pub(in crate::history) const THINKING: &str = "thinking";
 /// Role of further answers to one request, which the agent didn't use.
 pub(super) const ALTERNATIVE: &str = "alternative";
+/// Role of an agent's parts of unknown types and of unknown fields.
+pub(super) const UNKNOWN: &str = "unknown";
+/// Roles of messages that may follow the conclusion, in addition to those above.
+const PROGRAM: &str = "system developer";
 
 /// Open calls that a result is compared with.
 const MAX_OPEN_CALLS: usize = 1_000;
@@ -37,6 +42,8 @@ pub(super) struct Item {
     /// Arguments of the call. A result has them if its record repeats the call, or is the call's only record.
     pub(super) arguments: Option<Value>,
     pub(super) is_error: bool,
+    /// Unknown fields of a call or a result, as text.
+    pub(super) unread: String,
     pub(super) agent: Option<String>,
     pub(super) at: Option<DateTime<Utc>>,
 }
@@ -70,10 +77,10 @@ impl Item {
         id.unwrap_or_else(|| self.signature())
     }
 
-    /// Returns name and arguments, which are equal for arguments as JSON and as a text.
+    /// Returns name and arguments, which are equal for arguments as JSON, as its text and as a Python literal.
     pub(super) fn signature(&self) -> String {
         let json = self.arguments.as_ref().and_then(Value::as_str);
-        let json: Option<Value> = json.and_then(|text| serde_json::from_str(text).ok());
+        let json = json.and_then(|text| parsed(text).or_else(|| parse_python(text)));
         let arguments = json.as_ref().or(self.arguments.as_ref());
         format!("call\n{:?}\n{arguments:?}", self.name)
     }
@@ -112,7 +119,8 @@ impl Known {
     }
 }
 
-/// Returns the messages of a transcript and its conclusion: the agent's last text, unless a call or another speaker follows it.
+/// Returns the messages of a transcript and its conclusion: the agent's last text, unless a call, a result or another speaker follows it.
+/// Errors and notices of the program may follow.
 ///
 /// Messages name their agent if there are several.
 pub(super) fn conversation(items: &[Item]) -> (Vec<Message>, Option<String>) {
@@ -139,11 +147,18 @@ pub(super) fn conversation(items: &[Item]) -> (Vec<Message>, Option<String>) {
                 ("tool", tool_text(arguments, result))
             }
         };
+        let unread = [call, Some(item)].into_iter().flatten();
+        let unread = joined(unread.map(|item| item.unread.clone()));
+        let content = match unread.is_empty() {
+            true => content,
+            false => format!("{content}\nOther fields:\n{unread}"),
+        };
         is_start &= role == "system";
         if is_start {
             instructions.push(&item.text);
         }
-        if role != THINKING && role != ALTERNATIVE {
+        let follows = [THINKING, ALTERNATIVE, UNKNOWN].contains(&role) || is_one_of(role, PROGRAM);
+        if !follows {
             let concludes = role == "assistant" && item.kind == ItemKind::Text;
             concluding = concludes.then_some(messages.len());
         }
@@ -220,18 +235,12 @@ pub(in crate::history) fn tool_text(
     arguments: Option<&Value>,
     result: Option<(&str, bool)>,
 ) -> String {
-    let mut text = String::new();
-    if let Some(arguments) = arguments.filter(|arguments| !arguments.is_null()) {
-        text.push_str("Arguments: ");
-        text.push_str(&shown(arguments));
-        text.push('\n');
-    }
-    match result {
-        Some((result, is_error)) => {
-            text.push_str(if is_error { "Error:\n" } else { "Result:\n" });
-            text.push_str(result);
-        }
-        None => text.push_str("No result is recorded."),
-    }
-    text
+    let arguments = arguments.filter(|arguments| !arguments.is_null());
+    let arguments = arguments.map(|arguments| format!("Arguments: {}\n", shown(arguments)));
+    let result = match result {
+        Some((result, true)) => format!("Error:\n{result}"),
+        Some((result, false)) => format!("Result:\n{result}"),
+        None => "No result is recorded.".to_owned(),
+    };
+    arguments.unwrap_or_default() + &result
 }

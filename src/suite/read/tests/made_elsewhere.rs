@@ -217,23 +217,41 @@ fn stopped_file_is_not_read_further() {
     let stop = tokio_util::sync::CancellationToken::new();
     let line = "{\"session_id\": \"a\"}\n";
     let file = Stoppable::new(Cursor::new(line.repeat(100_000)), stop.clone());
-    let mut rows = read(file, &reading(Format::Jsonl)).unwrap();
-    assert!(rows.next().unwrap().is_ok());
-    stop.cancel();
-    // Rows read ahead are still returned.
-    let rest: Vec<_> = rows.collect();
-    assert!(rest.len() < 10_000, "{}", rest.len());
-    assert!(
-        rest.last()
-            .unwrap()
-            .as_ref()
-            .unwrap_err()
-            .message
-            .contains("the reader is closed")
-    );
+    let mut rows = 0;
+    let read_until_stopped = read(file, &reading(Format::Jsonl), &mut |row| {
+        assert!(row.is_ok());
+        rows += 1;
+        stop.cancel();
+        ControlFlow::Continue(())
+    });
+    // Rows in the buffer are still returned.
+    assert!((1..10_000).contains(&rows), "{rows}");
+    let fault = read_until_stopped.unwrap_err();
+    assert!(fault.message.contains("the reader is closed"), "{fault}");
     for format in [Format::Json, Format::Csv, Format::Xlsx] {
         let file = Stoppable::new(Cursor::new(line), stop.clone());
-        let first = read(file, &reading(format)).and_then(|mut rows| rows.next().unwrap());
-        assert!(first.is_err());
+        let read = read(file, &reading(format), &mut |row| panic!("{row:?}"));
+        assert!(read.is_err());
+    }
+}
+
+#[test]
+fn reading_ends_when_the_visitor_breaks() {
+    let sheet = workbook(|sheet| {
+        sheet.write_column(0, 0, ["session_id", "a", "b"]).unwrap();
+    });
+    for (bytes, format) in [
+        (&b"[{}, {}, nonsense"[..], Format::Json),
+        (b"{}\n{}\nnonsense", Format::Jsonl),
+        (b"session_id\na\nb\n\"", Format::Csv),
+        (&sheet, Format::Xlsx),
+    ] {
+        let mut rows = 0;
+        let read = read(Cursor::new(bytes.to_vec()), &reading(format), &mut |row| {
+            assert!(row.is_ok());
+            rows += 1;
+            ControlFlow::Break(())
+        });
+        assert_eq!((read, rows), (Ok(()), 1), "{format:?}");
     }
 }

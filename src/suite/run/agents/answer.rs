@@ -52,7 +52,7 @@ impl AgentAnswer {
             return Err("it returned JSON that is not an object or a list".to_owned());
         }
         let sql = text(said, "sql_path", &paths.sql_path)?;
-        let error = error(said, &paths.error_path);
+        let error = at(said, &paths.error_path).and_then(error_of);
         let results = at(said, &paths.results_path).unwrap_or(&Value::Null);
         let success = match at(said, &paths.success_path) {
             None | Some(Value::Null) => None,
@@ -81,15 +81,11 @@ impl AgentAnswer {
     }
 }
 
-/// Returns the error: a text, or another value as JSON. False, 0, null and empty values mean no error.
-fn error(said: &Value, path: &str) -> Option<String> {
-    error_of(at(said, path)?)
-}
-
 fn read_error<'de, D: Deserializer<'de>>(line: D) -> Result<Option<String>, D::Error> {
     Ok(error_of(&Value::deserialize(line)?))
 }
 
+/// Returns the error: a text, or another value as JSON. False, 0, null and empty values mean no error.
 fn error_of(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Bool(false) => None,
@@ -131,8 +127,8 @@ mod tests {
 
     fn paths(sql: &str, results: &str) -> AgentSettings {
         AgentSettings {
-            url: String::new(),
-            token: String::new(),
+            url: Default::default(),
+            token: Default::default(),
             sql_path: sql.to_owned(),
             results_path: results.to_owned(),
             success_path: "success".to_owned(),

@@ -79,7 +79,7 @@ impl Agent for CommandAgent {
         match ran.code {
             Some(0) => {}
             Some(code) if NO_COMMAND.contains(&code) => {
-                return Err(AgentFault::Down(Stopped::usage(format!(
+                return Err(AgentFault::Down(Stopped::Usage(format!(
                     "--agent-command {:?} can't be run (exit code {code}){said}",
                     self.command
                 ))));

@@ -39,13 +39,13 @@ impl HttpAgent {
         let (agent, key) = (name.as_str(), format!("agents.{}.url", name.as_str()));
         let variable = format!("GAVEL_AGENTS_{}_URL", agent.to_uppercase());
         if settings.url.is_empty() {
-            return Err(Stopped::usage(format!(
+            return Err(Stopped::Usage(format!(
                 "the suite has questions for the agent {agent}, and it has no address: set {key} ({variable}), or give \
                  --agent-command or --agent-results"
             )));
         }
         let bad = |reason: String| {
-            Stopped::usage(format!(
+            Stopped::Usage(format!(
                 "{key} ({variable}): {}: {reason}",
                 redacted_url(&settings.url)
             ))
@@ -56,7 +56,7 @@ impl HttpAgent {
         });
         let http = http.map_err(bad)?;
         let token =
-            (!settings.token.is_empty()).then(|| SecretString::from(settings.token.clone()));
+            (!settings.token.is_empty()).then(|| SecretString::from(settings.token.to_string()));
         Ok(Self {
             name,
             http,
@@ -69,7 +69,7 @@ impl HttpAgent {
 
     fn down(&self, reason: &str) -> Stopped {
         let agent = self.name.as_str();
-        Stopped::down(format!(
+        Stopped::Down(format!(
             "the agent {agent} is not reachable at {}: {reason}; start it, or name another address by agents.{agent}.url \
              (GAVEL_AGENTS_{}_URL)",
             redacted_url(self.url.as_str()),
@@ -181,8 +181,8 @@ mod tests {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let settings = AgentSettings {
-            url: format!("http://{}/", socket.local_addr().unwrap()),
-            token: String::new(),
+            url: format!("http://{}/", socket.local_addr().unwrap()).into(),
+            token: Default::default(),
             sql_path: "sql".to_owned(),
             results_path: "results".to_owned(),
             success_path: "success".to_owned(),

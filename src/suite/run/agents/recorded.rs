@@ -1,55 +1,35 @@
-//! Recorded answers of a `test-results.jsonl`, found by `test_id`. A question may have only one answer; recorded failures don't count.
+//! Recorded answers of a `test-results.jsonl`, found by `test_id`. A question may have only one answer; recorded failures don't count. All stay in
+//! memory.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::{Agent, AgentAnswer, AgentFault, LARGEST};
-use crate::report::line_reader::{LineReader, LineSpan};
+use crate::report::line_reader::LineReader;
 use crate::score::parse_json;
 use crate::suite::run::{AgentQuestion, Stopped};
 
 pub(super) struct Recorded {
     name: String,
-    file: Mutex<File>,
-    places: HashMap<String, AnswerSpan>,
+    by_id: HashMap<String, Answer>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct AnswerSpan {
-    span: LineSpan,
-    is_answer: bool,
-}
-
-/// The fields needed to find a line's question and whether it is an answer.
-#[derive(Deserialize)]
-struct Head {
-    #[serde(alias = "id")]
-    test_id: Value,
-    #[serde(default)]
-    agent_error: Option<String>,
-    #[serde(flatten)]
-    rest: HashMap<String, IgnoredAny>,
-}
-
-impl Head {
-    /// Returns whether the line has a part of an answer or an error.
-    fn has_answer(&self) -> bool {
-        self.agent_error.is_some()
-            || AgentAnswer::FIELDS
-                .iter()
-                .any(|part| self.rest.contains_key(*part))
-    }
+struct Answer {
+    /// Line in the file, from 1.
+    line: u64,
+    /// `Err`: a recorded failure.
+    answer: Result<AgentAnswer, String>,
 }
 
 #[derive(Deserialize)]
 struct RecordedLine {
+    #[serde(alias = "id")]
+    test_id: Value,
     #[serde(flatten)]
     answer: AgentAnswer,
     #[serde(default)]
@@ -57,11 +37,11 @@ struct RecordedLine {
 }
 
 impl Recorded {
-    /// Opens a file and indexes its answers. A line replaces an earlier failure, because a resumed run appends the retry.
+    /// Reads a file. A line replaces an earlier failure, because a resumed run appends the retry.
     pub(super) fn open(path: &Path) -> Result<Self, Stopped> {
         let name = path.display().to_string();
         let bad = |reason: String| {
-            Stopped::usage(format!(
+            Stopped::Usage(format!(
                 "--agent-results {name}: {reason}; give a file like the test-results.jsonl of a run: one JSON object a \
                  line with test_id, generated_sql, actual_results, success"
             ))
@@ -69,101 +49,82 @@ impl Recorded {
         let file = File::open(path).map_err(|error| bad(error.to_string()))?;
         let failed = |error: std::io::Error| bad(error.to_string());
         let mut lines = LineReader::new(&file, LARGEST as u64).map_err(failed)?;
-        let mut places: HashMap<String, AnswerSpan> = HashMap::new();
+        let mut by_id: HashMap<String, Answer> = HashMap::new();
         while let Some((span, text)) = lines.next().map_err(failed)? {
-            let number = span.number;
-            let line = without_bom(span, text);
-            if line.trim_ascii().is_empty() {
+            let line = span.number;
+            let text = match text.strip_prefix(b"\xef\xbb\xbf") {
+                Some(text) if line == 1 => text.trim_ascii(),
+                Some(_) | None => text.trim_ascii(),
+            };
+            if text.is_empty() {
                 continue;
             }
-            if places.is_empty() && line.trim_ascii_start().starts_with(b"[") {
+            if by_id.is_empty() && text.starts_with(b"[") {
                 return Err(bad("it is a list".to_owned()));
             }
-            let head: Head =
-                line_of(line).map_err(|error| bad(format!("line {number}: {error}")))?;
-            let (has_answer, is_answer) = (head.has_answer(), head.agent_error.is_none());
-            let id = match head.test_id {
-                Value::String(id) => id.trim().to_owned(),
-                Value::Number(id) => id.to_string(),
-                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-                    return Err(bad(format!("line {number}: test_id is no text")));
-                }
-            };
-            if !has_answer {
+            let (id, answer) = answer(text).map_err(|error| bad(format!("line {line}{error}")))?;
+            let is_answer = answer.is_ok();
+            let earlier = by_id.insert(id.clone(), Answer { line, answer });
+            if let Some(earlier) = earlier.filter(|it| it.answer.is_ok() && is_answer) {
                 return Err(bad(format!(
-                    "line {number} has no field of {}, so it is not an answer",
-                    AgentAnswer::FIELDS.join(", ")
-                )));
-            }
-            let earlier = places.insert(id.clone(), AnswerSpan { span, is_answer });
-            if let Some(earlier) = earlier.filter(|it| it.is_answer && is_answer) {
-                return Err(bad(format!(
-                    "line {number}: {id:?} has an answer in line {} already: keep one of them",
-                    earlier.span.number
+                    "line {line}: {id:?} has an answer in line {} already: keep one of them",
+                    earlier.line
                 )));
             }
         }
-        Ok(Self {
-            name,
-            places,
-            file: Mutex::new(file),
-        })
+        Ok(Self { name, by_id })
     }
 
     pub(super) fn unasked(&self, is_asked: impl Fn(&str) -> bool) -> Vec<&str> {
-        let names = self.places.keys().map(String::as_str);
+        let names = self.by_id.keys().map(String::as_str);
         let mut unasked: Vec<&str> = names.filter(|name| !is_asked(name)).collect();
         unasked.sort_unstable();
         unasked
     }
 
     fn answer(&self, test_id: &str) -> Result<AgentAnswer, String> {
-        let Some(place) = self.places.get(test_id) else {
-            return Err(format!(
+        match self.by_id.get(test_id) {
+            Some(found) => found.answer.clone(),
+            None => Err(format!(
                 "{} has no line with test_id {test_id:?}",
                 self.name
-            ));
-        };
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = place.span.read(&file);
-        let text = text.map_err(|error| format!("{}: {error}", self.name))?;
-        let line: RecordedLine = line_of(without_bom(place.span, &text))
-            .map_err(|error| format!("{}: the line of {test_id:?}: {error}", self.name))?;
-        match line.agent_error {
-            None => {
-                let answer = line.answer;
-                let says = answer.generated_sql.is_some()
-                    || !answer.actual_results.is_null()
-                    || answer.error.is_some()
-                    || answer.success.is_some()
-                    || answer.api_success.is_some();
-                if !says {
-                    return Err(format!(
-                        "{}: the line of {test_id:?} has no SQL, no results, no success and no error",
-                        self.name
-                    ));
-                }
-                Ok(AgentAnswer {
-                    // As for a live agent: an answer without an error is successful.
-                    success: answer.success.or(Some(answer.error.is_none())),
-                    ..answer
-                })
-            }
-            Some(error) => Err(error),
+            )),
         }
     }
 }
 
-/// Parses a line. Duplicate fields are an error, also in rows of its results.
-fn line_of<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
-    let value = parse_json(line).map_err(|error| error.to_string())?;
-    serde_json::from_value(value).map_err(|error| error.to_string())
-}
-
-/// Removes a byte order mark at the start of the file.
-fn without_bom(span: LineSpan, line: &[u8]) -> &[u8] {
-    let marked = line.strip_prefix(b"\xef\xbb\xbf");
-    marked.filter(|_| span.number == 1).unwrap_or(line)
+/// Reads the id and the answer of a line, or its recorded failure. Duplicate fields are an error, also in rows of its results.
+fn answer(text: &[u8]) -> Result<(String, Result<AgentAnswer, String>), String> {
+    let value = parse_json(text).map_err(|error| format!(": {error}"))?;
+    let mut parts = AgentAnswer::FIELDS.iter();
+    let has_part = parts.any(|part| value.get(part).is_some());
+    let line: RecordedLine = serde_json::from_value(value).map_err(|error| format!(": {error}"))?;
+    let id = match line.test_id {
+        Value::String(id) => id.trim().to_owned(),
+        Value::Number(id) => id.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+            return Err(": test_id is no text".to_owned());
+        }
+    };
+    if !has_part && line.agent_error.is_none() {
+        return Err(format!(
+            " has no field of {}, so it is not an answer",
+            AgentAnswer::FIELDS.join(", ")
+        ));
+    }
+    let empty = AgentAnswer::default();
+    let answer = match line.agent_error {
+        Some(error) => Err(error),
+        None if line.answer == empty => Err(format!(
+            "the recorded line of {id:?} has no SQL, no results, no success and no error"
+        )),
+        // As for a live agent: an answer without an error is successful.
+        None => Ok(AgentAnswer {
+            success: line.answer.success.or(Some(line.answer.error.is_none())),
+            ..line.answer
+        }),
+    };
+    Ok((id, answer))
 }
 
 #[async_trait]

@@ -100,8 +100,8 @@ fn item_that_lost_its_score_is_excluded() {
     assert_eq!((ids(&found.pass_to_fail), found.compared), (vec![], 1));
     let decide =
         |errors| crate::suite::run::gate::decide_comparison(&found, Some(0.0), errors).decision;
-    assert_eq!(decide(0), crate::report::GateDecision::Incomplete);
-    assert_eq!(decide(1), crate::report::GateDecision::Passed);
+    assert_eq!(decide(0), crate::report::Verdict::Incomplete);
+    assert_eq!(decide(1), crate::report::Verdict::Passed);
     let back = RunComparison::between(b.as_slice(), a.as_slice()).unwrap();
     assert_eq!(ids(&back.gained_score), ["y"]);
 }
@@ -112,10 +112,7 @@ fn comparison_without_common_scores_does_not_pass() {
     let found = RunComparison::between(a.as_slice(), b.as_slice()).unwrap();
     for max_regression in [None, Some(0.5)] {
         let gate_result = crate::suite::run::gate::decide_comparison(&found, max_regression, 0);
-        assert_eq!(
-            gate_result.decision,
-            crate::report::GateDecision::Incomplete
-        );
+        assert_eq!(gate_result.decision, crate::report::Verdict::Incomplete);
         assert_eq!(gate_result.reasons.len(), 1, "{gate_result:?}");
     }
 }

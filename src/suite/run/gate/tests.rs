@@ -45,7 +45,7 @@ fn figures(items: &[Item], unfinished: u64) -> Figures {
     })
 }
 
-fn decision(items: &[Item], gates: &Gates) -> (GateDecision, String) {
+fn decision(items: &[Item], gates: &Gates) -> (Verdict, String) {
     let gate_result = decide(&figures(items, 0), gates, Judging::Asked, None);
     (gate_result.decision, gate_result.reasons.join("; "))
 }
@@ -56,18 +56,18 @@ fn default_gate_requires_all_passes_and_incomplete_wins() {
     let none = Gates::default();
     assert_eq!(
         decision(std::slice::from_ref(&good), &none),
-        (GateDecision::Passed, String::new())
+        (Verdict::Passed, String::new())
     );
     let (failed, why) = decision(&[good.clone(), bad.clone()], &none);
-    assert_eq!(failed, GateDecision::Failed);
+    assert_eq!(failed, Verdict::Failed);
     assert_eq!(why, "1 of 2 scored items did not pass");
     let (incomplete, why) = decision(&[good, bad, open], &none);
-    assert_eq!(incomplete, GateDecision::Incomplete);
+    assert_eq!(incomplete, Verdict::Incomplete);
     assert!(
         why.starts_with("1 of 3 items has no score (1 transient)"),
         "{why}"
     );
-    assert_eq!(decision(&[], &none).0, GateDecision::Nothing);
+    assert_eq!(decision(&[], &none).0, Verdict::Nothing);
 }
 
 #[test]
@@ -82,12 +82,12 @@ fn gates_compare_values_of_scored_items() {
         min_pass_rate: Some(rate),
         ..Gates::default()
     };
-    assert_eq!(decision(&items, &rate(0.5)).0, GateDecision::Passed);
+    assert_eq!(decision(&items, &rate(0.5)).0, Verdict::Passed);
     let (failed, why) = decision(&items, &rate(0.51));
     assert_eq!(
         (failed, why.as_str()),
         (
-            GateDecision::Failed,
+            Verdict::Failed,
             "the pass rate is 0.500, below --min-pass-rate 0.51"
         )
     );
@@ -95,8 +95,8 @@ fn gates_compare_values_of_scored_items() {
         min_mean: Some(mean),
         ..Gates::default()
     };
-    assert_eq!(decision(&items, &mean(0.8)).0, GateDecision::Passed);
-    assert_eq!(decision(&items, &mean(0.81)).0, GateDecision::Failed);
+    assert_eq!(decision(&items, &mean(0.8)).0, Verdict::Passed);
+    assert_eq!(decision(&items, &mean(0.81)).0, Verdict::Failed);
     assert_eq!(
         decision(
             &[item(None)],
@@ -106,7 +106,7 @@ fn gates_compare_values_of_scored_items() {
             }
         )
         .0,
-        GateDecision::Incomplete
+        Verdict::Incomplete
     );
 }
 
@@ -125,7 +125,7 @@ fn allowed_errors_are_excluded() {
             ..allow(1)
         },
     ] {
-        assert_eq!(decision(&items, &gates).0, GateDecision::Passed);
+        assert_eq!(decision(&items, &gates).0, Verdict::Passed);
     }
     // Unreadable SQL counts as well, but has no class.
     let unread = Item {
@@ -133,11 +133,11 @@ fn allowed_errors_are_excluded() {
         ..item(None)
     };
     let (incomplete, why) = decision(&[item(Some(1.0)), unread], &allow(0));
-    assert_eq!(incomplete, GateDecision::Incomplete);
+    assert_eq!(incomplete, Verdict::Incomplete);
     assert_eq!(why, "1 of 2 items has no score (1 incomplete)");
     let items = [item(Some(1.0)), item(None), item(None)];
     let (incomplete, why) = decision(&items, &allow(1));
-    assert_eq!(incomplete, GateDecision::Incomplete);
+    assert_eq!(incomplete, Verdict::Incomplete);
     assert!(why.contains("more than --max-errors 1"), "{why}");
 }
 
@@ -164,7 +164,7 @@ fn run_without_scores_passes_no_gate() {
         },
     ] {
         let (decided, why) = decision(&items, &gates);
-        assert_eq!(decided, GateDecision::Incomplete, "{gates:?}");
+        assert_eq!(decided, Verdict::Incomplete, "{gates:?}");
         assert_eq!(why, "0 of 3 items have a score");
     }
 }
@@ -174,18 +174,15 @@ fn simulated_unjudged_or_unfinished_runs_do_not_pass() {
     let mut simulated = item(Some(1.0));
     simulated.simulated = true;
     let items = [simulated];
-    assert_eq!(
-        decision(&items, &Gates::default()).0,
-        GateDecision::Incomplete
-    );
+    assert_eq!(decision(&items, &Gates::default()).0, Verdict::Incomplete);
     let allowed = Gates {
         allow_simulated: true,
         ..Gates::default()
     };
-    assert_eq!(decision(&items, &allowed).0, GateDecision::Passed);
+    assert_eq!(decision(&items, &allowed).0, Verdict::Passed);
     let whole = figures(&[item(Some(1.0))], 0);
     let not_run = decide(&whole, &Gates::default(), Judging::NotRun, None);
-    assert_eq!(not_run.decision, GateDecision::Incomplete);
+    assert_eq!(not_run.decision, Verdict::Incomplete);
     let cut = decide(
         &figures(&[item(Some(1.0))], 2),
         &Gates::default(),
@@ -210,7 +207,7 @@ fn allow_simulated_includes_all_scores() {
         ..Gates::default()
     };
     let (failed, why) = decision(&items, &gates);
-    assert_eq!(failed, GateDecision::Failed);
+    assert_eq!(failed, Verdict::Failed);
     assert_eq!(
         why,
         "the pass rate is 0.250, below --min-pass-rate 0.5; the mean is 0.400, below --min-mean 0.5"
@@ -225,7 +222,7 @@ fn regression_beyond_limit_fails() {
         [item]
     };
     let against = RunComparison::between(named(0.95).as_slice(), named(0.92).as_slice()).unwrap();
-    for (most, expected) in [(0.03, GateDecision::Passed), (0.02, GateDecision::Failed)] {
+    for (most, expected) in [(0.03, Verdict::Passed), (0.02, Verdict::Failed)] {
         let gates = Gates {
             max_regression: Some(most),
             ..Gates::default()
@@ -245,12 +242,12 @@ fn regression_beyond_limit_fails() {
     }
     assert_eq!(
         decide_comparison(&against, None, 0).decision,
-        GateDecision::Passed
+        Verdict::Passed
     );
     let empty = RunComparison::between(named(0.9).as_slice(), [].as_slice()).unwrap();
     assert_eq!(
         decide_comparison(&empty, Some(0.1), 0).decision,
-        GateDecision::Incomplete
+        Verdict::Incomplete
     );
 }
 
@@ -266,7 +263,7 @@ fn comparison_is_incomplete_if_scores_were_lost() {
     };
     let against = RunComparison::between(run(10).as_slice(), run(1).as_slice()).unwrap();
     let decided = decide_comparison(&against, Some(0.0), 0);
-    assert_eq!(decided.decision, GateDecision::Incomplete);
+    assert_eq!(decided.decision, Verdict::Incomplete);
     assert_eq!(
         decided.reasons,
         ["9 of 10 common items have no score any more"]
@@ -278,7 +275,7 @@ fn comparison_is_incomplete_if_scores_were_lost() {
     );
     for (most, errors) in [(Some(0.0), 9), (None, 0)] {
         let decided = decide_comparison(&against, most, errors);
-        assert_eq!(decided.decision, GateDecision::Passed, "{most:?}");
+        assert_eq!(decided.decision, Verdict::Passed, "{most:?}");
     }
 }
 
@@ -293,7 +290,7 @@ fn accepted_unsafe_sql_is_listed_up_to_twenty() {
     for (n, end) in [(2, "case-0, case-1"), (23, "case-18, case-19 and 3 more")] {
         let items: Vec<Item> = (0..n).map(through).collect();
         let (decision, why) = decision(&items, &Gates::default());
-        assert_eq!(decision, GateDecision::Failed);
+        assert_eq!(decision, Verdict::Failed);
         assert!(
             why.contains("CRITICAL: unsafe SQL") && why.ends_with(end),
             "{why}"

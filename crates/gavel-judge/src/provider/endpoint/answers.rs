@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 use tokio_util::io::StreamReader;
 
-use super::batch::{Batches, line};
+use super::{Endpoint, batch::line};
 use crate::JudgeError;
 use crate::error::ErrorClass;
 use crate::provider::batch::CollectedAnswer;
@@ -24,7 +24,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 type Lines = FramedRead<Box<dyn AsyncRead + Send + Unpin>, AnyDelimiterCodec>;
 
 pub struct Answers<'a> {
-    batches: Batches<'a>,
+    endpoint: &'a Endpoint,
     /// Files not read yet.
     addresses: VecDeque<String>,
     open: Option<Lines>,
@@ -32,10 +32,10 @@ pub struct Answers<'a> {
 
 impl<'a> Answers<'a> {
     /// Finds the files of a chunk that has ended.
-    pub(crate) async fn of_batch(batches: Batches<'a>, batch: &str) -> Result<Self, JudgeError> {
+    pub(crate) async fn of_batch(endpoint: &'a Endpoint, batch: &str) -> Result<Self, JudgeError> {
         Ok(Self {
-            batches,
-            addresses: batches.results(batch).await?.into(),
+            endpoint,
+            addresses: endpoint.results(batch).await?,
             open: None,
         })
     }
@@ -50,7 +50,7 @@ impl<'a> Answers<'a> {
                 let Some(address) = self.addresses.pop_front() else {
                     return Ok(None);
                 };
-                self.open = Some(lines_of(self.batches.stream(&address).await?));
+                self.open = Some(lines_of(self.endpoint.stream(&address).await?));
                 continue;
             };
             let why = match timeout(SILENCE, lines.next()).await {
@@ -81,22 +81,21 @@ impl<'a> Answers<'a> {
         }
         let Some((asked_for, said)) = line(text) else {
             tracing::warn!(
-                judge = self.batches.endpoint.spec.name(),
+                judge = self.endpoint.spec.name(),
                 bytes = text.len(),
                 "a line of a provider's batch can't be read; its call counts as unanswered"
             );
             return None;
         };
         let ended = match said {
-            Ok((status, body)) => self.batches.endpoint.reply(status, body.get().as_bytes()),
+            Ok(exchange) => self.endpoint.reply(exchange),
             Err(why) => Err(self.failed(&format!("left a call of a batch unanswered: {why}"))),
         };
         Some(CollectedAnswer { asked_for, ended })
     }
 
     fn failed(&self, words: &str) -> JudgeError {
-        let endpoint = self.batches.endpoint;
-        endpoint.error(ErrorClass::Transient, None, words)
+        self.endpoint.error(ErrorClass::Transient, None, words)
     }
 }
 

@@ -2,22 +2,24 @@
 //! a chunk, not about one of its calls.
 
 use futures::FutureExt as _;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Endpoint, JSON, unlearned};
 use crate::JudgeError;
 use crate::error::ErrorClass;
-use crate::provider::batch::{Added, BatchForm, Chunk, ChunkLookup, LineSays, Progress, Uploaded};
+use crate::json as lenient;
+use crate::provider::batch::{Added, BatchForm, Chunk, ChunkLookup, Progress, Uploaded};
 use crate::provider::call::CallRequest;
 use crate::provider::error_body::ErrorBody;
 use crate::provider::http::{Exchange, read_body, within};
+use crate::provider::reply::{given, text_at};
 use gavel_outbound::percent_encoded;
 
 const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,14 +36,8 @@ const MAX_PAGES: usize = 10;
 #[derive(Deserialize)]
 struct Batch {
     id: String,
-    #[serde(alias = "processing_status")]
-    status: Option<String>,
-    request_counts: Option<BTreeMap<String, Value>>,
-    output_file_id: Option<String>,
-    error_file_id: Option<String>,
-    results_url: Option<String>,
-    errors: Option<Value>,
-    metadata: Option<Value>,
+    #[serde(flatten)]
+    rest: Value,
 }
 
 #[derive(Deserialize)]
@@ -50,104 +46,74 @@ struct Page {
     has_more: Option<bool>,
 }
 
-/// A line. OpenAI's has `response` or `error`, Anthropic's `result`.
-#[derive(Deserialize)]
-struct Answer {
-    custom_id: Uuid,
-    response: Option<Response>,
-    error: Option<Value>,
-    result: Option<Outcome>,
-}
-
-#[derive(Deserialize)]
-struct Response {
-    status_code: u16,
-    body: Box<RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Outcome {
-    #[serde(rename = "type")]
-    kind: String,
-    message: Option<Box<RawValue>>,
-    error: Option<Box<RawValue>>,
-}
-
-/// Reads one line of replies; `None` if it is invalid.
-pub(super) fn line(text: &[u8]) -> Option<(Uuid, LineSays)> {
-    let answer: Answer = serde_json::from_slice(text).ok()?;
-    let said = match (answer.response, answer.result) {
-        (Some(response), _) => Ok((response.status_code, response.body)),
-        (None, Some(outcome)) => match (outcome.kind.as_str(), outcome.message, outcome.error) {
-            ("succeeded", Some(message), _) => Ok((200, message)),
-            // The type in the error determines its status.
-            ("errored", _, Some(error)) => Ok((200, error)),
-            _ => Err(outcome.kind),
-        },
-        (None, None) => Err(ErrorBody::of(&answer.error.unwrap_or_default()).summary()),
+/// Reads one line of replies, a response or the reason for its absence: OpenAI's has `response` or `error`, Anthropic's
+/// `result`. `None` if it is invalid.
+pub(super) fn line(text: &[u8]) -> Option<(Uuid, Result<Exchange, String>)> {
+    let lenient::Leading { value, length } = lenient::leading_object(text).ok()?;
+    let asked_for = value.get("custom_id")?.as_str()?.parse().ok()?;
+    let answered = |status, body: &Value| Exchange {
+        status,
+        headers: HeaderMap::new(),
+        body: body.to_string().into_bytes(),
     };
-    Some((answer.custom_id, said))
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Batches<'a> {
-    pub(crate) endpoint: &'a Endpoint,
-    pub(crate) form: BatchForm,
+    let said = if let Some(response) = given(&value, "/response") {
+        let status = response.get("status_code")?.as_u64()?.try_into().ok()?;
+        Ok(answered(status, response.get("body")?))
+    } else if let Some(outcome) = given(&value, "/result") {
+        let kind = outcome.get("type")?.as_str()?;
+        let body = match kind {
+            "succeeded" => given(outcome, "/message"),
+            // The type in the error determines its status.
+            "errored" => given(outcome, "/error"),
+            _ => None,
+        };
+        body.map(|body| answered(200, body)).ok_or(kind.to_owned())
+    } else {
+        Err(ErrorBody::of(&value["error"]).summary())
+    };
+    (length == text.trim_ascii_end().len()).then_some((asked_for, said))
 }
 
 impl Endpoint {
-    /// Returns the form of the batch endpoint if the provider has one and the entry has its price.
-    pub(crate) fn batch_form(&self) -> Option<BatchForm> {
-        let priced = self.spec.entry().batch_price_factor;
-        priced.and(self.format.batches)
-    }
-}
-
-impl Batches<'_> {
     pub(crate) fn add(
-        self,
+        &self,
         chunk: &mut Chunk,
         id: Uuid,
         request: &CallRequest,
     ) -> Result<Added, JudgeError> {
-        let body = self.endpoint.body(request, self.endpoint.shape());
-        Ok(chunk.add(id, &self.endpoint.named(body)?))
+        let body = self.body(request, &self.shape());
+        Ok(chunk.add(id, &self.named(body)?))
     }
 
     /// Completes the text, and uploads it if the provider needs it before the batch. This is free.
-    pub(crate) async fn upload(self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
+    pub(crate) async fn upload(&self, chunk: Chunk) -> Result<Uploaded, JudgeError> {
         let tag = chunk.tag();
         let (body, kind) = chunk.ended();
-        match self.form {
-            BatchForm::Requests => Ok(Uploaded(body)),
-            BatchForm::Files => {
-                let files = self.endpoint.below("files");
-                let file: Batch = self.json(&files, Some((&kind, body))).await?;
-                // The endpoint doesn't depend on the server's address, and 24 h is the only window.
-                let wanted = json!({
-                    "input_file_id": file.id, "endpoint": "/v1/chat/completions",
-                    "completion_window": "24h", "metadata": { TAG: tag.to_string() },
-                });
-                Ok(Uploaded(wanted.to_string().into_bytes()))
-            }
+        if !self.has_files() {
+            return Ok(Uploaded(body));
         }
+        let file: Batch = self.json(&self.below("files"), Some((&kind, body))).await?;
+        // The endpoint doesn't depend on the server's address, and 24 h is the only window.
+        let wanted = json!({
+            "input_file_id": file.id, "endpoint": "/v1/chat/completions",
+            "completion_window": "24h", "metadata": { TAG: tag.to_string() },
+        });
+        Ok(Uploaded(wanted.to_string().into_bytes()))
     }
 
     /// Submits the chunk and returns the provider's id of it.
-    pub(crate) async fn submit(self, chunk: Uploaded) -> Result<String, JudgeError> {
-        let batch: Batch = self.json(&self.at(""), Some((JSON, chunk.0))).await?;
+    pub(crate) async fn submit(&self, chunk: Uploaded) -> Result<String, JudgeError> {
+        let batch: Batch = self.json(&self.batches(""), Some((JSON, chunk.0))).await?;
         Ok(batch.id)
     }
 
-    pub(crate) async fn find(self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
-        if self.form == BatchForm::Requests {
+    pub(crate) async fn find(&self, tag: Uuid) -> Result<ChunkLookup, JudgeError> {
+        if !self.has_files() {
             return Ok(ChunkLookup::CantTell);
         }
-        let is_it = |batch: &&Batch| {
-            let metadata = batch.metadata.as_ref();
-            metadata.is_some_and(|metadata| metadata[TAG] == json!(tag.to_string()))
-        };
-        let first = self.at("?limit=100");
+        let tag = json!(tag.to_string());
+        let is_it = |batch: &&Batch| batch.rest["metadata"][TAG] == tag;
+        let first = self.batches("?limit=100");
         let mut address = first.clone();
         for _ in 0..MAX_PAGES {
             let page: Page = self.json(&address, None).await?;
@@ -161,16 +127,18 @@ impl Batches<'_> {
         Ok(ChunkLookup::Nowhere)
     }
 
-    pub(crate) async fn look(self, batch: &str) -> Result<Progress, JudgeError> {
-        let batch = self.named(batch).await?;
-        Ok(match batch.status.as_deref() {
+    pub(crate) async fn look(&self, batch: &str) -> Result<Progress, JudgeError> {
+        let batch = self.batch(batch).await?;
+        let mut names = ["/status", "/processing_status"].into_iter();
+        Ok(match names.find_map(|at| text_at(&batch.rest, at)) {
             Some("completed" | "expired" | "cancelled" | "ended") => Progress::Ended,
-            Some("failed") => self.batch_error(batch.errors),
+            Some("failed") => self.batch_error(&ErrorBody::of(&batch.rest["errors"]["data"])),
             // Validating, in progress, finalizing, cancelling, and unknown ones.
             Some(_) | None => {
-                let mut counts = batch.request_counts.unwrap_or_default();
-                counts.retain(|name, _| name != "total" && name != "processing");
-                let done = counts.values().filter_map(Value::as_u64);
+                let counts = batch.rest["request_counts"].as_object();
+                let counts = counts.into_iter().flatten();
+                let done = counts.filter(|(name, _)| *name != "total" && *name != "processing");
+                let done = done.filter_map(|(_, count)| count.as_u64());
                 let done = done.fold(0, u64::saturating_add);
                 Progress::Running { done }
             }
@@ -178,99 +146,92 @@ impl Batches<'_> {
     }
 
     /// Returns the addresses of a chunk's replies, which are JSON lines.
-    pub(super) async fn results(self, batch: &str) -> Result<Vec<String>, JudgeError> {
-        let named = self.named(batch).await?;
-        Ok(match self.form {
-            BatchForm::Files => {
-                let files = [named.output_file_id, named.error_file_id];
-                let files = files.into_iter().flatten().filter(|id| !id.is_empty());
-                let address = |id: String| format!("files/{}/content", percent_encoded(&id));
-                files.map(|id| self.endpoint.below(&address(id))).collect()
-            }
-            BatchForm::Requests => {
-                // Another server than the entry's must not get the key.
-                let named = named.results_url.filter(|url| self.is_same_server(url));
-                let own = || self.at(&format!("/{}/results", percent_encoded(batch)));
-                vec![named.unwrap_or_else(own)]
-            }
-        })
+    pub(super) async fn results(&self, batch: &str) -> Result<VecDeque<String>, JudgeError> {
+        let named = self.batch(batch).await?;
+        if self.has_files() {
+            let files = ["/output_file_id", "/error_file_id"].into_iter();
+            let files = files.filter_map(|at| text_at(&named.rest, at));
+            let address = |id| format!("files/{}/content", percent_encoded(id));
+            return Ok(files.map(|id| self.below(&address(id))).collect());
+        }
+        // Another server than the entry's must not get the key.
+        let origin = |address: &str| reqwest::Url::parse(address).ok().map(|url| url.origin());
+        let ours = origin(&self.spec.entry().base_url);
+        let is_ours = |url: &&str| ours.is_some() && origin(url) == ours;
+        let named = text_at(&named.rest, "/results_url").filter(is_ours);
+        let own = || self.batches(&format!("/{}/results", percent_encoded(batch)));
+        Ok([named.map_or_else(own, str::to_owned)].into())
     }
 
     /// Cancels a chunk. Its replies can be read once it has ended.
-    pub(crate) async fn cancel(self, batch: &str) -> Result<(), JudgeError> {
-        let address = self.at(&format!("/{}/cancel", percent_encoded(batch)));
+    pub(crate) async fn cancel(&self, batch: &str) -> Result<(), JudgeError> {
+        let address = self.batches(&format!("/{}/cancel", percent_encoded(batch)));
         let _cancelled: Batch = self.json(&address, Some((JSON, b"{}".to_vec()))).await?;
         Ok(())
     }
 
-    async fn named(self, batch: &str) -> Result<Batch, JudgeError> {
-        let address = self.at(&format!("/{}", percent_encoded(batch)));
+    async fn batch(&self, id: &str) -> Result<Batch, JudgeError> {
+        let address = self.batches(&format!("/{}", percent_encoded(id)));
         self.json(&address, None).await
     }
 
-    fn batch_error(self, errors: Option<Value>) -> Progress {
-        let errors = errors.as_ref().and_then(|errors| errors.get("data"));
-        let errors = ErrorBody::of(errors.unwrap_or(&Value::Null));
+    fn batch_error(&self, errors: &ErrorBody) -> Progress {
         let words = format!("refused a batch: {}", errors.summary());
-        let error = self.endpoint.error(ErrorClass::Rejected, None, &words);
+        let error = self.error(ErrorClass::Rejected, None, &words);
         match errors.has_code(NO_ROOM) {
             true => Progress::NoRoom(error.message),
             false => Progress::Refused(error.message),
         }
     }
 
+    fn has_files(&self) -> bool {
+        self.format.batches == Some(BatchForm::Files)
+    }
+
     /// Returns the address of batches, or of a path below it. Anthropic's is below that of single messages.
-    fn at(self, below: &str) -> String {
-        let messages = self.endpoint.spec.entry().path.split('?').next();
+    fn batches(&self, below: &str) -> String {
+        let messages = self.spec.entry().path.split('?').next();
         let messages = messages.unwrap_or_default().trim_end_matches('/');
-        self.endpoint.below(&match self.form {
-            BatchForm::Files => format!("batches{below}"),
-            BatchForm::Requests => format!("{messages}/batches{below}"),
+        self.below(&match self.has_files() {
+            true => format!("batches{below}"),
+            false => format!("{messages}/batches{below}"),
         })
     }
 
-    fn is_same_server(self, address: &str) -> bool {
-        let origin = |address: &str| reqwest::Url::parse(address).ok().map(|url| url.origin());
-        origin(address).is_some_and(|it| Some(it) == origin(&self.endpoint.spec.entry().base_url))
-    }
-
     async fn json<T: DeserializeOwned>(
-        self,
+        &self,
         address: &str,
         content: Option<(&str, Vec<u8>)>,
     ) -> Result<T, JudgeError> {
-        let Self { endpoint, .. } = self;
         let limit = content.as_ref().map_or(LOOK_TIMEOUT, |_| SEND_TIMEOUT);
-        let request = endpoint.named(endpoint.request(address, content))?;
-        let exchange = endpoint.named(endpoint.client.exchange(request, limit).await)?;
-        if !exchange.is_success() {
-            return Err(self.rejection(&exchange));
+        let request = self.named(self.request(address, content))?;
+        let exchange = self.named(self.client.exchange(request, limit).await)?;
+        if !(200..300).contains(&exchange.status) {
+            return Err(self.batch_rejection(&exchange));
         }
         serde_json::from_slice(&exchange.body).map_err(|_| {
             // Probably a gateway's page. The state of the chunk is unknown, so the caller retries.
             let words = "answered with something that no batch endpoint says";
-            endpoint.error(ErrorClass::Transient, None, words)
+            self.error(ErrorClass::Transient, None, words)
         })
     }
 
     /// Returns the response at an address; the caller reads its body.
-    pub(super) async fn stream(self, address: &str) -> Result<reqwest::Response, JudgeError> {
-        let Self { endpoint, .. } = self;
-        let request = endpoint.named(endpoint.request(address, None))?;
-        let response = endpoint.client.execute(request);
-        let response = endpoint.named(within(LOOK_TIMEOUT, response.boxed()).await)?;
+    pub(super) async fn stream(&self, address: &str) -> Result<reqwest::Response, JudgeError> {
+        let request = self.named(self.request(address, None))?;
+        let response = self.client.execute(request);
+        let response = self.named(within(LOOK_TIMEOUT, response.boxed()).await)?;
         if response.status().is_success() {
             return Ok(response);
         }
-        let exchange = endpoint.named(read_body(response).await)?;
-        Err(self.rejection(&exchange))
+        let exchange = self.named(read_body(response).await)?;
+        Err(self.batch_rejection(&exchange))
     }
 
-    fn rejection(self, exchange: &Exchange) -> JudgeError {
+    fn batch_rejection(&self, exchange: &Exchange) -> JudgeError {
         let body = ErrorBody::read(&exchange.body);
         let class = unlearned(ErrorClass::Misconfigured);
-        let shape = self.endpoint.shape();
-        self.endpoint.rejection(exchange, body, shape, class)
+        self.rejection(exchange, body, &self.shape(), class)
     }
 }
 
@@ -284,7 +245,7 @@ mod tests {
         let text = format!(r#"{{"id":"r","custom_id":"{ID}",{rest}}}"#);
         let (id, said) = line(text.as_bytes()).unwrap();
         assert_eq!(id.to_string(), ID);
-        said.map(|(status, body)| (status, body.get().to_owned()))
+        said.map(|it| (it.status, String::from_utf8(it.body).unwrap()))
     }
 
     #[test]
@@ -316,6 +277,11 @@ mod tests {
                 r#""result":{"type":"errored","error":{"type":"error","error":{"type":"api_error"}}}"#,
                 answered(200, r#"{"type":"error","error":{"type":"api_error"}}"#),
             ),
+            // The model wrote half of an emoji.
+            (
+                r#""result":{"type":"succeeded","message":{"content":"\ud83d"}}"#,
+                answered(200, "{\"content\":\"\u{fffd}\"}"),
+            ),
             (r#""result":{"type":"expired"}"#, unanswered("expired")),
             (r#""result":{"type":"canceled"}"#, unanswered("canceled")),
             (r#""result":{"type":"succeeded"}"#, unanswered("succeeded")),
@@ -323,7 +289,8 @@ mod tests {
         for (rest, expected) in table {
             assert_eq!(says(rest), expected, "{rest}");
         }
-        for rubbish in ["", "<html>", "{}", r#"{"custom_id":7}"#] {
+        let two = format!(r#"{{"custom_id":"{ID}","error":null}}"#).repeat(2);
+        for rubbish in ["", "<html>", "{}", r#"{"custom_id":7}"#, &two] {
             assert!(line(rubbish.as_bytes()).is_none(), "{rubbish}");
         }
     }

@@ -59,7 +59,12 @@ fn model_defaults_to_the_request_and_marks_simulation() {
         let body: Value = json!({
             "choices": [{ "message": { "content": "{}" } }], "model": model, "simulated": mark,
         });
-        let reply = endpoint.reply(200, body.to_string().as_bytes()).unwrap();
+        let reply = endpoint.reply(Exchange {
+            status: 200,
+            headers: HeaderMap::new(),
+            body: body.to_string().into_bytes(),
+        });
+        let reply = reply.unwrap();
         assert_eq!((reply.model.as_str(), reply.simulated), expected);
     }
 }

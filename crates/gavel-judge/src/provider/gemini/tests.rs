@@ -84,7 +84,7 @@ fn thoughts_are_output_and_cached_tokens_are_part_of_the_prompts() {
         output: 100,
     };
     assert_eq!(reply.usage, Some(expected));
-    assert_eq!(reply.model.as_deref(), Some("simulated-x"));
+    assert_eq!(reply.model, "simulated-x");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_stream_of_one_event_is_the_reply_and_one_of_several_breaks_off() {
         several,
         Err(Unreadable::Failed(
             ErrorClass::Transient,
-            "broke off its answer in the middle of the JSON"
+            "and broke off its answer in the middle of the JSON"
         ))
     );
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::entries::Providers;
 use crate::provider::WireFormat;
-use crate::provider::{FORMATS, openai};
+use crate::provider::{FORMATS, openai, shape};
 
 #[derive(Deserialize)]
 struct Case {
@@ -79,10 +79,10 @@ impl Case {
             "rejected" => Rejected,
             "unclear" => return Meaning::Unclear,
             "cap" => return Meaning::Cap,
-            "temperature" => return Meaning::Field(Field::Temperature),
-            "max_completion_tokens" => return Meaning::Field(Field::MaxCompletionTokens),
-            "seed" => return Meaning::Field(Field::Seed),
-            "schema" => return Meaning::Field(Field::Format),
+            "temperature" => return Meaning::Field("temperature"),
+            "max_completion_tokens" => return Meaning::Field(shape::NEW_CAP),
+            "seed" => return Meaning::Field("seed"),
+            "schema" => return Meaning::Field(shape::FORMAT),
             other => panic!("unknown meaning {other}"),
         })
     }
@@ -99,7 +99,7 @@ fn sent(format: &WireFormat) -> Shape {
 fn of(status: u16, body: &str) -> Meaning {
     let format = &openai::FORMAT;
     let body = ErrorBody::read(body.as_bytes());
-    meaning(format, status, &body, sent(format))
+    meaning(format, status, &body, &sent(format))
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn each_server_s_errors_have_their_meaning_and_their_delay() {
         let headers = headers_of(&case.headers);
         let body = ErrorBody::read(&case.body());
         let format = case.format();
-        let read = meaning(format, case.status, &body, sent(format));
+        let read = meaning(format, case.status, &body, &sent(format));
         let wait = match read {
             Meaning::Class(class) => format.wait(class, &headers, &body, now),
             Meaning::Field(_) | Meaning::Unclear | Meaning::Cap => None,
@@ -194,8 +194,8 @@ fn a_rejected_seed_is_named_in_every_format() {
     let body = r#"{"error": {"message": "seed: Extra inputs are not permitted"}}"#;
     let body = ErrorBody::read(body.as_bytes());
     for format in FORMATS {
-        let read = meaning(format, 400, &body, sent(format));
-        assert_eq!(read, Meaning::Field(Field::Seed), "{}", format.name);
+        let read = meaning(format, 400, &body, &sent(format));
+        assert_eq!(read, Meaning::Field("seed"), "{}", format.name);
     }
 }
 

@@ -78,8 +78,8 @@ fn the_answer_is_read_in_each_form_that_servers_give_it() {
         (json!({ "content": "a", "parsed": { "total": 7 } }), "a"),
         (json!({ "content": null, "tool_calls": [] }), ""),
         (
-            json!({ "content": null, "tool_calls": [call(json!("{}"))[0], call(json!("{}"))[0]] }),
-            "",
+            json!({ "content": null, "tool_calls": [call(json!("{}"))[0], call(json!({"a": 1}))[0]] }),
+            "{}\n{\"a\":1}",
         ),
     ];
     for (message, text) in table {
@@ -125,6 +125,10 @@ fn text_in_thinking_field_is_no_answer_but_named() {
         ),
         (json!({ "content": "a", "reasoning_content": "{}" }), None),
         (json!({ "content": null, "reasoning_content": "" }), None),
+        (
+            json!({ "content": null, "tool_calls": [{ "function": { "name": "f" } }] }),
+            Some("tool_calls"),
+        ),
     ] {
         let reply = says(&message);
         assert_eq!(reply.text_in, field, "{message}");
@@ -324,8 +328,8 @@ fn unrequested_stream_is_one_reply() {
         let reply = read(body.as_bytes()).unwrap();
         assert_eq!(reply.text, "{\"a\": 1}", "{body}");
         assert_eq!(
-            (reply.stop, reply.model.as_deref()),
-            (Stop::Complete, Some("m")),
+            (reply.stop, reply.model.as_str()),
+            (Stop::Complete, "m"),
             "{body}"
         );
         let tokens = reply.usage.map(|tokens| (tokens.input, tokens.output));
@@ -375,7 +379,7 @@ fn empty_choices_are_transient_and_error_field_counts() {
         let reply = read_value(&completion).unwrap();
         assert_eq!(
             reply.stop,
-            Stop::Failed("answered 200 with no choices".to_owned())
+            Stop::Failed("answered with no choices".to_owned())
         );
         assert_eq!(reply.usage.map(|tokens| tokens.input), Some(10));
     }
@@ -385,10 +389,8 @@ fn empty_choices_are_transient_and_error_field_counts() {
         json!({ "error": error }),
         json!({ "choices": null, "error": error }),
     ] {
-        assert_eq!(
-            read_value(&completion),
-            Err(Unreadable::ErrorInside(inside.clone()))
-        );
+        let body = completion.clone();
+        assert_eq!(read_value(&completion), Err(Unreadable::ErrorInside(body)));
     }
     let mut in_choice = completion(&json!({ "content": "half a" }), &json!("error"));
     in_choice["choices"][0]["error"] = error;
@@ -398,13 +400,7 @@ fn empty_choices_are_transient_and_error_field_counts() {
 
 #[test]
 fn rejects_bodies_without_completion() {
-    for body in [
-        "{}",
-        "7",
-        "[]",
-        "\"text\"",
-        r#"{"object": "list", "data": []}"#,
-    ] {
+    for body in ["{}", "7", "[]", r#"{"object": "list", "data": []}"#] {
         assert!(
             matches!(
                 read(body.as_bytes()),
@@ -413,6 +409,19 @@ fn rejects_bodies_without_completion() {
             "{body}"
         );
     }
+    for body in [
+        r#"{"success":false,"errors":[{"code":10000,"message":"Authentication error"}],"result":null}"#,
+        r#"{"Message":"no"}"#,
+        "\"no\"",
+        r#"[{"error":{"code":401}}]"#,
+        r#"[{"detail":"no"}]"#,
+    ] {
+        let inside = serde_json::from_str(body).unwrap();
+        assert_eq!(read(body.as_bytes()), Err(Unreadable::ErrorInside(inside)));
+    }
+    let message = "with no body";
+    let failed = Unreadable::Failed(ErrorClass::Transient, message);
+    assert_eq!(read(b" "), Err(failed));
     for body in ["", "<html></html>", "upstream timed out"] {
         assert!(
             matches!(
@@ -423,6 +432,16 @@ fn rejects_bodies_without_completion() {
         );
     }
     assert_eq!(read(br#"{"choices": [{"mess"#), Err(broken_off()));
+    let twice = r#"{"choices": [{"message": {"content": "a", "content": "b"}}]}"#;
+    let failure = "with a duplicate field of different values";
+    let ambiguous = Unreadable::Failed(ErrorClass::Unparsable, failure);
+    assert_eq!(read(twice.as_bytes()), Err(ambiguous));
+    assert_eq!(
+        read(twice.replace("\"b\"", "\"a\"").as_bytes())
+            .unwrap()
+            .text,
+        "a"
+    );
     // A gateway in Python that writes half an emoji, and one that leaves raw newlines in.
     let odd = "{\"choices\": [{\"message\": {\"content\": \"a\\ud83d\nb\"}}]}";
     assert_eq!(read(odd.as_bytes()).unwrap().text, "a\u{fffd}\nb");
@@ -431,7 +450,7 @@ fn rejects_bodies_without_completion() {
 fn broken_off() -> Unreadable {
     Unreadable::Failed(
         ErrorClass::Transient,
-        "broke off its answer in the middle of the JSON",
+        "and broke off its answer in the middle of the JSON",
     )
 }
 

@@ -61,7 +61,6 @@ fn fill(schema: &Value, name: &str, random: &mut Rng) -> Value {
             entries.map(|it| fill(it, name, random)).collect()
         }
         Some("integer" | "number") => number(schema, random),
-        Some("boolean") => Value::Bool(random.bool()),
         Some(_) | None => Value::String(text(name, random)),
     }
 }
@@ -186,7 +185,6 @@ mod tests {
                 "verdict": { "enum": ["yes", "no"] },
                 "grade": { "type": "number", "description": "From 0 to 1, with two decimals." },
                 "bare": { "type": "integer" },
-                "flag": { "type": "boolean" },
             },
         });
         let reply = answer(Some(&schema), digest("q"));
@@ -195,7 +193,6 @@ mod tests {
         assert!((0.4..=0.85).contains(&grade));
         let bare = reply["bare"].as_u64().unwrap();
         assert!((40..=85).contains(&bare));
-        assert!(reply["flag"].is_boolean());
         assert_eq!(reply, answer(Some(&schema), digest("q")));
         assert_ne!(reply, answer(Some(&schema), digest("r")));
     }

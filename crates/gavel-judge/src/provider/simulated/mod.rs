@@ -25,7 +25,6 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use faults::Fault;
 pub use faults::FaultRates;
 
 /// The model of all replies.
@@ -103,8 +102,8 @@ async fn complete(
     let request = match body {
         Ok(Json(request)) => request,
         Err(refused) => {
-            let message = refused.body_text();
-            return error(refused.status(), "invalid_request_error", &message);
+            let (status, message) = (refused.status(), refused.body_text());
+            return error(status, "invalid_request_error", &message);
         }
     };
     let SimulatorOptions { faults, seed, .. } = &simulator.options;
@@ -113,24 +112,22 @@ async fn complete(
     // Built before the delay, so that the reply is on time and only the reply stays in memory.
     let reply = request.reply(call, fault);
     drop(request);
-    let is_late = fault == Some(Fault::Timeout);
-    let due = due + TIMEOUT_DELAY * u32::from(is_late);
-    if !simulator.wait_until(due).await {
-        let status = StatusCode::SERVICE_UNAVAILABLE;
-        return error(status, "shutting_down", "SIMULATED judge is shutting down");
-    }
-    match fault {
-        None | Some(Fault::Malformed | Fault::Truncated) => marked(Json(reply).into_response()),
-        Some(Fault::TooManyRequests) => {
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            let refusal = error(status, "rate_limit_exceeded", "SIMULATED rate limit");
-            ([("retry-after", "1")], refusal).into_response()
+    let due = due + TIMEOUT_DELAY * u32::from(fault == Some("timeout"));
+    let (status, code, message) = tokio::select! {
+        biased;
+        () = tokio::time::sleep_until(due) => match fault {
+            Some("429") => (StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", "SIMULATED rate limit"),
+            Some("500" | "timeout") => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "server_error", "SIMULATED server error")
+            }
+            Some(_) | None => return marked(Json(reply).into_response()),
+        },
+        () = simulator.shutdown.cancelled() => {
+            (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "SIMULATED judge is shutting down")
         }
-        Some(Fault::ServerError | Fault::Timeout) => {
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            error(status, "server_error", "SIMULATED server error")
-        }
-    }
+    };
+    let retry_after = (status == StatusCode::TOO_MANY_REQUESTS).then_some([("retry-after", "1")]);
+    (retry_after, error(status, code, message)).into_response()
 }
 
 async fn models() -> Response {
@@ -138,19 +135,8 @@ async fn models() -> Response {
     marked(Json(json!({ "object": "list", "data": [model] })).into_response())
 }
 
-impl Simulator {
-    /// Waits until `due`; returns `false` if the simulator stops before.
-    async fn wait_until(&self, due: Instant) -> bool {
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep_until(due) => true,
-            () = self.shutdown.cancelled() => false,
-        }
-    }
-}
-
 impl Request {
-    fn reply(&self, call: u64, fault: Option<Fault>) -> Value {
+    fn reply(&self, call: u64, fault: Option<&str>) -> Value {
         // A repair repeats the question as its first message.
         let prompt = self.messages.first().map_or("", |first| &first.content);
         let digest = question::digest(prompt);
@@ -159,12 +145,12 @@ impl Request {
         let mut content = answer::answer(schema, digest).to_string();
         let mut finish_reason = "stop";
         match fault {
-            Some(Fault::Malformed) => content = "SIMULATED: this is not JSON {".to_owned(),
-            Some(Fault::Truncated) => {
+            Some("malformed") => content = "SIMULATED: this is not JSON {".to_owned(),
+            Some("truncated") => {
                 content.truncate(content.floor_char_boundary(content.len() / 2));
                 finish_reason = "length";
             }
-            None | Some(Fault::TooManyRequests | Fault::ServerError | Fault::Timeout) => {}
+            Some(_) | None => {}
         }
         let asked: usize = self.messages.iter().map(|said| said.content.len()).sum();
         let (asked, said) = (asked.div_ceil(4), content.len().div_ceil(4));

@@ -42,6 +42,28 @@ fn perfect_match_scores_1_and_passes() {
 }
 
 #[test]
+fn query_that_is_empty_scores_0_without_a_judge() {
+    for (generated, expected, language) in [
+        ("", "SELECT 1", "sql"),
+        ("-- none\n;", "SELECT a FROM t", "sql"),
+        ("// none", RIGHT, "kql"),
+    ] {
+        let mut payload = with_the_same_result(generated, expected);
+        payload["language"] = json!(language);
+        payload["accepted"] = json!([{"kql": format!("{expected} ")}]);
+        let case = case(payload);
+        assert!(asked(&case).is_empty());
+        let evaluation = evaluated(&case, &[]);
+        assert_eq!(score_of(&evaluation, "semantic_similarity"), 0.0);
+        assert_eq!(score_of(&evaluation, "llm_grading"), 0.0);
+        assert_eq!(evaluation.total, Some(0.5));
+        let components = &evaluation.result["components"];
+        assert_eq!(components["semantic_similarity"]["error"]["class"], "empty");
+        assert_eq!(components["llm_grading"]["details"]["outcome"], "no_query");
+    }
+}
+
+#[test]
 fn minor_differences_score_0_9875_and_pass() {
     let generated = RIGHT.replace("ago(1h)", "ago(60m)");
     let evaluation = scored(with_the_same_result(&generated, RIGHT), 0.95);

@@ -255,7 +255,7 @@ fn rejected_question_is_halved_once() {
             "{after} of {before}: no more than needed"
         );
         assert_complete(&session, &smaller);
-        assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
+        assert!(smaller.trimmed_tokens >= marked(&smaller.prompt.to_string()));
         assert!(smaller.trimmed_tokens > asked.trimmed_tokens);
         assert_ne!(smaller.evidence_hash, asked.evidence_hash);
         assert_eq!(smaller.template_hash, asked.template_hash);
@@ -274,7 +274,7 @@ fn rejected_question_is_halved_once() {
 }
 
 #[test]
-fn shrinking_extends_the_dropped_range() {
+fn shrinking_replaces_the_mark_of_dropped_messages() {
     let mut session = session();
     session.conversation = (1..=400)
         .map(|n| message("assistant", &format!("Message {n}: {}", LINE.repeat(20))))
@@ -288,7 +288,7 @@ fn shrinking_extends_the_dropped_range() {
         .filter(|l| l.contains(" messages ") && l.starts_with("==="))
         .collect();
     assert_eq!(marks.len(), 1, "{marks:?}");
-    assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
+    assert!(smaller.trimmed_tokens >= marked(&smaller.prompt.to_string()));
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn oversized_final_analysis_is_trimmed() {
     assert!(analysis.contains(LINE) && analysis.contains("=== trimmed"));
     // And again if the judge rejects it as too large.
     let smaller = question.shrink().unwrap();
-    assert_eq!(smaller.trimmed_tokens, marked(&smaller.prompt.to_string()));
+    assert!(smaller.trimmed_tokens >= marked(&smaller.prompt.to_string()));
     assert!(smaller.trimmed_tokens > question.trimmed_tokens);
 }
 
@@ -386,7 +386,7 @@ fn question_can_be_fitted_to_a_smaller_judge() {
     let again = fitted.fit_into(&smaller).unwrap();
     assert_fits(&again, &smaller);
     assert_complete(&session, &again);
-    assert_eq!(again.trimmed_tokens, marked(&again.prompt.to_string()));
+    assert!(again.trimmed_tokens >= marked(&again.prompt.to_string()));
     assert!(again.trimmed_tokens > fitted.trimmed_tokens);
 
     let same = asked.fit_into(&LIMITS_OF_THE_LARGE).unwrap();
@@ -466,7 +466,8 @@ proptest! {
                 for question in std::iter::once(question.clone()).chain(question.shrink()) {
                     assert_fits(&question, &limits);
                     assert_complete(&session, &question);
-                    prop_assert_eq!(question.trimmed_tokens, marked(&question.prompt.to_string()));
+                    // A second trim may remove an earlier mark with the text around it.
+                    prop_assert!(question.trimmed_tokens >= marked(&question.prompt.to_string()));
                     prop_assert_eq!(question.prompt.to_string().lines().filter(|l| l.starts_with("=== final")).count(), 1);
                     let heads = question.prompt.to_string().lines().filter(|l| l.starts_with("=== message")).count();
                     prop_assert!(heads <= session.conversation.len());

@@ -23,7 +23,7 @@ const LEAST: u64 = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trimmed {
     pub(super) text: String,
-    /// Estimated tokens trimmed over all cuts, including earlier ones.
+    /// Estimated tokens trimmed now.
     pub(super) gone: u64,
 }
 
@@ -46,14 +46,14 @@ struct Caps {
 struct Ranges {
     first: u64,
     last: u64,
-    begin: (u64, u64),
+    middle: u64,
     count: u64,
 }
 
 impl Ranges {
     fn at(&self, by: u64) -> (u64, u64) {
-        let low = self.begin.0.saturating_sub(by).max(self.first);
-        (low, (self.begin.1 + by).min(self.last))
+        let low = self.middle.saturating_sub(by).max(self.first);
+        (low, (self.middle + by).min(self.last))
     }
 
     fn widest(&self) -> Option<(u64, u64)> {
@@ -74,9 +74,7 @@ impl<'a> Transcript<'a> {
         let mut parts: Vec<Part<'a>> = Vec::new();
         let (mut at, mut begun) = (0, 0);
         for line in text.split_inclusive('\n') {
-            let opens =
-                line.starts_with("===") && (!mark::is_mark(line) || mark::is_of_messages(line));
-            if opens && at > 0 {
+            if line.starts_with("===") && !mark::is_mark(line) && at > 0 {
                 // The blank line above a head line belongs to it.
                 let border = if text[..at].ends_with("\n\n") {
                     at - 1
@@ -189,18 +187,15 @@ impl<'a> Transcript<'a> {
         let first = self.parts.iter().find(|p| p.is_message());
         let last = self.parts.iter().rfind(|p| p.is_message());
         let (first, last) = match (first, last) {
-            (Some(first), Some(last)) => (first.numbers.0 + 1, last.numbers.0.saturating_sub(1)),
+            (Some(first), Some(last)) => (first.number + 1, last.number.saturating_sub(1)),
             (None, _) | (_, None) => (1, 0),
         };
-        // Messages dropped earlier stay dropped.
-        let out = self.parts.iter().find(|p| p.kind == PartKind::LeftOut);
         let middle = first + last.saturating_sub(first) / 2;
-        let begin = out.map_or((middle, middle), |p| p.numbers);
-        let more = (begin.0.saturating_sub(first)).max(last.saturating_sub(begin.1));
+        let more = (middle.saturating_sub(first)).max(last.saturating_sub(middle));
         Ranges {
             first,
             last,
-            begin,
+            middle,
             count: if last < first { 0 } else { more + 1 },
         }
     }
@@ -227,18 +222,9 @@ impl<'a> Transcript<'a> {
         let (mut out, mut numbers) = (0, None::<(u64, u64)>);
         while let Some(part) = parts.next() {
             if part.is_out(caps.out) {
-                let fresh = match part.kind {
-                    PartKind::LeftOut => 0,
-                    PartKind::Whole
-                    | PartKind::Analysis
-                    | PartKind::ToolResult
-                    | PartKind::Middle
-                    | PartKind::End => part.tokens_head + part.tokens_body,
-                };
-                out += fresh + part.gone;
-                let (low, high) = numbers.unwrap_or(part.numbers);
-                let range = (low.min(part.numbers.0), high.max(part.numbers.1));
-                numbers = Some(range);
+                out += part.tokens_head + part.tokens_body;
+                let (low, _) = *numbers.get_or_insert((part.number, part.number));
+                let range = (low, part.number);
                 if parts.peek().is_none_or(|next| !next.is_out(caps.out)) {
                     text.push_str(&mark::of_messages(range, out));
                     gone += out;
@@ -256,18 +242,10 @@ impl<'a> Transcript<'a> {
         let body = part.body;
         if part.tokens_body <= cap.saturating_add(self.mark) {
             text.push_str(body);
-            return part.gone;
+            return 0;
         }
-        let (mut head, mut tail) = self.family.ends(body, cap / 2);
-        let mut not_of_the_session = 0;
-        if let Some((from, to)) = part.marked {
-            // Removes an earlier mark completely.
-            (head, tail) = (head.min(from), tail.max(to));
-            not_of_the_session = self.family.tokens(&body[from..to]);
-        }
-        let left_out = self.family.tokens(&body[head..tail]);
-        let left_out = left_out.saturating_sub(not_of_the_session);
-        let gone = part.gone + left_out;
+        let (head, tail) = self.family.ends(body, cap / 2);
+        let gone = self.family.tokens(&body[head..tail]);
         text.push_str(&body[..head]);
         text.push_str(&mark::of_tokens(gone));
         text.push_str(&body[tail..]);

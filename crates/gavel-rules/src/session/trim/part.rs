@@ -1,5 +1,4 @@
 use super::Caps;
-use super::mark;
 use crate::ModelFamily;
 use crate::session::prompt::{ANALYSIS, MESSAGE};
 
@@ -10,17 +9,14 @@ pub(super) enum PartKind {
     ToolResult,
     Middle,
     End,
-    LeftOut,
 }
 
 pub(super) struct Part<'a> {
     pub(super) kind: PartKind,
     pub(super) head: &'a str,
     pub(super) body: &'a str,
-    /// Message number from 1; for dropped messages, the first and the last.
-    pub(super) numbers: (u64, u64),
-    pub(super) marked: Option<(usize, usize)>,
-    pub(super) gone: u64,
+    /// Message number from 1; 0 for other parts.
+    pub(super) number: u64,
     pub(super) tokens_head: u64,
     pub(super) tokens_body: u64,
 }
@@ -33,54 +29,33 @@ impl<'a> Part<'a> {
             .map_or(text.len(), |at| blank + at + 1);
         let (head, body) = text.split_at(end);
         let line = &head[blank..];
-        let (kind, numbers) = if mark::is_mark(line) {
-            (PartKind::LeftOut, mark::messages(line))
-        } else if let Some(rest) = line.strip_prefix(MESSAGE) {
-            let number = mark::number(rest);
-            (kind_of(rest), (number, number))
+        let (kind, number) = if let Some(rest) = line.strip_prefix(MESSAGE) {
+            let number = rest
+                .split('/')
+                .next()
+                .and_then(|number| number.parse().ok());
+            (kind_of(rest), number.unwrap_or(0))
         } else if line.starts_with(ANALYSIS) {
-            (PartKind::Analysis, (0, 0))
+            (PartKind::Analysis, 0)
         } else {
-            (PartKind::Whole, (0, 0))
-        };
-        let marked = match kind {
-            PartKind::Analysis | PartKind::ToolResult | PartKind::Middle | PartKind::End => {
-                mark::find(body)
-            }
-            PartKind::Whole | PartKind::LeftOut => None,
-        };
-        let gone = match (kind, marked) {
-            (PartKind::LeftOut, _) => mark::trimmed_tokens(line),
-            (_, Some((from, to))) => mark::trimmed_tokens(&body[from..to]),
-            (_, None) => 0,
+            (PartKind::Whole, 0)
         };
         Self {
             kind,
             head,
             body,
-            numbers,
-            marked,
-            gone,
+            number,
             tokens_head: family.tokens(head),
             tokens_body: family.tokens(body),
         }
     }
 
     pub(super) fn is_message(&self) -> bool {
-        match self.kind {
-            PartKind::ToolResult | PartKind::Middle | PartKind::End => true,
-            PartKind::Whole | PartKind::Analysis | PartKind::LeftOut => false,
-        }
+        self.number > 0
     }
 
     pub(super) fn is_out(&self, out: Option<(u64, u64)>) -> bool {
-        let Some((low, high)) = out else { return false };
-        match self.kind {
-            PartKind::ToolResult | PartKind::Middle | PartKind::End | PartKind::LeftOut => {
-                low <= self.numbers.0 && self.numbers.1 <= high
-            }
-            PartKind::Whole | PartKind::Analysis => false,
-        }
+        out.is_some_and(|(low, high)| (low..=high).contains(&self.number))
     }
 
     pub(super) fn cap(&self, caps: Caps) -> u64 {
@@ -89,7 +64,7 @@ impl<'a> Part<'a> {
             PartKind::Middle => caps.middle,
             PartKind::End => caps.ends,
             PartKind::Analysis => caps.analysis,
-            PartKind::Whole | PartKind::LeftOut => u64::MAX,
+            PartKind::Whole => u64::MAX,
         }
     }
 }

@@ -4,8 +4,11 @@
 use chrono::{DateTime, Utc};
 
 use crate::job::WaitReason;
-use crate::store::database::db::{Conn, Db, Tx, retry_once};
-use crate::store::database::sql::{DbRow, Sql, decode, sql};
+use crate::store::database::conn::Tx;
+use crate::store::database::db::{Db, transact};
+use crate::store::database::row::{column, decode};
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{Sql, sql, step};
 use crate::store::{Dialect, StoreError};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +85,7 @@ impl Holds<'_> {
     /// was set.
     pub async fn set(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
+            "setting a hold",
             "insert into holds (target, reason, message, set_by, since, until) values ($1, $2, $3, $4, $5, $6)
              on conflict (target) do update set reason = excluded.reason, message = excluded.message,
                 set_by = excluded.set_by, since = excluded.since, until = excluded.until
@@ -97,16 +101,13 @@ impl Holds<'_> {
             hold.since,
             hold.until
         );
-        Ok(!self
-            .db
-            .write("setting a hold", &statement)
-            .await?
-            .is_empty())
+        Ok(!self.db.written(&statement).await?.is_empty())
     }
 
     /// Sets a hold of a cap, unless another one closes the judge. Returns whether it was set.
     pub async fn set_budget(self, hold: &Hold) -> Result<bool, StoreError> {
         let statement = sql!(
+            "setting a hold of a cap",
             "insert into holds (target, reason, message, set_by, since, until) values ($1, 'budget', $2, $3, $4, $5)
              on conflict (target) do update set reason = excluded.reason, message = excluded.message,
                 set_by = excluded.set_by, since = excluded.since, until = excluded.until
@@ -120,8 +121,7 @@ impl Holds<'_> {
             hold.since,
             hold.until
         );
-        let set = self.db.write("setting a hold of a cap", &statement).await?;
-        Ok(!set.is_empty())
+        Ok(!self.db.written(&statement).await?.is_empty())
     }
 
     /// Releases the holds of caps of these judges only; returns them.
@@ -142,16 +142,13 @@ impl Holds<'_> {
         target: &HoldTarget,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        retry_once!("releasing a hold", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            let delete = sql!("delete from holds where target = $1", target.to_text());
+        transact!(self.db, "releasing a hold", Purpose::Any, |tx| {
+            let delete = step!("delete from holds where target = $1", target.to_text());
             let released = tx.execute(&delete).await? > 0;
             if released {
                 wake(&mut tx, target, now).await?;
             }
-            tx.commit().await?;
-            Ok(released)
+            released
         })
     }
 
@@ -173,47 +170,41 @@ impl Holds<'_> {
         if judges.is_empty() {
             return Ok(Vec::new());
         }
-        let mut delete = sql!("delete from holds where reason = $1 and target in ", reason);
+        let mut delete = step!("delete from holds where reason = $1 and target in ", reason);
         delete.push_list(
             judges
                 .iter()
                 .map(|name| HoldTarget::Judge(name.clone()).to_text()),
         );
         delete.push(" returning target");
-        retry_once!("releasing holds of judges by their reason", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            let released = take_away(&mut tx, &delete, now).await?;
-            tx.commit().await?;
-            Ok(released)
-        })
+        transact!(
+            self.db,
+            "releasing holds of judges by their reason",
+            Purpose::Any,
+            |tx| { take_away(&mut tx, &delete, now).await? }
+        )
     }
 
     /// Releases the holds with a past `until`. Returns them; each is returned to one of several concurrent workers.
     pub async fn lapse(self, now: DateTime<Utc>) -> Result<Vec<HoldTarget>, StoreError> {
-        let delete = sql!(
+        let delete = step!(
             "delete from holds where until is not null and until <= $1 returning target",
             now
         );
-        retry_once!("releasing expired holds", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            let lapsed = take_away(&mut tx, &delete, now).await?;
-            tx.commit().await?;
-            Ok(lapsed)
+        transact!(self.db, "releasing expired holds", Purpose::Any, |tx| {
+            take_away(&mut tx, &delete, now).await?
         })
     }
 
     /// Lists the holds that haven't expired; at most 1,000.
     pub async fn list(self, now: DateTime<Utc>) -> Result<Vec<Hold>, StoreError> {
         let statement = sql!(
+            "listing holds",
             "select target, reason, message, set_by, since, until from holds
              where until is null or until > $1 order by target limit 1000",
             now
         );
-        self.db
-            .read_all("listing holds", &statement, DbRow::decode)
-            .await
+        self.db.read(&statement).await
     }
 }
 
@@ -223,10 +214,10 @@ async fn take_away(
     delete: &Sql,
     now: DateTime<Utc>,
 ) -> sqlx::Result<Vec<HoldTarget>> {
-    let mut gone = Vec::new();
-    for row in tx.fetch(delete).await? {
-        let target =
-            HoldTarget::try_from(row.get::<String>("target")?).map_err(|e| decode("target", e))?;
+    let names: Vec<String> = column(&tx.fetch(delete).await?)?;
+    let mut gone = Vec::with_capacity(names.len());
+    for name in names {
+        let target = HoldTarget::try_from(name).map_err(|e| decode("target", e))?;
         wake(tx, &target, now).await?;
         gone.push(target);
     }
@@ -236,7 +227,7 @@ async fn take_away(
 /// Makes the jobs behind a hold due now and restarts their wait limit. Locked rows keep their due time and wait limit, because
 /// waiting for them would keep the lane closed.
 async fn wake(tx: &mut Tx<'_>, target: &HoldTarget, now: DateTime<Utc>) -> sqlx::Result<()> {
-    let mut statement = sql!(
+    let mut statement = step!(
         "update scoring_jobs set waiting_since = $1,
             due_at = case when wait_reason in ('paused', 'exhausted', 'misconfigured') and due_at > $1 then $1 else due_at end
          where job_id in (select w.job_id from scoring_jobs w

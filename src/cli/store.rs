@@ -1,22 +1,93 @@
-//! `gavel prune`: runs retention manually on the store, with the same steps.
+//! `gavel migrate` and `gavel prune`: schema migrations and retention, run directly on the store.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{ArgGroup, Args};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Global;
 use super::context::{Context, LogProfile, flag_of};
-use super::daemon::ending;
-use super::migrate::store_of;
+use super::daemon::drained;
 use super::outcome::{CliError, Exit};
-use super::output::{self, OneLine};
+use super::output::WithText;
 use super::progress::Progress;
-use crate::app::{AppError, Stop, clocks_apart, hold_data_folder, open_store};
+use super::rescore::time;
+use super::{Global, output};
+use crate::app::{AppError, Mode, Stop, clocks_apart, hold_data_folder, open_store};
 use crate::clock::{Clock as _, ClockSkew, SystemClock};
+use crate::config::{Settings, redacted_url};
 use crate::lifecycle::Signals;
 use crate::store::{Aged, Pruning, Store};
+
+/// Apply pending database migrations, or revert some
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Apply pending migrations to the database in DATABASE_URL, or without one to the database in the \
+        data folder. `gavel up` and `gavel demo` apply theirs automatically; `serve` and `worker` don't start before \
+        this command has run. Processes of the previous release work with a migrated database. If a table is in use, \
+        the command waits for it for a minute or two, without blocking others. --revert drops tables and columns \
+        with their data.",
+    after_help = "Examples:\n  DATABASE_URL=postgres://gavel@db/gavel gavel migrate\n  gavel migrate --revert 1"
+)]
+pub(super) struct Migrate {
+    /// Revert the newest N migrations instead; the data they added is lost
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    revert: Option<u32>,
+    /// Data folder, without a database [env: GAVEL_DATA_DIR] [default: ./gavel-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+}
+
+impl Migrate {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
+        let context = Context::new(global, [flags], LogProfile::Results)?;
+        let (mode, name) = store_of(&context.settings)?;
+        let _held = hold_data_folder(&mode)?;
+        let store = open_store(&context.settings, &mode).await?;
+        let done = self.on(&store, &name).await;
+        store.close().await;
+        done
+    }
+
+    async fn on(&self, store: &Store, name: &str) -> Result<Exit, CliError> {
+        let before = store.schema_version().await?;
+        let (versions, what) = match self.revert {
+            None => (store.migrate().await?, "applied"),
+            Some(n) => (store.revert(n).await?, "reverted"),
+        };
+        if versions.is_empty() {
+            output::line(&format!("{name}: no change, at version {before}"))?;
+        } else {
+            let (now, listed) = (store.schema_version().await?, output::joined(&versions));
+            output::line(&format!(
+                "{name}: from version {before} to {now}; {what} {listed}"
+            ))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The store of the settings, with its display name.
+pub(super) fn store_of(settings: &Settings) -> Result<(Mode, String), CliError> {
+    match settings.database.url.as_str() {
+        "" => embedded(settings),
+        url => Ok((Mode::Shared, redacted_url(url))),
+    }
+}
+
+/// The data folder. Must exist.
+fn embedded(settings: &Settings) -> Result<(Mode, String), CliError> {
+    let data_dir = PathBuf::from(&settings.data_dir);
+    let name = data_dir.display().to_string();
+    if !data_dir.exists() {
+        return Err(CliError::usage(format!(
+            "no data in {name} and no DATABASE_URL (database.url) is set; `gavel up` creates and migrates its database"
+        )));
+    }
+    Ok((Mode::Embedded { data_dir }, name))
+}
 
 /// Minimum age, because idempotency keys and cached replies are stored for a day.
 const MIN_AGE: TimeDelta = TimeDelta::days(1);
@@ -75,38 +146,28 @@ impl Prune {
             ));
         }
         let flags = flag_of("--data-dir", "data_dir", self.data_dir.clone());
-        let context = Context::new(global, flags.into_iter().collect(), LogProfile::Results)?;
+        let context = Context::new(global, [flags], LogProfile::Results)?;
         let (mode, name) = store_of(&context.settings)?;
         output::note(&format!("store: {name}"));
         let mut signals = Signals::listen()?;
-        let _held = hold_data_folder(&mode).map_err(|error| match error {
-            AppError::Locked { path } => CliError::usage(format!(
-                "{} is in use by another gavel process: end that process first, or let it prune automatically with retention.jobs_days, \
-                 retention.sessions_days and retention.judge_calls_days",
-                path.display()
-            )),
-            other @ (AppError::Config(_)
-            | AppError::Unmigrated { .. }
-            | AppError::MissingGrants(_)
-            | AppError::NoJudge(_)
-            | AppError::Unreachable(_)
-            | AppError::Broken(_)) => other.into(),
-        })?;
+        let _held = match hold_data_folder(&mode) {
+            Err(AppError::Locked { path }) => {
+                return Err(CliError::usage(format!(
+                    "{} is in use by another gavel process: end that process first, or let it prune automatically with retention.jobs_days, \
+                     retention.sessions_days and retention.judge_calls_days",
+                    path.display()
+                )));
+            }
+            held => held?,
+        };
         let store = open_store(&context.settings, &mode).await?;
         let stop = Stop::default();
-        let pruned = signals.guard(
-            ending(&stop, super::connection::DRAIN),
-            self.on(&store, &stop),
-        );
-        let pruned = pruned.await;
+        let pruned = drained(&mut signals, &stop, self.prune(&store, &stop)).await;
         store.close().await;
-        let said = pruned
-            .output
-            .unwrap_or_else(|| Err(CliError::interrupted()))?;
-        output::print(&said, self.json)
+        output::print(&pruned?, self.json)
     }
 
-    async fn on(&self, store: &Store, stop: &Stop) -> Result<OneLine<serde_json::Value>, CliError> {
+    async fn prune(&self, store: &Store, stop: &Stop) -> Result<WithText<Value>, CliError> {
         let pending = store.pending_migrations().await?.len();
         if pending > 0 {
             return Err(AppError::Unmigrated { pending }.into());
@@ -156,15 +217,9 @@ impl Prune {
             true => "would be deleted",
             false => "deleted",
         };
-        Ok(OneLine {
-            result: answer,
-            text: format!(
-                "{} older than {} {what}",
-                words.join(", "),
-                output::time(self.older_than)
-            ),
-            exit: Exit::Done,
-        })
+        let (rows, before) = (words.join(", "), output::time(self.older_than));
+        let text = format!("{rows} older than {before} {what}");
+        Ok(WithText::line(answer, text))
     }
 
     /// Deletes in steps. Sleeps after each step as long as it took, so that other processes can use the database.

@@ -1,45 +1,44 @@
 //! `judges`: snapshots of each worker's gates, for the API and pages.
 
-pub(super) mod holds;
-pub(super) mod past_runs;
-pub(super) mod totals;
-
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::job::WaitReason;
 use crate::judge::gate::{GateSnapshot, HeldBack, MeterSnapshot, PaceSnapshot, Sharing};
 use crate::store::StoreError;
-use crate::store::database::db::{Conn, Db, retry_once};
-use crate::store::database::sql::{Arg, DbRow, Sql, all, sql};
+use crate::store::database::db::{Db, transact};
+use crate::store::database::row::{Int, Nullable};
+use crate::store::database::session::Purpose;
+use crate::store::database::sql::{Arg, Sql, long_sql, sql, step};
 
 /// A judge's gate in one worker.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
 pub struct JudgeRow {
     pub name: String,
     pub worker_id: Uuid,
     /// `closed`, `open` or `half_open`.
     pub breaker: String,
+    #[sqlx(try_from = "Nullable<String>")]
     pub closed: Option<WaitReason>,
     /// Time at which it opens again, if known.
     pub closed_until: Option<DateTime<Utc>>,
+    #[sqlx(try_from = "Int")]
     pub failures_in_row: i32,
+    #[sqlx(try_from = "Int")]
     pub in_flight: i32,
     pub last_error: Option<String>,
-    /// `None` also if the writing version stored no time.
     pub last_error_at: Option<DateTime<Utc>>,
-    /// `None` if the writing version stored none.
+    #[sqlx(json(nullable))]
     pub pace: Option<PaceRow>,
     pub updated_at: DateTime<Utc>,
 }
 
 /// A judge's rate limits in one worker.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PaceRow {
     pub requests: MeterRow,
     /// Tokens of prompts and replies.
@@ -59,8 +58,7 @@ pub struct PaceRow {
 }
 
 /// A quantity with a limit per minute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MeterRow {
     /// Current limit per minute; `None`: unlimited.
     pub limit: Option<u64>,
@@ -99,27 +97,6 @@ impl PaceRow {
             },
         }
     }
-
-    fn json(&self) -> Value {
-        let meter = |meter: &MeterRow| {
-            json!({
-                "limit": meter.limit,
-                "configured": meter.configured,
-                "learned": meter.learned,
-                "used": meter.used,
-            })
-        };
-        json!({
-            "requests": meter(&self.requests),
-            "tokens": meter(&self.tokens),
-            "input_tokens": meter(&self.input_tokens),
-            "output_tokens": meter(&self.output_tokens),
-            "shrunk_until": self.shrunk_until,
-            "held_until": self.held_until,
-            "together": self.together,
-            "part_of": self.part_of,
-        })
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -135,23 +112,25 @@ impl Judges<'_> {
         snapshot: &[GateSnapshot],
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let delete = sql!("delete from judges where worker_id = $1", worker_id);
+        let delete = step!("delete from judges where worker_id = $1", worker_id);
         let insert = insert_statement(worker_id, snapshot, now);
-        retry_once!("storing the gate state of judges", async {
-            let mut conn: Conn = self.db.writer().await?;
-            let mut tx = conn.begin().await?;
-            tx.execute(&delete).await?;
-            if !snapshot.is_empty() {
-                tx.execute(&insert).await?;
+        transact!(
+            self.db,
+            "storing the gate state of judges",
+            Purpose::Any,
+            |tx| {
+                tx.execute(&delete).await?;
+                if !snapshot.is_empty() {
+                    tx.execute(&insert).await?;
+                }
             }
-            tx.commit().await
-        })
+        )
     }
 
     /// Lists the snapshots of live workers, by judge; at most 1,000.
     pub async fn list(self) -> Result<Vec<JudgeRow>, StoreError> {
-        const ATTEMPTED: &str = "listing judges";
         let mut statement = sql!(
+            "listing judges",
             "select j.name, j.worker_id, j.breaker, j.closed, j.closed_until, j.failures_in_row, j.in_flight, j.last_error,
                 j.last_error_at, j.pace, j.updated_at
              from judges j join workers w on w.worker_id = j.worker_id
@@ -159,8 +138,7 @@ impl Judges<'_> {
         );
         self.db.dialect().push_column_ago(&mut statement, "lease_s");
         statement.push(") order by j.name, j.worker_id limit 1000");
-        let rows = self.db.read(ATTEMPTED, &statement).await?;
-        all(ATTEMPTED, &rows, judge)
+        self.db.read(&statement).await
     }
 }
 
@@ -186,19 +164,12 @@ fn insert_statement(worker_id: Uuid, snapshot: &[GateSnapshot], now: DateTime<Ut
                 known.in_flight.into(),
                 error.map(|error| error.message.as_str()).into(),
                 error.and_then(|error| before(now, error.ago)).into(),
-                PaceRow::of(known, now).json().into(),
+                json!(PaceRow::of(known, now)).into(),
                 now.into(),
             ]
         })
         .collect();
-    let mut statement = Sql::of_rows(COLUMNS, rows);
-    statement
-        .push("insert into judges (")
-        .push(COLUMNS)
-        .push(") select ")
-        .push(COLUMNS)
-        .push(" from v where name is not null");
-    statement
+    Sql::insert("judges", COLUMNS, rows)
 }
 
 fn after(now: DateTime<Utc>, wait: Duration) -> Option<DateTime<Utc>> {
@@ -223,21 +194,118 @@ pub fn wait_reason(why: HeldBack) -> WaitReason {
     }
 }
 
-fn judge(row: &DbRow) -> sqlx::Result<JudgeRow> {
-    Ok(JudgeRow {
-        name: row.get("name")?,
-        worker_id: row.get("worker_id")?,
-        breaker: row.get("breaker")?,
-        closed: row.optional_enum("closed")?,
-        closed_until: row.get("closed_until")?,
-        failures_in_row: row.int("failures_in_row")?,
-        in_flight: row.int("in_flight")?,
-        last_error: row.get("last_error")?,
-        last_error_at: row.get("last_error_at")?,
-        pace: match row.json("pace")? {
-            Some(_) => Some(row.json_as("pace")?),
-            None => None,
-        },
-        updated_at: row.get("updated_at")?,
-    })
+// Totals of all calls by judge, for `/metrics`.
+
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub struct JudgeTotal {
+    pub judge: String,
+    pub calls: i64,
+    /// Calls without a usable reply.
+    pub failed_calls: i64,
+    /// Prompt tokens, including cached ones.
+    pub tokens_in: i64,
+    pub tokens_out: i64,
+    /// USD of the calls with a known price.
+    pub cost_usd: f64,
+    /// Calls without a known price.
+    pub unpriced_calls: i64,
+}
+
+impl Judges<'_> {
+    /// Returns the totals over all days, by judge. Doesn't wait for the call log.
+    pub async fn totals(self) -> Result<Vec<JudgeTotal>, StoreError> {
+        let statement = sql!(
+            "summing up the calls of judges",
+            "select judge, cast(sum(calls) as bigint) as calls, cast(sum(failed_calls) as bigint) as failed_calls,
+                cast(sum(tokens_in) as bigint) as tokens_in, cast(sum(tokens_out) as bigint) as tokens_out,
+                sum(cost_usd) as cost_usd, cast(sum(unpriced_calls) as bigint) as unpriced_calls
+             from judge_usage_daily group by judge order by judge limit 10000"
+        );
+        self.db.read(&statement).await
+    }
+}
+
+// Reply lengths and throughput of a judge's recent jobs, for estimates.
+
+/// Maximum number of recent session jobs with a reply that are scanned.
+const LOOKED_AT: i64 = 20_000;
+/// Maximum number of jobs of the judge that are used.
+const ANSWERED: i64 = 500;
+/// Period of the throughput.
+const LATELY: TimeDelta = TimeDelta::minutes(10);
+/// Maximum number of ended jobs that are read for the throughput.
+const ENDS: i64 = 2_000;
+/// Minimum busy time for a throughput, seconds.
+const LEAST_BUSY_S: f64 = 0.05;
+
+#[derive(Debug, Clone, Copy, PartialEq, Default, sqlx::FromRow)]
+pub struct PastReplies {
+    #[sqlx(try_from = "Int")]
+    pub jobs: u64,
+    /// Mean reply tokens per job; `None` without jobs.
+    pub mean_tokens: Option<f64>,
+}
+
+/// Throughput of a judge's jobs in the last 10 minutes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RecentPace {
+    pub jobs: i64,
+    /// Jobs per second of busy time, without idle time; `None` if unknown.
+    pub per_s: Option<f64>,
+}
+
+impl Judges<'_> {
+    /// Returns the reply lengths of the judge's newest scored session jobs, at most 500.
+    pub async fn past_replies(self, judge: &str) -> Result<PastReplies, StoreError> {
+        let statement = long_sql!(
+            "reading the lengths of a judge's recent replies",
+            "select count(*) as jobs, avg(cast(tokens_out as double precision)) as mean_tokens from (
+                select tokens_out from (
+                    select tokens_out, kind, judge, state, finished_at
+                    from scoring_jobs where finished_at is not null and subject_id is not null and tokens_out > 0
+                    order by finished_at desc limit $2) ended
+                where kind = 'session' and judge = $1 and state = 'succeeded'
+                order by finished_at desc limit $3) newest",
+            judge,
+            LOOKED_AT,
+            ANSWERED
+        );
+        Ok(self.db.read_one(&statement).await?.unwrap_or_default())
+    }
+
+    /// Returns the throughput of a judge's session jobs in the last 10 minutes.
+    pub async fn recent_pace(
+        self,
+        judge: &str,
+        now: DateTime<Utc>,
+    ) -> Result<RecentPace, StoreError> {
+        let statement = long_sql!(
+            "reading the completion rate of a judge's jobs",
+            "select started_at, finished_at from scoring_jobs
+             where finished_at >= $2 and started_at is not null and kind = 'session' and judge = $1
+               and state = 'succeeded' and tokens_out > 0
+             order by finished_at desc limit $3",
+            judge,
+            now - LATELY,
+            ENDS
+        );
+        Ok(pace(self.db.read(&statement).await?))
+    }
+}
+
+/// Computes the throughput from start and end of each run.
+fn pace(mut runs: Vec<(DateTime<Utc>, DateTime<Utc>)>) -> RecentPace {
+    runs.sort_unstable();
+    let (mut busy, mut behind) = (TimeDelta::zero(), None);
+    for (began, ended) in &runs {
+        let from = behind.map_or(*began, |behind| *began.max(&behind));
+        busy += (*ended - from).max(TimeDelta::zero());
+        behind = Some(behind.map_or(*ended, |behind| *ended.max(&behind)));
+    }
+    let jobs = u32::try_from(runs.len()).unwrap_or(u32::MAX);
+    let busy = busy.as_seconds_f64().max(LEAST_BUSY_S);
+    RecentPace {
+        jobs: i64::from(jobs),
+        per_s: (jobs > 0).then(|| f64::from(jobs) / busy),
+    }
 }
