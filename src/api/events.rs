@@ -6,23 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::params::Params;
+use crate::api::http::extract::{Query, QueryPart};
 use crate::api::http::problem::ApiError;
 use crate::clock::Clock;
 use crate::events::{Event, EventType, Feed, Heard, Listener, Start, StoredEvent};
-use crate::job::JobId;
 use crate::wire::Problem;
 
 /// Reconnect delay of clients, milliseconds.
@@ -33,10 +30,6 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_EVENTS_PER_CHUNK: usize = 64;
 /// Maximum wait of a new stream for events from before this process.
 const FILL_TIMEOUT: Duration = Duration::from_secs(3);
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(events))
-}
 
 #[derive(Debug, Clone)]
 pub struct Streams {
@@ -73,11 +66,6 @@ impl Streams {
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
-        ("types" = Option<String>, Query, description = "Types of events, separated by commas; default: all", example = "job.succeeded,job.failed"),
-        ("job_id" = Option<Uuid>, Query, description = "Events of one job"),
-        ("session_id" = Option<Uuid>, Query, description = "Events of the jobs of one session"),
-        ("judge" = Option<String>, Query, description = "Events of one judge and of its jobs"),
-        ("last_event_id" = Option<String>, Query, description = "As the header, for clients that can't set it"),
         ("Last-Event-ID" = Option<String>, Header, description = "The id behind which the stream resumes"),
     ),
     responses(
@@ -86,19 +74,16 @@ impl Streams {
         (status = 503, description = "too-many-streams, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
-async fn events(
-    State(state): State<ApiState>,
+pub(crate) async fn events(
+    state: ApiState,
     headers: HeaderMap,
-    mut params: Params,
+    Query(filter): Query<EventsQuery>,
 ) -> Result<Response, ApiError> {
-    let filter = EventFilter::read(&mut params);
-    let last_id = params.text("last_event_id");
-    params.finish()?;
     let last_id = headers
         .get("last-event-id")
         .map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned())
         .filter(|id| !id.is_empty())
-        .or(last_id);
+        .or_else(|| filter.last_event_id.clone());
     let streams = &state.streams;
     let slot = streams.slots.clone().try_acquire_owned();
     let slot = slot.map_err(|_| ApiError::TooManyStreams(streams.max))?;
@@ -138,47 +123,31 @@ async fn events(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-#[derive(Debug, Clone, Default)]
-struct EventFilter {
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct EventsQuery {
+    /// Types of events, separated by commas; default: all
+    #[param(style = Form, explode = false, example = json!(["job.succeeded", "job.failed"]))]
     types: Vec<EventType>,
-    job_id: Option<JobId>,
+    /// Events of one job
+    job_id: Option<Uuid>,
+    /// Events of the jobs of one session
     session_id: Option<Uuid>,
+    /// Events of one judge and of its jobs
     judge: Option<String>,
+    /// As the header, for clients that can't set it
+    last_event_id: Option<String>,
 }
 
-impl EventFilter {
-    fn read(params: &mut Params) -> Self {
-        let mut types = Vec::new();
-        for name in params.text("types").unwrap_or_default().split(',') {
-            let name = name.trim();
-            if name.is_empty() {
-                continue;
-            }
-            match name.parse::<EventType>() {
-                Ok(known) => types.push(known),
-                Err(_) => {
-                    let known: Vec<&str> =
-                        EventType::ALL.iter().map(|kind| kind.as_str()).collect();
-                    params.fault(
-                        "types",
-                        format!("{name:?} is unknown; known: {}", known.join(", ")),
-                    );
-                }
-            }
-        }
-        Self {
-            types,
-            job_id: params.take("job_id"),
-            session_id: params.take("session_id"),
-            judge: params.text("judge"),
-        }
-    }
+impl QueryPart for EventsQuery {}
 
+impl EventsQuery {
     fn takes(&self, event: &Event) -> bool {
         let same = |wanted: Option<Uuid>, it: Option<Uuid>| wanted.is_none() || wanted == it;
         event.event == EventType::Reset
             || (self.types.is_empty() || self.types.contains(&event.event))
-                && same(self.job_id.map(|id| id.0), event.job_id.map(|id| id.0))
+                && same(self.job_id, event.job_id.map(|id| id.0))
                 && same(self.session_id, event.session_id)
                 && (self.judge.is_none() || self.judge == event.judge)
     }
@@ -186,7 +155,7 @@ impl EventFilter {
 
 struct EventStream {
     listener: Listener,
-    filter: EventFilter,
+    filter: EventsQuery,
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
     /// Time of the next keep-alive message.
@@ -306,7 +275,7 @@ mod tests {
 
     fn event() -> Event {
         Event {
-            job_id: Some(JobId(Uuid::from_u128(1))),
+            job_id: Some(crate::job::JobId(Uuid::from_u128(1))),
             session_id: Some(Uuid::from_u128(2)),
             judge: Some("main".to_owned()),
             ..Event::new(EventType::JobSucceeded, DateTime::UNIX_EPOCH)
@@ -315,34 +284,35 @@ mod tests {
 
     #[test]
     fn filter_conditions_are_combined_and_reset_always_passes() {
-        let all = EventFilter::default();
-        let other = |filter: EventFilter| {
+        let all = EventsQuery::default();
+        let other = |filter: EventsQuery| {
             let reset = Event::new(EventType::Reset, DateTime::UNIX_EPOCH);
             assert!(filter.takes(&reset), "{filter:?}");
             filter.takes(&event())
         };
         assert!(other(all.clone()));
-        let fitting = EventFilter {
+        let fitting = EventsQuery {
             types: vec![EventType::JobFailed, EventType::JobSucceeded],
-            job_id: Some(JobId(Uuid::from_u128(1))),
+            job_id: Some(Uuid::from_u128(1)),
             session_id: Some(Uuid::from_u128(2)),
             judge: Some("main".to_owned()),
+            last_event_id: None,
         };
         assert!(other(fitting.clone()));
         for wrong in [
-            EventFilter {
+            EventsQuery {
                 types: vec![EventType::JobFailed],
                 ..fitting.clone()
             },
-            EventFilter {
-                job_id: Some(JobId(Uuid::from_u128(9))),
+            EventsQuery {
+                job_id: Some(Uuid::from_u128(9)),
                 ..fitting.clone()
             },
-            EventFilter {
+            EventsQuery {
                 session_id: Some(Uuid::from_u128(9)),
                 ..fitting.clone()
             },
-            EventFilter {
+            EventsQuery {
                 judge: Some("other".to_owned()),
                 ..fitting
             },

@@ -4,34 +4,23 @@
 //! requires the scope admin, because the client determines the target and the rate of this server's requests.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::auth::Scope;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::OPTIONAL_BODY;
-use crate::api::http::body::OptionalJson;
+use crate::api::http::body::{OPTIONAL_BODY, OptionalJson};
+use crate::api::http::extract::{Path, Query};
 use crate::api::http::links::begun;
-use crate::api::http::params::{NoQuery, Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::history::imports::{ImportRequest, StartError};
-use crate::store::ImportRow;
+use crate::store::{Cursor, ImportRow};
 use crate::wire::{
     Import, ImportBody, ImportDetail, ImportFailure, ImportFilter, ImportLinks, ImportList,
-    ImportState,
+    ImportState, PageQuery,
 };
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(start_import))
-        .routes(routes!(list_imports))
-        .routes(routes!(get_import))
-        .routes(routes!(cancel_import))
-}
 
 impl From<ImportRow> for Import {
     fn from(row: ImportRow) -> Self {
@@ -80,9 +69,8 @@ impl From<ImportRow> for Import {
         (status = 503, description = "history-not-configured, database-unavailable"),
     ),
 )]
-async fn start_import(
+pub(crate) async fn start_import(
     api: Authorized,
-    _: NoQuery,
     OptionalJson(body): OptionalJson<ImportBody>,
 ) -> Result<Response, ApiError> {
     let request = ImportRequest {
@@ -92,7 +80,7 @@ async fn start_import(
         until: body.until,
         requests_per_second: body.rps,
         refresh: body.refresh,
-        started_by: api.caller.name(FaultStatus::Unprocessable)?,
+        started_by: api.caller.name()?,
         import_id: api.keyed_id.id().map(|(id, _)| id),
     };
     if !api.imports.as_configured(&request) {
@@ -119,9 +107,7 @@ async fn start_import(
 fn refused(error: StartError) -> ApiError {
     match error {
         StartError::NotConfigured => ApiError::HistoryNotConfigured,
-        StartError::Invalid { field, message } => {
-            ApiError::fault(FaultStatus::Unprocessable, format!("/{field}"), message)
-        }
+        StartError::Invalid { field, message } => ApiError::fault(format!("/{field}"), message),
         StartError::Store(error) => error.into(),
     }
 }
@@ -129,20 +115,15 @@ fn refused(error: StartError) -> ApiError {
 /// Lists imports, newest first.
 #[utoipa::path(
     get, path = "/api/v1/sessions/imports", tag = "sessions",
-    params(
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "A next_cursor of this list"),
-    ),
     responses(
         (status = 200, description = "The imports", body = ImportList),
     ),
 )]
-async fn list_imports(
-    State(state): State<ApiState>,
-    mut params: Params,
-) -> Result<Json<ImportList>, ApiError> {
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
+pub(crate) async fn list_imports(
+    state: ApiState,
+    Query(page): Query<PageQuery>,
+) -> ApiResult<ImportList> {
+    let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let page = state.store.imports().list(cursor.as_ref(), limit).await?;
     Ok(Json(ImportList {
         items: page.items.into_iter().map(Import::from).collect(),
@@ -153,17 +134,15 @@ async fn list_imports(
 /// Reads an import with its progress and failures.
 #[utoipa::path(
     get, path = "/api/v1/sessions/imports/{import_id}", tag = "sessions",
-    params(("import_id" = Uuid, Path, description = "The import")),
     responses(
         (status = 200, description = "The import", body = ImportDetail),
         (status = 404, description = "import-not-found"),
     ),
 )]
-async fn get_import(
-    State(state): State<ApiState>,
-    PathId(import_id): PathId,
-) -> Result<Json<ImportDetail>, ApiError> {
-    let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
+pub(crate) async fn get_import(
+    state: ApiState,
+    Path(import_id): Path<Uuid>,
+) -> ApiResult<ImportDetail> {
     let import = state.store.imports().get(import_id).await?;
     let import = import.ok_or(ApiError::ImportNotFound(import_id))?;
     let failures = state.store.imports().failures(import_id).await?;
@@ -186,18 +165,16 @@ async fn get_import(
 /// Cancels an import. Its stored sessions are preserved. Cancelling twice has no effect.
 #[utoipa::path(
     post, path = "/api/v1/sessions/imports/{import_id}/cancel", tag = "sessions",
-    params(("import_id" = Uuid, Path, description = "The import")),
     responses(
         (status = 200, description = "The import, cancelled", body = Import),
         (status = 404, description = "import-not-found"),
         (status = 409, description = "import-ended"),
     ),
 )]
-async fn cancel_import(
-    State(state): State<ApiState>,
-    PathId(import_id): PathId,
-) -> Result<Json<Import>, ApiError> {
-    let import_id = uuid(&import_id, "import_id", FaultStatus::Unprocessable)?;
+pub(crate) async fn cancel_import(
+    state: ApiState,
+    Path(import_id): Path<Uuid>,
+) -> ApiResult<Import> {
     let cancelled = state
         .store
         .imports()

@@ -19,6 +19,7 @@ pub(crate) mod judges;
 pub(crate) mod operate;
 pub(crate) mod ratings;
 pub(crate) mod rescore;
+mod routes;
 pub(crate) mod scores;
 pub(crate) mod sessions;
 pub(crate) mod webhooks;
@@ -41,18 +42,18 @@ use crate::store::Store;
 use batches::reports::ReportPermits;
 use http::browsers::Browsers;
 use http::idempotency::KeyLeases;
-use http::{body_memory, guard, idempotency, layers, openapi};
+use http::{body_memory, extract, guard, idempotency, layers, openapi};
 use operate::cluster_metrics::ClusterMetrics;
 
 pub use events::Streams;
 pub(crate) use http::access::ApiAccess;
 pub(crate) use http::auth::{Caller, SIGN_IN_COOKIE, Scope, cookie};
 pub(crate) use http::authorized::Authorized;
-pub(crate) use http::body::{READ_TIMEOUT, in_time, typed};
+pub(crate) use http::body::{ApiJson, OptionalJson, READ_TIMEOUT, in_time, typed};
+pub(crate) use http::extract::{Pairs, Path, Query, pairs_of, read_query};
 pub(crate) use http::layers::{FailedRequest, PaintProblem};
-pub(crate) use http::params::Params;
 pub use http::problem;
-pub(crate) use http::problem::ApiError;
+pub(crate) use http::problem::{ApiError, ApiResult};
 pub use http::serve::{Leaving, serve};
 pub(crate) use http::spool::{LARGE_READ_TIMEOUT, Spooled};
 pub use http::tokens::Tokens;
@@ -176,9 +177,11 @@ pub fn router(parts: ApiParts, pages: Pages) -> Result<Router, String> {
         lasts: chrono::TimeDelta::hours(state.auth.sign_in_hours.into()),
     });
     let guard = Arc::new(guard);
-    let (documented, _) = openapi::documented().split_for_parts();
+    let (documented, document) = openapi::documented().split_for_parts();
+    let queried = Arc::new(openapi::queried(&document));
     let handlers = documented
         .with_state(state.clone())
+        .layer(from_fn_with_state(queried, extract::reject_query))
         .layer(from_fn_with_state(state.clone(), idempotency::once))
         .layer(from_fn_with_state(state.memory.clone(), body_memory::hold));
     let routes = handlers

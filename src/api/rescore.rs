@@ -4,33 +4,22 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
-use uuid::Uuid;
 
-use crate::api::ApiState;
 use crate::api::batches::body::{check_budget, check_name};
 use crate::api::batches::{accepted, view};
-use crate::api::criteria::named::{beginning, wanted};
+use crate::api::criteria::named::{resolve, wanted};
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::enqueue::Rescore;
 use crate::job::{Force, Priority, Purpose};
-use crate::store::SessionFilter;
-use crate::wire::{Batch, RequestFault, RescoreFilter, RescorePlan, RescoreRequest};
+use crate::wire::{Batch, RequestFault, RescorePlan, RescoreRequest};
 
-const MAX_IDS: usize = 100_000;
 const MAX_SAMPLE: u64 = 100_000;
 const ALLOWED_REPEATS: std::ops::RangeInclusive<u32> = 2..=20;
 const ALLOWED_JURY_SIZES: std::ops::RangeInclusive<usize> = 2..=9;
 
 pub(crate) const RESCORE: &str = "/api/v1/rescore";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(post_rescore))
-}
 
 /// Requests the scores of the sessions that match a filter.
 ///
@@ -48,9 +37,8 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 503, description = "judge-not-configured, scoring-disabled, database-unavailable"),
     ),
 )]
-async fn post_rescore(
+pub(crate) async fn post_rescore(
     api: Authorized,
-    _: NoQuery,
     ApiJson(body): ApiJson<RescoreRequest>,
 ) -> Result<Response, ApiError> {
     Ok(match body.dry_run {
@@ -62,25 +50,19 @@ async fn post_rescore(
 /// Returns the plan. Ignores `dry_run`.
 pub(crate) async fn plan(api: Authorized, body: RescoreRequest) -> Result<RescorePlan, ApiError> {
     let request = read(&api, body).await?;
-    let plan = api.enqueue.plan_rescore(&request).await;
-    plan.map_err(|error| ApiError::from(error).unprocessable())
+    Ok(api.enqueue.plan_rescore(&request).await?)
 }
 
 /// Stores the batch. Ignores `dry_run`.
 pub(crate) async fn begin(api: Authorized, body: RescoreRequest) -> Result<Batch, ApiError> {
     let request = read(&api, body).await?;
-    let batch = api.enqueue.rescore(request).await;
-    let batch = batch.map_err(|error| ApiError::from(error).unprocessable())?;
+    let batch = api.enqueue.rescore(request).await?;
     Ok(view::load(&api, batch).await?)
 }
 
 /// Checks a body. Returns all errors at once, except for criteria, name and budget.
 async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, ApiError> {
-    body.criteria_hash = wanted(api, body.criteria_hash, FaultStatus::Unprocessable).await?;
-    if let Some(text) = body.filter.criteria.take() {
-        body.filter.criteria = Some(beginning(api, "/filter/criteria", text).await?);
-    }
-    let current = api.enqueue.current_criteria();
+    body.criteria_hash = wanted(api, body.criteria_hash).await?;
     check_name(body.name.as_deref())?;
     check_budget(body.budget_usd)?;
     let mut faults = BodyErrors(Vec::new());
@@ -96,14 +78,19 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
     }
     let repeats = repeats(body.repeats, purpose, &mut faults);
     let judges = jury(body.judges, purpose, &mut faults);
-    let filter = filter(body.filter, &current.hash.0, &mut faults);
+    for fault in body.filter.faults() {
+        faults.add(&format!("/filter{}", fault.pointer), &fault.message);
+    }
     if body.economy {
         check_batch_endpoint(body.priority, body.budget_usd, purpose, &mut faults);
     }
     faults.finish()?;
+    resolve(api, "/filter", &mut body.filter).await?;
+    body.filter.ids.sort_unstable();
+    body.filter.ids.dedup();
     Ok(Rescore {
         name: body.name,
-        filter,
+        filter: body.filter,
         criteria_hash: body.criteria_hash,
         purpose,
         force: Force::from_flag(body.force_rescore),
@@ -114,7 +101,7 @@ async fn read(api: &Authorized, mut body: RescoreRequest) -> Result<Rescore, Api
         repeats,
         judges,
         economy: body.economy,
-        triggered_by: api.caller.requester(FaultStatus::Unprocessable)?,
+        triggered_by: api.caller.requester()?,
         new_id: api.keyed_id.new_id(),
     })
 }
@@ -192,83 +179,6 @@ fn jury(judges: Option<Vec<String>>, purpose: Purpose, faults: &mut BodyErrors) 
     }
 }
 
-fn filter(words: RescoreFilter, current: &str, faults: &mut BodyErrors) -> SessionFilter {
-    for (name, score) in [
-        ("min_score", words.min_score),
-        ("max_score", words.max_score),
-    ] {
-        let fits = score.is_none_or(|score| score <= 100);
-        faults.check(fits, &format!("/filter/{name}"), "must be 0-100");
-    }
-    let between = words.min_score.zip(words.max_score);
-    let fits = between.is_none_or(|(least, most)| least <= most);
-    faults.check(fits, "/filter/min_score", "must not be more than max_score");
-    let between = words.from.zip(words.to);
-    let fits = between.is_none_or(|(from, to)| from <= to);
-    faults.check(fits, "/filter/from", "must not be later than to");
-    let criteria = text(words.criteria, "criteria", faults);
-    let (criteria_hash, criteria_not) = match criteria.as_deref() {
-        None => (None, None),
-        Some("current") => (Some(current.to_owned()), None),
-        Some("not_current") => (None, Some(current.to_owned())),
-        Some(hash) => {
-            let fits = hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-            let message =
-                "must be not_current, current, or a hash of 64 hex digits, at least its first 8";
-            faults.check(fits, "/filter/criteria", message);
-            (Some(hash.to_ascii_lowercase()), None)
-        }
-    };
-    SessionFilter {
-        q: text(words.q, "q", faults),
-        status: words.status,
-        scored: words.scored,
-        rating: words.rating,
-        min_score: words.min_score,
-        max_score: words.max_score,
-        criteria_hash,
-        criteria_not,
-        missing_tool: text(words.missing_tool, "missing_tool", faults),
-        tag: text(words.tag, "tag", faults),
-        agent: text(words.agent, "agent", faults),
-        alert_type: text(words.alert_type, "alert_type", faults),
-        rated: words.rated,
-        from: words.from,
-        to: words.to,
-        ids: ids(words.ids, faults),
-    }
-}
-
-/// Returns a text of the filter. Empty counts as absent, as in a query.
-fn text(word: Option<String>, name: &str, faults: &mut BodyErrors) -> Option<String> {
-    let word = word.filter(|word| !word.is_empty())?;
-    let fits = !word.chars().any(char::is_control);
-    faults.check(
-        fits,
-        &format!("/filter/{name}"),
-        "contains control characters",
-    );
-    Some(word)
-}
-
-fn ids(ids: Option<Vec<Uuid>>, faults: &mut BodyErrors) -> Vec<Uuid> {
-    let Some(mut ids) = ids else {
-        return Vec::new();
-    };
-    if ids.is_empty() {
-        let message =
-            "names no session: name at least one, or omit it to select by the other filters";
-        faults.add("/filter/ids", message);
-    }
-    if ids.len() > MAX_IDS {
-        let message = format!("names {} sessions; at most {MAX_IDS}", ids.len());
-        faults.add("/filter/ids", &message);
-    }
-    ids.sort_unstable();
-    ids.dedup();
-    ids
-}
-
 struct BodyErrors(Vec<RequestFault>);
 
 impl BodyErrors {
@@ -289,9 +199,6 @@ impl BodyErrors {
         if self.0.is_empty() {
             return Ok(());
         }
-        Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults: self.0,
-        })
+        Err(ApiError::Invalid(self.0))
     }
 }

@@ -2,40 +2,27 @@
 //! Workers send the events.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::{NoQuery, Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::config::webhook_errors;
 use crate::outbound::secret_of;
-use crate::store::{DeliveryFilter, DeliveryRow, WebhookEndpoint};
+use crate::store::{Cursor, DeliveryFilter, DeliveryRow, WebhookEndpoint};
 use crate::wire::{
-    DeliveryState, NewWebhook, RequestFault, Webhook, WebhookCreated, WebhookDeliveries,
+    DeliveryState, NewWebhook, PageQuery, RequestFault, Webhook, WebhookCreated, WebhookDeliveries,
     WebhookDelivery, Webhooks,
 };
-
-const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
 
 pub(crate) const WEBHOOKS: &str = "/api/v1/webhooks";
 pub(crate) const DELETE: &str = "/api/v1/webhooks/{webhook_id}/delete";
 pub(crate) const RESEND: &str = "/api/v1/webhooks/deliveries/{delivery_id}/resend";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_webhooks, add_webhook))
-        .routes(routes!(delete_webhook))
-        .routes(routes!(list_deliveries))
-        .routes(routes!(get_delivery))
-        .routes(routes!(resend_delivery))
-}
 
 impl From<WebhookEndpoint> for Webhook {
     fn from(row: WebhookEndpoint) -> Self {
@@ -78,19 +65,12 @@ impl From<DeliveryRow> for WebhookDelivery {
         (status = 200, description = "The webhooks", body = Webhooks),
     ),
 )]
-async fn list_webhooks(
-    State(state): State<ApiState>,
-    _: NoQuery,
-) -> Result<Json<Webhooks>, ApiError> {
-    Ok(Json(list(&state).await?))
-}
-
-pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
+pub(crate) async fn list_webhooks(state: ApiState) -> ApiResult<Webhooks> {
     let endpoints = state.store.webhooks().endpoints().await?;
-    Ok(Webhooks {
+    Ok(Json(Webhooks {
         items: endpoints.into_iter().map(Webhook::from).collect(),
         next_cursor: None,
-    })
+    }))
 }
 
 /// Creates a webhook for future events. The secret is only in this response.
@@ -101,68 +81,53 @@ pub(crate) async fn list(state: &ApiState) -> Result<Webhooks, ApiError> {
         (status = 201, description = "The webhook, with its secret", body = WebhookCreated),
     ),
 )]
-async fn add_webhook(
+pub(crate) async fn add_webhook(
     api: Authorized,
-    _: NoQuery,
-    ApiJson(new): ApiJson<NewWebhook>,
+    body: ApiJson<NewWebhook>,
 ) -> Result<Response, ApiError> {
-    let created = add(api, new).await?;
-    Ok((StatusCode::CREATED, Json(created)).into_response())
+    Ok((StatusCode::CREATED, add(api, body).await?).into_response())
 }
 
-pub(crate) async fn add(api: Authorized, mut new: NewWebhook) -> Result<WebhookCreated, ApiError> {
+pub(crate) async fn add(
+    api: Authorized,
+    ApiJson(mut new): ApiJson<NewWebhook>,
+) -> ApiResult<WebhookCreated> {
     let faults: Vec<RequestFault> = webhook_errors(&new)
         .into_iter()
-        .map(|(field, message)| RequestFault {
-            pointer: format!("/{field}"),
-            message,
-        })
+        .map(|(field, message)| RequestFault::new(field, message))
         .collect();
     if !faults.is_empty() {
-        return Err(ApiError::Invalid {
-            fault_status: FAULT_STATUS,
-            faults,
-        });
+        return Err(ApiError::Invalid(faults));
     }
     // 244 bits of system randomness.
     let random = [Uuid::new_v4(), Uuid::new_v4()]
         .map(Uuid::into_bytes)
         .concat();
     let secret = new.secret.get_or_insert_with(|| secret_of(&random)).clone();
-    let (by, now) = (api.caller.name(FAULT_STATUS)?, api.clock.now());
+    let (by, now) = (api.caller.name()?, api.clock.now());
     let added = api.store.webhooks().add(&new, &by, now).await?;
     let added = added.ok_or_else(|| {
         ApiError::fault(
-            FAULT_STATUS,
             "/name",
             "is used by another webhook: choose a different name",
         )
     })?;
     tracing::info!(webhook = added.name, "webhook created");
-    Ok(WebhookCreated {
+    Ok(Json(WebhookCreated {
         webhook: added.into(),
         secret,
-    })
+    }))
 }
 
 /// Deletes a webhook with its delivery log. Deliveries in progress may still arrive.
 #[utoipa::path(
     post, path = DELETE, tag = "webhooks",
-    params(("webhook_id" = Uuid, Path, description = "The webhook")),
     responses(
         (status = 200, description = "The deleted webhook", body = Webhook),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn delete_webhook(
-    api: Authorized,
-    PathId(webhook_id): PathId,
-) -> Result<Json<Webhook>, ApiError> {
-    delete(api, webhook_id).await.map(Json)
-}
-
-pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhook, ApiError> {
-    let id = uuid(&webhook_id, "webhook_id", FAULT_STATUS)?;
+pub(crate) async fn delete_webhook(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<Webhook> {
     let endpoints = api.store.webhooks().endpoints().await?;
     let found = endpoints
         .into_iter()
@@ -170,96 +135,83 @@ pub(crate) async fn delete(api: Authorized, webhook_id: String) -> Result<Webhoo
     let found = found.ok_or(ApiError::WebhookNotFound("webhook", id))?;
     api.store.webhooks().remove(id).await?;
     tracing::info!(webhook = found.name, "webhook deleted");
-    Ok(found.into())
+    Ok(Json(found.into()))
 }
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct DeliveriesQuery {
+    /// Deliveries of one webhook
+    webhook_id: Option<Uuid>,
+    /// By state
+    pub(crate) state: Option<DeliveryState>,
+}
+
+impl QueryPart for DeliveriesQuery {}
 
 /// Lists deliveries, newest first.
 #[utoipa::path(
     get, path = "/api/v1/webhooks/deliveries", tag = "webhooks",
-    params(
-        ("webhook_id" = Option<Uuid>, Query, description = "Deliveries of one webhook"),
-        ("state" = Option<DeliveryState>, Query, description = "By state"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
+    params(DeliveriesQuery, PageQuery),
     responses(
         (status = 200, description = "The deliveries", body = WebhookDeliveries),
     ),
 )]
-async fn list_deliveries(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<WebhookDeliveries>, ApiError> {
-    Ok(Json(deliveries(&state, params).await?))
-}
-
-pub(crate) async fn deliveries(
-    state: &ApiState,
-    mut params: Params,
-) -> Result<WebhookDeliveries, ApiError> {
+pub(crate) async fn list_deliveries(
+    state: ApiState,
+    Query((query, page)): Query<(DeliveriesQuery, PageQuery)>,
+) -> ApiResult<WebhookDeliveries> {
     let filter = DeliveryFilter {
-        endpoint_id: params.take("webhook_id"),
-        state: params.take("state"),
+        endpoint_id: query.webhook_id,
+        state: query.state,
     };
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
+    let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let page = state
         .store
         .webhooks()
         .deliveries(filter, cursor.as_ref(), limit)
         .await?;
-    Ok(WebhookDeliveries {
+    Ok(Json(WebhookDeliveries {
         items: page.items.into_iter().map(WebhookDelivery::from).collect(),
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    })
+    }))
 }
 
 /// Reads a delivery.
 #[utoipa::path(
     get, path = "/api/v1/webhooks/deliveries/{delivery_id}", tag = "webhooks",
-    params(("delivery_id" = Uuid, Path, description = "The delivery")),
     responses(
         (status = 200, description = "The delivery", body = WebhookDelivery),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn get_delivery(
-    State(state): State<ApiState>,
-    PathId(delivery_id): PathId,
-) -> Result<Json<WebhookDelivery>, ApiError> {
-    let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
-    Ok(Json(delivery(&state, id).await?))
+pub(crate) async fn get_delivery(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+) -> ApiResult<WebhookDelivery> {
+    delivery(&state, id).await
 }
 
-async fn delivery(state: &ApiState, id: Uuid) -> Result<WebhookDelivery, ApiError> {
+async fn delivery(state: &ApiState, id: Uuid) -> ApiResult<WebhookDelivery> {
     let found = state.store.webhooks().delivery(id).await?;
-    Ok(found
-        .ok_or(ApiError::WebhookNotFound("delivery", id))?
-        .into())
+    let found = found.ok_or(ApiError::WebhookNotFound("delivery", id))?;
+    Ok(Json(found.into()))
 }
 
 /// Sends a delivery again immediately with the same id, in any state. A failure is retried like the first delivery.
 #[utoipa::path(
     post, path = RESEND, tag = "webhooks",
-    params(("delivery_id" = Uuid, Path, description = "The delivery")),
     responses(
         (status = 202, description = "The delivery, pending", body = WebhookDelivery),
         (status = 404, description = "webhook-not-found"),
     ),
 )]
-async fn resend_delivery(
-    api: Authorized,
-    PathId(delivery_id): PathId,
-) -> Result<Response, ApiError> {
-    let pending = resend(api, delivery_id).await?;
-    Ok((StatusCode::ACCEPTED, Json(pending)).into_response())
+pub(crate) async fn resend_delivery(api: Authorized, id: Path<Uuid>) -> Result<Response, ApiError> {
+    Ok((StatusCode::ACCEPTED, resend(api, id).await?).into_response())
 }
 
-pub(crate) async fn resend(
-    api: Authorized,
-    delivery_id: String,
-) -> Result<WebhookDelivery, ApiError> {
-    let id = uuid(&delivery_id, "delivery_id", FAULT_STATUS)?;
+pub(crate) async fn resend(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<WebhookDelivery> {
     let now = api.clock.now();
     api.store.webhooks().resend(id, now).await?;
     delivery(&api, id).await

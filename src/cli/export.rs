@@ -7,12 +7,12 @@ use clap::{Args, Subcommand};
 
 use super::Global;
 use super::choice::choice;
-use super::connection::{Connection, ConnectionArgs, Needs};
+use super::connection::{Connection, ConnectionArgs, Needs, given};
 use super::outcome::{CliError, Exit};
 use super::output;
 use crate::client::Download;
 use crate::report;
-use crate::wire::{TableFormat, words};
+use crate::wire::{SessionFilter, TableFormat, pairs, words};
 
 /// Export sessions with their scores, or scores as CSV or Parquet
 #[derive(Debug, Args)]
@@ -38,6 +38,8 @@ enum ExportCommand {
         min_score: u8,
         #[command(flatten)]
         selection: ScoreSelection,
+        #[command(flatten)]
+        target: Target,
     },
     /// Export current scores as CSV or Parquet, one row per score
     #[command(
@@ -45,71 +47,37 @@ enum ExportCommand {
             id.\n\nExit codes: 0 all are written, 3 the export failed (a file is then left unchanged)."
     )]
     Scores {
-        /// Minimum total, 0-100
-        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
-        min_score: u8,
+        /// Format: csv or parquet [default: from the extension of --output, otherwise csv]
+        #[arg(long, value_name = "FORMAT", value_parser = choice::<TableFormat>(TableFormat::ALL.iter().map(|it| it.as_str())))]
+        format: Option<TableFormat>,
+        /// Only scores made with these criteria: current, or a hash (at least 8 digits) [default: any]
+        #[arg(long, value_name = "CRITERIA")]
+        criteria: Option<String>,
         #[command(flatten)]
-        rows: Box<TableArgs>,
+        filter: Box<SessionFilter>,
         #[command(flatten)]
-        selection: ScoreSelection,
+        target: Target,
     },
 }
 
-#[derive(Debug, Args)]
-struct TableArgs {
-    /// Format: csv or parquet [default: from the extension of --output, otherwise csv]
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<TableFormat>(TableFormat::ALL.iter().map(|it| it.as_str())))]
-    format: Option<TableFormat>,
-    /// Maximum total, 0-100
-    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=100))]
-    max_score: Option<u8>,
-    /// Only sessions of this agent
-    #[arg(long)]
-    agent: Option<String>,
-    /// Only sessions with this alert type
-    #[arg(long, value_name = "TYPE")]
-    alert_type: Option<String>,
-    /// Only sessions with this tag
-    #[arg(long)]
-    tag: Option<String>,
-    /// Only scores that miss this tool
-    #[arg(long, value_name = "TOOL")]
-    missing_tool: Option<String>,
-}
-
-impl TableArgs {
-    /// Format of the table. Parquet is not written to a terminal.
-    fn format(&self, output: Option<&Path>) -> Result<TableFormat, CliError> {
-        let ending = output.and_then(Path::extension);
-        let by_name = || match ending.map(|end| end.to_string_lossy().parse()) {
-            Some(Ok(format)) => Ok(format),
-            None => Ok(TableFormat::Csv),
-            Some(Err(_)) => Err(CliError::usage(format!(
-                "{} names no format: end it with .csv or .parquet, or give --format",
-                output.unwrap_or(Path::new("")).display()
-            ))),
-        };
-        let format = self.format.map_or_else(by_name, Ok)?;
-        if format == TableFormat::Parquet && output.is_none() && io::stdout().is_terminal() {
-            return Err(CliError::usage(
-                "a Parquet file is no text: name a file with --output, or send stdout to one",
-            ));
-        }
-        Ok(format)
+/// Format of a table. Parquet is not written to a terminal.
+fn format_of(given: Option<TableFormat>, output: Option<&Path>) -> Result<TableFormat, CliError> {
+    let ending = output.and_then(Path::extension);
+    let by_name = || match ending.map(|end| end.to_string_lossy().parse()) {
+        Some(Ok(format)) => Ok(format),
+        None => Ok(TableFormat::Csv),
+        Some(Err(_)) => Err(CliError::usage(format!(
+            "{} names no format: end it with .csv or .parquet, or give --format",
+            output.unwrap_or(Path::new("")).display()
+        ))),
+    };
+    let format = given.map_or_else(by_name, Ok)?;
+    if format == TableFormat::Parquet && output.is_none() && io::stdout().is_terminal() {
+        return Err(CliError::usage(
+            "a Parquet file is no text: name a file with --output, or send stdout to one",
+        ));
     }
-
-    fn query(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let given = [
-            ("max_score", self.max_score.map(|most| most.to_string())),
-            ("agent", self.agent.clone()),
-            ("alert_type", self.alert_type.clone()),
-            ("tag", self.tag.clone()),
-            ("missing_tool", self.missing_tool.clone()),
-        ];
-        given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)))
-    }
+    Ok(format)
 }
 
 #[derive(Debug, Args)]
@@ -123,6 +91,10 @@ struct ScoreSelection {
     /// Only sessions completed before this RFC 3339 time
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Target {
     /// Maximum number of results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
@@ -135,41 +107,50 @@ struct ScoreSelection {
 
 impl Export {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
-        if let ExportCommand::Scores {
-            rows, selection, ..
-        } = &self.command
-        {
-            rows.format(selection.output.as_deref())?;
-        }
-        let (ExportCommand::Training { selection, .. } | ExportCommand::Scores { selection, .. }) =
-            &self.command;
-        let command = async |connection: Connection<'_>| match &self.command {
+        match &self.command {
             ExportCommand::Training {
                 min_score,
                 selection,
+                target,
             } => {
-                let query = selection.query(*min_score);
-                selection
-                    .training(connection.client.training(&query).await?)
-                    .await
+                let mut query = given([
+                    ("criteria", selection.criteria.clone()),
+                    ("from", selection.from.clone()),
+                    ("to", selection.to.clone()),
+                    ("min_score", Some(min_score.to_string())),
+                ]);
+                query.extend(target.limit());
+                let export = async |connection: Connection<'_>| {
+                    target
+                        .training(connection.client.training(&query).await?)
+                        .await
+                };
+                target.connection.run(global, Needs::Existing, export).await
             }
             ExportCommand::Scores {
-                min_score,
-                rows,
-                selection,
+                format,
+                criteria,
+                filter,
+                target,
             } => {
-                let format = rows.format(selection.output.as_deref())?;
-                let mut query = selection.query(*min_score);
-                query.extend(rows.query());
+                let format = format_of(*format, target.output.as_deref())?;
+                let filter = pairs(&SessionFilter {
+                    criteria: criteria.clone(),
+                    ..*filter.clone()
+                });
+                let filter = filter.iter();
+                let mut query: Vec<_> = filter
+                    .map(|(name, value)| (name.as_str(), value.clone()))
+                    .collect();
+                query.extend(target.limit());
                 query.push(("format", format.to_string()));
-                let export = connection.client.scores_table(&query).await?;
-                selection.table(export, format).await
+                let export = async |connection: Connection<'_>| {
+                    let export = connection.client.scores_table(&query).await?;
+                    target.table(export, format).await
+                };
+                target.connection.run(global, Needs::Existing, export).await
             }
-        };
-        selection
-            .connection
-            .run(global, Needs::Existing, command)
-            .await
+        }
     }
 }
 
@@ -177,20 +158,9 @@ impl Export {
 const NO_ROW: &str =
     "no current score of a real judge matches, and simulated ones are in no export";
 
-impl ScoreSelection {
-    fn query(&self, min_score: u8) -> Vec<(&'static str, String)> {
-        let given = [
-            ("criteria", self.criteria.clone()),
-            ("from", self.from.clone()),
-            ("to", self.to.clone()),
-            ("limit", self.limit.map(|limit| limit.to_string())),
-        ];
-        let given = given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
-        given
-            .chain([("min_score", min_score.to_string())])
-            .collect()
+impl Target {
+    fn limit(&self) -> Option<(&'static str, String)> {
+        self.limit.map(|limit| ("limit", limit.to_string()))
     }
 
     async fn table(&self, export: Download, format: TableFormat) -> Result<Exit, CliError> {

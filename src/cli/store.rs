@@ -122,7 +122,7 @@ pub(super) struct Prune {
     #[arg(long)]
     imports: bool,
     /// Age (365d), date (2024-01-31) or time; at least a day ago
-    #[arg(long, value_name = "AGE", value_parser = time)]
+    #[arg(long, value_name = "AGE", value_parser = crate::wire::time_of_flag)]
     older_than: DateTime<Utc>,
     /// Delete even if that is more than half of the stored rows of a type
     #[arg(long)]

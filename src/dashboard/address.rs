@@ -2,33 +2,89 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::FromRequestParts;
 use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::page::PageError;
-use crate::api::{ApiError, problem};
+use super::links::query;
+use crate::api::{ApiError, Pairs, pairs_of, problem};
 
 #[derive(Debug)]
 pub(super) struct Address<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Address<T> {
-    type Rejection = PageError;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, PageError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         Ok(Self(read(&parts.uri)?))
     }
 }
 
+/// Parameters of a list's address, as typed. An unknown filter is an error of the API, because ignoring it would apply an action to
+/// all rows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filled(Pairs);
+
+impl<S: Send + Sync> FromRequestParts<S> for Filled {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        read(&parts.uri).map(Self)
+    }
+}
+
+impl Filled {
+    #[cfg(test)]
+    pub(super) fn new(name: &str, value: &str) -> Self {
+        Self(vec![(name.to_owned(), value.to_owned())])
+    }
+
+    pub(super) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    /// Returns a parameter; empty if it isn't set.
+    pub(super) fn of(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(key, _)| key == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Returns the filters, without order and position.
+    pub(super) fn set(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter().filter(|(_, value)| !value.is_empty());
+        let pairs = pairs.map(|(name, value)| (name.as_str(), value.as_str()));
+        pairs.filter(|(name, _)| !matches!(*name, "sort" | "cursor"))
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.set().next().is_some()
+    }
+
+    /// Returns the query string of another page: filters, order and position.
+    pub(super) fn page(&self, cursor: &str) -> String {
+        self.query(&[("sort", self.of("sort")), ("cursor", cursor)])
+    }
+
+    /// Returns the query string of the first page in another order.
+    pub(super) fn sorted(&self, sort: &str) -> String {
+        self.query(&[("sort", sort)])
+    }
+
+    pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
+        let pairs = self.set().chain(more.iter().copied());
+        query(&pairs.collect::<Vec<_>>())
+    }
+}
+
 fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
-    let pairs: Vec<(String, String)> = query_of(uri)?;
-    let mut given = BTreeMap::<String, usize>::new();
-    for (name, _) in pairs {
+    let pairs = pairs_of(uri)?;
+    let mut given = BTreeMap::<&str, usize>::new();
+    for (name, _) in &pairs {
         *given.entry(name).or_default() += 1;
     }
     // PostgreSQL text can't contain NUL, and the page would be truncated there.
-    if uri.query().is_some_and(|query| query.contains("%00")) {
+    if pairs.iter().any(|(_, value)| value.contains('\0')) {
         let message = "contains a NUL character: remove it from the query string";
         return Err(problem::of_field("query", message));
     }
@@ -37,19 +93,14 @@ fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
         .filter(|(_, times)| *times > 1)
         .map(|(name, times)| {
             let message = format!("is given {times} times: keep one of them in the address");
-            (name, message)
+            (name.to_owned(), message)
         })
         .collect();
-    if repeated.is_empty() {
-        query_of(uri)
-    } else {
-        Err(problem::of_parameters(repeated))
+    if !repeated.is_empty() {
+        return Err(problem::of_parameters(repeated));
     }
-}
-
-fn query_of<T: DeserializeOwned>(uri: &Uri) -> Result<T, ApiError> {
-    let read = Query::<T>::try_from_uri(uri);
-    read.map(|Query(asked)| asked).map_err(|error| {
+    let read = axum::extract::Query::<T>::try_from_uri(uri);
+    read.map(|query| query.0).map_err(|error| {
         let why = error.body_text();
         let why = why
             .split_once("query string: ")

@@ -9,13 +9,17 @@ use super::infrastructure::trouble;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::{ApiError, HOLD, Params, batches, sessions};
-use crate::wire::{Batch, FailureClass, Hold, PausedBy, SessionItem, Sessions};
+use crate::api::batches::{self, BatchesQuery};
+use crate::api::{ApiError, HOLD, Query, sessions};
+use crate::wire::{
+    Batch, BatchState, FailureClass, Hold, PageQuery, PausedBy, Scored, SessionFilter, SessionItem,
+    SessionSort, Sessions,
+};
 
 /// Maximum number of failed sessions to group by cause, newest first.
-const SESSIONS: &str = "200";
+const SESSIONS: u32 = 200;
 /// Maximum number of batches listed as stopped by their budget.
-const BATCHES: &str = "5";
+const BATCHES: u32 = 5;
 
 pub(super) struct Alert {
     pub(super) text: String,
@@ -26,12 +30,20 @@ pub(super) struct Alert {
 
 pub(super) async fn now(state: &PageState, user: &SessionUser) -> Result<Vec<Alert>, ApiError> {
     let api = state.api(user)?;
-    let failed = Params::from_pairs(&[("scored", "failed"), ("limit", SESSIONS)]);
-    let paused = Params::from_pairs(&[("state", "paused"), ("limit", BATCHES)]);
+    let failed = SessionFilter {
+        scored: Some(Scored::Failed),
+        ..SessionFilter::default()
+    };
+    let failed = (failed, SessionSort::default(), PageQuery::first(SESSIONS));
+    let paused = BatchesQuery {
+        state: Some(BatchState::Paused),
+        ..BatchesQuery::default()
+    };
+    let paused = Query((paused, PageQuery::first(BATCHES)));
     let (found, failed, paused) = tokio::try_join!(
         state.infrastructure_with_readiness(user),
-        sessions::list(api, failed),
-        batches::list(api, paused),
+        sessions::list_sessions(api.clone(), Query(failed)),
+        batches::list_batches(api, paused),
     )?;
     let checks = found.readiness.checks.into_iter().flatten();
     let reasons = checks.filter(|check| check.name != HOLD);

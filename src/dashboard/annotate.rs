@@ -2,11 +2,12 @@
 //! the agreement between users who rated the same session.
 
 use askama::Template;
-use axum::Router;
 use axum::extract::State;
+use axum::http::Method;
 use axum::routing::get;
-use futures::TryFutureExt as _;
+use axum::{Json, Router};
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::address::Address;
 use super::conversation::{
@@ -24,9 +25,9 @@ use super::session_item::Badge;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::ratings::{self, annotations};
-use crate::api::{Params, scores, typed};
-use crate::wire::{RatingRequest, Session};
+use crate::api::ratings::annotations::{self, AnnotationsQuery};
+use crate::api::{Path, Query, ratings, scores, typed};
+use crate::wire::{PageQuery, RatingRequest, Session};
 
 const ORDERS: [(&str, &str); 3] = [
     ("sample", "a sample"),
@@ -148,17 +149,22 @@ async fn annotate(
         by => by.to_owned(),
     };
     let skip = asked.skip();
-    let limit = (skip + 1).to_string();
-    let queue = Params::from_pairs(&[("by", &by), ("limit", &limit)]);
-    let queue = match asked.order.as_str() {
-        "" => queue,
-        order => Params::from_pairs(&[("by", &by), ("limit", &limit), ("order", order)]),
+    let query = AnnotationsQuery {
+        order: match asked.order.as_str() {
+            "" => None,
+            order => Some(typed("order", order.into())?),
+        },
+        by: Some(by.clone()),
+        limit: u32::try_from(skip + 1).ok(),
     };
-    let queue = annotations::next(api, &user.caller, queue).await?;
+    let reader = state
+        .api
+        .authorize(&user.caller, &Method::GET, annotations::ANNOTATIONS)?;
+    let Json(queue) = annotations::get_annotations(reader, Query(query)).await?;
     let shown = match queue.items.get(skip) {
         None => None,
         Some(item) => {
-            let session = session::read(&state, &user, &item.session_id.to_string()).await?;
+            let session = session::read(&state, &user, item.session_id).await?;
             let from = asked.from.parse().unwrap_or(0);
             let window = PageRange::at(from, MESSAGES, session.conversation.len());
             Some(SessionToRate {
@@ -172,9 +178,9 @@ async fn annotate(
     };
     let rated = match asked.rated.as_str() {
         "" => None,
-        id => rated(&state, &user, id).await?,
+        id => rated(&state, &user, typed("rated", id.into())?).await?,
     };
-    let pairs = annotations::pairs(api).await?.items.into_iter();
+    let pairs = annotations::get_raters(api).await?.0.items.into_iter();
     html(&AnnotatePage {
         pairs: pairs
             .map(|pair| {
@@ -189,20 +195,21 @@ async fn annotate(
         left: queue.left,
         shown,
         rated,
-        key: uuid::Uuid::new_v4().to_string(),
+        key: Uuid::new_v4().to_string(),
     })
 }
 
 async fn rated(
     state: &PageState,
     user: &SessionUser,
-    id: &str,
+    id: Uuid,
 ) -> Result<Option<Rated>, PageError> {
     let api = state.api(user)?;
-    let Some(score) = found(scores::current(api, id).await)? else {
+    let Some(score) = found(scores::current(api.clone(), Path(id)).await)? else {
         return Ok(None);
     };
-    let given = ratings::of_session(api, id, Params::from_pairs(&[("limit", "20")])).await?;
+    let few = Query(PageQuery::first(20));
+    let Json(given) = ratings::ratings_of_session(api, Path(id), few).await?;
     let session = session::read(state, user, id).await?;
     let now = state.about.clock.now();
     Ok(Some(Rated {
@@ -216,11 +223,10 @@ async fn rated(
 
 async fn rate(State(state): State<PageState>, form: Form) -> Page {
     let text = |name: &str| form.text(name).unwrap_or_default().to_owned();
-    let session = text("session_id");
+    let session: Uuid = typed("session_id", text("session_id").into())?;
     let body: RatingRequest = typed("", form.texts(&["rating", "comment", "by"]).into())?;
-    let rate = |api, request| ratings::rate_session(api, request).map_ok(drop);
-    let request = (session.clone(), body);
-    form.post(&state, ratings::OF_SESSION, request, rate)
+    let rate = |api, (id, body)| ratings::rate_session(api, id, body);
+    form.post(&state, ratings::OF_SESSION, (Path(session), body), rate)
         .await?;
     let asked = AnnotateParams {
         order: text("order"),
@@ -228,6 +234,6 @@ async fn rate(State(state): State<PageState>, form: Form) -> Page {
         skip: text("skip"),
         ..AnnotateParams::default()
     };
-    let to = asked.to(asked.skip(), ("rated", &session));
+    let to = asked.to(asked.skip(), ("rated", &session.to_string()));
     redirect(form.user.fragment, &to)
 }

@@ -2,11 +2,12 @@
 //! judge's reasons.
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::get;
+use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::batch_items;
 use super::batches::BatchView as _;
@@ -19,7 +20,7 @@ use super::page::{Page, html, redirect};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::{batches, jobs};
+use crate::api::{Path, batches, jobs};
 use crate::job::Kind;
 use crate::score::about;
 use crate::wire::{Batch, BatchItem, BatchItemDetail, Call, ItemOutcome, ItemPart, JobResult};
@@ -69,12 +70,12 @@ struct ItemPage {
 async fn item(
     State(state): State<PageState>,
     user: SessionUser,
-    Path((id, item_no)): Path<(String, String)>,
+    Path((id, item_no)): Path<(Uuid, u32)>,
 ) -> Page {
     let api = state.api(&user)?;
-    let (batch, detail) = tokio::try_join!(
-        batches::read(api, &id),
-        batches::items::read(api, &id, &item_no)
+    let (batch, Json(detail)) = tokio::try_join!(
+        batches::read(api.clone(), Path(id)),
+        batches::items::get_item(api.clone(), Path((id, item_no)))
     )?;
     if let Some(session) = detail.item.job.subject_id {
         return redirect(
@@ -82,8 +83,7 @@ async fn item(
             &batch_items::session_page(session, &detail.item.job),
         );
     }
-    let job_id = detail.item.job.job_id.to_string();
-    let calls = found(jobs::read_with_calls(api, &job_id).await)?;
+    let calls = found(jobs::read_with_calls(&api, detail.item.job.job_id).await)?;
     let item = &detail.item;
     let (_, _, word) = batch_items::sign(item.outcome);
     let title = format!("{word} · {} · {}", item.name, batch.title());

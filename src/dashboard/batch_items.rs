@@ -1,5 +1,6 @@
 //! Items of a batch on its page: all sections by outcome, or one section with pagination.
 
+use axum::Json;
 use uuid::Uuid;
 
 use super::links::query;
@@ -8,10 +9,10 @@ use super::page::PageError;
 use super::session_item::{Badge, name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::batches::items;
-use crate::api::{ApiError, Params, problem};
+use crate::api::batches::items::{ItemsQuery, list_items};
+use crate::api::{ApiError, Path, Query, problem};
 use crate::job::JobState;
-use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, Purpose};
+use crate::wire::{Batch, BatchItem, ItemOutcome, Job, JobError, PageQuery, Purpose};
 
 /// Maximum number of items per section if all sections are shown.
 const ITEMS_PER_SECTION: u32 = 20;
@@ -252,19 +253,19 @@ impl ItemsView<'_> {
         alone: Option<&str>,
     ) -> Result<Section, PageError> {
         let batch = self.batch.batch_id;
-        let limit = if alone.is_some() {
-            PAGE_SIZE
-        } else {
-            ITEMS_PER_SECTION
-        }
-        .to_string();
-        let params = Params::from_pairs(&[
-            ("outcome", outcome.as_str()),
-            ("limit", &limit),
-            ("cursor", alone.unwrap_or_default()),
-        ]);
+        let limit = match alone {
+            Some(_) => PAGE_SIZE,
+            None => ITEMS_PER_SECTION,
+        };
+        let asked = PageQuery {
+            cursor: alone.filter(|it| !it.is_empty()).map(str::to_owned),
+            ..PageQuery::first(limit)
+        };
+        let of_outcome = ItemsQuery {
+            outcome: Some(outcome),
+        };
         let api = self.state.api(self.user)?;
-        let found = items::list(api, &batch.to_string(), params).await?;
+        let Json(found) = list_items(api, Path(batch), Query((of_outcome, asked))).await?;
         let page = |cursor: &str| {
             let asked = query(&[("show", outcome.as_str()), ("cursor", cursor)]);
             format!("/batches/{batch}{asked}")

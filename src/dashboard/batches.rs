@@ -1,25 +1,25 @@
 //! `/batches`: list of batches, newest first, with progress and result.
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::get;
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
+use uuid::Uuid;
 
-use super::address::Address;
+use super::address::Filled;
 use super::frame::Frame;
-use super::links::query;
 use super::page::{Page, html};
 use super::state::PageState;
 use super::upload::UploadForm;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{self, Params};
+use crate::api::batches::{BatchesQuery, list_batches};
+use crate::api::{self, Path, Query, read_query};
 use crate::job::{Kind, Purpose};
-use crate::wire::{Batch, BatchOrigin, BatchProgress};
+use crate::wire::{Batch, BatchOrigin, BatchProgress, PageQuery};
 
-const ROWS: &str = "50";
+const ROWS: u32 = 50;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -182,50 +182,20 @@ impl BatchListRow {
 #[template(path = "batches.html")]
 struct BatchesPage {
     frame: Frame,
-    filter: BatchListFilter,
+    filter: Filled,
     rows: Vec<BatchListRow>,
     next: Option<String>,
     first: Option<String>,
     form: Option<UploadForm>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct BatchListFilter {
-    kind: String,
-    state: String,
-    cursor: String,
-}
-
-impl BatchListFilter {
-    fn page(&self, cursor: &str) -> String {
-        let pairs = [
-            ("kind", self.kind.as_str()),
-            ("state", &self.state),
-            ("cursor", cursor),
-        ];
-        format!("/batches{}", query(&pairs))
-    }
-
-    fn is_set(&self) -> bool {
-        [&self.kind, &self.state, &self.cursor]
-            .iter()
-            .any(|value| !value.is_empty())
-    }
-}
-
-async fn list(
-    State(state): State<PageState>,
-    user: SessionUser,
-    Address(filter): Address<BatchListFilter>,
-) -> Page {
-    let params = Params::from_pairs(&[
-        ("kind", filter.kind.as_str()),
-        ("state", &filter.state),
-        ("cursor", &filter.cursor),
-        ("limit", ROWS),
-    ]);
-    let found = api::batches::list(state.api(&user)?, params).await?;
+async fn list(State(state): State<PageState>, user: SessionUser, filter: Filled) -> Page {
+    let (query, page): (BatchesQuery, PageQuery) = read_query(filter.pairs())?;
+    let page = PageQuery {
+        limit: Some(ROWS),
+        ..page
+    };
+    let Json(found) = list_batches(state.api(&user)?, Query((query, page))).await?;
     let now = state.about.clock.now();
     let rows: Vec<BatchListRow> = found
         .items
@@ -233,9 +203,10 @@ async fn list(
         .map(|b| BatchListRow::new(b, now))
         .collect();
     let moves = rows.iter().any(|row| row.batch.moves());
+    let at = |cursor: &str| format!("/batches{}", filter.page(cursor));
     html(&BatchesPage {
-        next: found.next_cursor.map(|cursor| filter.page(&cursor)),
-        first: (!filter.cursor.is_empty()).then(|| filter.page("")),
+        next: found.next_cursor.as_deref().map(at),
+        first: (!filter.of("cursor").is_empty()).then(|| at("")),
         form: user.may_enqueue().then(|| UploadForm::empty(&user)),
         frame: Frame::load(&state, user, "Batches", "Batches")
             .await
@@ -245,8 +216,8 @@ async fn list(
     })
 }
 
-async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
-    let batch = api::batches::read(state.api(&user)?, &id).await?;
+async fn row(State(state): State<PageState>, user: SessionUser, Path(id): Path<Uuid>) -> Page {
+    let batch = api::batches::read(state.api(&user)?, Path(id)).await?;
     html(&BatchListRow::new(batch, state.about.clock.now()))
 }
 

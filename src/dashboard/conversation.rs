@@ -3,7 +3,7 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::routing::get;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use super::session::read;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::problem;
+use crate::api::{Path, problem};
 use crate::wire::{Message, Session};
 
 pub(super) const TABLE_PAGE_SIZE: usize = 100;
@@ -248,10 +248,10 @@ async fn text_page(
 async fn alert(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = read(&state, &user, &id).await?;
+    let session = read(&state, &user, id).await?;
     let to = format!("/sessions/{}/alert", session.session_id);
     let text = alert_text(&session);
     let head = (session.session_id, "The alert".to_owned(), to);
@@ -261,10 +261,10 @@ async fn alert(
 async fn analysis(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = read(&state, &user, &id).await?;
+    let session = read(&state, &user, id).await?;
     let to = format!("/sessions/{}/analysis", session.session_id);
     let text = session.final_analysis.as_deref().unwrap_or_default();
     let head = (session.session_id, "The final analysis".to_owned(), to);
@@ -275,10 +275,10 @@ async fn analysis(
 async fn message(
     State(state): State<PageState>,
     user: SessionUser,
-    Path((id, no)): Path<(String, String)>,
+    Path((id, no)): Path<(Uuid, String)>,
     Query(start): Query<Start>,
 ) -> Page {
-    let session = read(&state, &user, &id).await?;
+    let session = read(&state, &user, id).await?;
     let no: usize = no.parse().unwrap_or(0);
     let found = no
         .checked_sub(1)

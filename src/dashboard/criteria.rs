@@ -1,11 +1,12 @@
 //! `/criteria`: criteria versions by first use, with the mean of their scores; the text of a version and its diff to the current one.
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
+use futures::TryFutureExt as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -18,7 +19,8 @@ use super::page::{Page, PageError, error_html, found, html, is_fixable, redirect
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{Params, criteria, problem};
+use crate::api::criteria::named::CriteriaPair;
+use crate::api::{ApiJson, Path, Query, criteria, problem};
 use crate::job::Kind;
 use crate::wire::{CriteriaVersion, NameRequest};
 
@@ -53,7 +55,7 @@ pub(super) async fn called_by_hash(
     user: &SessionUser,
     hash: &str,
 ) -> Result<String, PageError> {
-    let read = criteria::read(state.api(user)?, hash, Kind::Session).await;
+    let read = criteria::read(&state.api(user)?, hash, Kind::Session).await;
     let stored = found(read)?;
     Ok(stored.map_or_else(|| hash.to_owned(), |stored| called(&stored.version)))
 }
@@ -112,7 +114,7 @@ struct CriteriaPage {
 }
 
 async fn versions(State(state): State<PageState>, user: SessionUser) -> Page {
-    let all = criteria::list(state.api(&user)?).await?;
+    let Json(all) = criteria::list_criteria(state.api(&user)?).await?;
     let seen = state.infrastructure_with_readiness(&user).await?;
     let file_errors = seen
         .failed("criteria")
@@ -154,9 +156,9 @@ async fn version(
     Path(hash): Path<String>,
 ) -> Page {
     let api = state.api(&user)?;
-    let (detail, all) = tokio::try_join!(
-        criteria::read(api, &hash, Kind::Session),
-        criteria::list(api),
+    let (detail, Json(all)) = tokio::try_join!(
+        criteria::read(&api, &hash, Kind::Session),
+        criteria::list_criteria(api.clone()),
     )?;
     let now = state.about.clock.now();
     let kind = detail.version.kind;
@@ -169,10 +171,12 @@ async fn version(
     let changes = match &current {
         None => Vec::new(),
         Some(current) => {
-            let own = detail.version.criteria_hash.as_str();
-            let pair = Params::from_pairs(&[("a", current), ("b", own)]);
-            let diff = found(criteria::diff::diff(api, pair).await)?;
-            diff.map_or_else(Vec::new, criteria_diff::changed_parts)
+            let pair = CriteriaPair {
+                a: current.clone(),
+                b: detail.version.criteria_hash.clone(),
+            };
+            let diff = found(criteria::diff::diff_criteria(api, Query(pair)).await)?;
+            diff.map_or_else(Vec::new, |Json(diff)| criteria_diff::changed_parts(diff))
         }
     };
     let (prompts, settings) = split(detail.content);
@@ -203,7 +207,7 @@ struct EditPage {
 }
 
 async fn edit(State(state): State<PageState>, user: SessionUser, Path(hash): Path<String>) -> Page {
-    let detail = criteria::read(state.api(&user)?, &hash, Kind::Session).await?;
+    let detail = criteria::read(&state.api(&user)?, &hash, Kind::Session).await?;
     let (texts, settings) = split(detail.content);
     let texts = texts.into_iter().filter_map(|(heading, text)| {
         let field = PROMPTS.iter().find(|it| words::heading(it) == heading)?;
@@ -270,7 +274,7 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
         }
     }
     let api = state.api(&form.user)?;
-    let before = criteria::read(api, copied, Kind::Session).await?;
+    let before = criteria::read(&api, copied, Kind::Session).await?;
     if before.content == Value::Object(content.clone()) {
         let fault = "is unchanged: edit a prompt or a setting first";
         return Err(problem::of_field("settings", fault).into());
@@ -282,8 +286,10 @@ async fn stored(state: &PageState, form: &Form, copied: &str) -> Result<String, 
     {
         return Err(problem::of_field("scoring/llm_provider", &problem.named).into());
     }
-    let (route, act) = (criteria::CRITERIA, criteria::add);
-    let added = form.post(state, route, content.into(), act).await?;
+    let add = |api, definition| criteria::add(api, definition).map_ok(Json);
+    let added = form
+        .post(state, criteria::CRITERIA, Value::Object(content), add)
+        .await?;
     let is_named = ["name", "note"].into_iter().any(|field| form.ticked(field));
     if is_named {
         named(state, form, &added.criteria_hash).await?;
@@ -297,8 +303,8 @@ async fn named(state: &PageState, form: &Form, hash: &str) -> Result<CriteriaVer
         name: text("name"),
         note: text("note"),
     };
-    let request = (hash.to_owned(), body);
-    form.post(state, criteria::NAME, request, criteria::name)
+    let name = |api, (hash, body)| criteria::name_criteria(api, hash, ApiJson(body));
+    form.post(state, criteria::NAME, (Path(hash.to_owned()), body), name)
         .await
 }
 
@@ -323,8 +329,8 @@ async fn make_current(
         let action = format!("/criteria/{}/current", segment(&hash));
         return confirm::show(&state, &form, action, confirmation).await;
     }
-    let (route, act) = (criteria::CURRENT, criteria::make_current);
-    form.post(&state, route, hash.clone(), act).await?;
+    let (route, act) = (criteria::CURRENT, criteria::post_current);
+    form.post(&state, route, Path(hash.clone()), act).await?;
     redirect(form.user.fragment, &format!("/criteria/{}", segment(&hash)))
 }
 

@@ -4,13 +4,16 @@ use chrono::{DateTime, Days, Months, NaiveDate, Utc};
 
 use super::chart::{Bar, Chart, ChartLine, bars, lines};
 use super::words;
+use crate::api::analytics::distribution::HistogramQuery;
 use crate::wire::{Bucket, Distribution, Period, Trend, TrendItem};
 
 /// Minimum number of scores for a chart.
 pub(super) const ENOUGH: u64 = 20;
 
 /// Buckets of five points, so that each bucket is within one rating and has its colour.
-pub(super) const BY_RATING: (&str, &str) = ("points", "5");
+pub(super) fn by_rating() -> HistogramQuery {
+    HistogramQuery { points: Some(5) }
+}
 const DAY: &str = "%-d %b";
 /// Maximum number of criteria versions with a line, so that the lines stay distinguishable.
 const LINES: usize = 4;
@@ -183,12 +186,13 @@ fn float(n: u64) -> f64 {
     n as f64
 }
 
-/// Start of the day `days` ago in the API's format.
-pub(super) fn days_ago(now: DateTime<Utc>, days: i64) -> String {
-    let then = now
-        .checked_sub_signed(chrono::Duration::days(days))
-        .unwrap_or(now);
-    then.format("%Y-%m-%dT00:00:00Z").to_string()
+/// Start of the day `days` ago.
+pub(super) fn days_ago(now: DateTime<Utc>, days: i64) -> DateTime<Utc> {
+    let then = now.checked_sub_signed(chrono::Duration::days(days));
+    then.unwrap_or(now)
+        .date_naive()
+        .and_time(chrono::NaiveTime::MIN)
+        .and_utc()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::page::{Page, PageError, redirect};
 use super::stale;
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::{ApiError, Authorized, READ_TIMEOUT, in_time, problem};
+use crate::api::{ApiError, ApiResult, Authorized, READ_TIMEOUT, in_time, problem};
 
 #[derive(Debug)]
 pub(super) struct Form {
@@ -87,7 +87,7 @@ impl Form {
     ) -> Result<T, PageError>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
-        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+        F: Future<Output = ApiResult<T>> + Send + 'static,
     {
         let sent = (&self.user.caller, self.text("key"));
         Ok(state.api.post(sent, route, request, act).await?)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::Json;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::words;
@@ -47,10 +48,10 @@ impl Infrastructure {
         readiness: impl Future<Output = Readiness>,
     ) -> Result<Self, ApiError> {
         // Boxed because each page's future contains this read.
-        let (queue, workers, judges, readiness) = tokio::try_join!(
-            Box::pin(judges::queue::status(api)),
-            Box::pin(judges::workers(api)),
-            Box::pin(judges::list(api)),
+        let (Json(queue), Json(workers), Json(judges), readiness) = tokio::try_join!(
+            Box::pin(judges::queue::queue_status(api.clone())),
+            Box::pin(judges::list_workers(api.clone())),
+            Box::pin(judges::list_judges(api.clone())),
             Box::pin(async { Ok(readiness.await) }),
         )?;
         Ok(Self {

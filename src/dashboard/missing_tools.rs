@@ -1,9 +1,12 @@
 //! Tools that a score reports as missing, with the number of other sessions that miss them.
 
+use axum::Json;
+use uuid::Uuid;
+
 use super::page::found;
 use super::words;
-use crate::api::analytics::score_tools;
-use crate::api::{ApiError, ApiState};
+use crate::api::analytics::score_tools::tools_of_score;
+use crate::api::{ApiError, ApiState, Path};
 use crate::wire::{MissingTool, ScoreTool};
 
 pub(super) struct ToolRow {
@@ -36,13 +39,13 @@ fn other_sessions_text(tool: &ScoreTool) -> String {
 pub(super) async fn elsewhere(
     api: &ApiState,
     tools: &[MissingTool],
-    score_id: &str,
+    score_id: Uuid,
 ) -> Result<Vec<ScoreTool>, ApiError> {
     if tools.is_empty() {
         return Ok(Vec::new());
     }
-    let found = found(score_tools::of_score(api, score_id).await)?;
-    Ok(found.map_or_else(Vec::new, |found| found.items))
+    let found = found(tools_of_score(api.clone(), Path(score_id)).await)?;
+    Ok(found.map_or_else(Vec::new, |Json(found)| found.items))
 }
 
 /// Sets `elsewhere`. If a tool has several spellings, only the first gets the text.

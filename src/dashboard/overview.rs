@@ -1,17 +1,17 @@
 //! `/`: alerts, next steps, score distribution and trend, lowest and latest scores, latest batches. On an empty service: how to start.
 
 use askama::Template;
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::alerts::{self, Alert, alert};
 use super::batches::{BatchListRow, BatchView as _};
 use super::chart::Chart;
-use super::figures::{self, BY_RATING, days_ago, percent};
+use super::figures::{self, by_rating, days_ago, percent};
 use super::form::Form;
 use super::frame::Frame;
 use super::page::{Page, html, redirect};
@@ -19,12 +19,17 @@ use super::session_item::{Badge, called, listed};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::analytics::{distribution, trend};
-use crate::api::{ApiError, Params, batches, sessions};
+use crate::api::analytics::distribution::{HistogramQuery, distribution};
+use crate::api::analytics::trend::{TrendQuery, trend};
+use crate::api::batches::{self, BatchesQuery};
+use crate::api::{ApiError, Query, sessions};
 use crate::history::examples::SESSIONS;
-use crate::wire::{Distribution, SessionItem, Sessions};
+use crate::wire::{
+    Distribution, PageQuery, ScoreSelection, Scored, SessionFilter, SessionItem, SessionOrder,
+    SessionSort, SessionStatus, Sessions,
+};
 
-const SHOWN: &str = "5";
+const SHOWN: u32 = 5;
 const TREND_DAYS: i64 = 14;
 
 pub(super) fn routes() -> Router<PageState> {
@@ -117,16 +122,39 @@ fn steps(
 async fn overview(State(state): State<PageState>, user: SessionUser, headers: HeaderMap) -> Page {
     let api = state.api(&user)?;
     let now = state.about.clock.now();
-    let lately = days_ago(now, TREND_DAYS);
-    let sessions = |pair| sessions::list(api, Params::from_pairs(&[pair, ("limit", SHOWN)]));
-    let (mut alerts, distribution, ever, trend, batches, lowest, latest) = tokio::try_join!(
+    let sessions = |scored: Option<Scored>, sort: Option<SessionOrder>| {
+        let filter = SessionFilter {
+            scored,
+            ..SessionFilter::default()
+        };
+        let query = (filter, SessionSort { sort }, PageQuery::first(SHOWN));
+        sessions::list_sessions(api.clone(), Query(query))
+    };
+    let any = ScoreSelection {
+        criteria: Some("any".to_owned()),
+        ..ScoreSelection::default()
+    };
+    let lately = ScoreSelection {
+        from: Some(days_ago(now, TREND_DAYS)),
+        ..ScoreSelection::default()
+    };
+    let newest = Query((BatchesQuery::default(), PageQuery::first(SHOWN)));
+    let (
+        mut alerts,
+        Json(distribution),
+        Json(ever),
+        Json(trend),
+        Json(batches),
+        Json(lowest),
+        Json(latest),
+    ) = tokio::try_join!(
         alerts::now(&state, &user),
-        distribution::read(api, Params::from_pairs(&[BY_RATING])),
-        distribution::read(api, Params::from_pairs(&[("criteria", "any")])),
-        trend::read(api, Params::from_pairs(&[("from", &lately)])),
-        batches::list(api, Params::from_pairs(&[("limit", SHOWN)])),
-        sessions(("sort", "lowest_score")),
-        sessions(("scored", "yes")),
+        distribution(api.clone(), Query((ScoreSelection::default(), by_rating()))),
+        distribution(api.clone(), Query((any, HistogramQuery::default()))),
+        trend(api.clone(), Query((lately, TrendQuery::default()))),
+        batches::list_batches(api.clone(), newest),
+        sessions(None, Some(SessionOrder::LowestScore)),
+        sessions(Some(Scored::Yes), None),
     )?;
     // After the alerts, because they cache the data of the status bar: queue and judges are read once.
     let frame = Frame::load(&state, user.clone(), "", "Overview").await;
@@ -143,8 +171,13 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         alerts.push(alert(text.to_owned(), "/rescore?criteria=not_current"));
     }
     let steps = if ever.scores < figures::ENOUGH {
-        let unscored = [("scored", "no"), ("status", "completed"), ("limit", "1")];
-        let unscored = sessions::list(api, Params::from_pairs(&unscored)).await?;
+        let unscored = SessionFilter {
+            scored: Some(Scored::No),
+            status: Some(SessionStatus::Completed),
+            ..SessionFilter::default()
+        };
+        let unscored = Query((unscored, SessionSort::default(), PageQuery::first(1)));
+        let Json(unscored) = sessions::list_sessions(api.clone(), unscored).await?;
         let has_batches = !batches.items.is_empty();
         let has_unscored = !unscored.items.is_empty();
         let stands = (has_batches, has_unscored, frame.status_bar.simulated);
@@ -213,8 +246,7 @@ async fn load_samples(State(state): State<PageState>, form: Form) -> Page {
         }
         let named: ExampleSession = serde_json::from_str(text)
             .map_err(|error| ApiError::Internal(format!("{name}: {error}")))?;
-        let id = named.session_id.to_string();
-        sessions::put(api.clone(), id, text.to_owned()).await?;
+        sessions::put(api.clone(), named.session_id, text.to_owned()).await?;
     }
     redirect(form.user.fragment, "/sessions")
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use askama::Template;
+use axum::Json;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -10,8 +11,12 @@ use super::page::PageError;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{Params, sessions};
-use crate::wire::{SessionItem, SessionScoreSummary, SessionStatus};
+use crate::api::Query;
+use crate::api::sessions::list_sessions;
+use crate::wire::{
+    PageQuery, SessionFilter, SessionItem, SessionScoreSummary, SessionSort, SessionStatus,
+    Sessions,
+};
 
 /// Maximum length of a session's name, characters.
 const MAX_NAME_CHARS: usize = 80;
@@ -66,20 +71,39 @@ pub(super) fn called(item: &SessionItem) -> String {
     }
 }
 
+/// Lists sessions by id, at least one.
+pub(super) async fn by_ids(
+    state: &PageState,
+    user: &SessionUser,
+    ids: Vec<Uuid>,
+    page: PageQuery,
+) -> Result<Sessions, PageError> {
+    let filter = SessionFilter {
+        ids,
+        ..SessionFilter::default()
+    };
+    let query = Query((filter, SessionSort::default(), page));
+    let Json(found) = list_sessions(state.api(user)?, query).await?;
+    Ok(found)
+}
+
 /// Loads sessions by id. Deleted ones are omitted.
 pub(super) async fn looked_up(
     state: &PageState,
     user: &SessionUser,
     ids: impl Iterator<Item = Uuid>,
 ) -> Result<HashMap<Uuid, SessionItem>, PageError> {
-    let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();
+    let ids: BTreeSet<Uuid> = ids.collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let (count, ids) = (ids.len(), Vec::from_iter(ids).join(","));
-    let params = Params::from_pairs(&[("ids", ids.as_str()), ("limit", &count.to_string())]);
-    let found = sessions::list(state.api(user)?, params).await?.items;
+    let page = PageQuery {
+        limit: u32::try_from(ids.len()).ok(),
+        cursor: None,
+    };
+    let found = by_ids(state, user, ids.into_iter().collect(), page).await?;
     Ok(found
+        .items
         .into_iter()
         .map(|item| (item.session_id, item))
         .collect())
@@ -115,8 +139,8 @@ pub(super) fn listed(item: &SessionItem, now: DateTime<Utc>) -> Timestamp {
 pub(super) async fn item(
     state: &PageState,
     user: &SessionUser,
-    id: &str,
+    id: Uuid,
 ) -> Result<Option<SessionItem>, PageError> {
-    let found = sessions::list(state.api(user)?, Params::from_pairs(&[("ids", id)])).await?;
+    let found = by_ids(state, user, vec![id], PageQuery::default()).await?;
     Ok(found.items.into_iter().next())
 }

@@ -15,7 +15,8 @@ use super::page::{Page, html, redirect, with_status};
 use super::state::PageState;
 use super::upload::{FileForm, SentFile, UploadError, read, upload_error};
 use super::user::SessionUser;
-use crate::api::{ApiAccess, ApiError, Caller, Params, sessions};
+use crate::api::sessions::{self, FileQuery};
+use crate::api::{ApiAccess, ApiError, Caller, read_query};
 use crate::wire::{PutOutcome, SessionFormat, SessionsPut};
 
 /// Routes of uploads. The API limits the file size.
@@ -127,10 +128,8 @@ impl FileForm for Chosen {
         file: SentFile<'_>,
     ) -> Result<SessionsPut, ApiError> {
         let api = client.authorize(caller, &Method::POST, sessions::SESSIONS)?;
-        let mut params = Params::from_pairs(&[("format", &self.0)]);
-        let format = params.take("format");
-        params.finish()?;
-        sessions::put_file(api, format, file.content, &HeaderMap::new()).await
+        let query: FileQuery = read_query(&[("format".to_owned(), self.0.clone())])?;
+        sessions::put_file(api, query.format, file.content, &HeaderMap::new()).await
     }
 }
 

@@ -1,28 +1,27 @@
 //! `/sessions`: filtered and paginated list of sessions. The filters are in the address. Each row has a score button.
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use futures::TryFutureExt as _;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::address::Address;
+use super::address::{Address, Filled};
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
-use super::links::{query, segment};
 use super::page::found;
 use super::page::{Page, PageError, error_html, html, is_fixable, with_status};
-use super::session_item::{Badge, item, why_not};
+use super::session_item::{Badge, by_ids, item, why_not};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{Params, scores, sessions};
-use crate::wire::{Problem, ScoreRequest, SessionItem};
+use crate::api::{Path, Query, read_query, scores, sessions};
+use crate::wire::{PageQuery, Problem, ScoreRequest, SessionFilter, SessionItem, SessionSort};
 
 const ROWS: u32 = 50;
 
@@ -31,116 +30,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/sessions", get(list))
         .route("/sessions/rows", get(rows))
         .route("/sessions/{id}/score-now", axum::routing::post(score_now))
-}
-
-/// Filters of the address and of the form. An unknown filter is an error, because ignoring it would apply an action to all sessions.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct SessionListFilter {
-    pub(super) q: String,
-    pub(super) status: String,
-    pub(super) scored: String,
-    pub(super) rating: String,
-    pub(super) min_score: String,
-    pub(super) max_score: String,
-    pub(super) criteria: String,
-    pub(super) tag: String,
-    pub(super) agent: String,
-    pub(super) alert_type: String,
-    pub(super) missing_tool: String,
-    pub(super) rated: String,
-    pub(super) from: String,
-    pub(super) to: String,
-    pub(super) sort: String,
-    pub(super) cursor: String,
-}
-
-impl SessionListFilter {
-    /// Filters plus `more`, as parameters of the API.
-    pub(super) fn params(&self, more: &[(&str, &str)]) -> Params {
-        let own = self.pairs();
-        Params::from_pairs(&joined(&own, more))
-    }
-
-    fn pairs(&self) -> [(&'static str, String); 14] {
-        [
-            ("q", self.q.clone()),
-            ("status", self.status.clone()),
-            ("scored", self.scored.clone()),
-            ("rating", self.rating.clone()),
-            ("min_score", self.min_score.clone()),
-            ("max_score", self.max_score.clone()),
-            ("criteria", self.criteria.clone()),
-            ("tag", self.tag.clone()),
-            ("agent", self.agent.clone()),
-            ("alert_type", self.alert_type.clone()),
-            ("missing_tool", self.missing_tool.clone()),
-            ("rated", self.rated.clone()),
-            ("from", instant(&self.from)),
-            ("to", instant(&self.to)),
-        ]
-    }
-
-    /// Query string of a page: filters, order and `more`.
-    pub(super) fn page(&self, more: &[(&str, &str)]) -> String {
-        let sort = [("sort", self.sort.as_str())];
-        self.query(&[&sort, more].concat())
-    }
-
-    /// Address of the first page in another order.
-    pub(super) fn sorted(&self, sort: &str) -> String {
-        self.query(&[("sort", sort)])
-    }
-
-    /// Filters plus `more`, as a query string of pages.
-    pub(super) fn query(&self, more: &[(&str, &str)]) -> String {
-        let own = self.pairs();
-        query(&joined(&own, more))
-    }
-
-    pub(super) fn filters_only(&self) -> String {
-        self.query(&[])
-    }
-
-    pub(super) fn is_set(&self) -> bool {
-        self.pairs().iter().any(|(_, value)| !value.is_empty())
-    }
-
-    /// Whether a filter under "More filters" is set.
-    pub(super) fn has_more(&self) -> bool {
-        let more = [
-            &self.status,
-            &self.min_score,
-            &self.max_score,
-            &self.tag,
-            &self.agent,
-            &self.alert_type,
-            &self.missing_tool,
-            &self.rated,
-            &self.from,
-            &self.to,
-        ];
-        more.iter().any(|value| !value.is_empty())
-    }
-}
-
-fn joined<'a>(
-    own: &'a [(&'static str, String)],
-    more: &[(&'a str, &'a str)],
-) -> Vec<(&'a str, &'a str)> {
-    let own = own.iter().map(|(name, value)| (*name, value.as_str()));
-    // A checkbox is set if its parameter is present.
-    let own = own.filter(|(_, value)| !value.is_empty());
-    own.chain(more.iter().copied()).collect()
-}
-
-/// Converts a date to the start of that day. Other text is passed on to the API.
-fn instant(text: &str) -> String {
-    if chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok() {
-        format!("{text}T00:00:00Z")
-    } else {
-        text.to_owned()
-    }
 }
 
 #[derive(Template)]
@@ -188,7 +77,7 @@ impl SessionListRow {
 #[template(path = "sessions.html")]
 struct SessionsPage {
     frame: Frame,
-    filter: SessionListFilter,
+    filter: Filled,
     rows: Vec<SessionListRow>,
     /// Whether the page isn't full although there are more: the API limits the number of sessions scanned per page.
     short: bool,
@@ -198,6 +87,12 @@ struct SessionsPage {
 }
 
 impl SessionsPage {
+    /// Whether a filter under "More filters" is set.
+    fn has_more(&self) -> bool {
+        let first = ["q", "scored", "rating", "criteria"];
+        self.filter.set().any(|(name, _)| !first.contains(&name))
+    }
+
     fn matching(&self) -> String {
         match (self.rows.len(), &self.next, &self.first) {
             (1, None, None) => "the matching one".to_owned(),
@@ -211,7 +106,7 @@ impl SessionsPage {
 async fn show_errors(
     state: &PageState,
     user: SessionUser,
-    filter: SessionListFilter,
+    filter: Filled,
     problem: &Problem,
 ) -> Page {
     let page = SessionsPage {
@@ -226,18 +121,14 @@ async fn show_errors(
     with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
-async fn list(
-    State(state): State<PageState>,
-    user: SessionUser,
-    Address(filter): Address<SessionListFilter>,
-) -> Page {
-    let limit = ROWS.to_string();
-    let params = filter.params(&[
-        ("sort", &filter.sort),
-        ("limit", &limit),
-        ("cursor", &filter.cursor),
-    ]);
-    let found = match sessions::list(state.api(&user)?, params).await {
+async fn list(State(state): State<PageState>, user: SessionUser, filter: Filled) -> Page {
+    let read = async {
+        let (filters, sort, mut page): (SessionFilter, SessionSort, PageQuery) =
+            read_query(filter.pairs())?;
+        page.limit = Some(ROWS);
+        sessions::list_sessions(state.api(&user)?, Query((filters, sort, page))).await
+    };
+    let Json(found) = match read.await {
         Ok(found) => found,
         Err(error) => {
             let fault = PageError::from(error);
@@ -254,11 +145,11 @@ async fn list(
         .map(|item| SessionListRow::new(item, &user, now))
         .collect();
     let moves = rows.iter().any(|row| row.item.active_job.is_some());
-    let page = |cursor: &str| format!("/sessions{}", filter.page(&[("cursor", cursor)]));
+    let page = |cursor: &str| format!("/sessions{}", filter.page(cursor));
     html(&SessionsPage {
         short: rows.len() < ROWS as usize && found.next_cursor.is_some(),
         next: found.next_cursor.as_deref().map(page),
-        first: (!filter.cursor.is_empty()).then(|| page("")),
+        first: (!filter.of("cursor").is_empty()).then(|| page("")),
         frame: Frame::load(&state, user, "Sessions", "Sessions")
             .await
             .moving(moves),
@@ -292,8 +183,7 @@ async fn rows(
     if gone.is_empty() {
         return html(&SessionListRows { rows: vec![], gone });
     }
-    let params = Params::from_pairs(&[("ids", &wanted.ids), ("limit", &ROWS.to_string())]);
-    let found = sessions::list(state.api(&user)?, params).await?;
+    let found = by_ids(&state, &user, gone.clone(), PageQuery::first(ROWS)).await?;
     let is_whole = found.next_cursor.is_none();
     gone.retain(|id| is_whole && found.items.iter().all(|item| item.session_id != *id));
     let now = state.about.clock.now();
@@ -307,9 +197,9 @@ async fn rows(
 }
 
 /// Requests a score. Returns the row for htmx, otherwise redirects back.
-async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+async fn score_now(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
     if form.ticked("force") && form.user.may_enqueue() && !is_sure(&form) {
-        let score = found(scores::current(state.api(&form.user)?, &id).await)?;
+        let score = found(scores::current(state.api(&form.user)?, Path(id)).await)?;
         let confirmation = Confirmation {
             title: "Score this session again?".to_owned(),
             consequence: score.as_ref().map_or_else(String::new, super::score::again),
@@ -317,19 +207,19 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
             stops: false,
             part: "Sessions",
         };
-        let action = format!("/sessions/{}/score-now", segment(&id));
+        let action = format!("/sessions/{id}/score-now");
         return confirm::show(&state, &form, action, confirmation).await;
     }
     let body = ScoreRequest {
         force_rescore: form.ticked("force"),
         ..ScoreRequest::default()
     };
-    let ask = |api, (id, body)| scores::ask(api, (id, Ok(body))).map_ok(drop);
-    let request = (id.clone(), body);
-    form.post(&state, scores::SCORE, request, ask).await?;
+    let ask = |api, (id, body)| scores::ask(api, id, Ok(body)).map_ok(|_| Json(()));
+    form.post(&state, scores::SCORE, (Path(id), body), ask)
+        .await?;
     match form.text("piece").filter(|_| form.user.fragment) {
         Some("row") => {
-            if let Some(item) = item(&state, &form.user, &id).await? {
+            if let Some(item) = item(&state, &form.user, id).await? {
                 return html(&SessionListRow::new(
                     item,
                     &form.user,
@@ -337,10 +227,10 @@ async fn score_now(State(state): State<PageState>, Path(id): Path<String>, form:
                 ));
             }
         }
-        Some("state") => return super::session::scoring_status(&state, &form.user, &id).await,
+        Some("state") => return super::session::scoring_status(&state, &form.user, id).await,
         Some(_) | None => {}
     }
-    form.back_to(&format!("/sessions/{}", segment(&id)))
+    form.back_to(&format!("/sessions/{id}"))
 }
 
 #[cfg(test)]
@@ -435,7 +325,7 @@ mod tests {
 
     #[test]
     fn empty_list_explains_import_or_offers_to_clear_filters() {
-        let page = |filter: SessionListFilter| SessionsPage {
+        let page = |filter: Filled| SessionsPage {
             frame: Frame::bare(),
             filter,
             rows: Vec::new(),
@@ -444,12 +334,9 @@ mod tests {
             first: None,
             error_html: String::new(),
         };
-        let none = page(SessionListFilter::default()).render().unwrap();
+        let none = page(Filled::default()).render().unwrap();
         assert!(none.contains("No sessions yet") && none.contains("PUT /api/v1/sessions/ID"));
-        let narrowed = SessionListFilter {
-            q: BAD.to_owned(),
-            ..SessionListFilter::default()
-        };
+        let narrowed = Filled::new("q", BAD);
         let narrowed = page(narrowed).render().unwrap();
         assert!(
             narrowed.contains("No matching sessions") && narrowed.contains("Clear the filters")
@@ -462,7 +349,7 @@ mod tests {
         let page = |rows: usize, next: bool, short: bool| {
             let page = SessionsPage {
                 frame: Frame::bare(),
-                filter: SessionListFilter::default(),
+                filter: Filled::default(),
                 rows: (0..rows).map(|_| row(&json!({}))).collect(),
                 short,
                 next: next.then(|| "/sessions?cursor=x".to_owned()),

@@ -53,8 +53,8 @@ impl PageState {
     }
 
     /// Returns the API's state for reads. Error without the read scope.
-    pub(super) fn api(&self, user: &SessionUser) -> Result<&ApiState, ApiError> {
-        self.api.reader(&user.caller)
+    pub(super) fn api(&self, user: &SessionUser) -> Result<ApiState, ApiError> {
+        self.api.reader(&user.caller).cloned()
     }
 
     /// Reads the infrastructure including the full readiness check, and caches it for the status bar of the same page.
@@ -62,7 +62,7 @@ impl PageState {
         &self,
         user: &SessionUser,
     ) -> Result<Infrastructure, ApiError> {
-        let found = Infrastructure::read(self.api(user)?).await?;
+        let found = Infrastructure::read(&self.api(user)?).await?;
         self.keep(&found).await;
         Ok(found)
     }
@@ -72,7 +72,7 @@ impl PageState {
         &self,
         user: &SessionUser,
     ) -> Result<Infrastructure, ApiError> {
-        let found = Infrastructure::read_soon(self.api(user)?).await?;
+        let found = Infrastructure::read_soon(&self.api(user)?).await?;
         self.keep(&found).await;
         Ok(found)
     }
@@ -92,7 +92,7 @@ impl PageState {
         {
             return status_bar.clone();
         }
-        let read = async { Infrastructure::read_soon(self.api(user)?).await };
+        let read = async { Infrastructure::read_soon(&self.api(user)?).await };
         let status_bar = match read.await {
             Ok(found) => StatusBar::new(&found, self.about.clock.now()),
             Err(error) => StatusBar::unread(error),

@@ -5,25 +5,26 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use askama::Template;
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::multipart::{Field, MultipartRejection};
 use axum::extract::{DefaultBodyLimit, Multipart, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::routing::get;
+use axum::{Json, Router};
+use futures::TryFutureExt as _;
 use uuid::Uuid;
 
 use super::frame::Frame;
 use super::page::{Page, PageError, html, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
-use crate::api::batches::body::{MAX_NAME, format_named, head_of_query};
+use crate::api::batches::body::{FileHead, MAX_NAME, format_named};
 use crate::api::{
-    ApiAccess, ApiError, Caller, LARGE_READ_TIMEOUT, Params, Spooled, batches, in_time, problem,
+    ApiAccess, ApiError, Caller, LARGE_READ_TIMEOUT, Spooled, batches, in_time, problem, read_query,
 };
 use crate::job::Kind;
 use crate::score::about;
-use crate::wire::{Batch, Problem};
+use crate::wire::{Batch, BatchRequest, Problem};
 
 /// Maximum length of a field next to the file, bytes.
 const FIELD_BYTES: usize = 4 << 10;
@@ -127,17 +128,19 @@ impl<'f> SentFile<'f> {
 }
 
 impl UploadForm {
-    fn params(&self, file_name: &str) -> Params {
+    fn head(&self, file_name: &str) -> Result<BatchRequest, ApiError> {
         let name = match self.name.as_str() {
             "" => suite_name(file_name),
             name => name,
         };
-        Params::from_pairs(&[
-            ("kind", &self.kind),
+        let fields = [
+            ("kind", self.kind.as_str()),
             ("name", name),
             ("threshold", &self.threshold),
             ("budget_usd", &self.budget_usd),
-        ])
+        ];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Ok(read_query::<FileHead>(&fields)?.into())
     }
 }
 
@@ -182,8 +185,8 @@ impl FileForm for UploadForm {
         let api = client.authorize(caller, &Method::POST, batches::BATCHES)?;
         let items = Spooled::read(file.content, &HeaderMap::new(), &api.http).await?;
         let format = format_named(Some(file.media_type.to_owned()))?;
-        let head = head_of_query(self.params(&file.name))?;
-        let begin = |api, request| batches::begin(api, format, request);
+        let head = self.head(&file.name)?;
+        let begin = |api, request| batches::begin(api, format, request).map_ok(Json);
         let sent = (caller, Some(self.key.as_str()));
         client
             .post(sent, batches::BATCHES, (head, items), begin)
@@ -402,10 +405,11 @@ mod tests {
     fn suite_name_defaults_to_file_name() {
         let called = |name: &str| {
             let form = UploadForm {
+                kind: "query".to_owned(),
                 name: name.to_owned(),
                 ..UploadForm::default()
             };
-            form.params("kql suite.v2.csv").text("name")
+            form.head("kql suite.v2.csv").unwrap().name
         };
         assert_eq!(called("").as_deref(), Some("kql suite.v2"));
         assert_eq!(called("mine").as_deref(), Some("mine"));

@@ -1,23 +1,23 @@
 //! `/webhooks`, for admins: endpoints, delivery log, and resending. The secret of a new webhook is shown once, in the response to its form.
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::Map;
+use uuid::Uuid;
 
+use super::address::Filled;
 use super::confirm::{self, Confirmation, is_sure};
 use super::form::Form;
 use super::frame::Frame;
-use super::links::{query, segment};
 use super::page::{Page, PageError, error_html, html, is_fixable, redirect, with_status};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::{Params, typed, webhooks};
+use crate::api::{ApiJson, Path, Query, read_query, typed, webhooks};
 use crate::wire::{
     DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDelivery, WebhookEvent,
     WebhookFormat,
@@ -28,14 +28,6 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/webhooks", get(show).post(add))
         .route("/webhooks/{id}/delete", post(delete))
         .route("/webhooks/deliveries/{id}/resend", post(resend))
-}
-
-#[derive(Default, Deserialize)]
-struct DeliveryParams {
-    #[serde(default)]
-    state: String,
-    #[serde(default)]
-    cursor: String,
 }
 
 struct DeliveryLine {
@@ -75,7 +67,7 @@ struct WebhooksPage {
     done: Done,
     webhooks: Vec<Webhook>,
     rows: Vec<DeliveryLine>,
-    asked: DeliveryParams,
+    asked: Filled,
     older: Option<String>,
 }
 
@@ -83,27 +75,23 @@ impl WebhooksPage {
     async fn read(
         state: &PageState,
         user: SessionUser,
-        asked: DeliveryParams,
+        asked: Filled,
         done: Done,
     ) -> Result<Self, super::page::PageError> {
         let (mut webhooks, mut rows, mut older) = (Vec::new(), Vec::new(), None);
         if user.may_admin() {
             let api = state.api(&user)?;
-            webhooks = webhooks::list(api).await?.items;
-            let chosen = Params::from_pairs(&[("state", &asked.state), ("cursor", &asked.cursor)]);
-            let found = webhooks::deliveries(api, chosen).await?;
+            webhooks = webhooks::list_webhooks(api.clone()).await?.0.items;
+            let chosen = Query(read_query(asked.pairs())?);
+            let Json(found) = webhooks::list_deliveries(api, chosen).await?;
             let now = state.about.clock.now();
             rows = found
                 .items
                 .into_iter()
                 .map(|delivery| DeliveryLine::new(delivery, now))
                 .collect();
-            older = found.next_cursor.map(|cursor| {
-                format!(
-                    "/webhooks{}",
-                    query(&[("state", &asked.state), ("cursor", &cursor)])
-                )
-            });
+            let at = |cursor: String| format!("/webhooks{}", asked.page(&cursor));
+            older = found.next_cursor.map(at);
         }
         Ok(Self {
             frame: Frame::load(state, user, "System", "Webhooks").await,
@@ -116,11 +104,7 @@ impl WebhooksPage {
     }
 }
 
-async fn show(
-    State(state): State<PageState>,
-    user: SessionUser,
-    Query(asked): Query<DeliveryParams>,
-) -> Page {
+async fn show(State(state): State<PageState>, user: SessionUser, asked: Filled) -> Page {
     html(&WebhooksPage::read(&state, user, asked, Done::default()).await?)
 }
 
@@ -141,7 +125,7 @@ async fn add(State(state): State<PageState>, form: Form) -> Page {
     };
     with_status(
         status,
-        &WebhooksPage::read(&state, form.user, DeliveryParams::default(), done).await?,
+        &WebhooksPage::read(&state, form.user, Filled::default(), done).await?,
     )
 }
 
@@ -158,11 +142,11 @@ async fn added(state: &PageState, form: &Form) -> Result<WebhookCreated, PageErr
         fields.insert("events".to_owned(), events.into());
     }
     let new: NewWebhook = typed("", fields.into())?;
-    let (route, act) = (webhooks::WEBHOOKS, webhooks::add);
-    form.post(state, route, new, act).await
+    let add = |api, new| webhooks::add(api, ApiJson(new));
+    form.post(state, webhooks::WEBHOOKS, new, add).await
 }
 
-async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+async fn delete(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let confirmation = Confirmation {
             title: "Delete this webhook?".to_owned(),
@@ -174,18 +158,18 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
         return confirm::show(
             &state,
             &form,
-            format!("/webhooks/{}/delete", segment(&id)),
+            format!("/webhooks/{id}/delete"),
             confirmation,
         )
         .await;
     }
-    form.post(&state, webhooks::DELETE, id, webhooks::delete)
+    form.post(&state, webhooks::DELETE, Path(id), webhooks::delete_webhook)
         .await?;
     redirect(form.user.fragment, "/webhooks")
 }
 
-async fn resend(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    form.post(&state, webhooks::RESEND, id, webhooks::resend)
+async fn resend(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    form.post(&state, webhooks::RESEND, Path(id), webhooks::resend)
         .await?;
     redirect(form.user.fragment, "/webhooks")
 }
@@ -227,7 +211,7 @@ mod tests {
             done: Done::default(),
             webhooks: vec![webhook(true), webhook(false)],
             rows: vec![DeliveryLine::new(delivery, DateTime::UNIX_EPOCH)],
-            asked: DeliveryParams::default(),
+            asked: Filled::default(),
             older: None,
         };
         let text = page.render().unwrap();

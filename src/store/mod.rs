@@ -30,6 +30,7 @@ mod sign_ins;
 mod webhooks;
 mod workers;
 
+pub use crate::wire::{SessionFilter, SessionOrder};
 pub use analytics::rollup::DaysRolledUp;
 pub use analytics::{
     Analytics, By, MadeBy, NameCount, Named, ScoreFilter, ScoreOf, ToolElsewhere, TotalCount,
@@ -75,8 +76,7 @@ pub use retention::{Aged, Expired, PruneStep, Pruning, Retention};
 pub use scores::{GoodScores, NewEvaluation, NewSessionScore, Scores, SessionScoreRow};
 pub use sessions::classify::{ClassifyRules, Disposition, Found, FoundPage, SessionPlace};
 pub use sessions::facts::{KnownScore, ScoringFacts};
-pub use sessions::filter::SessionFilter;
-pub use sessions::list::{SessionOrder, SessionSummary};
+pub use sessions::list::SessionSummary;
 pub use sessions::{SessionRecord, Sessions, StoredSession};
 pub use sign_ins::{SignIn, SignIns};
 pub use webhooks::{DeliveryFilter, DeliveryRow, DeliveryTry, MeanDrop, WebhookEndpoint, Webhooks};

@@ -16,12 +16,14 @@ mod job_ref;
 mod judge;
 mod nouns;
 mod problem;
+mod query;
 mod queue;
 mod rating;
 mod readiness;
 mod rescore;
 mod score;
 mod session;
+mod session_filter;
 mod spread;
 mod state;
 mod text_enum;
@@ -69,6 +71,7 @@ pub use judge::{
 };
 pub use nouns::{JobId, Kind, Priority, Purpose, Usage};
 pub use problem::{PROBLEM_PREFIX, Problem, RequestFault};
+pub use query::{LimitQuery, PageQuery, ScoreSelection, SessionOrder, SessionSort, pairs};
 pub use queue::{Queue, QueueCounts};
 pub use rating::{
     AnnotationItem, AnnotationOrder, Annotations, HumanRating, Quality, Rating, RatingList,
@@ -76,19 +79,34 @@ pub use rating::{
 };
 pub use readiness::{Check, Readiness, ReadinessStatus};
 pub use rescore::{
-    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescoreFilter, RescorePlan, RescoreRequest,
-    Sample, SkippedPlan, TokenRange,
+    CostRange, Estimate, Pace, PaceOf, PlannedJudge, RescorePlan, RescoreRequest, Sample,
+    SkippedPlan, TokenRange,
 };
 pub use score::{AlternativeApproach, Flag, JudgeRef, MissingTool, Score, ScoreVersion, Scores};
 pub use session::{
     ActiveJob, Message, PutOutcome, Scored, Session, SessionFormat, SessionItem, SessionLinks,
     SessionPut, SessionScoreSummary, SessionStatus, Sessions, SessionsPut,
 };
+pub use session_filter::SessionFilter;
 pub use spread::{Panel, PanelJudge, PanelSummary, Spread, Vote};
 pub use state::{JobState, WaitReason};
 pub use text_enum::UnknownText;
+#[cfg(feature = "clap")]
+pub use time::of_flag as time_of_flag;
 pub use webhook::{
     DeliveryState, NewWebhook, Webhook, WebhookCreated, WebhookDeliveries, WebhookDelivery,
     WebhookEvent, WebhookFormat, Webhooks,
 };
 pub use worker::{Worker, WorkerState, Workers};
+
+/// Parser of a flag with fixed values, which help and errors list.
+#[cfg(feature = "clap")]
+pub fn choice<T>(
+    names: impl Iterator<Item = &'static str>,
+) -> impl clap::builder::TypedValueParser<Value = T>
+where
+    T: std::str::FromStr<Err = UnknownText> + Clone + Send + Sync + 'static,
+{
+    use clap::builder::TypedValueParser as _;
+    clap::builder::PossibleValuesParser::new(names).try_map(|name| name.parse())
+}

@@ -18,6 +18,16 @@ pub struct RequestFault {
     pub message: String,
 }
 
+impl RequestFault {
+    /// Creates the error of a field or a parameter.
+    pub fn new(name: &str, message: impl Into<String>) -> Self {
+        Self {
+            pointer: format!("/{name}"),
+            message: message.into(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Problem {
     /// `urn:gavel:problem:` and the type's name.

@@ -1,71 +1,9 @@
 //! Types of POST `/api/v1/rescore`, including the plan of a `dry_run`.
 
-use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use super::Skipped;
-use crate::{Priority, Purpose, Rating, Scored, SessionStatus, text_enum};
-
-/// Session filter with the parameters of GET /api/v1/sessions, combined by AND. Empty: all sessions.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RescoreFilter {
-    /// Part of an alert type, agent or author, or a prefix of an id or `external_id`. Case-insensitive except for `external_id`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub q: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<SessionStatus>,
-    /// `yes`: has a score; `no`: has none; `running`: has an active job; `failed`: its newest job failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scored: Option<Scored>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rating: Option<Rating>,
-    /// Minimum current score, 0-100.
-    #[schema(maximum = 100)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_score: Option<u8>,
-    /// Maximum current score, 0-100.
-    #[schema(maximum = 100)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_score: Option<u8>,
-    /// Criteria of the current score: `current`, `not_current`, 64 hex digits, or a prefix of at least 8.
-    #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current|not_current)$")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub criteria: Option<String>,
-    /// Tool listed as missing by the current score, in any spelling.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing_tool: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// Exact agent name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// Exact alert type.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub alert_type: Option<String>,
-    /// `true`: only sessions with a human rating of them or of a score.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub rated: bool,
-    /// Completed (if not completed, created) at or after this time.
-    #[serde(
-        default,
-        deserialize_with = "crate::time::or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub from: Option<DateTime<Utc>>,
-    /// Completed (if not completed, created) before this time.
-    #[serde(
-        default,
-        deserialize_with = "crate::time::or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub to: Option<DateTime<Utc>>,
-    /// Session ids, 1-100,000. Ids without a stored session are counted.
-    #[schema(min_items = 1, max_items = 100_000)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ids: Option<Vec<Uuid>>,
-}
+use crate::{Priority, Purpose, SessionFilter, text_enum};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -76,7 +14,7 @@ pub struct RescoreRequest {
     pub name: Option<String>,
     /// Filter of the sessions stored so far. Default: all.
     #[serde(default)]
-    pub filter: RescoreFilter,
+    pub filter: SessionFilter,
     /// Stored criteria for sessions: 64 hex digits, a prefix of at least 8, or `current`. Default: the current criteria.
     #[schema(pattern = "^([0-9A-Fa-f]{8,64}|current)$")]
     #[serde(skip_serializing_if = "Option::is_none")]

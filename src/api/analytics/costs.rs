@@ -1,26 +1,72 @@
 //! Costs of judge calls by day, judge, model or suite, for known prices.
 
 use axum::Json;
-use axum::extract::State;
 use chrono::{Days, NaiveDate, NaiveTime};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::{Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::store::UsageSum;
-use crate::wire::{BatchCostList, CostFigures, CostItem, CostList, UsageBy};
+use crate::wire::{BatchCostList, CostFigures, CostItem, CostList, LimitQuery, UsageBy};
 
 /// Default number of days.
 const DAYS: u64 = 30;
 const MOST_DAYS: i64 = 3_660;
 const MOST_BATCHES: u32 = 10_000;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(costs))
-        .routes(routes!(batch_costs))
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct UsageQuery {
+    /// Grouping of the lines; default day
+    pub(crate) by: Option<UsageBy>,
+}
+
+impl QueryPart for UsageQuery {}
+
+/// A range of days.
+#[derive(Debug, Clone, Copy, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct DaysQuery {
+    /// First day of UTC, YYYY-MM-DD; default: 30 days up to `to`
+    #[serde(deserialize_with = "day")]
+    pub(crate) from: Option<NaiveDate>,
+    /// Last day of UTC, included; default today
+    #[serde(deserialize_with = "day")]
+    pub(crate) to: Option<NaiveDate>,
+}
+
+impl QueryPart for DaysQuery {}
+
+fn day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NaiveDate>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let day = NaiveDate::parse_from_str(&text, "%Y-%m-%d");
+    let message = || format!("{text:?} is not a day; give one such as 2026-01-31");
+    day.map(Some).map_err(|_| D::Error::custom(message()))
+}
+
+impl DaysQuery {
+    /// Returns the first and last day, both inclusive.
+    pub(crate) fn range(self, state: &ApiState) -> Result<(NaiveDate, NaiveDate), ApiError> {
+        let to = self.to.unwrap_or_else(|| state.clock.now().date_naive());
+        let first = || to.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(to);
+        let from = self.from.unwrap_or_else(first);
+        match (to - from).num_days() {
+            ..0 => Err(ApiError::fault(
+                "/from",
+                format!("{from} is after to, {to}"),
+            )),
+            0..MOST_DAYS => Ok((from, to)),
+            days => {
+                let fault =
+                    format!("is {days} days before to; at most {MOST_DAYS} are summed up at once");
+                Err(ApiError::fault("/from", fault))
+            }
+        }
+    }
 }
 
 impl From<&UsageSum> for CostFigures {
@@ -43,23 +89,17 @@ impl From<&UsageSum> for CostFigures {
 /// remain after the calls' rows are deleted. Calls of simulated judges have no price and count as unpriced.
 #[utoipa::path(
     get, path = "/api/v1/analytics/costs", tag = "analytics",
-    params(
-        ("by" = Option<UsageBy>, Query, description = "Grouping of the lines; default day"),
-        ("from" = Option<NaiveDate>, Query, description = "First day of UTC, YYYY-MM-DD; default: 30 days up to `to`"),
-        ("to" = Option<NaiveDate>, Query, description = "Last day of UTC, included; default today"),
-    ),
+    params(UsageQuery, DaysQuery),
     responses(
         (status = 200, description = "The bill", body = CostList),
     ),
 )]
-async fn costs(State(state): State<ApiState>, params: Params) -> Result<Json<CostList>, ApiError> {
-    Ok(Json(read(&state, params).await?))
-}
-
-pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostList, ApiError> {
-    let by = params.take::<UsageBy>("by").unwrap_or(UsageBy::Day);
-    let (from, to) = days(state, &mut params);
-    params.finish()?;
+pub(crate) async fn costs(
+    state: ApiState,
+    Query((query, days)): Query<(UsageQuery, DaysQuery)>,
+) -> ApiResult<CostList> {
+    let by = query.by.unwrap_or(UsageBy::Day);
+    let (from, to) = days.range(&state)?;
     let sums = state.store.budgets().usage(from, to, by).await?;
     let mut total = UsageSum::default();
     for sum in &sums {
@@ -71,14 +111,14 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostLis
         judge: sum.judge,
         model: sum.model,
     };
-    Ok(CostList {
+    Ok(Json(CostList {
         by,
         from,
         to,
         items: sums.into_iter().map(item).collect(),
         total: CostFigures::from(&total),
         next_cursor: None,
-    })
+    }))
 }
 
 /// Sums up the costs of batches by name, so that a nightly suite is one row.
@@ -87,29 +127,17 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<CostLis
 /// kind. Runs of simulated judges have no price and count as unpriced.
 #[utoipa::path(
     get, path = "/api/v1/analytics/costs/batches", tag = "analytics",
-    params(
-        ("from" = Option<NaiveDate>, Query, description = "First day of UTC, YYYY-MM-DD; default: 30 days up to `to`"),
-        ("to" = Option<NaiveDate>, Query, description = "Last day of UTC, included; default today"),
-        ("limit" = Option<u32>, Query, description = "How many lines, 1-500; default 50", minimum = 1, maximum = 500),
-    ),
+    params(DaysQuery, LimitQuery),
     responses(
         (status = 200, description = "Costs of judge calls", body = BatchCostList),
     ),
 )]
-async fn batch_costs(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<BatchCostList>, ApiError> {
-    Ok(Json(of_batches(&state, params).await?))
-}
-
-pub(crate) async fn of_batches(
-    state: &ApiState,
-    mut params: Params,
-) -> Result<BatchCostList, ApiError> {
-    let (from, to) = days(state, &mut params);
-    let limit = params.limit();
-    params.finish()?;
+pub(crate) async fn batch_costs(
+    state: ApiState,
+    Query((days, limit)): Query<(DaysQuery, LimitQuery)>,
+) -> ApiResult<BatchCostList> {
+    let (from, to) = days.range(&state)?;
+    let limit = limit.limit();
     let after = to.checked_add_days(Days::new(1)).unwrap_or(to);
     let midnight = |day: NaiveDate| day.and_time(NaiveTime::MIN).and_utc();
     let time = (midnight(from), midnight(after));
@@ -134,37 +162,12 @@ pub(crate) async fn of_batches(
         warnings.push(format!("only the {limit} most expensive names are listed"));
     }
     let items = costs.into_iter().take(shown);
-    Ok(BatchCostList {
+    Ok(Json(BatchCostList {
         from,
         to,
         items: items.collect(),
         batches: found.min(i64::from(MOST_BATCHES)),
         warnings,
         next_cursor: None,
-    })
-}
-
-/// Returns the first and last day of the query, both inclusive. Errors are collected in `params`.
-pub(crate) fn days(state: &ApiState, params: &mut Params) -> (NaiveDate, NaiveDate) {
-    let (from, to) = (day(params, "from"), day(params, "to"));
-    let to = to.unwrap_or_else(|| state.clock.now().date_naive());
-    let from = from.unwrap_or_else(|| to.checked_sub_days(Days::new(DAYS - 1)).unwrap_or(to));
-    let days = (to - from).num_days();
-    if days < 0 {
-        params.fault("from", format!("{from} is after to, {to}"));
-    } else if days >= MOST_DAYS {
-        let fault = format!("is {days} days before to; at most {MOST_DAYS} are summed up at once");
-        params.fault("from", fault);
-    }
-    (from, to)
-}
-
-fn day(params: &mut Params, name: &'static str) -> Option<NaiveDate> {
-    let text = params.text(name)?;
-    let day = NaiveDate::parse_from_str(&text, "%Y-%m-%d").ok();
-    if day.is_none() {
-        let fault = format!("{text:?} is not a day; give one such as 2026-01-31");
-        params.fault(name, fault);
-    }
-    day
+    }))
 }

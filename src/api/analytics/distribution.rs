@@ -1,49 +1,41 @@
 //! Distribution of scores, with a histogram and coverage.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 
-use super::{Counted, Selection, Unnamed, selection, share};
+use super::{Counted, filter, share};
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::{Query, QueryPart};
+use crate::api::http::problem::ApiResult;
 use crate::score::analysis::Histogram;
-use crate::wire::{Coverage, Distribution, Rating, RatingShare};
+use crate::wire::{Coverage, Distribution, Rating, RatingShare, ScoreSelection};
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(distribution))
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct HistogramQuery {
+    /// Totals a bucket of the histogram: 5 or 10; default 10
+    #[param(minimum = 5, maximum = 10, multiple_of = 5)]
+    pub(crate) points: Option<u8>,
 }
+
+impl QueryPart for HistogramQuery {}
 
 /// Returns the distribution of current scores. Default: under the criteria of new requests.
 #[utoipa::path(
     get, path = "/api/v1/analytics/distribution", tag = "analytics",
-    params(Selection, ("points" = Option<u8>, Query, description = "Totals a bucket of the histogram: 5 or 10; default 10", minimum = 5, maximum = 10, multiple_of = 5)),
+    params(ScoreSelection, HistogramQuery),
     responses(
         (status = 200, description = "The distribution", body = Distribution),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn distribution(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<Distribution>, ApiError> {
-    Ok(Json(read(&state, params).await?))
-}
-
-pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distribution, ApiError> {
-    let chosen = selection(&mut params, Unnamed::Current);
-    let points = match params.text("points").as_deref() {
-        None | Some("10") => 10,
-        Some("5") => 5,
-        Some(_) => {
-            params.fault("points", "must be 5 or 10".to_owned());
-            10
-        }
-    };
-    params.finish()?;
-    let filter = chosen.filter(state).await?;
+pub(crate) async fn distribution(
+    state: ApiState,
+    Query((selection, query)): Query<(ScoreSelection, HistogramQuery)>,
+) -> ApiResult<Distribution> {
+    let points = query.points.unwrap_or(10);
+    let filter = filter(&state, selection, Some("current")).await?;
     let totals = state.store.analytics().totals(&filter).await?;
     let sessions = state.store.analytics().sessions_in(&filter).await?;
     let counted = Counted::from_totals(&totals);
@@ -63,7 +55,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distrib
         scores: histogram.rated(rating),
         share: share(histogram.rated(rating), counted.scores),
     };
-    Ok(Distribution {
+    Ok(Json(Distribution {
         criteria_hash: filter.criteria_hash,
         scores: counted.scores,
         mean: histogram.mean(),
@@ -83,5 +75,5 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Distrib
         },
         simulated: counted.is_simulated(),
         warnings,
-    })
+    }))
 }

@@ -4,38 +4,31 @@
 use std::collections::VecDeque;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse as _, Response};
 use chrono::{DateTime, SecondsFormat, Utc};
 use futures::stream;
-use serde::Serialize;
-use serde_json::{Value, json};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Selection, Unnamed, selection};
+use super::filter;
 use crate::api::ApiState;
 use crate::api::batches::reports::BinaryFile;
-use crate::api::http::params::Params;
+use crate::api::criteria::named::resolve;
+use crate::api::http::extract::{Query, QueryPart};
 use crate::api::http::problem::ApiError;
 use crate::api::scores;
 use crate::history::ingest::SessionInput;
 use crate::report::parquet::Table;
 use crate::report::{ColumnType, csv_record};
-use crate::store::{GoodScores, SessionFilter, SessionRecord, SessionScoreRow, StoreError};
-use crate::wire::{Rating, Score, SessionStatus, TableFormat};
+use crate::store::{
+    GoodScores, ScoreFilter, SessionFilter, SessionRecord, SessionScoreRow, StoreError,
+};
+use crate::wire::{Score, ScoreSelection, TableFormat};
 
 const DEFAULT_MIN_SCORE: u8 = 85;
-const MAX_LIMIT: u64 = 2_147_483_647;
 const PAGE_SIZE: u32 = 100;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(training))
-        .routes(routes!(scores_table))
-}
 
 /// One line: a session in the format of PUT, and its current score.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -45,17 +38,10 @@ pub(crate) struct TrainingLine {
     pub(crate) score: Score,
 }
 
-/// Whether a final line marks the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LastLine {
-    Given,
-    LeftOut,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExportForm {
     /// A session with its score, as JSON.
-    Training(LastLine),
+    Training,
     Table(TableFormat),
 }
 
@@ -101,43 +87,62 @@ struct Export {
     parquet: Option<Table<Vec<u8>>>,
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct TrainingQuery {
+    /// Total at least, 0-100; default 85
+    #[param(maximum = 100)]
+    min_score: Option<u8>,
+}
+
+impl QueryPart for TrainingQuery {}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct TableQuery {
+    /// `csv` (default) or `parquet`
+    format: Option<TableFormat>,
+}
+
+impl QueryPart for TableQuery {}
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct ExportLimit {
+    /// Maximum number of lines; default all
+    #[param(minimum = 1, maximum = 2_147_483_647)]
+    limit: Option<u64>,
+}
+
+impl QueryPart for ExportLimit {}
+
 /// Streams sessions with good scores as JSONL, in order of their ids.
 ///
 /// Includes only scores of real judges that are current at the start of the export, one per session. Lines are always
-/// complete. A broken stream has no end of the HTTP body, which clients report as an error. With `end=true`, a final
-/// line `{"end":true,"count":N}` marks the end.
+/// complete. A broken stream has no end of the HTTP body, which clients report as an error.
 #[utoipa::path(
     get, path = "/api/v1/exports/training", tag = "analytics",
-    params(
-        ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 85", maximum = 100),
-        Selection,
-        ("limit" = Option<u32>, Query, description = "Maximum number of lines; default all", minimum = 1, maximum = 2_147_483_647),
-        ("end" = Option<bool>, Query, description = "Adds a last line that marks the export as complete"),
-    ),
+    params(TrainingQuery, ScoreSelection, ExportLimit),
     responses(
         (status = 200, description = "The sessions and their scores", body = TrainingLine, content_type = "application/x-ndjson",
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn training(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
-    let chosen = selection(&mut params, Unnamed::Any);
-    let min_score = params
-        .whole("min_score", 0..=100)
-        .unwrap_or(DEFAULT_MIN_SCORE);
-    let left = params.whole("limit", 1..=MAX_LIMIT);
-    let last_line = match params.flag("end") {
-        true => LastLine::Given,
-        false => LastLine::LeftOut,
-    };
-    params.finish()?;
+pub(crate) async fn training(
+    state: ApiState,
+    Query((query, selection, limit)): Query<(TrainingQuery, ScoreSelection, ExportLimit)>,
+) -> Result<Response, ApiError> {
     let good = GoodScores {
-        filter: chosen.filter(&state).await?,
+        filter: filter(&state, selection, None).await?,
         sessions: SessionFilter::default(),
-        min_score,
+        min_score: query.min_score.unwrap_or(DEFAULT_MIN_SCORE),
         at: state.clock.now(),
     };
-    streamed(state, good, left, ExportForm::Training(last_line)).await
+    streamed(state, good, limit.limit, ExportForm::Training).await
 }
 
 /// Streams current scores as CSV or Parquet, one row per score, in order of session ids.
@@ -147,53 +152,30 @@ async fn training(State(state): State<ApiState>, mut params: Params) -> Result<R
 /// sessions. A broken stream has no end of the HTTP body.
 #[utoipa::path(
     get, path = "/api/v1/exports/scores", tag = "analytics",
-    params(
-        ("format" = Option<TableFormat>, Query, description = "`csv` (default) or `parquet`"),
-        ("q" = Option<String>, Query, description = "Part of an alert type, agent or author, or the prefix of an id or an external_id"),
-        ("status" = Option<SessionStatus>, Query, description = "State of the session"),
-        ("rating" = Option<Rating>, Query, description = "By the score's rating"),
-        ("max_score" = Option<u8>, Query, description = "Total at most, 0-100", maximum = 100),
-        ("missing_tool" = Option<String>, Query, description = "The score reports this tool as missing, in any spelling"),
-        ("tag" = Option<String>, Query, description = "Sessions with this label"),
-        ("agent" = Option<String>, Query, description = "The agent's full name"),
-        ("alert_type" = Option<String>, Query, description = "The full alert type"),
-        ("min_score" = Option<u8>, Query, description = "Total at least, 0-100; default 0", maximum = 100),
-        Selection,
-        ("limit" = Option<u32>, Query, description = "Maximum number of rows; default all", minimum = 1, maximum = 2_147_483_647),
-    ),
+    params(TableQuery, SessionFilter, ExportLimit),
     responses(
         (status = 200, description = "The scores", content((String = "text/csv"), (inline(BinaryFile) = "application/vnd.apache.parquet")),
             headers(("Content-Disposition" = String, description = "`attachment` with a file name"))),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn scores_table(
-    State(state): State<ApiState>,
-    mut params: Params,
+pub(crate) async fn scores_table(
+    state: ApiState,
+    Query((query, mut sessions, limit)): Query<(TableQuery, SessionFilter, ExportLimit)>,
 ) -> Result<Response, ApiError> {
-    let chosen = selection(&mut params, Unnamed::Any);
-    let format = params.take("format").unwrap_or(TableFormat::Csv);
-    let min_score = params.whole("min_score", 0..=100).unwrap_or(0);
-    let sessions = SessionFilter {
-        q: params.text("q"),
-        status: params.take("status"),
-        rating: params.take("rating"),
-        max_score: params.whole("max_score", 0..=100),
-        missing_tool: params.text("missing_tool"),
-        tag: params.text("tag"),
-        agent: params.text("agent"),
-        alert_type: params.text("alert_type"),
-        ..SessionFilter::default()
-    };
-    let left = params.whole("limit", 1..=MAX_LIMIT);
-    params.finish()?;
+    resolve(&state, "", &mut sessions).await?;
     let good = GoodScores {
-        filter: chosen.filter(&state).await?,
+        filter: ScoreFilter {
+            criteria_hash: sessions.criteria.take(),
+            from: sessions.from.take(),
+            to: sessions.to.take(),
+        },
+        min_score: sessions.min_score.take().unwrap_or(0),
         sessions,
-        min_score,
         at: state.clock.now(),
     };
-    streamed(state, good, left, ExportForm::Table(format)).await
+    let format = query.format.unwrap_or(TableFormat::Csv);
+    streamed(state, good, limit.limit, ExportForm::Table(format)).await
 }
 
 async fn streamed(
@@ -203,14 +185,14 @@ async fn streamed(
     form: ExportForm,
 ) -> Result<Response, ApiError> {
     let (media_type, file) = match form {
-        ExportForm::Training(_) => ("application/x-ndjson", "training.jsonl"),
+        ExportForm::Training => ("application/x-ndjson", "training.jsonl"),
         ExportForm::Table(TableFormat::Csv) => ("text/csv; charset=utf-8", "scores.csv"),
         ExportForm::Table(TableFormat::Parquet) => {
             ("application/vnd.apache.parquet", "scores.parquet")
         }
     };
     let (head, parquet) = match form {
-        ExportForm::Training(_) => (None, None),
+        ExportForm::Training => (None, None),
         ExportForm::Table(TableFormat::Csv) => {
             let names = COLUMNS.map(|(name, _)| name).join(",");
             (Some(Bytes::from(names + "\n")), None)
@@ -270,13 +252,7 @@ impl Export {
                 self.form == ExportForm::Table(TableFormat::Parquet) && self.parquet.is_none();
             return Ok(Some((piece, (!is_last).then_some(self))));
         }
-        Ok(match self.form {
-            ExportForm::Training(LastLine::LeftOut) | ExportForm::Table(_) => None,
-            ExportForm::Training(LastLine::Given) => {
-                let end = json!({ "end": true, "count": self.sent });
-                Some((Bytes::from(format!("{end}\n")), None))
-            }
-        })
+        Ok(None)
     }
 
     /// Returns the next row group, or the final bytes of the file after the last one.
@@ -297,7 +273,7 @@ impl Export {
             return Ok(None);
         };
         let text = match self.form {
-            ExportForm::Training(_) => {
+            ExportForm::Training => {
                 let mut text = serde_json::to_vec(&row)?;
                 text.push(b'\n');
                 text

@@ -3,46 +3,32 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use super::{Counted, Selection, Unnamed, selection};
+use super::{Counted, filter};
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::Query;
+use crate::api::http::problem::ApiResult;
 use crate::store::{ScoreOf, TotalCount};
 use crate::wire::words::counted as words_of;
-use crate::wire::{ScoreGroup, ScoreGroups};
+use crate::wire::{ScoreGroup, ScoreGroups, ScoreSelection};
 
 /// Number of newest sessions considered, so that a long period costs no more than a day.
 const MAX_SESSIONS: u32 = 4_000;
 const MAX_GROUPS: usize = 50;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(groups))
-}
-
 /// Returns current scores by agent, alert type and tag, for the newest 4,000 sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/groups", tag = "analytics",
-    params(Selection),
     responses(
         (status = 200, description = "The groups", body = ScoreGroups),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn groups(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<ScoreGroups>, ApiError> {
-    Ok(Json(read(&state, params).await?))
-}
-
-pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGroups, ApiError> {
-    let chosen = selection(&mut params, Unnamed::Any);
-    params.finish()?;
-    let filter = chosen.filter(state).await?;
+pub(crate) async fn groups(
+    state: ApiState,
+    Query(selection): Query<ScoreSelection>,
+) -> ApiResult<ScoreGroups> {
+    let filter = filter(&state, selection, None).await?;
     let analytics = state.store.analytics();
     let (mut scores, sessions) = tokio::try_join!(
         analytics.newest(&filter, MAX_SESSIONS),
@@ -65,7 +51,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
             words_of(MAX_SESSIONS, "session")
         ));
     }
-    Ok(ScoreGroups {
+    Ok(Json(ScoreGroups {
         criteria_hash: filter.criteria_hash,
         agents: grouped(&scores, |score| score.agent.as_slice()),
         alert_types: grouped(&scores, |score| score.alert_type.as_slice()),
@@ -73,7 +59,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<ScoreGr
         scores: counted.scores,
         simulated: counted.is_simulated(),
         warnings,
-    })
+    }))
 }
 
 /// Groups scores by name, those with most scores first.

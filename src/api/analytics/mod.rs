@@ -12,86 +12,31 @@ pub(crate) mod trend;
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, Utc};
-use utoipa_axum::router::OpenApiRouter;
-
 use crate::api::ApiState;
-use crate::api::criteria::named::{FORMS, is_name, whole};
-use crate::api::http::params::Params;
+use crate::api::criteria::named::whole;
 use crate::api::http::problem::ApiError;
 use crate::store::{MadeBy, ScoreFilter, TotalCount};
+use crate::wire::ScoreSelection;
 use crate::wire::words::counted;
 
 /// Below this number of scores, statistics aren't reliable.
 const FEW: u64 = 20;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .merge(groups::routes())
-        .merge(names::routes())
-        .merge(score_tools::routes())
-        .merge(distribution::routes())
-        .merge(trend::routes())
-}
-
-/// Query parameters that select scores, for the document.
-#[derive(Debug, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "only its description is used")]
-pub(crate) struct Selection {
-    /// Criteria of the scores: `any`, `current`, 64 hex digits, or a prefix of at least 8.
-    criteria: Option<String>,
-    /// Only sessions completed (if not completed, created) at or after this time, RFC 3339.
-    from: Option<DateTime<Utc>>,
-    /// Only sessions completed (if not completed, created) before this time, RFC 3339.
-    to: Option<DateTime<Utc>>,
-}
-
-/// Default criteria.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unnamed {
-    Any,
-    /// Criteria of new requests.
-    Current,
-}
-
-pub(crate) struct Chosen {
-    /// Criteria name. `None`: any.
-    criteria: Option<String>,
-    pub(crate) from: Option<DateTime<Utc>>,
-    pub(crate) to: Option<DateTime<Utc>>,
-}
-
-/// Parses the selection of scores. Errors are collected in `params`.
-pub(crate) fn selection(params: &mut Params, unnamed: Unnamed) -> Chosen {
-    let criteria = match (params.text("criteria"), unnamed) {
-        (None, Unnamed::Any) => None,
-        (None, Unnamed::Current) => Some("current".to_owned()),
-        (Some(text), _) if text == "any" => None,
-        (Some(text), _) => Some(text),
-    };
-    if criteria.as_deref().is_some_and(|text| !is_name(text)) {
-        params.fault("criteria", format!("must be any, {FORMS}"));
-    }
-    let (from, to) = (params.time("from"), params.time("to"));
-    if from.zip(to).is_some_and(|(from, to)| from >= to) {
-        params.fault("from", "is not before to".to_owned());
-    }
-    Chosen { criteria, from, to }
-}
-
-impl Chosen {
-    /// Returns the filter, with the full hash of the criteria.
-    pub(crate) async fn filter(self, state: &ApiState) -> Result<ScoreFilter, ApiError> {
-        Ok(ScoreFilter {
-            criteria_hash: match self.criteria {
-                Some(text) => Some(whole(state, "/criteria", text).await?),
-                None => None,
-            },
-            from: self.from,
-            to: self.to,
-        })
-    }
+/// Returns the filter, with the full hash of the criteria. `unnamed` are the default criteria; `None`: any.
+pub(crate) async fn filter(
+    state: &ApiState,
+    selection: ScoreSelection,
+    unnamed: Option<&str>,
+) -> Result<ScoreFilter, ApiError> {
+    let criteria = selection.criteria.or(unnamed.map(str::to_owned));
+    Ok(ScoreFilter {
+        criteria_hash: match criteria.filter(|text| text != "any") {
+            Some(text) => Some(whole(state, "/criteria", text).await?),
+            None => None,
+        },
+        from: selection.from,
+        to: selection.to,
+    })
 }
 
 /// Included scores.

@@ -1,79 +1,63 @@
 //! Most frequent missing tools and alternative approaches. Names that differ only in case or separators (including camel case) are merged.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use super::{Counted, Selection, Unnamed, selection, share};
+use super::{Counted, filter, share};
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::Query;
+use crate::api::http::problem::ApiResult;
 use crate::outbound::percent_encoded;
 use crate::store::{NameCount, Named};
-use crate::wire::{NameItem, NameLinks, NameList, Spelling};
+use crate::wire::{LimitQuery, NameItem, NameLinks, NameList, ScoreSelection, Spelling};
 
 const MAX_SPELLINGS: usize = 20;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(missing_tools))
-        .routes(routes!(approaches))
-}
 
 /// Lists the tools that agents didn't have or didn't use, by number of sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/missing-tools", tag = "analytics",
-    params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
+    params(ScoreSelection, LimitQuery),
     responses(
         (status = 200, description = "The tools", body = NameList),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn missing_tools(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<NameList>, ApiError> {
-    Ok(Json(tools(&state, params).await?))
-}
-
-pub(crate) async fn tools(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
-    list(state, params, Named::MissingTools).await
+pub(crate) async fn missing_tools(
+    state: ApiState,
+    Query(query): Query<(ScoreSelection, LimitQuery)>,
+) -> ApiResult<NameList> {
+    list(&state, query, Named::MissingTools).await
 }
 
 /// Lists alternative approaches to investigations, by number of sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/approaches", tag = "analytics",
-    params(Selection, ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500)),
+    params(ScoreSelection, LimitQuery),
     responses(
         (status = 200, description = "The approaches", body = NameList),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn approaches(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<NameList>, ApiError> {
-    Ok(Json(ways(&state, params).await?))
+pub(crate) async fn approaches(
+    state: ApiState,
+    Query(query): Query<(ScoreSelection, LimitQuery)>,
+) -> ApiResult<NameList> {
+    list(&state, query, Named::Approaches).await
 }
 
-pub(crate) async fn ways(state: &ApiState, params: Params) -> Result<NameList, ApiError> {
-    list(state, params, Named::Approaches).await
-}
-
-async fn list(state: &ApiState, mut params: Params, named: Named) -> Result<NameList, ApiError> {
-    let chosen = selection(&mut params, Unnamed::Any);
-    let limit = params.limit();
-    params.finish()?;
-    let filter = chosen.filter(state).await?;
+async fn list(
+    state: &ApiState,
+    (selection, limit): (ScoreSelection, LimitQuery),
+    named: Named,
+) -> ApiResult<NameList> {
+    let filter = filter(state, selection, None).await?;
     let counted = Counted::from_totals(&state.store.analytics().totals(&filter).await?);
     let names = state
         .store
         .analytics()
-        .names(named, &filter, counted.made_by, limit)
+        .names(named, &filter, counted.made_by, limit.limit())
         .await?;
     let items = names.into_iter();
-    Ok(NameList {
+    Ok(Json(NameList {
         items: items
             .map(|name| item(name, named, counted.scores))
             .collect(),
@@ -81,7 +65,7 @@ async fn list(state: &ApiState, mut params: Params, named: Named) -> Result<Name
         simulated: counted.is_simulated(),
         warnings: counted.warnings(),
         next_cursor: None,
-    })
+    }))
 }
 
 fn item(name: NameCount, named: Named, scores: u64) -> NameItem {

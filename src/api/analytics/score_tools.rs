@@ -1,23 +1,17 @@
 //! GET `/api/v1/scores/{score_id}/missing-tools`: how common the missing tools of a score are.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use uuid::Uuid;
 
 use super::names::sessions_without;
 use crate::api::ApiState;
-use crate::api::http::params::{PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::Path;
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::store::{MadeBy, ToolElsewhere};
 use crate::wire::{ScoreTool, ScoreTools};
 
 /// Maximum number of sessions counted per tool, which limits the rows read.
 const MAX_COUNTED: u32 = 1_000;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(tools_of_score))
-}
 
 impl From<ToolElsewhere> for ScoreTool {
     fn from(tool: ToolElsewhere) -> Self {
@@ -36,21 +30,12 @@ impl From<ToolElsewhere> for ScoreTool {
 /// Counts the current scores of other sessions, for all criteria and times: real ones for a real score, simulated ones for a simulated one.
 #[utoipa::path(
     get, path = "/api/v1/scores/{score_id}/missing-tools", tag = "analytics",
-    params(("score_id" = Uuid, Path, description = "The score")),
     responses(
         (status = 200, description = "The tools", body = ScoreTools),
         (status = 404, description = "score-not-found"),
     ),
 )]
-async fn tools_of_score(
-    State(state): State<ApiState>,
-    PathId(score_id): PathId,
-) -> Result<Json<ScoreTools>, ApiError> {
-    Ok(Json(of_score(&state, &score_id).await?))
-}
-
-pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTools, ApiError> {
-    let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
+pub(crate) async fn tools_of_score(state: ApiState, Path(id): Path<Uuid>) -> ApiResult<ScoreTools> {
     let row = state.store.scores().get(id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(id))?;
     let simulated = row.score.simulated;
@@ -64,10 +49,10 @@ pub(crate) async fn of_score(state: &ApiState, score_id: &str) -> Result<ScoreTo
         .analytics()
         .tools_elsewhere(id, row.session_id, made_by, MAX_COUNTED + 1)
         .await?;
-    Ok(ScoreTools {
+    Ok(Json(ScoreTools {
         score_id: id,
         items: tools.into_iter().map(ScoreTool::from).collect(),
         simulated,
         next_cursor: None,
-    })
+    }))
 }

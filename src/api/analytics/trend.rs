@@ -3,60 +3,58 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 
-use super::{Counted, Selection, Unnamed, selection};
+use super::{Counted, filter};
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::{Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::score::analysis::Histogram;
 use crate::store::{By, ScoreFilter};
-use crate::wire::{Period, Trend, TrendItem};
+use crate::wire::{Period, ScoreSelection, Trend, TrendItem};
 
 /// Default number of periods, including the current one.
 const PERIODS: u32 = 30;
 const MOST_DAYS: i64 = 3_660;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(trend))
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct TrendQuery {
+    /// Length of a period; default day
+    pub(crate) every: Option<Period>,
 }
+
+impl QueryPart for TrendQuery {}
 
 /// Returns the trend of current scores, by session time and by criteria. Default: the last 30 periods. If they have no
 /// scores, a warning explains how to query earlier ones.
 #[utoipa::path(
     get, path = "/api/v1/analytics/trend", tag = "analytics",
-    params(Selection, ("every" = Option<Period>, Query, description = "Length of a period; default day")),
+    params(ScoreSelection, TrendQuery),
     responses(
         (status = 200, description = "The trend", body = Trend),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn trend(State(state): State<ApiState>, params: Params) -> Result<Json<Trend>, ApiError> {
-    Ok(Json(read(&state, params).await?))
-}
-
-pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, ApiError> {
-    let every = params.take::<Period>("every").unwrap_or(Period::Day);
-    let chosen = selection(&mut params, Unnamed::Any);
-    let to = chosen.to;
+pub(crate) async fn trend(
+    state: ApiState,
+    Query((selection, query)): Query<(ScoreSelection, TrendQuery)>,
+) -> ApiResult<Trend> {
+    let every = query.every.unwrap_or(Period::Day);
+    let (given, to) = (selection.from, selection.to);
     let end = to.unwrap_or_else(|| state.clock.now());
     let first = every.back(end.date_naive(), PERIODS - 1);
-    let given = chosen.from;
     let from = given.unwrap_or_else(|| first.and_time(NaiveTime::MIN).and_utc());
     let days = (end - from).num_days();
     if days > MOST_DAYS {
-        params.fault(
-            "from",
-            format!("is {days} days back; the maximum is {MOST_DAYS}"),
-        );
+        let message = format!("is {days} days back; the maximum is {MOST_DAYS}");
+        return Err(ApiError::fault("/from", message));
     }
-    params.finish()?;
     let filter = ScoreFilter {
         from: Some(from),
-        ..chosen.filter(state).await?
+        ..filter(&state, selection, None).await?
     };
     let by = match every {
         Period::Day | Period::Week => By::Day,
@@ -91,7 +89,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
         mean: histogram.mean(),
         median: histogram.median(),
     };
-    Ok(Trend {
+    Ok(Json(Trend {
         every,
         from,
         to,
@@ -103,7 +101,7 @@ pub(crate) async fn read(state: &ApiState, mut params: Params) -> Result<Trend, 
             (0, Some(_)) | (1.., _) => counted.warnings(),
         },
         next_cursor: None,
-    })
+    }))
 }
 
 /// Returns the warning for a default range without scores, with a query for earlier ones.

@@ -4,14 +4,16 @@ use std::fs::File;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use utoipa::IntoParams as _;
 
 use crate::api::http::body::typed;
-use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{QueryPart, unknown};
+use crate::api::http::problem::{ApiError, escape};
 use crate::enqueue::{BatchError, Item, ItemFault, ReadItems};
-use crate::job::Kind;
+use crate::job::{Kind, Priority};
 use crate::memory::blocking;
 use crate::score::about;
 use crate::suite::{self, Format, Limits, ReadOptions, Stoppable, SuiteError};
@@ -55,55 +57,74 @@ pub(crate) async fn read_json_head(
     if envelope.list.as_deref() != Some("items") {
         let fault =
             "must be a JSON object with the kind as `kind` and the list of payloads as `items`";
-        return Err(ApiError::fault(FaultStatus::Unprocessable, "/items", fault));
+        return Err(ApiError::fault("/items", fault));
     }
     typed("", Value::Object(envelope.fields))
 }
 
-/// Fields other than `items`.
-const HEAD: [&str; 7] = [
-    "kind",
-    "name",
-    "threshold",
-    "budget_usd",
-    "criteria_hash",
-    "priority",
-    "force_rescore",
-];
-
-/// Rejects query parameters of a JSON batch that belong in its body.
-pub(crate) fn reject_body_fields(mut params: Params) -> Result<(), ApiError> {
-    for name in HEAD {
-        if params.is_given(name) {
-            let message = "belongs in the JSON body of a batch, next to `items`: move it there";
-            params.fault(name, message.to_owned());
-        }
-    }
-    params.drop_invalid();
-    params.finish()
+/// Fields of a batch whose file has only items.
+#[derive(Debug, Default, PartialEq, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct FileHead {
+    /// JSONL, CSV, XLSX: the kind; required there
+    pub(crate) kind: Option<Kind>,
+    /// JSONL, CSV, XLSX: your name for it
+    pub(crate) name: Option<String>,
+    /// JSONL, CSV, XLSX: threshold of items without a threshold
+    #[param(minimum = 0, maximum = 1)]
+    pub(crate) threshold: Option<f64>,
+    /// JSONL, CSV, XLSX: stored criteria of the kind
+    pub(crate) criteria_hash: Option<String>,
+    /// JSONL, CSV, XLSX: `bulk` (default) or `interactive`
+    pub(crate) priority: Option<Priority>,
+    /// JSONL, CSV, XLSX: whether cached replies are skipped
+    pub(crate) force_rescore: bool,
+    /// JSONL, CSV, XLSX: the batch is paused once its judge calls cost this
+    #[param(exclusive_minimum = 0)]
+    pub(crate) budget_usd: Option<f64>,
 }
 
-/// Parses the query parameters of a file of items.
-pub(crate) fn head_of_query(mut params: Params) -> Result<BatchRequest, ApiError> {
-    let kind = params.take::<Kind>("kind");
-    let head = BatchRequest {
-        kind: kind.unwrap_or(Kind::UNNAMED),
-        name: params.text("name"),
-        threshold: params.number("threshold"),
-        budget_usd: params.number("budget_usd"),
-        criteria_hash: params.text("criteria_hash"),
-        priority: params.take("priority"),
-        force_rescore: params.flag("force_rescore"),
-        items: Vec::new(),
-    };
-    if kind.is_none() && !params.is_invalid("kind") {
-        params.fault(
-            "kind",
-            "is missing: set the kind in the query string, for example ?kind=query".to_owned(),
-        );
+impl QueryPart for FileHead {
+    fn faults(&self) -> Vec<RequestFault> {
+        let message = "is missing: set the kind in the query string, for example ?kind=query";
+        let missing = self.kind.is_none();
+        missing
+            .then(|| RequestFault::new("kind", message))
+            .into_iter()
+            .collect()
     }
-    params.finish()?;
-    Ok(head)
+}
+
+impl From<FileHead> for BatchRequest {
+    fn from(head: FileHead) -> Self {
+        Self {
+            kind: head.kind.unwrap_or(Kind::UNNAMED),
+            name: head.name,
+            threshold: head.threshold,
+            budget_usd: head.budget_usd,
+            criteria_hash: head.criteria_hash,
+            priority: head.priority,
+            force_rescore: head.force_rescore,
+            items: Vec::new(),
+        }
+    }
+}
+
+/// Rejects query parameters of a JSON batch, because its body has these fields.
+pub(crate) fn reject_query(pairs: &[(String, String)]) -> Result<(), ApiError> {
+    let params = FileHead::into_params(|| None);
+    let fault = |(name, _): &(String, String)| match params.iter().any(|it| it.name == *name) {
+        true => RequestFault::new(
+            name,
+            "belongs in the JSON body of a batch, next to `items`: move it there",
+        ),
+        false => RequestFault::new(&escape(name), unknown(&params, name)),
+    };
+    match pairs {
+        [] => Ok(()),
+        pairs => Err(ApiError::Invalid(pairs.iter().map(fault).collect())),
+    }
 }
 
 /// Checks the fields other than `items`. Returns all errors.
@@ -116,17 +137,14 @@ pub(crate) fn check(head: &BatchRequest) -> Result<(), ApiError> {
     ] {
         match checked {
             Ok(()) => {}
-            Err(ApiError::Invalid { faults: found, .. }) => faults.extend(found),
+            Err(ApiError::Invalid(found)) => faults.extend(found),
             Err(other) => return Err(other),
         }
     }
     if faults.is_empty() {
         return Ok(());
     }
-    Err(ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults,
-    })
+    Err(ApiError::Invalid(faults))
 }
 
 fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
@@ -138,18 +156,13 @@ fn check_threshold(kind: Kind, threshold: Option<f64>) -> Result<(), ApiError> {
         true => "must be between 0 and 1".to_owned(),
         false => format!("kind {kind} has no threshold"),
     };
-    Err(ApiError::fault(
-        FaultStatus::Unprocessable,
-        "/threshold",
-        message,
-    ))
+    Err(ApiError::fault("/threshold", message))
 }
 
 /// Checks that a budget is a finite amount above 0.
 pub(crate) fn check_budget(budget_usd: Option<f64>) -> Result<(), ApiError> {
     match budget_usd {
         Some(budget) if !budget.is_finite() || budget <= 0.0 => Err(ApiError::fault(
-            FaultStatus::Unprocessable,
             "/budget_usd",
             "must be more than 0, USD; omitted or null: no budget",
         )),
@@ -162,11 +175,7 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), ApiError> {
     let length = name.chars().count();
     if length == 0 || length > MAX_NAME || name.chars().any(char::is_control) {
         let message = format!("must be 1-{MAX_NAME} printable characters");
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/name",
-            message,
-        ));
+        return Err(ApiError::fault("/name", message));
     }
     Ok(())
 }
@@ -206,7 +215,7 @@ fn item_error(error: SuiteError) -> ItemFault {
 pub(crate) fn refused(error: BatchError, format: Format) -> ApiError {
     match error {
         BatchError::Items(faults) => item_errors(faults, format),
-        BatchError::Enqueue(error) => ApiError::from(error).unprocessable(),
+        BatchError::Enqueue(error) => error.into(),
         BatchError::Broken(why) => ApiError::BatchGivenUp(why),
     }
 }
@@ -236,8 +245,5 @@ fn item_errors(faults: Vec<ItemFault>, format: Format) -> ApiError {
             message: format!("{place}{}", fault.message),
         }
     };
-    ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults: faults.into_iter().map(fault).collect(),
-    }
+    ApiError::Invalid(faults.into_iter().map(fault).collect())
 }

@@ -1,13 +1,11 @@
 //! GET `/api/v1/batches/{batch_id}/calibration`: how well a stored suite's confidence predicts correctness.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::params::{PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::Path;
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::api::ratings::calibration::view;
 use crate::score::fields;
 use crate::score::sql_metrics::calibration::{Promises, calibrate};
@@ -18,10 +16,6 @@ use crate::wire::{BatchCalibration, CalibrationResult, Confidence};
 /// Maximum number of items read, because a page waits for the result.
 const MAX_ITEMS: u32 = 10_000;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(get_batch_calibration))
-}
-
 /// Measures whether the confidence of a stored suite predicts its correctness.
 ///
 /// For batches of kind `sql_metrics`, also while they run. Covers the ended items, with the default targets and factor.
@@ -29,21 +23,15 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// grades are excluded. Below 20 cases there is no score.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/calibration", tag = "metrics",
-    params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The calibration", body = BatchCalibration),
         (status = 404, description = "batch-not-found"),
     ),
 )]
-async fn get_batch_calibration(
-    State(state): State<ApiState>,
-    PathId(batch_id): PathId,
-) -> Result<Json<BatchCalibration>, ApiError> {
-    Ok(Json(read(&state, &batch_id).await?))
-}
-
-pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibration, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
+pub(crate) async fn get_batch_calibration(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+) -> ApiResult<BatchCalibration> {
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     if fields(batch.kind)
@@ -54,11 +42,7 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
             "is a batch of kind {}, and its cases have no confidence: name one of kind sql_metrics",
             batch.kind.as_str()
         );
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/batch_id",
-            message,
-        ));
+        return Err(ApiError::fault("/batch_id", message));
     }
     let counts = state
         .store
@@ -75,13 +59,13 @@ pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<BatchCalibr
         );
         calibration.warnings.push(message);
     }
-    Ok(BatchCalibration {
+    Ok(Json(BatchCalibration {
         batch_id: id,
         items: batch.total,
         looked_at,
         simulated: made_by == MadeBy::Simulated,
         calibration,
-    })
+    }))
 }
 
 /// Returns which grades count in addition to computed ones: grades of real judges, else simulated ones, as in reports.

@@ -1,25 +1,19 @@
 //! GET `/api/v1/batches/compare`: changed items and differences of means between two batches.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::memory::blocking;
 use crate::report::EndedItems;
 use crate::suite::run::compare::{Change, PartChange, RunComparison};
 use crate::wire::words::counted;
-use crate::wire::{BatchComparison, PartDifference, RequestFault, TurnedItem, TurnedItems};
+use crate::wire::{BatchComparison, PartDifference, TurnedItem, TurnedItems};
 
 const MAX_LISTED_ITEMS: usize = 200;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(compare_batches))
-}
 
 fn turned(changes: Vec<Change>) -> TurnedItems {
     let count = changes.len();
@@ -51,40 +45,35 @@ impl From<PartChange> for PartDifference {
     }
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct BatchPair {
+    /// The earlier batch
+    #[param(required = true)]
+    pub(crate) a: Uuid,
+    /// The later one, of the same kind
+    #[param(required = true)]
+    pub(crate) b: Uuid,
+}
+
+impl QueryPart for BatchPair {}
+
 /// Compares two batches: changed items and differences of means.
 ///
 /// Items are paired by name, or by index if they have none. Only ended items count.
 #[utoipa::path(
     get, path = "/api/v1/batches/compare", tag = "batches",
-    params(
-        ("a" = Uuid, Query, description = "The earlier batch"),
-        ("b" = Uuid, Query, description = "The later one, of the same kind"),
-    ),
     responses(
         (status = 200, description = "The comparison", body = BatchComparison),
         (status = 404, description = "batch-not-found"),
         (status = 503, description = "too-many-reports, memory-busy, database-unavailable"),
     ),
 )]
-async fn compare_batches(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<BatchComparison>, ApiError> {
-    Ok(Json(compare(&state, params).await?))
-}
-
-pub(crate) async fn compare(
-    state: &ApiState,
-    mut params: Params,
-) -> Result<BatchComparison, ApiError> {
-    let (a, b) = (params.take::<Uuid>("a"), params.take::<Uuid>("b"));
-    for (name, given) in [("a", a), ("b", b)] {
-        if given.is_none() && !params.is_invalid(name) {
-            params.fault(name, "is missing: give the id of a batch".to_owned());
-        }
-    }
-    params.finish()?;
-    let (a, b) = (a.unwrap_or_default(), b.unwrap_or_default());
+pub(crate) async fn compare_batches(
+    state: ApiState,
+    Query(BatchPair { a, b }): Query<BatchPair>,
+) -> ApiResult<BatchComparison> {
     let (row_a, row_b) = (
         state.store.batches().get(a).await?,
         state.store.batches().get(b).await?,
@@ -96,13 +85,7 @@ pub(crate) async fn compare(
             "is of kind {}, and the other of kind {}: batches of one kind are compared",
             row_b.kind, row_a.kind
         );
-        return Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults: vec![RequestFault {
-                pointer: "/b".to_owned(),
-                message,
-            }],
-        });
+        return Err(ApiError::fault("/b", message));
     }
     let permit = state.report_permits().take().await?;
     let read_a = EndedItems::read(&state.store, a, None).await?;
@@ -112,7 +95,8 @@ pub(crate) async fn compare(
         let _permit = permit;
         RunComparison::between(&read_a.items, &read_b.items)
     };
-    Ok(view((a, b), blocking(comparing).await?, unfinished))
+    let found = blocking(comparing).await?;
+    Ok(Json(view((a, b), found, unfinished)))
 }
 
 fn view((a, b): (Uuid, Uuid), found: RunComparison, unfinished: u64) -> BatchComparison {

@@ -1,84 +1,69 @@
 //! Items of a batch: a list with a filter by outcome, and single items with their payload.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use serde::Deserialize;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
-use crate::api::http::params::{NoQuery, Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::api::{ApiState, jobs};
 use crate::job;
 use crate::report::{Item, Outcome, live};
 use crate::store;
-use crate::wire::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, Job};
+use crate::wire::{BatchItem, BatchItemDetail, BatchItems, ItemOutcome, Job, PageQuery};
 
 /// List type in cursors.
 const LIST: char = 'i';
 /// Number of items in memory with their payloads, each up to some MiB.
 const MAX_ITEMS_IN_MEMORY: u32 = 10;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_items))
-        .routes(routes!(get_item))
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct ItemsQuery {
+    /// States of items; default: all
+    pub(crate) outcome: Option<ItemOutcome>,
 }
+
+impl QueryPart for ItemsQuery {}
 
 /// Lists the items of a batch in order.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/items", tag = "batches",
-    params(
-        ("batch_id" = Uuid, Path, description = "The batch"),
-        ("outcome" = Option<ItemOutcome>, Query, description = "States of items; default: all"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
+    params(ItemsQuery, PageQuery),
     responses(
         (status = 200, description = "The items", body = BatchItems),
         (status = 404, description = "batch-not-found"),
     ),
 )]
-async fn list_items(
-    State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
-) -> Result<Json<BatchItems>, ApiError> {
-    Ok(Json(list(&state, &batch_id, params).await?))
-}
-
-pub(crate) async fn list(
-    state: &ApiState,
-    batch_id: &str,
-    mut params: Params,
-) -> Result<BatchItems, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
-    let outcome = params.take("outcome");
-    let limit = params.limit();
-    let after = after(&mut params);
-    params.finish()?;
+pub(crate) async fn list_items(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+    Query((query, page)): Query<(ItemsQuery, PageQuery)>,
+) -> ApiResult<BatchItems> {
+    let (limit, after) = (page.limit(), after(page.cursor.as_deref())?);
     if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
-    let (briefs, jobs, more) = page(state, (id, outcome), after, limit).await?;
-    let jobs = jobs::view::load_all(state, &jobs).await?;
+    let (briefs, jobs, more) = read_page(&state, (id, query.outcome), after, limit).await?;
+    let jobs = jobs::view::load_all(&state, &jobs).await?;
     let items: Vec<BatchItem> = briefs
         .into_iter()
         .zip(jobs)
         .map(|(item, job)| item(job))
         .collect();
     let last = items.last().filter(|_| more);
-    Ok(BatchItems {
+    Ok(Json(BatchItems {
         next_cursor: last.map(|item| format!("{LIST}{}", item.item_no)),
         items,
-    })
+    }))
 }
 
 type Brief = Box<dyn FnOnce(Job) -> BatchItem + Send>;
 
 /// Returns a page of items, with jobs without their large fields, and whether more follow.
-async fn page(
+async fn read_page(
     state: &ApiState,
     (id, outcome): (Uuid, Option<ItemOutcome>),
     mut after: Option<i64>,
@@ -148,56 +133,33 @@ fn brief(row: store::BatchItem) -> Brief {
     })
 }
 
-/// Returns the last index of the previous page. Errors are collected in `params`.
-fn after(params: &mut Params) -> Option<i64> {
-    let text = params.text("cursor")?;
-    let place = text
-        .strip_prefix(LIST)
-        .and_then(|place| place.parse::<u32>().ok());
-    if place.is_none() {
-        let message = "is not a position in this list; use a next_cursor of this list, or omit it";
-        params.fault("cursor", message.to_owned());
-    }
-    place.map(i64::from)
+/// Returns the last index of the previous page.
+fn after(cursor: Option<&str>) -> Result<Option<i64>, ApiError> {
+    let place = |text: &str| text.strip_prefix(LIST)?.parse::<u32>().ok();
+    let message = "is not a position in this list; use a next_cursor of this list, or omit it";
+    let read = |text| place(text).ok_or_else(|| ApiError::fault("/cursor", message));
+    Ok(cursor.map(read).transpose()?.map(i64::from))
 }
 
 /// Reads an item of a batch with its payload and result.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/items/{item_no}", tag = "batches",
-    params(
-        ("batch_id" = Uuid, Path, description = "The batch"),
-        ("item_no" = u32, Path, description = "Its place among the batch's items, from 0"),
-    ),
     responses(
         (status = 200, description = "The item", body = BatchItemDetail),
         (status = 404, description = "batch-not-found, batch-item-not-found"),
     ),
 )]
-async fn get_item(
-    State(state): State<ApiState>,
-    Path((batch_id, item_no)): Path<(String, String)>,
-    _: NoQuery,
-) -> Result<Json<BatchItemDetail>, ApiError> {
-    Ok(Json(read(&state, &batch_id, &item_no).await?))
-}
-
-pub(crate) async fn read(
-    state: &ApiState,
-    batch_id: &str,
-    item_no: &str,
-) -> Result<BatchItemDetail, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
-    let place = item_no.parse::<u32>().map_err(|_| {
-        let message = "is not a place among a batch's items: give a number from 0 on";
-        ApiError::fault(FaultStatus::Unprocessable, "/item_no", message)
-    })?;
+pub(crate) async fn get_item(
+    state: ApiState,
+    Path((id, place)): Path<(Uuid, u32)>,
+) -> ApiResult<BatchItemDetail> {
     if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
     let row = state.store.batches().item(id, i64::from(place)).await?;
     let row = row.ok_or(ApiError::BatchItemNotFound(id, place))?;
-    let job = jobs::view::load(state, &row.job).await?;
+    let job = jobs::view::load(&state, &row.job).await?;
     let payload = row.job.payload.value();
     let item = brief(row)(job);
-    Ok(BatchItemDetail { item, payload })
+    Ok(Json(BatchItemDetail { item, payload }))
 }

@@ -10,34 +10,30 @@ pub(crate) mod reports;
 pub(crate) mod view;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use self::body::{
-    check, check_budget, format_of, head_of_query, read_json_head, reader, refused,
-    reject_body_fields, weight,
+    FileHead, check, check_budget, format_of, read_json_head, reader, refused, reject_query, weight,
 };
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
-
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::extract::{Path, Query, QueryPart, pairs_of, read_query};
 use crate::api::http::links::begun;
-use crate::api::http::params::{Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::api::http::spool::Spooled;
 use crate::enqueue::ScoreBatch;
 use crate::events::EventType;
 use crate::job::{Force, Kind, Priority};
-use crate::store::{BatchFilter, BatchRow, Moved};
+use crate::store::{BatchFilter, BatchRow, Cursor, Moved};
 use crate::suite::{Format, Limits, ReadOptions, Stoppable};
-use crate::wire::{Batch, BatchRequest, BatchRetried, BatchState, Batches, BudgetBody};
+use crate::wire::{Batch, BatchRequest, BatchRetried, BatchState, Batches, BudgetBody, PageQuery};
 
 pub(crate) use crate::api::http::links::BATCHES;
 pub(crate) const PAUSE: &str = "/api/v1/batches/{batch_id}/pause";
@@ -45,17 +41,6 @@ pub(crate) const RESUME: &str = "/api/v1/batches/{batch_id}/resume";
 pub(crate) const CANCEL: &str = "/api/v1/batches/{batch_id}/cancel";
 pub(crate) const RETRY: &str = "/api/v1/batches/{batch_id}/retry-errors";
 pub(crate) const BUDGET: &str = "/api/v1/batches/{batch_id}/budget";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(post_batch, list_batches))
-        .routes(routes!(get_batch))
-        .routes(routes!(pause_batch))
-        .routes(routes!(resume_batch))
-        .routes(routes!(cancel_batch))
-        .routes(routes!(retry_errors))
-        .routes(routes!(change_budget))
-}
 
 /// Requests the scores of many items of one kind.
 ///
@@ -66,15 +51,7 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// means that all items are stored and will run. Sessions are scored again even if they have a score.
 #[utoipa::path(
     post, path = BATCHES, tag = "batches",
-    params(
-        ("kind" = Option<Kind>, Query, description = "JSONL, CSV, XLSX: the kind; required there"),
-        ("name" = Option<String>, Query, description = "JSONL, CSV, XLSX: your name for it"),
-        ("threshold" = Option<f64>, Query, description = "JSONL, CSV, XLSX: threshold of items without a threshold", minimum = 0, maximum = 1),
-        ("criteria_hash" = Option<String>, Query, description = "JSONL, CSV, XLSX: stored criteria of the kind"),
-        ("priority" = Option<Priority>, Query, description = "JSONL, CSV, XLSX: `bulk` (default) or `interactive`"),
-        ("force_rescore" = Option<bool>, Query, description = "JSONL, CSV, XLSX: whether cached replies are skipped"),
-        ("budget_usd" = Option<f64>, Query, description = "JSONL, CSV, XLSX: the batch is paused once its judge calls cost this", exclusive_minimum = 0),
-    ),
+    params(FileHead),
     request_body(content(
         (BatchRequest = "application/json", example = json!({"kind": "sql_metrics", "name": "nightly", "items": [
             {"id": "q1", "generated_sql": "select name from users", "expected_sql": "SELECT name FROM users;"}]})),
@@ -88,19 +65,20 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 503, description = "judge-not-configured, scoring-disabled, batch-given-up, database-unavailable"),
     ),
 )]
-async fn post_batch(
+pub(crate) async fn post_batch(
     api: Authorized,
-    params: Params,
+    uri: Uri,
     headers: HeaderMap,
     body: Spooled,
 ) -> Result<Response, ApiError> {
     let format = format_of(&headers)?;
+    let pairs = pairs_of(&uri)?;
     let head = match format {
         Format::Json => {
-            reject_body_fields(params)?;
+            reject_query(&pairs)?;
             read_json_head(body.file.clone(), limits_of(&api)).await?
         }
-        Format::Jsonl | Format::Csv | Format::Xlsx => head_of_query(params)?,
+        Format::Jsonl | Format::Csv | Format::Xlsx => read_query::<FileHead>(&pairs)?.into(),
     };
     let batch = begin(api, format, (head, body)).await?;
     Ok(accepted(batch))
@@ -125,10 +103,10 @@ pub(crate) async fn begin(
         name: head.name,
         threshold: head.threshold,
         budget_usd: head.budget_usd,
-        criteria_hash: wanted(&api, head.criteria_hash, FaultStatus::Unprocessable).await?,
+        criteria_hash: wanted(&api, head.criteria_hash).await?,
         priority: head.priority.unwrap_or(Priority::Bulk),
         force: Force::from_flag(head.force_rescore),
-        triggered_by: api.caller.requester(FaultStatus::Unprocessable)?,
+        triggered_by: api.caller.requester()?,
         new_id: api.keyed_id.new_id(),
     };
     let reading = ReadOptions {
@@ -154,33 +132,35 @@ pub(crate) fn accepted(batch: Batch) -> Response {
     begun(StatusCode::ACCEPTED, &path, batch)
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct BatchesQuery {
+    /// By kind
+    pub(crate) kind: Option<Kind>,
+    /// By state
+    pub(crate) state: Option<BatchState>,
+}
+
+impl QueryPart for BatchesQuery {}
+
 /// Lists batches, newest first.
 #[utoipa::path(
     get, path = BATCHES, tag = "batches",
-    params(
-        ("kind" = Option<Kind>, Query, description = "By kind"),
-        ("state" = Option<BatchState>, Query, description = "By state"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
+    params(BatchesQuery, PageQuery),
     responses(
         (status = 200, description = "The batches", body = Batches),
     ),
 )]
-async fn list_batches(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<Batches>, ApiError> {
-    Ok(Json(list(&state, params).await?))
-}
-
-pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches, ApiError> {
+pub(crate) async fn list_batches(
+    state: ApiState,
+    Query((query, page)): Query<(BatchesQuery, PageQuery)>,
+) -> ApiResult<Batches> {
     let filter = BatchFilter {
-        kind: params.take("kind"),
-        state: params.take("state"),
+        kind: query.kind,
+        state: query.state,
     };
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
+    let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let page = state
         .store
         .batches()
@@ -188,19 +168,18 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches
         .await?;
     let mut items = Vec::with_capacity(page.items.len());
     for batch in page.items {
-        items.push(view::listed(state, batch).await?);
+        items.push(view::listed(&state, batch).await?);
     }
-    Ok(Batches {
+    Ok(Json(Batches {
         items,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    })
+    }))
 }
 
 /// Reads a batch with its progress and results.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}", tag = "batches",
     params(
-        ("batch_id" = Uuid, Path, description = "The batch"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
@@ -209,59 +188,45 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Batches
         (status = 404, description = "batch-not-found"),
     ),
 )]
-async fn get_batch(
-    State(state): State<ApiState>,
-    PathId(batch_id): PathId,
+pub(crate) async fn get_batch(
+    state: ApiState,
+    id: Path<Uuid>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    json_or_unchanged(&headers, &read(&state, &batch_id).await?)
+    json_or_unchanged(&headers, &read(state, id).await?)
 }
 
-pub(crate) async fn read(state: &ApiState, batch_id: &str) -> Result<Batch, ApiError> {
-    let id = id_of(batch_id)?;
+pub(crate) async fn read(state: ApiState, Path(id): Path<Uuid>) -> Result<Batch, ApiError> {
     let batch = state.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
-    Ok(view::load(state, batch).await?)
+    Ok(view::load(&state, batch).await?)
 }
 
 /// Pauses a batch: no item starts, running items finish. Items requested individually (by a session's score, by a job's
 /// retry) are still scored. Pausing twice has no effect.
 #[utoipa::path(
     post, path = PAUSE, tag = "batches",
-    params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, paused now or before", body = Batch),
         (status = 404, description = "batch-not-found"),
         (status = 409, description = "batch-state"),
     ),
 )]
-async fn pause_batch(api: Authorized, PathId(batch_id): PathId) -> Result<Json<Batch>, ApiError> {
-    pause(api, batch_id).await.map(Json)
-}
-
-pub(crate) async fn pause(api: Authorized, batch_id: String) -> Result<Batch, ApiError> {
-    let id = id_of(&batch_id)?;
+pub(crate) async fn pause_batch(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<Batch> {
     let moved = api.store.batches().pause(id).await?;
-    let batch = done(&api, id, moved, (EventType::BatchPaused, "pause"))?;
-    Ok(view::load(&api, batch).await?)
+    done(&api, id, moved, (EventType::BatchPaused, "pause")).await
 }
 
 /// Resumes a paused batch. Resuming a running one has no effect.
 #[utoipa::path(
     post, path = RESUME, tag = "batches",
-    params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, running", body = Batch),
         (status = 404, description = "batch-not-found"),
         (status = 409, description = "batch-state, batch-budget"),
     ),
 )]
-async fn resume_batch(api: Authorized, PathId(batch_id): PathId) -> Result<Json<Batch>, ApiError> {
-    resume(api, batch_id).await.map(Json)
-}
-
-pub(crate) async fn resume(api: Authorized, batch_id: String) -> Result<Batch, ApiError> {
-    let id = id_of(&batch_id)?;
+pub(crate) async fn resume_batch(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<Batch> {
     let now = api.clock.now();
     let moved = api.store.batches().resume(id, now).await?;
     if let Moved::Refused(batch) = &moved
@@ -271,53 +236,37 @@ pub(crate) async fn resume(api: Authorized, batch_id: String) -> Result<Batch, A
         let text = format!("batch {id} has used up its budget of {budget_usd} USD");
         return Err(ApiError::BatchBudget(text));
     }
-    let batch = done(&api, id, moved, (EventType::BatchResumed, "resume"))?;
+    let batch = done(&api, id, moved, (EventType::BatchResumed, "resume")).await?;
     api.enqueue.push_batch(id).await;
-    Ok(view::load(&api, batch).await?)
+    Ok(batch)
 }
 
 /// Cancels a batch with all items that haven't ended, except items requested individually. Existing results are
 /// preserved. Cancelling twice has no effect.
 #[utoipa::path(
     post, path = CANCEL, tag = "batches",
-    params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "The batch, cancelled now or before", body = Batch),
         (status = 404, description = "batch-not-found"),
         (status = 409, description = "batch-state"),
     ),
 )]
-async fn cancel_batch(api: Authorized, PathId(batch_id): PathId) -> Result<Json<Batch>, ApiError> {
-    cancel(api, batch_id).await.map(Json)
-}
-
-pub(crate) async fn cancel(api: Authorized, batch_id: String) -> Result<Batch, ApiError> {
-    let id = id_of(&batch_id)?;
+pub(crate) async fn cancel_batch(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<Batch> {
     let now = api.clock.now();
     let moved = api.store.batches().cancel(id, now).await?;
-    let batch = done(&api, id, moved, (EventType::BatchCancelled, "cancel"))?;
-    Ok(view::load(&api, batch).await?)
+    done(&api, id, moved, (EventType::BatchCancelled, "cancel")).await
 }
 
 /// Requeues the failed items of a batch with reset counters. A completed batch runs again.
 #[utoipa::path(
     post, path = RETRY, tag = "batches",
-    params(("batch_id" = Uuid, Path, description = "The batch")),
     responses(
         (status = 200, description = "Number of requeued items, and the batch", body = BatchRetried),
         (status = 404, description = "batch-not-found"),
         (status = 409, description = "batch-state"),
     ),
 )]
-async fn retry_errors(
-    api: Authorized,
-    PathId(batch_id): PathId,
-) -> Result<Json<BatchRetried>, ApiError> {
-    retry(api, batch_id).await.map(Json)
-}
-
-pub(crate) async fn retry(api: Authorized, batch_id: String) -> Result<BatchRetried, ApiError> {
-    let id = id_of(&batch_id)?;
+pub(crate) async fn retry_errors(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<BatchRetried> {
     let before = api.store.batches().get(id).await?;
     let was_completed = before.is_some_and(|batch| batch.state == BatchState::Completed);
     let (moved, queued_again) = api.enqueue.retry_batch(id).await?;
@@ -329,10 +278,10 @@ pub(crate) async fn retry(api: Authorized, batch_id: String) -> Result<BatchRetr
         Moved::Refused(batch) => return Err(conflict(&batch, "retry-errors")),
         Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
     };
-    Ok(BatchRetried {
+    Ok(Json(BatchRetried {
         queued_again,
         batch: view::load(&api, batch).await?,
-    })
+    }))
 }
 
 /// Sets or removes the budget of a batch.
@@ -342,33 +291,23 @@ pub(crate) async fn retry(api: Authorized, batch_id: String) -> Result<BatchRetr
 /// so that spending can exceed the budget by their cost. GET of the batch returns the budget.
 #[utoipa::path(
     post, path = BUDGET, tag = "batches",
-    params(("batch_id" = Uuid, Path, description = "The batch")),
     request_body(content = BudgetBody, example = json!({"budget_usd": 12.5})),
     responses(
         (status = 200, description = "The batch with its budget", body = Batch),
         (status = 404, description = "batch-not-found"),
     ),
 )]
-async fn change_budget(
+pub(crate) async fn change_budget(
     api: Authorized,
-    PathId(batch_id): PathId,
+    Path(id): Path<Uuid>,
     ApiJson(body): ApiJson<BudgetBody>,
-) -> Result<Json<Batch>, ApiError> {
-    set_budget(api, (batch_id, body)).await.map(Json)
-}
-
-pub(crate) async fn set_budget(
-    api: Authorized,
-    (batch_id, body): (String, BudgetBody),
-) -> Result<Batch, ApiError> {
-    let id = id_of(&batch_id)?;
+) -> ApiResult<Batch> {
     check_budget(body.budget_usd)?;
     let batch = api.store.batches().get(id).await?;
     let batch = batch.ok_or(ApiError::BatchNotFound(id))?;
     let has_provider_batch = batch.plan.as_ref().is_some_and(|plan| plan.economy);
     if has_provider_batch && body.budget_usd.is_some() {
         return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
             "/budget_usd",
             "isn't possible for a batch whose replies provider batches collect (economy): thousands of questions \
              are submitted at once, which no budget can stop; cancel the batch instead",
@@ -376,7 +315,7 @@ pub(crate) async fn set_budget(
     }
     if body.budget_usd.is_some() {
         for judge in api.enqueue.judges_of(&batch).await? {
-            api.enqueue.check_price(&judge).map_err(ApiError::from)?;
+            api.enqueue.check_price(&judge)?;
         }
     }
     let now = api.clock.now();
@@ -396,29 +335,26 @@ pub(crate) async fn set_budget(
     if batch.goes_on() {
         api.enqueue.push_batch(id).await;
     }
-    Ok(view::load(&api, batch).await?)
-}
-
-fn id_of(text: &str) -> Result<Uuid, ApiError> {
-    uuid(text, "batch_id", FaultStatus::Unprocessable)
+    Ok(Json(view::load(&api, batch).await?))
 }
 
 /// Returns the batch after a transition, and announces it if it changed anything.
-fn done(
+async fn done(
     state: &ApiState,
     id: Uuid,
     moved: Moved,
     (event, verb): (EventType, &'static str),
-) -> Result<BatchRow, ApiError> {
-    match moved {
+) -> ApiResult<Batch> {
+    let batch = match moved {
         Moved::Now(batch) => {
             state.enqueue.tell_batch(event, &batch);
-            Ok(batch)
+            batch
         }
-        Moved::Already(batch) => Ok(batch),
-        Moved::Refused(batch) => Err(conflict(&batch, verb)),
-        Moved::Unknown => Err(ApiError::BatchNotFound(id)),
-    }
+        Moved::Already(batch) => batch,
+        Moved::Refused(batch) => return Err(conflict(&batch, verb)),
+        Moved::Unknown => return Err(ApiError::BatchNotFound(id)),
+    };
+    Ok(Json(view::load(state, batch).await?))
 }
 
 fn conflict(batch: &BatchRow, verb: &'static str) -> ApiError {

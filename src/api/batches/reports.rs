@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream;
+use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
-use crate::api::http::params::{Params, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::problem::ApiError;
 use crate::memory::{MemoryBudget, Taken, blocking};
 use crate::report::{self, EndedItems, Format, Judging, Meta, ReportError, Simulated};
 use crate::wire::{ItemOutcome, Problem};
@@ -28,10 +26,6 @@ const MAX_CONCURRENT_REPORTS: usize = 4;
 /// Memory of a report: the items of a page and a parsed item, bytes.
 const REPORT_BYTES: u64 = 96 << 20;
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(batch_report))
-}
 
 /// Permits to read an entire batch for a report or a comparison.
 #[derive(Clone)]
@@ -108,21 +102,29 @@ pub(super) struct JsonReport {
     items: (),
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct ReportQuery {
+    /// Only these items, as in the list of items; for `report.jsonl`, `report.csv` and `report.parquet`
+    outcome: Option<ItemOutcome>,
+    /// Whether scores of a simulated judge may pass; default false: they make the verdict incomplete, and are skipped tests in JUnit
+    allow_simulated: bool,
+}
+
+impl QueryPart for ReportQuery {}
+
 /// Downloads the report of a batch in the format of the file name.
 ///
 /// The report has the ended items. While the batch runs, `unfinished` is the number of other items.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/{report}", tag = "batches",
     params(
-        ("batch_id" = Uuid, Path, description = "The batch"),
         ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line per item, lossless. `report.csv`, \
             `report.xlsx`, `report.parquet`: a row per item; the workbook also has the summary. \
             `report.junit.xml`: for CI servers; misses are failures, items without a score are errors. \
             `report.md`: a readable summary, at most 900 KB.",
             pattern = r"^report\.(json|jsonl|csv|xlsx|parquet|junit\.xml|md)$"),
-        ("outcome" = Option<ItemOutcome>, Query, description = "Only these items, as in the list of items; for `report.jsonl`, `report.csv` and `report.parquet`"),
-        ("allow_simulated" = Option<bool>, Query, description = "Whether scores of a simulated judge may pass; default false: they make the verdict incomplete, \
-            and are skipped tests in JUnit"),
     ),
     responses(
         (status = 200, description = "The report", content(
@@ -135,41 +137,29 @@ pub(super) struct JsonReport {
         (status = 503, description = "too-many-reports, memory-busy, database-unavailable", body = Problem, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
-async fn batch_report(
-    State(state): State<ApiState>,
-    Path((batch_id, name)): Path<(String, String)>,
-    params: Params,
-) -> Result<Response, ApiError> {
-    report(&state, (&batch_id, &name), params).await
-}
-
-pub(crate) async fn report(
-    state: &ApiState,
-    (batch_id, name): (&str, &str),
-    mut params: Params,
+pub(crate) async fn batch_report(
+    state: ApiState,
+    Path((id, name)): Path<(Uuid, String)>,
+    Query(query): Query<ReportQuery>,
 ) -> Result<Response, ApiError> {
     let format = name
         .strip_prefix("report.")
         .and_then(|text| Format::ALL.into_iter().find(|known| known.as_str() == text))
         .ok_or(ApiError::NoRoute)?;
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
-    let allowed = params.take::<bool>("allow_simulated").unwrap_or(false);
-    let outcome = params.take::<ItemOutcome>("outcome");
-    if outcome.is_some() && !format.is_rows() {
+    if query.outcome.is_some() && !format.is_rows() {
         let message = "selects rows, but this report covers all items: use report.csv, report.jsonl or report.parquet, or omit it";
-        params.fault("outcome", message.to_owned());
+        return Err(ApiError::fault("/outcome", message));
     }
-    params.finish()?;
     let row = state.store.batches().get(id).await?;
     let row = row.ok_or(ApiError::BatchNotFound(id))?;
     let permit = state.report_permits().take().await?;
-    let batch = EndedItems::read(&state.store, id, outcome).await?;
+    let batch = EndedItems::read(&state.store, id, query.outcome).await?;
     let meta = Meta {
         name: row.name.unwrap_or_else(|| format!("Batch {id}")),
         run: Some(id.to_string()),
         made_at: state.clock.now(),
         unfinished: batch.unfinished,
-        simulated: if allowed {
+        simulated: if query.allow_simulated {
             Simulated::Allowed
         } else {
             Simulated::Refused

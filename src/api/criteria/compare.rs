@@ -1,14 +1,12 @@
 //! GET `/api/v1/scoring/criteria/compare`: compares the scores of the same sessions under two versions of the criteria.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 
-use super::named::{NamedCriteria, both, names};
+use super::named::{CriteriaPair, NamedCriteria, both};
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::memory::blocking;
 use crate::score::session::Rating;
 use crate::score::statistics::{Bootstrap, LEVEL};
@@ -19,13 +17,21 @@ use crate::wire::{CriteriaComparison, MeanDifference, Mover, WordTable};
 
 const DEFAULT_SEED: u64 = 20_260_101;
 const DEFAULT_MOVERS: u32 = 20;
-const MAX_MOVERS: u32 = 500;
 /// Below this number of sessions, statistics aren't reliable.
 const FEW: u64 = 20;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(compare_criteria))
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct MoversQuery {
+    /// Number of the largest movers; default 20
+    #[param(maximum = 500)]
+    movers: Option<u32>,
+    /// Seed of the bootstrap; default 20260101
+    seed: Option<u64>,
 }
+
+impl QueryPart for MoversQuery {}
 
 /// Compares the scores of the same sessions under two versions of the criteria.
 ///
@@ -33,42 +39,26 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// scored any session, simulated scores are excluded. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/compare", tag = "criteria",
-    params(
-        ("a" = String, Query, description = "First criteria: 64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        ("b" = String, Query, description = "The other", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        ("movers" = Option<u32>, Query, description = "Number of the largest movers, 0-500; default 20", maximum = 500),
-        ("seed" = Option<u64>, Query, description = "Seed of the bootstrap; default 20260101"),
-    ),
+    params(CriteriaPair, MoversQuery),
     responses(
         (status = 200, description = "The comparison", body = CriteriaComparison),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn compare_criteria(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<CriteriaComparison>, ApiError> {
-    Ok(Json(comparison(&state, params).await?))
-}
-
-pub(crate) async fn comparison(
-    state: &ApiState,
-    mut params: Params,
-) -> Result<CriteriaComparison, ApiError> {
-    let names = names(&mut params);
-    let movers = params
-        .whole("movers", 0..=MAX_MOVERS)
-        .unwrap_or(DEFAULT_MOVERS);
-    let seed = params.whole("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED);
-    params.finish()?;
-    let (a, b) = both(state, names).await?;
+pub(crate) async fn compare_criteria(
+    state: ApiState,
+    Query((pair, query)): Query<(CriteriaPair, MoversQuery)>,
+) -> ApiResult<CriteriaComparison> {
+    let movers = query.movers.unwrap_or(DEFAULT_MOVERS);
+    let seed = query.seed.unwrap_or(DEFAULT_SEED);
+    let (a, b) = both(&state, &pair).await?;
     for (name, side) in [("/a", &a), ("/b", &b)] {
         if side.kind.is_case() {
             let message = format!(
                 "is for kind {}: only criteria for sessions are compared",
                 side.kind
             );
-            return Err(ApiError::fault(FaultStatus::Unprocessable, name, message));
+            return Err(ApiError::fault(name, message));
         }
     }
     let found = state.store.criteria().pairs(&a.hash, &b.hash).await?;
@@ -79,7 +69,7 @@ pub(crate) async fn comparison(
         .await?;
     let pairs = found.pairs.clone();
     let comparison = blocking(move || compare(&pairs, seed)).await;
-    Ok(view((a, b), &found, comparison, seed, movers))
+    Ok(Json(view((a, b), &found, comparison, seed, movers)))
 }
 
 fn view(

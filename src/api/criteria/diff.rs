@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use serde_json::{Map, Value};
 use similar::TextDiff;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use super::named::{NamedCriteria, both, names};
+use super::named::{CriteriaPair, NamedCriteria, both};
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::Query;
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::memory::blocking;
 use crate::wire::{CriteriaDiff, DiffPart};
 
@@ -20,41 +17,27 @@ use crate::wire::{CriteriaDiff, DiffPart};
 const DIFF_TIMEOUT: Duration = Duration::from_secs(5);
 const CONTEXT_LINES: usize = 3;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(diff_criteria))
-}
-
 /// Returns the text difference of two versions of the criteria.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/diff", tag = "criteria",
-    params(
-        ("a" = String, Query, description = "First criteria: 64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        ("b" = String, Query, description = "The other", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-    ),
     responses(
         (status = 200, description = "The parts that differ", body = CriteriaDiff),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn diff_criteria(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<CriteriaDiff>, ApiError> {
-    Ok(Json(diff(&state, params).await?))
-}
-
-pub(crate) async fn diff(state: &ApiState, mut params: Params) -> Result<CriteriaDiff, ApiError> {
-    let names = names(&mut params);
-    params.finish()?;
-    let (a, b) = both(state, names).await?;
-    let contents = (content(state, &a).await?, content(state, &b).await?);
+pub(crate) async fn diff_criteria(
+    state: ApiState,
+    Query(pair): Query<CriteriaPair>,
+) -> ApiResult<CriteriaDiff> {
+    let (a, b) = both(&state, &pair).await?;
+    let contents = (content(&state, &a).await?, content(&state, &b).await?);
     let short = (shortened(&a.hash), shortened(&b.hash));
     let parts = blocking(move || parts(contents, &short)).await;
-    Ok(CriteriaDiff {
+    Ok(Json(CriteriaDiff {
         a: a.hash,
         b: b.hash,
         parts,
-    })
+    }))
 }
 
 fn shortened(hash: &str) -> String {

@@ -5,20 +5,18 @@ pub(crate) mod diff;
 pub(crate) mod named;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use self::named::named;
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::params::{NoQuery, Params, PathId, Segment};
-use crate::api::http::problem::{ApiError, FaultStatus, escape};
+use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult, escape};
 use crate::job::Kind;
 use crate::score::Criteria;
 use crate::store::{CriteriaChoice, CriteriaDefinition, CriteriaName};
@@ -32,14 +30,6 @@ const MAX_NOTE_CHARS: usize = 4_000;
 pub(crate) const CRITERIA: &str = "/api/v1/scoring/criteria";
 pub(crate) const NAME: &str = "/api/v1/scoring/criteria/{criteria_hash}/name";
 pub(crate) const CURRENT: &str = "/api/v1/scoring/criteria/{criteria_hash}/current";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_criteria, add_criteria))
-        .routes(routes!(get_criteria))
-        .routes(routes!(name_criteria))
-        .routes(routes!(post_current))
-}
 
 fn view(
     state: &ApiState,
@@ -100,18 +90,13 @@ fn unused(current: &Criteria) -> CriteriaVersion {
         (status = 200, description = "The versions", body = CriteriaList),
     ),
 )]
-async fn list_criteria(
-    State(state): State<ApiState>,
-    _: NoQuery,
-) -> Result<Json<CriteriaList>, ApiError> {
-    Ok(Json(list(&state).await?))
-}
-
-pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
+pub(crate) async fn list_criteria(state: ApiState) -> ApiResult<CriteriaList> {
     let criteria = state.store.criteria();
     let (stored, chosen) = tokio::try_join!(criteria.list(), criteria.chosen())?;
-    let mut items: Vec<CriteriaVersion> =
-        stored.iter().map(|row| view(state, row, &chosen)).collect();
+    let mut items: Vec<CriteriaVersion> = stored
+        .iter()
+        .map(|row| view(&state, row, &chosen))
+        .collect();
     for kind in Kind::ALL.iter().rev() {
         if !items
             .iter()
@@ -120,18 +105,27 @@ pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
             items.insert(0, unused(&state.enqueue.current_criteria_of(*kind)));
         }
     }
-    Ok(CriteriaList {
+    Ok(Json(CriteriaList {
         items,
         next_cursor: None,
-    })
+    }))
 }
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct KindQuery {
+    /// With `current`: kind of the criteria; default session
+    kind: Option<Kind>,
+}
+
+impl QueryPart for KindQuery {}
 
 /// Reads a version with its content.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
         ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
-        ("kind" = Option<Kind>, Query, description = "With `current`: kind of the criteria; default session"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
@@ -140,14 +134,13 @@ pub(crate) async fn list(state: &ApiState) -> Result<CriteriaList, ApiError> {
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn get_criteria(
-    State(state): State<ApiState>,
-    Segment(name): Segment,
-    mut params: Params,
+pub(crate) async fn get_criteria(
+    state: ApiState,
+    Path(name): Path<String>,
+    Query(query): Query<KindQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let kind = params.take("kind").unwrap_or(Criteria::DEFAULT_KIND);
-    params.finish()?;
+    let kind = query.kind.unwrap_or(Criteria::DEFAULT_KIND);
     json_or_unchanged(&headers, &read(&state, &name, kind).await?)
 }
 
@@ -186,9 +179,8 @@ pub(crate) async fn read(
         (status = 201, description = "Stored", body = CriteriaAdded),
     ),
 )]
-async fn add_criteria(
+pub(crate) async fn add_criteria(
     api: Authorized,
-    _: NoQuery,
     ApiJson(definition): ApiJson<Value>,
 ) -> Result<Response, ApiError> {
     let added = add(api, definition).await?;
@@ -203,15 +195,12 @@ pub(crate) async fn add(api: Authorized, definition: Value) -> Result<CriteriaAd
     let mut faults = Vec::new();
     find_variables(&definition, &mut String::new(), &mut faults);
     if !faults.is_empty() {
-        return Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults,
-        });
+        return Err(ApiError::Invalid(faults));
     }
     let criteria = Criteria::from_value(&definition).map_err(|error| {
         let pointer = format!("/{}", error.path.replace('.', "/"));
         let pointer = pointer.trim_end_matches('/');
-        ApiError::fault(FaultStatus::Unprocessable, pointer, error.message)
+        ApiError::fault(pointer, error.message)
     })?;
     let now = api.clock.now();
     let is_new = api.store.criteria().put(&criteria, now).await?;
@@ -235,19 +224,11 @@ pub(crate) async fn add(api: Authorized, definition: Value) -> Result<CriteriaAd
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn name_criteria(
+pub(crate) async fn name_criteria(
     api: Authorized,
-    PathId(hash): PathId,
+    Path(hash): Path<String>,
     ApiJson(body): ApiJson<NameRequest>,
-) -> Result<Json<CriteriaVersion>, ApiError> {
-    name(api, (hash, body)).await.map(Json)
-}
-
-pub(crate) async fn name(
-    api: Authorized,
-    (hash, body): (String, NameRequest),
-) -> Result<CriteriaVersion, ApiError> {
-    const FAULT_STATUS: FaultStatus = FaultStatus::Unprocessable;
+) -> ApiResult<CriteriaVersion> {
     let text = |field: &str, text: Option<String>, most: usize| {
         let text = text.map(|text| text.trim().to_owned());
         let text = text.filter(|text| !text.is_empty());
@@ -256,20 +237,20 @@ pub(crate) async fn name(
             .is_some_and(|text| text.chars().count() > most)
         {
             let message = format!("is longer than {most} characters");
-            return Err(ApiError::fault(FAULT_STATUS, field, message));
+            return Err(ApiError::fault(field, message));
         }
         Ok(text)
     };
     let new = CriteriaName {
         name: text("/name", body.name, MAX_NAME_CHARS)?,
         note: text("/note", body.note, MAX_NOTE_CHARS)?,
-        by: api.caller.name(FAULT_STATUS)?,
+        by: api.caller.name()?,
         at: api.clock.now(),
     };
     let version = stored_version(&api, &hash).await?;
     let hash = version.criteria_hash;
     api.store.criteria().name(&hash, &new).await?;
-    Ok(read(&api, &hash, version.kind).await?.version)
+    Ok(Json(read(&api, &hash, version.kind).await?.version))
 }
 
 /// Makes a version current: new requests of its kind use it, in all processes within 5 s. It survives restarts and file reloads until
@@ -283,22 +264,15 @@ pub(crate) async fn name(
         (status = 503, description = "judge-not-configured"),
     ),
 )]
-async fn post_current(
+pub(crate) async fn post_current(
     api: Authorized,
-    PathId(hash): PathId,
-) -> Result<Json<CriteriaVersion>, ApiError> {
-    make_current(api, hash).await.map(Json)
-}
-
-pub(crate) async fn make_current(
-    api: Authorized,
-    hash: String,
-) -> Result<CriteriaVersion, ApiError> {
-    let by = api.caller.name(FaultStatus::Unprocessable)?;
+    Path(hash): Path<String>,
+) -> ApiResult<CriteriaVersion> {
+    let by = api.caller.name()?;
     let version = stored_version(&api, &hash).await?;
     let (kind, hash) = (version.kind, version.criteria_hash);
     api.enqueue.make_current((kind, &hash), by).await?;
-    Ok(read(&api, &hash, kind).await?.version)
+    Ok(Json(read(&api, &hash, kind).await?.version))
 }
 
 /// Returns a version by its hash. Stores a version that is only in a file.

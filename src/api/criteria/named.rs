@@ -1,10 +1,13 @@
 //! Resolves criteria in requests: a hash, its prefix, or `current`.
 
+use serde::Deserialize;
+
 use crate::api::ApiState;
-use crate::api::http::params::Params;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::QueryPart;
+use crate::api::http::problem::ApiError;
 use crate::job::Kind;
 use crate::score::Criteria;
+use crate::wire::SessionFilter;
 
 const MIN_HASH_PREFIX_CHARS: usize = 8;
 pub(crate) const FORMS: &str = "a hash of 64 hex digits, at least its first 8, or current";
@@ -14,28 +17,30 @@ pub(crate) struct NamedCriteria {
     pub(crate) kind: Kind,
 }
 
-/// Parses `a` and `b`. Errors are collected in `params`.
-pub(crate) fn names(params: &mut Params) -> (String, String) {
-    let mut one = |name: &'static str| {
-        let text = params.text(name);
-        if text.is_none() && !params.is_invalid(name) {
-            params.fault(name, format!("is needed: {FORMS}"));
-        }
-        text.unwrap_or_default()
-    };
-    (one("a"), one("b"))
+/// Two versions of the criteria.
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct CriteriaPair {
+    /// First criteria: 64 hex digits, at least the first 8, or `current`
+    #[param(required = true, pattern = r"^([0-9A-Fa-f]{8,64}|current)$")]
+    pub(crate) a: String,
+    /// The other
+    #[param(required = true, pattern = r"^([0-9A-Fa-f]{8,64}|current)$")]
+    pub(crate) b: String,
 }
+
+impl QueryPart for CriteriaPair {}
 
 /// Returns the two versions of a query. They must differ.
 pub(crate) async fn both(
     state: &ApiState,
-    (a, b): (String, String),
+    pair: &CriteriaPair,
 ) -> Result<(NamedCriteria, NamedCriteria), ApiError> {
-    let a = named(state, "/a", &a, Criteria::DEFAULT_KIND).await?;
-    let b = named(state, "/b", &b, Criteria::DEFAULT_KIND).await?;
+    let a = named(state, "/a", &pair.a, Criteria::DEFAULT_KIND).await?;
+    let b = named(state, "/b", &pair.b, Criteria::DEFAULT_KIND).await?;
     if a.hash == b.hash {
         return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
             "/b",
             "is the same version as a: name another one",
         ));
@@ -71,7 +76,7 @@ pub(crate) async fn stored(
         let message = format!(
             "{text:?} is not the prefix of a stored criteria hash; GET /api/v1/scoring/criteria lists them"
         );
-        ApiError::fault(FaultStatus::Unprocessable, pointer, message)
+        ApiError::fault(pointer, message)
     })
 }
 
@@ -79,27 +84,37 @@ pub(crate) async fn stored(
 pub(crate) async fn wanted(
     state: &ApiState,
     text: Option<String>,
-    fault_status: FaultStatus,
 ) -> Result<Option<String>, ApiError> {
     let Some(text) = text.filter(|text| text != "current") else {
         return Ok(None);
     };
     let found = stored(state, "/criteria_hash", text).await;
-    found
-        .map(Some)
-        .map_err(|error| error.with_status(fault_status))
+    found.map(Some)
 }
 
-/// Like [`stored`] for a hash prefix. Other texts are returned unchanged.
-pub(crate) async fn beginning(
+/// Expands the criteria of a filter to full hashes.
+pub(crate) async fn resolve(
     state: &ApiState,
-    pointer: &str,
-    text: String,
-) -> Result<String, ApiError> {
-    match is_name(&text) && text != "current" && !is_whole(&text) {
-        true => stored(state, pointer, text).await,
-        false => Ok(text),
+    root: &str,
+    filter: &mut SessionFilter,
+) -> Result<(), ApiError> {
+    match filter.criteria.as_deref() {
+        Some("any") => filter.criteria = None,
+        Some("not_current") => {
+            filter.criteria = None;
+            filter.criteria_not = Some("current".to_owned());
+        }
+        Some(_) | None => {}
     }
+    for (name, criteria) in [
+        ("criteria", &mut filter.criteria),
+        ("criteria_not", &mut filter.criteria_not),
+    ] {
+        if let Some(text) = criteria.take() {
+            *criteria = Some(stored(state, &format!("{root}/{name}"), text).await?);
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn is_name(text: &str) -> bool {
@@ -127,11 +142,7 @@ pub(crate) async fn named(
     }
     if !is_name(text) {
         let message = format!("must be {FORMS}");
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            pointer,
-            message,
-        ));
+        return Err(ApiError::fault(pointer, message));
     }
     let prefix = text.to_ascii_lowercase();
     let mut found = state.store.criteria().beginning_with(&prefix).await?;
@@ -154,11 +165,7 @@ pub(crate) async fn named(
                 "names several: {}; give more of its digits",
                 hashes.join(", ")
             );
-            Err(ApiError::fault(
-                FaultStatus::Unprocessable,
-                pointer,
-                message,
-            ))
+            Err(ApiError::fault(pointer, message))
         }
     }
 }
@@ -172,11 +179,7 @@ pub(crate) async fn criteria_of(
     let found = named(state, "/criteria", &text, Criteria::DEFAULT_KIND).await?;
     if found.kind.is_case() {
         let message = format!("is for kind {}: users rate only sessions", found.kind);
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/criteria",
-            message,
-        ));
+        return Err(ApiError::fault("/criteria", message));
     }
     Ok(found.hash)
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::http::{HeaderMap, Method};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +14,7 @@ use super::body::check_shape;
 use super::body_memory::BodyMemory;
 use super::guard::Guard;
 use super::idempotency::{IdempotentId, KeyDisposition, do_once, hash};
-use super::problem::{ApiError, FaultStatus};
+use super::problem::{ApiError, ApiResult};
 use crate::api::ApiState;
 use crate::memory::JsonShape;
 use crate::store::KeptAnswer;
@@ -84,7 +85,7 @@ impl ApiAccess {
     where
         R: Serialize,
         T: Serialize + DeserializeOwned + Send + 'static,
-        F: Future<Output = Result<T, ApiError>> + Send + 'static,
+        F: Future<Output = ApiResult<T>> + Send + 'static,
     {
         let mut api = self.authorize(caller, &Method::POST, route)?;
         let text = serde_json::to_vec(&request)
@@ -94,9 +95,9 @@ impl ApiAccess {
             let max = limits.max_body_bytes;
             return Err(ApiError::TooLarge { pointer: "", max });
         }
-        check_shape(shape, limits, &api.memory, FaultStatus::Unprocessable).await?;
+        check_shape(shape, limits, &api.memory).await?;
         let Some(key) = key else {
-            return act(api, request).await;
+            return act(api, request).await.map(|Json(value)| value);
         };
         let caller = caller.idempotency_scope();
         let key = hash(&[&caller, b"POST", route.as_bytes(), key.as_bytes()]);
@@ -104,7 +105,7 @@ impl ApiAccess {
             api.keyed_id = keyed_id;
             let acting = act(api, request);
             async {
-                let kept = acting.await.and_then(|value| {
+                let kept = acting.await.and_then(|Json(value)| {
                     let body = serde_json::to_string(&value);
                     let body = body.map_err(|error| ApiError::Internal(error.to_string()))?;
                     Ok(KeptAnswer {

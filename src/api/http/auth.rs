@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use ipnet::IpNet;
 
 use super::browsers::{Browsers, is_by};
-use super::problem::{ApiError, FaultStatus};
+use super::problem::ApiError;
 use super::token_throttle::TokenThrottle;
 use super::tokens::{Token, Tokens};
 use super::transport::Transport;
@@ -352,7 +352,7 @@ impl Caller {
 
     /// Returns the default name for the caller's ratings.
     pub(crate) fn signs_as(&self) -> String {
-        let name = self.name(FaultStatus::Unprocessable);
+        let name = self.name();
         name.unwrap_or_else(|_| DEFAULT_NAME.to_owned())
     }
 
@@ -388,28 +388,23 @@ impl Caller {
     }
 
     /// Returns the name to store with a job, and the token's.
-    pub(crate) fn requester(&self, fault_status: FaultStatus) -> Result<Requester, ApiError> {
+    pub(crate) fn requester(&self) -> Result<Requester, ApiError> {
         Ok(Requester {
-            user: self.name(fault_status)?,
+            user: self.name()?,
             authenticated_as: self.token.clone(),
         })
     }
 
     /// Returns the user that a trusted proxy names, else the token's name, else `api-client`.
-    pub(crate) fn name(&self, fault_status: FaultStatus) -> Result<String, ApiError> {
+    pub(crate) fn name(&self) -> Result<String, ApiError> {
         let Some(forwarded) = &self.forwarded else {
             return Ok(self
                 .token
                 .clone()
                 .unwrap_or_else(|| DEFAULT_NAME.to_owned()));
         };
-        let fault = |message: &str| {
-            ApiError::fault(
-                fault_status,
-                "",
-                format!("the forwarded user name {message}"),
-            )
-        };
+        let fault =
+            |message: &str| ApiError::fault("", format!("the forwarded user name {message}"));
         let name = std::str::from_utf8(forwarded)
             .map_err(|_| fault("is not UTF-8"))?
             .trim();

@@ -29,6 +29,14 @@ impl Deref for Authorized {
     }
 }
 
+impl FromRequestParts<Self> for ApiState {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_parts: &mut Parts, state: &Self) -> Result<Self, Infallible> {
+        Ok(state.clone())
+    }
+}
+
 /// Doesn't check anything, because the guard did and stored the caller.
 impl FromRequestParts<ApiState> for Authorized {
     type Rejection = Infallible;

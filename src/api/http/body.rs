@@ -14,7 +14,7 @@ use serde_json::Value;
 use tower_http::timeout::TimeoutError;
 
 use super::body_memory::BodyMemory;
-use super::problem::{ApiError, FaultStatus};
+use super::problem::ApiError;
 use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::history::ingest::{pointer, shortened};
@@ -30,31 +30,19 @@ const SMALL_BYTES: usize = 64 << 10;
 /// Number of bytes of an oversized body that are read and discarded, so that its sender can read the response.
 const DISCARD_BYTES: usize = 32 << 20;
 
-/// A JSON body of the scoring routes of sessions. Invalid: 400. Empty: the default.
-pub(crate) struct ScoringJson<T>(pub(crate) T);
-
-/// A JSON body of all other routes. Invalid: 422.
+/// A JSON body. Invalid: 422.
 pub(crate) struct ApiJson<T>(pub(crate) T);
 
-/// An optional JSON body. Invalid: 422.
+/// An optional JSON body. Empty: the default. Invalid: 422.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
-
-impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for ScoringJson<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let body = read(request, state, FaultStatus::BadRequest).await?;
-        Ok(Self(body.unwrap_or_default()))
-    }
-}
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<ApiState> for ApiJson<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        match read(request, state, FaultStatus::Unprocessable).await? {
+        match read(request, state).await? {
             Some(body) => Ok(Self(body)),
-            None => Err(empty(FaultStatus::Unprocessable)),
+            None => Err(empty()),
         }
     }
 }
@@ -63,7 +51,7 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<ApiState> for O
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let body = read(request, state, FaultStatus::Unprocessable).await?;
+        let body = read(request, state).await?;
         Ok(Self(body.unwrap_or_default()))
     }
 }
@@ -75,41 +63,35 @@ impl FromRequest<ApiState> for JsonText {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let fault_status = FaultStatus::Unprocessable;
-        let Some(bytes) = bytes(request, &state.http, fault_status).await? else {
-            return Err(empty(fault_status));
+        let Some(bytes) = bytes(request, &state.http).await? else {
+            return Err(empty());
         };
         String::from_utf8(bytes)
             .map(Self)
-            .map_err(|_| ApiError::fault(fault_status, "", "the body is not UTF-8"))
+            .map_err(|_| ApiError::fault("", "the body is not UTF-8"))
     }
 }
 
-fn empty(fault_status: FaultStatus) -> ApiError {
-    ApiError::fault(fault_status, "", "the body is empty: send a JSON object")
+fn empty() -> ApiError {
+    ApiError::fault("", "the body is empty: send a JSON object")
 }
 
 /// Reads and checks a body. `None` if it is empty.
 async fn read<T: DeserializeOwned + Send + 'static>(
     request: Request,
     state: &ApiState,
-    fault_status: FaultStatus,
 ) -> Result<Option<T>, ApiError> {
-    match bytes(request, &state.http, fault_status).await? {
-        Some(bytes) => spawn_blocking_if_large(bytes.len(), move || parse(&bytes, fault_status))
+    match bytes(request, &state.http).await? {
+        Some(bytes) => spawn_blocking_if_large(bytes.len(), move || parse(&bytes))
             .await
             .map(Some),
         None => Ok(None),
     }
 }
 
-async fn bytes(
-    request: Request,
-    limits: &HttpSettings,
-    fault_status: FaultStatus,
-) -> Result<Option<Vec<u8>>, ApiError> {
+async fn bytes(request: Request, limits: &HttpSettings) -> Result<Option<Vec<u8>>, ApiError> {
     let (parts, body) = request.into_parts();
-    let bytes = whole(body, &parts, limits, fault_status).await?;
+    let bytes = whole(body, &parts, limits).await?;
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -120,7 +102,7 @@ async fn bytes(
         (bytes, shape)
     };
     let (bytes, shape) = spawn_blocking_if_large(length, measuring).await;
-    check_shape(shape, limits, &BodyMemory::from_parts(&parts), fault_status).await?;
+    check_shape(shape, limits, &BodyMemory::from_parts(&parts)).await?;
     Ok(Some(bytes))
 }
 
@@ -129,12 +111,11 @@ pub(crate) async fn check_shape(
     shape: JsonShape,
     limits: &HttpSettings,
     memory: &BodyMemory,
-    fault_status: FaultStatus,
 ) -> Result<(), ApiError> {
     let max = limits.max_json_depth;
     if shape.depth > max {
         let fault = format!("the JSON is nested deeper than {max} levels (http.max_json_depth)");
-        return Err(ApiError::fault(fault_status, "", fault));
+        return Err(ApiError::fault("", fault));
     }
     memory.take(shape.weight()).await
 }
@@ -155,11 +136,10 @@ pub(crate) async fn whole(
     body: Body,
     parts: &Parts,
     limits: &HttpSettings,
-    fault_status: FaultStatus,
 ) -> Result<Vec<u8>, ApiError> {
     let chunks = body.into_data_stream();
     let memory = BodyMemory::from_parts(parts);
-    collect(chunks, &parts.headers, limits, &memory, fault_status).await
+    collect(chunks, &parts.headers, limits, &memory).await
 }
 
 /// Applies the timeout to reading a body.
@@ -173,7 +153,7 @@ pub(crate) async fn in_time<T>(
 }
 
 /// Maps a read error of a body: silence, disconnect or invalid compression.
-pub(crate) fn read_error(error: &(dyn Error + 'static), fault_status: FaultStatus) -> ApiError {
+pub(crate) fn read_error(error: &(dyn Error + 'static)) -> ApiError {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if error.is::<TimeoutError>() {
@@ -182,7 +162,7 @@ pub(crate) fn read_error(error: &(dyn Error + 'static), fault_status: FaultStatu
         cause = error.source();
     }
     let fault = "the body broke off, or is not gzip as Content-Encoding declares";
-    ApiError::fault(fault_status, "", fault)
+    ApiError::fault("", fault)
 }
 
 /// Like [`whole`], for a body in chunks.
@@ -191,7 +171,6 @@ pub(crate) async fn collect<E: Error + 'static>(
     headers: &HeaderMap,
     limits: &HttpSettings,
     memory: &BodyMemory,
-    fault_status: FaultStatus,
 ) -> Result<Vec<u8>, ApiError> {
     let max = limits.max_body_bytes;
     let declared = headers
@@ -207,7 +186,7 @@ pub(crate) async fn collect<E: Error + 'static>(
     let mut chunks = pin!(chunks);
     let reading = async {
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| read_error(&error, fault_status))?;
+            let chunk = chunk.map_err(|error| read_error(&error))?;
             if seen <= SMALL_BYTES && seen + chunk.len() > SMALL_BYTES {
                 // Reserve memory for the entire body only after the client has sent the first part.
                 let whole = declared.unwrap_or(max).min(max);
@@ -255,43 +234,33 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8], fault_status: FaultStatus) -> Result<T, ApiError> {
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let value = parse_json(bytes).map_err(|error| match error {
         JsonError::RepeatedField { ref pointer, .. } => {
-            ApiError::fault(fault_status, pointer.clone(), error.to_string())
+            ApiError::fault(pointer.clone(), error.to_string())
         }
         JsonError::Syntax(error) if error.is_eof() => {
             let said = format!("the body breaks off: {error}; send all of its JSON");
-            ApiError::fault(fault_status, "", said)
+            ApiError::fault("", said)
         }
-        JsonError::Syntax(error) => {
-            ApiError::fault(fault_status, "", format!("the body is not JSON: {error}"))
-        }
+        JsonError::Syntax(error) => ApiError::fault("", format!("the body is not JSON: {error}")),
     })?;
     // Serde would accept an array with the fields in order.
     if !value.is_object() {
-        return Err(ApiError::fault(
-            fault_status,
-            "",
-            "the body must be a JSON object",
-        ));
+        return Err(ApiError::fault("", "the body must be a JSON object"));
     }
-    deserialize("", value, fault_status)
+    deserialize("", value)
 }
 
 /// Deserializes a JSON value, such as form fields. Invalid: 422, with pointers below `root`.
 pub(crate) fn typed<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, ApiError> {
-    deserialize(root, value, FaultStatus::Unprocessable)
+    deserialize(root, value)
 }
 
-fn deserialize<T: DeserializeOwned>(
-    root: &str,
-    value: Value,
-    fault_status: FaultStatus,
-) -> Result<T, ApiError> {
+fn deserialize<T: DeserializeOwned>(root: &str, value: Value) -> Result<T, ApiError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let said = shortened(&error.inner().to_string());
-        ApiError::fault(fault_status, root.to_owned() + &pointer(error.path()), said)
+        ApiError::fault(root.to_owned() + &pointer(error.path()), said)
     })
 }
 
@@ -336,7 +305,7 @@ pub(super) mod tests {
     async fn endless_body_times_out() {
         let silence = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
         let request = Request::new(Body::from_stream(silence));
-        let given_up = bytes(request, &limits(), FaultStatus::Unprocessable).await;
+        let given_up = bytes(request, &limits()).await;
         assert!(matches!(given_up, Err(ApiError::BodyTimeout(60))));
     }
 
@@ -350,7 +319,7 @@ pub(super) mod tests {
             header::EXPECT,
             axum::http::HeaderValue::from_static("100-continue"),
         );
-        let refused = bytes(request, &limits(), FaultStatus::Unprocessable).await;
+        let refused = bytes(request, &limits()).await;
         assert!(matches!(refused, Err(ApiError::TooLarge { max: 10, .. })));
     }
 
@@ -358,13 +327,13 @@ pub(super) mod tests {
     async fn stops_reading_far_too_large_body() {
         let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'x'; 1 << 20]));
         let request = Request::new(Body::from_stream(endless));
-        let refused = bytes(request, &limits(), FaultStatus::Unprocessable).await;
+        let refused = bytes(request, &limits()).await;
         assert!(matches!(refused, Err(ApiError::TooLarge { .. })));
     }
 
     fn fault_of(text: &str) -> (String, String) {
-        match parse::<Probe>(text.as_bytes(), FaultStatus::Unprocessable) {
-            Err(ApiError::Invalid { faults, .. }) => {
+        match parse::<Probe>(text.as_bytes()) {
+            Err(ApiError::Invalid(faults)) => {
                 (faults[0].pointer.clone(), faults[0].message.clone())
             }
             other => panic!("{other:?}"),

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::auth::{Auth, Scope, peer_of, scope_of};
 use super::body::in_time;
 use super::connections::{AtCapacity, is_probe};
-use super::problem::{ApiError, FaultStatus};
+use super::problem::ApiError;
 use super::tokens::Tokens;
 use super::transport::Transport;
 use crate::config::{AuthSettings, HttpSettings};
@@ -197,7 +197,7 @@ impl Hosts {
 fn host_of(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, ApiError> {
     let refused = |fault: &str| {
         let text = format!("the Host {fault}: send one name or address, and a port");
-        ApiError::fault(FaultStatus::BadRequest, "", text)
+        ApiError::fault("", text)
     };
     let mut sent = headers.get_all(header::HOST).iter();
     let host = match (uri.authority(), sent.next(), sent.next()) {

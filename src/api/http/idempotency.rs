@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::auth::Caller;
 use super::links::BATCHES;
-use super::problem::{ApiError, FaultStatus};
+use super::problem::ApiError;
 use super::spool::Spooled;
 use crate::api::ApiState;
 use crate::api::http;
@@ -51,8 +51,6 @@ const STORED_HEADERS: [HeaderName; 4] = [
     header::RETRY_AFTER,
     HeaderName::from_static("preference-applied"),
 ];
-/// Prefix of routes that return 400 for invalid requests.
-const SCORING_ROUTES: &str = "/api/v1/scoring/sessions/";
 
 /// The id of the resource that a request with an `Idempotency-Key` creates, the same in every try.
 ///
@@ -95,13 +93,8 @@ pub(crate) async fn once(State(state): State<ApiState>, request: Request, next: 
 }
 
 async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Response, ApiError> {
-    let fault_status = if request.uri().path().starts_with(SCORING_ROUTES) {
-        FaultStatus::BadRequest
-    } else {
-        FaultStatus::Unprocessable
-    };
     let key = key_of(request.headers())
-        .map_err(|fault| ApiError::fault(fault_status, "", format!("Idempotency-Key {fault}")))?;
+        .map_err(|fault| ApiError::fault("", format!("Idempotency-Key {fault}")))?;
     let (mut parts, body) = request.into_parts();
     let caller = parts.extensions.get().map(Caller::idempotency_scope);
     let key = hash(&[
@@ -119,7 +112,7 @@ async fn answer(state: &ApiState, request: Request, next: Next) -> Result<Respon
         parts.extensions.insert(spooled);
         (Body::empty(), asked)
     } else {
-        let bytes = http::body::whole(body, &parts, &state.http, fault_status).await?;
+        let bytes = http::body::whole(body, &parts, &state.http).await?;
         let asked = hash(&[query, &bytes]);
         (Body::from(bytes), asked)
     };

@@ -3,19 +3,33 @@
 use axum::http::Method;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{AnyOf, Object, ObjectBuilder, Ref, Schema, Type};
+use utoipa::openapi::schema::{
+    AnyOf, KnownFormat, Object, ObjectBuilder, Ref, Schema, SchemaFormat, Type,
+};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, RefOr, Required, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::auth::{Scope, scope_of};
 use super::body::OPTIONAL_BODY;
+use super::extract::Queried;
 use super::problem::{ALL, MEDIA_TYPE};
-use crate::api::{
-    ApiState, analytics, batches, criteria, events, imports, jobs, judges, operate, ratings,
-    rescore, scores, sessions, webhooks,
-};
+use crate::api::ApiState;
+use crate::api::routes::routes;
 use crate::wire::{Problem, TableFormat};
+
+/// Descriptions of the variable parts of paths.
+const SEGMENTS: [(&str, &str); 9] = [
+    ("session_id", "The session"),
+    ("score_id", "The score"),
+    ("job_id", "The job"),
+    ("batch_id", "The batch"),
+    ("item_no", "Its place among the batch's items, from 0"),
+    ("import_id", "The import"),
+    ("webhook_id", "The webhook"),
+    ("delivery_id", "The delivery"),
+    ("name", "The judge"),
+];
 
 const BEARER: &str = "bearer";
 /// Names of the common headers among the components.
@@ -30,37 +44,31 @@ const NO_CONTROLS: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// Routes without parameters and body.
 const ROUTES_WITHOUT_INPUT: [&str; 3] = ["/livez", "/metrics", "/openapi.json"];
 
+/// Returns the operations of a document that have query parameters.
+pub(crate) fn queried(document: &OpenApi) -> Queried {
+    let mut queried = Queried::new();
+    for (path, item) in &document.paths.paths {
+        for (method, operation) in [
+            (Method::GET, &item.get),
+            (Method::PUT, &item.put),
+            (Method::DELETE, &item.delete),
+            (Method::POST, &item.post),
+        ] {
+            let is_query = |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(it) if it.parameter_in == ParameterIn::Query);
+            let parameters = operation
+                .iter()
+                .flat_map(|it| it.parameters.iter().flatten());
+            if parameters.into_iter().any(is_query) || ROUTES_WITHOUT_INPUT.contains(&path.as_str())
+            {
+                queried.insert((method, path.clone()));
+            }
+        }
+    }
+    queried
+}
+
 pub(crate) fn documented() -> OpenApiRouter<ApiState> {
-    let mut routes = OpenApiRouter::with_openapi(frame())
-        .merge(scores::routes())
-        .merge(sessions::routes())
-        .merge(imports::routes())
-        .merge(criteria::routes())
-        .merge(criteria::compare::routes())
-        .merge(criteria::diff::routes())
-        .merge(ratings::routes())
-        .merge(ratings::agreement::routes())
-        .merge(ratings::annotations::routes())
-        .merge(ratings::panels::routes())
-        .merge(jobs::routes())
-        .merge(jobs::new_job::routes())
-        .merge(jobs::score_query::routes())
-        .merge(ratings::calibration::routes())
-        .merge(batches::calibration::routes())
-        .merge(batches::reports::routes())
-        .merge(batches::routes())
-        .merge(batches::items::routes())
-        .merge(batches::compare::routes())
-        .merge(rescore::routes())
-        .merge(judges::routes())
-        .merge(judges::queue::routes())
-        .merge(analytics::costs::routes())
-        .merge(analytics::latency::routes())
-        .merge(analytics::routes())
-        .merge(analytics::exports::routes())
-        .merge(events::routes())
-        .merge(webhooks::routes())
-        .merge(operate::routes());
+    let mut routes = OpenApiRouter::with_openapi(frame()).merge(routes());
     complete(routes.get_openapi_mut());
     routes
 }
@@ -104,12 +112,9 @@ fn describe() -> String {
          status | cause and fix |\n| --- | --- | --- |\n",
     );
     for kind in ALL {
-        let statuses: Vec<String> = kind.statuses.iter().map(ToString::to_string).collect();
         text.push_str(&format!(
             "| `{}` | {} | {} |\n",
-            kind.slug,
-            statuses.join(", "),
-            kind.meaning
+            kind.slug, kind.status, kind.meaning
         ));
     }
     text
@@ -149,8 +154,11 @@ fn complete(document: &mut OpenApi) {
             if let Some(operation) = operation {
                 add_problem_bodies(operation);
                 if !ROUTES_WITHOUT_INPUT.contains(&path.as_str()) {
-                    add_invalid_response(operation);
+                    let responses = &mut operation.responses.responses;
+                    let invalid = || RefOr::T(problem("invalid-request"));
+                    responses.entry("422".to_owned()).or_insert_with(invalid);
                 }
+                add_segments(operation, path);
                 complete_queries(operation);
                 complete_operation(operation, scope_of(&method, path));
                 complete_headers(operation, &method);
@@ -173,17 +181,6 @@ fn add_problem_bodies(operation: &mut Operation) {
         {
             response.content = problem("").content;
         }
-    }
-}
-
-/// Adds the response for invalid input to routes with input: 422, unless 400 is declared.
-fn add_invalid_response(operation: &mut Operation) {
-    let responses = &mut operation.responses.responses;
-    if !responses.contains_key("400") {
-        let invalid = problem("invalid-request");
-        responses
-            .entry("422".to_owned())
-            .or_insert(RefOr::T(invalid));
     }
 }
 
@@ -251,6 +248,29 @@ fn headers() -> [(String, RefOr<Header>); 2] {
     ]
 }
 
+/// Adds the variable parts of the path that the macro can't read from a constant: ids, and names of judges.
+fn add_segments(operation: &mut Operation, path: &str) {
+    let parameters = operation.parameters.get_or_insert_default();
+    let names = path.split('{').skip(1);
+    for name in names.filter_map(|rest| rest.split('}').next()) {
+        let is_known = |known: &RefOr<Parameter>| matches!(known, RefOr::T(it) if it.name == name);
+        if parameters.iter().any(is_known) {
+            continue;
+        }
+        let format = (name != "name").then_some(SchemaFormat::KnownFormat(KnownFormat::Uuid));
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(format);
+        let parameter = ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .schema(Some(schema))
+            .build();
+        parameters.insert(0, RefOr::T(parameter));
+    }
+}
+
 /// Adds common rules of query parameters: empty counts as absent, and no control characters.
 fn complete_queries(operation: &mut Operation) {
     for parameter in operation.parameters.iter_mut().flatten() {
@@ -258,6 +278,12 @@ fn complete_queries(operation: &mut Operation) {
             continue;
         };
         if parameter.parameter_in != ParameterIn::Query {
+            let about = SEGMENTS.iter().find(|(name, _)| *name == parameter.name);
+            if let Some((_, about)) = about {
+                parameter
+                    .description
+                    .get_or_insert_with(|| (*about).to_owned());
+            }
             continue;
         }
         if parameter.required == Required::False {

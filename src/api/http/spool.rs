@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
 use super::body::{in_time, read_error};
-use super::problem::{ApiError, FaultStatus};
+use super::problem::ApiError;
 use crate::api::ApiState;
 use crate::config::HttpSettings;
 use crate::memory::blocking;
@@ -77,7 +77,7 @@ async fn spool<E: std::error::Error + 'static>(
     let (mut seen, mut digest) = (0_usize, Sha256::new());
     let mut chunks = pin!(chunks);
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| read_error(&error, FaultStatus::Unprocessable))?;
+        let chunk = chunk.map_err(|error| read_error(&error))?;
         seen = seen.saturating_add(chunk.len());
         if seen <= max {
             digest.update(&chunk);

@@ -6,35 +6,26 @@ pub(crate) mod view;
 pub(crate) mod waits;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use chrono::SubsecRound as _;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
+use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::etag::json_or_unchanged;
-use crate::api::http::params::{Params, PathId, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Path, Query, QueryPart};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::events::{Event, EventType};
-use crate::job::{Job, JobId, JobState, Usage};
-use crate::store::{Accepted, JobFilter, JudgeCallRow};
-use crate::wire::{self, Call, JobDetail, JobRef, Jobs};
+use crate::job::{Job, JobId, JobState, Kind, Usage};
+use crate::store::{Accepted, Cursor, JobFilter, JudgeCallRow};
+use crate::wire::{self, Call, JobDetail, JobRef, Jobs, PageQuery};
 
 pub(crate) const CANCEL: &str = "/api/v1/jobs/{job_id}/cancel";
 pub(crate) const RETRY: &str = "/api/v1/jobs/{job_id}/retry";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_jobs))
-        .routes(routes!(get_job))
-        .routes(routes!(cancel_job))
-        .routes(routes!(retry_job))
-}
 
 fn call_view(call: JudgeCallRow) -> Call {
     Call {
@@ -56,53 +47,69 @@ fn call_view(call: JudgeCallRow) -> Call {
     }
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct JobsQuery {
+    /// By state
+    pub(crate) state: Option<JobState>,
+    /// By kind
+    pub(crate) kind: Option<Kind>,
+    /// By session
+    pub(crate) session_id: Option<Uuid>,
+    /// By judge
+    pub(crate) judge: Option<String>,
+    /// By batch
+    pub(crate) batch_id: Option<Uuid>,
+}
+
+impl QueryPart for JobsQuery {}
+
 /// Lists jobs, newest first.
 #[utoipa::path(
     get, path = "/api/v1/jobs", tag = "jobs",
-    params(
-        ("state" = Option<JobState>, Query, description = "By state"),
-        ("kind" = Option<crate::job::Kind>, Query, description = "By kind"),
-        ("session_id" = Option<Uuid>, Query, description = "By session"),
-        ("judge" = Option<String>, Query, description = "By judge"),
-        ("batch_id" = Option<Uuid>, Query, description = "By batch"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
+    params(JobsQuery, PageQuery),
     responses(
         (status = 200, description = "The jobs", body = Jobs),
     ),
 )]
-async fn list_jobs(State(state): State<ApiState>, params: Params) -> Result<Json<Jobs>, ApiError> {
-    Ok(Json(list(&state, params).await?))
-}
-
-pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, ApiError> {
+pub(crate) async fn list_jobs(
+    state: ApiState,
+    Query((query, page)): Query<(JobsQuery, PageQuery)>,
+) -> ApiResult<Jobs> {
     let filter = JobFilter {
-        state: params.take("state"),
-        kind: params.take("kind"),
-        subject_id: params.take("session_id"),
-        judge: params.text("judge"),
-        batch_id: params.take("batch_id"),
+        state: query.state,
+        kind: query.kind,
+        subject_id: query.session_id,
+        judge: query.judge,
+        batch_id: query.batch_id,
     };
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
+    let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let page = state
         .store
         .jobs()
         .list(&filter, cursor.as_ref(), limit)
         .await?;
-    Ok(Jobs {
-        items: view::load_all(state, &page.items).await?,
+    Ok(Json(Jobs {
+        items: view::load_all(&state, &page.items).await?,
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    })
+    }))
 }
+
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct CallsQuery {
+    /// Whether to return the judge calls with their raw replies
+    calls: bool,
+}
+
+impl QueryPart for CallsQuery {}
 
 /// Reads a job.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job_id}", tag = "jobs",
     params(
-        ("job_id" = Uuid, Path, description = "The job"),
-        ("calls" = Option<bool>, Query, description = "Whether to answer the judge calls with their raw replies"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
@@ -113,16 +120,14 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Jobs, A
         (status = 404, description = "job-not-found"),
     ),
 )]
-async fn get_job(
-    State(state): State<ApiState>,
-    Segment(job_id): Segment,
-    mut params: Params,
+pub(crate) async fn get_job(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+    Query(query): Query<CallsQuery>,
     prefer: Prefer,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let id = job_id_of(&job_id)?;
-    let calls = params.take::<bool>("calls").unwrap_or(false);
-    params.finish()?;
+    let id = JobId(id);
     let job = match prefer.ended(&state, id).await {
         Some(ended) => ended,
         None => find(&state, id).await?,
@@ -131,14 +136,14 @@ async fn get_job(
         job: view::load(&state, &job).await?,
         calls: None,
     };
-    if calls {
+    if query.calls {
         detail.calls = Some(calls_of(&state, id).await?);
     }
     Ok(prefer.mark(json_or_unchanged(&headers, &detail)?))
 }
 
-pub(crate) async fn read(state: &ApiState, id: &str) -> Result<JobDetail, ApiError> {
-    let job = find(state, job_id_of(id)?).await?;
+pub(crate) async fn read(state: &ApiState, id: Uuid) -> Result<JobDetail, ApiError> {
+    let job = find(state, JobId(id)).await?;
     Ok(JobDetail {
         job: view::load(state, &job).await?,
         calls: None,
@@ -146,12 +151,10 @@ pub(crate) async fn read(state: &ApiState, id: &str) -> Result<JobDetail, ApiErr
 }
 
 /// Returns a job with its calls and their raw replies.
-pub(crate) async fn read_with_calls(state: &ApiState, id: &str) -> Result<JobDetail, ApiError> {
-    let job = read(state, id).await?;
-    let calls = calls_of(state, JobId(job.job.job_id)).await?;
+pub(crate) async fn read_with_calls(state: &ApiState, id: Uuid) -> Result<JobDetail, ApiError> {
     Ok(JobDetail {
-        calls: Some(calls),
-        ..job
+        calls: Some(calls_of(state, JobId(id)).await?),
+        ..read(state, id).await?
     })
 }
 
@@ -163,19 +166,14 @@ async fn calls_of(state: &ApiState, id: JobId) -> Result<Vec<Call>, ApiError> {
 /// Cancels a job that has not ended. Later replies of its judge are dropped.
 #[utoipa::path(
     post, path = CANCEL, tag = "jobs",
-    params(("job_id" = Uuid, Path, description = "The job")),
     responses(
         (status = 200, description = "The job, cancelled now or before", body = wire::Job),
         (status = 404, description = "job-not-found"),
         (status = 409, description = "job-ended"),
     ),
 )]
-async fn cancel_job(api: Authorized, PathId(job_id): PathId) -> Result<Json<wire::Job>, ApiError> {
-    cancel(api, job_id).await.map(Json)
-}
-
-pub(crate) async fn cancel(api: Authorized, job_id: String) -> Result<wire::Job, ApiError> {
-    let id = job_id_of(&job_id)?;
+pub(crate) async fn cancel_job(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<wire::Job> {
+    let id = JobId(id);
     // Same precision as in the store, to recognize a job cancelled by this call.
     let now = api.clock.now().trunc_subsecs(6);
     let job = api
@@ -191,14 +189,13 @@ pub(crate) async fn cancel(api: Authorized, job_id: String) -> Result<wire::Job,
         let event = Event::of_job(EventType::JobCancelled, &job, job.state, now);
         api.events.announce(event);
     }
-    Ok(view::load(&api, &job).await?)
+    Ok(Json(view::load(&api, &job).await?))
 }
 
 /// Requeues a failed job with reset counters.
 #[utoipa::path(
     post, path = RETRY, tag = "jobs",
     params(
-        ("job_id" = Uuid, Path, description = "The job"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
     ),
     responses(
@@ -209,13 +206,13 @@ pub(crate) async fn cancel(api: Authorized, job_id: String) -> Result<wire::Job,
         (status = 409, description = "job-not-failed, scoring-in-progress"),
     ),
 )]
-async fn retry_job(
-    State(state): State<ApiState>,
+pub(crate) async fn retry_job(
+    state: ApiState,
     api: Authorized,
-    PathId(job_id): PathId,
+    id: Path<Uuid>,
     prefer: Prefer,
 ) -> Result<Response, ApiError> {
-    let id = retry(api, job_id).await?;
+    let Json(id) = retry(api, id).await?;
     let response = match prefer.ended(&state, id).await {
         Some(ended) => Json(view::load(&state, &ended).await?).into_response(),
         None => accepted(&find(&state, id).await?),
@@ -223,24 +220,20 @@ async fn retry_job(
     Ok(prefer.mark(response))
 }
 
-pub(crate) async fn retry(api: Authorized, job_id: String) -> Result<JobId, ApiError> {
-    let id = job_id_of(&job_id)?;
+pub(crate) async fn retry(api: Authorized, Path(id): Path<Uuid>) -> ApiResult<JobId> {
+    let id = JobId(id);
     if let Some(since) = api.keyed_id.tried_before() {
         // An earlier try of this request may have requeued it. A job that is active or ended since then isn't requeued.
         let job = find(&api, id).await?;
         if job.finished_at.is_none_or(|at| at > since) {
-            return Ok(id);
+            return Ok(Json(id));
         }
     }
     Err(match api.enqueue.retry(id).await? {
-        Some(Accepted::New) => return Ok(id),
+        Some(Accepted::New) => return Ok(Json(id)),
         Some(Accepted::Active(other)) => ApiError::InProgress(Box::new(find(&api, other).await?)),
         None => ApiError::JobNotFailed(Box::new(find(&api, id).await?)),
     })
-}
-
-fn job_id_of(text: &str) -> Result<JobId, ApiError> {
-    uuid(text, "job_id", FaultStatus::Unprocessable).map(JobId)
 }
 
 async fn find(state: &ApiState, id: JobId) -> Result<Job, ApiError> {

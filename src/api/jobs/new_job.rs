@@ -3,25 +3,18 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::criteria::named::wanted;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::{ApiJson, typed};
-use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
+use crate::api::jobs;
 use crate::api::scores::accepted;
-use crate::api::{ApiState, jobs};
 use crate::enqueue::{Enqueued, ScoreCase, ScoreSession};
 use crate::job::{Force, Job, JobId, JobOptions};
 use crate::wire::{self, JobRef, JobRequest};
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(post_job))
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,15 +45,14 @@ struct SessionPayload {
         (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable"),
     ),
 )]
-async fn post_job(
+pub(crate) async fn post_job(
     api: Authorized,
     prefer: Prefer,
-    _: NoQuery,
     body: ApiJson<JobRequest>,
 ) -> Result<Response, ApiError> {
     let ApiJson(mut body) = body;
-    body.criteria_hash = wanted(&api, body.criteria_hash, FaultStatus::Unprocessable).await?;
-    let by = api.caller.requester(FaultStatus::Unprocessable)?;
+    body.criteria_hash = wanted(&api, body.criteria_hash).await?;
+    let by = api.caller.requester()?;
     let options = JobOptions::of_request(&body, by);
     let job = match body.kind.is_case() {
         false => session_job(&api, body, options).await?,
@@ -73,8 +65,7 @@ async fn post_job(
                 new_id: api.keyed_id.new_id(),
                 batch: None,
             };
-            let asked = api.enqueue.score_case(request, hash.as_deref()).await;
-            asked.map_err(|error| ApiError::from(error).unprocessable())?
+            api.enqueue.score_case(request, hash.as_deref()).await?
         }
     };
     api.memory.release();
@@ -105,7 +96,7 @@ async fn session_job(
         new_id: api.keyed_id.new_id(),
     };
     let asked = api.enqueue.score_session(&request).await;
-    let job_id = match asked.map_err(|error| ApiError::from(error).unprocessable())? {
+    let job_id = match asked? {
         Enqueued::Job(job) => return Ok(*job),
         Enqueued::Scored(score_id) => api
             .store

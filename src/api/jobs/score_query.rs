@@ -8,15 +8,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde_json::Value;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::ApiError;
 use crate::api::http::wait::Prefer;
 use crate::api::scores::accepted;
 use crate::enqueue::{EnqueueError, ScoreCase};
@@ -26,10 +23,6 @@ use crate::wire::{JobRef, Problem, RequestFault};
 
 /// Timeout of the final poll after the wait, so that a hanging store doesn't delay the response.
 const FINAL_POLL_TIMEOUT: Duration = Duration::from_secs(1);
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(score_query))
-}
 
 /// A generated query and the expected one. Also the payload of jobs of kind `query`.
 #[derive(utoipa::ToSchema)]
@@ -127,21 +120,17 @@ pub(crate) struct ScoreQueryReply {
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"))),
     ),
 )]
-async fn score_query(
+pub(crate) async fn score_query(
     api: Authorized,
     prefer: Prefer,
     headers: HeaderMap,
-    _: NoQuery,
     body: ApiJson<Value>,
 ) -> Result<Response, ApiError> {
     let ApiJson(payload) = body;
     let request = ScoreCase {
         kind: Kind::Query,
         payload,
-        options: JobOptions::new(
-            api.caller.requester(FaultStatus::Unprocessable)?,
-            Priority::Interactive,
-        ),
+        options: JobOptions::new(api.caller.requester()?, Priority::Interactive),
         new_id: api.keyed_id.new_id(),
         batch: None,
     };
@@ -265,12 +254,9 @@ fn refused(error: EnqueueError) -> ApiError {
             pointer: fault.pointer,
             message: fault.message,
         };
-        ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults: faults.into_iter().map(fault).collect(),
-        }
+        ApiError::Invalid(faults.into_iter().map(fault).collect())
     } else if let EnqueueError::UnknownModel { .. } = error {
-        ApiError::fault(FaultStatus::Unprocessable, "/model", error.to_string())
+        ApiError::fault("/model", error.to_string())
     } else {
         error.into()
     }

@@ -8,18 +8,14 @@ pub(crate) mod workers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::extract::State;
 use chrono::{DateTime, SecondsFormat, Utc};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use self::spending::Spending;
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::OPTIONAL_BODY;
-use crate::api::http::body::OptionalJson;
-use crate::api::http::params::{NoQuery, PathId};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::body::{OPTIONAL_BODY, OptionalJson};
+use crate::api::http::extract::Path;
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::events::{Event, EventType};
 use crate::job::WaitReason;
 use crate::store::{Hold, HoldTarget, JudgeRow, MeterRow, PaceRow, WorkerRow};
@@ -29,14 +25,6 @@ const MAX_MESSAGE_CHARS: usize = 500;
 
 pub(crate) const PAUSE: &str = "/api/v1/judges/{name}/pause";
 pub(crate) const RESUME: &str = "/api/v1/judges/{name}/resume";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_judges))
-        .routes(routes!(pause_judge))
-        .routes(routes!(resume_judge))
-        .routes(routes!(list_workers))
-}
 
 impl From<&Hold> for wire::Hold {
     fn from(hold: &Hold) -> Self {
@@ -114,19 +102,15 @@ fn worker(row: WorkerRow) -> wire::Worker {
         (status = 200, description = "The judges", body = Judges),
     ),
 )]
-async fn list_judges(State(state): State<ApiState>, _: NoQuery) -> Result<Json<Judges>, ApiError> {
-    Ok(Json(list(&state).await?))
-}
-
-pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
+pub(crate) async fn list_judges(state: ApiState) -> ApiResult<Judges> {
     let holds = state.store.holds().list(state.clock.now()).await?;
     let mut gates: BTreeMap<String, Vec<wire::Gate>> = BTreeMap::new();
-    for row in live_gate_rows(state).await? {
+    for row in state.store.judges().list().await? {
         gates.entry(row.name.clone()).or_default().push(row.into());
     }
-    let spending = Spending::load(state).await?;
+    let spending = Spending::load(&state).await?;
     let hold_of = |target: &HoldTarget| holds.iter().find(|hold| hold.target == *target);
-    let items = names(state, &holds, gates.keys())
+    let items = names(&state, &holds, gates.keys())
         .into_iter()
         .map(|name| {
             let problem = state.enqueue.check_judge(&name).err();
@@ -148,17 +132,13 @@ pub(crate) async fn list(state: &ApiState) -> Result<Judges, ApiError> {
             }
         })
         .collect();
-    Ok(Judges {
+    Ok(Json(Judges {
         items,
         queue_hold: hold_of(&HoldTarget::Queue).map(wire::Hold::from),
         spent: spending.of_all(),
         cap: spending.cap_of_all(),
         next_cursor: None,
-    })
-}
-
-async fn live_gate_rows(state: &ApiState) -> Result<Vec<JudgeRow>, ApiError> {
-    Ok(state.store.judges().list().await?)
+    }))
 }
 
 fn names<'a>(
@@ -182,7 +162,7 @@ async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> 
     // Accepts unlisted judges that could be called, because some providers allow any model.
     if state.enqueue.check_judge(&name).is_err() {
         let holds = state.store.holds().list(state.clock.now()).await?;
-        let rows = live_gate_rows(state).await?;
+        let rows = state.store.judges().list().await?;
         let known = names(state, &holds, rows.iter().map(|row| &row.name));
         if !known.contains(&name) {
             return Err(ApiError::JudgeNotFound {
@@ -194,19 +174,9 @@ async fn target(state: &ApiState, name: String) -> Result<HoldTarget, ApiError> 
     Ok(HoldTarget::Judge(name))
 }
 
-async fn hold(
-    api: &Authorized,
-    target: HoldTarget,
-    request: PauseRequest,
-) -> Result<Paused, ApiError> {
+async fn hold(api: &Authorized, target: HoldTarget, request: PauseRequest) -> ApiResult<Paused> {
     let now = api.clock.now();
-    let refuse = |pointer: &str, message: &str| {
-        Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            pointer,
-            message,
-        ))
-    };
+    let refuse = |pointer: &str, message: &str| Err(ApiError::fault(pointer, message));
     let message = request.message.unwrap_or_default().trim().to_owned();
     if message.chars().count() > MAX_MESSAGE_CHARS || message.chars().any(char::is_control) {
         return refuse(
@@ -221,7 +191,7 @@ async fn hold(
         target,
         reason: WaitReason::Paused,
         message,
-        set_by: api.caller.name(FaultStatus::Unprocessable)?,
+        set_by: api.caller.name()?,
         since: now,
         until: request.until,
     };
@@ -234,9 +204,9 @@ async fn hold(
         ..event
     });
     tracing::info!(target = ?hold.target, "paused");
-    Ok(Paused {
+    Ok(Json(Paused {
         hold: wire::Hold::from(&hold),
-    })
+    }))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -259,7 +229,7 @@ fn hold_event(target: &HoldTarget, applied: Applied, now: DateTime<Utc>) -> Even
 }
 
 /// Releases a hold of any origin.
-async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiError> {
+async fn release(state: &ApiState, target: &HoldTarget) -> ApiResult<Resumed> {
     let now = state.clock.now();
     let released = state.store.holds().release(target, now).await?;
     if released {
@@ -268,32 +238,24 @@ async fn release(state: &ApiState, target: &HoldTarget) -> Result<Resumed, ApiEr
             .announce(hold_event(target, Applied::Released, now));
     }
     tracing::info!(?target, released, "resumed");
-    Ok(Resumed { released })
+    Ok(Json(Resumed { released }))
 }
 
 /// Pauses a judge: its jobs stay queued until it is resumed. Running jobs continue. Workers see the hold within a
 /// second and may start a job until then.
 #[utoipa::path(
     post, path = PAUSE, tag = "judges",
-    params(("name" = String, Path, description = "The judge")),
     request_body(content = PauseRequest, description = OPTIONAL_BODY, example = json!({"message": "the key is changed"})),
     responses(
         (status = 200, description = "It is paused", body = Paused),
         (status = 404, description = "judge-not-found"),
     ),
 )]
-async fn pause_judge(
+pub(crate) async fn pause_judge(
     api: Authorized,
-    PathId(name): PathId,
+    Path(name): Path<String>,
     OptionalJson(request): OptionalJson<PauseRequest>,
-) -> Result<Json<Paused>, ApiError> {
-    pause(api, (name, request)).await.map(Json)
-}
-
-pub(crate) async fn pause(
-    api: Authorized,
-    (name, request): (String, PauseRequest),
-) -> Result<Paused, ApiError> {
+) -> ApiResult<Paused> {
     let target = target(&api, name).await?;
     hold(&api, target, request).await
 }
@@ -301,18 +263,13 @@ pub(crate) async fn pause(
 /// Resumes a judge, except after a spending limit, which ends with its day or month, or when it is raised.
 #[utoipa::path(
     post, path = RESUME, tag = "judges",
-    params(("name" = String, Path, description = "The judge")),
     responses(
         (status = 200, description = "It is not stopped", body = Resumed),
         (status = 404, description = "judge-not-found"),
         (status = 409, description = "judge-capped"),
     ),
 )]
-async fn resume_judge(api: Authorized, PathId(name): PathId) -> Result<Json<Resumed>, ApiError> {
-    resume(api, name).await.map(Json)
-}
-
-pub(crate) async fn resume(api: Authorized, name: String) -> Result<Resumed, ApiError> {
+pub(crate) async fn resume_judge(api: Authorized, Path(name): Path<String>) -> ApiResult<Resumed> {
     let target = target(&api, name.clone()).await?;
     let now = api.clock.now();
     let holds = api.store.holds().list(now).await?;
@@ -341,17 +298,10 @@ fn cap_message(name: &str, hold: &Hold) -> String {
         (status = 200, description = "The workers", body = Workers),
     ),
 )]
-async fn list_workers(
-    State(state): State<ApiState>,
-    _: NoQuery,
-) -> Result<Json<Workers>, ApiError> {
-    Ok(Json(workers(&state).await?))
-}
-
-pub(crate) async fn workers(state: &ApiState) -> Result<Workers, ApiError> {
+pub(crate) async fn list_workers(state: ApiState) -> ApiResult<Workers> {
     let workers = state.store.workers().list().await?;
-    Ok(Workers {
+    Ok(Json(Workers {
         items: workers.into_iter().map(worker).collect(),
         next_cursor: None,
-    })
+    }))
 }

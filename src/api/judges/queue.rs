@@ -1,29 +1,17 @@
 //! The queue: state, pause and resume. Reads only the store, not the queue backend.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::{hold, release};
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::OPTIONAL_BODY;
-use crate::api::http::body::OptionalJson;
-use crate::api::http::params::NoQuery;
-use crate::api::http::problem::ApiError;
+use crate::api::http::body::{OPTIONAL_BODY, OptionalJson};
+use crate::api::http::problem::ApiResult;
 use crate::store::{HoldTarget, JobCounts};
 use crate::wire::{Hold, PauseRequest, Paused, Queue, QueueCounts, Resumed};
 
 pub(crate) const PAUSE: &str = "/api/v1/queue/pause";
 pub(crate) const RESUME: &str = "/api/v1/queue/resume";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(queue_status))
-        .routes(routes!(pause_queue))
-        .routes(routes!(resume_queue))
-}
 
 impl From<JobCounts> for QueueCounts {
     fn from(counts: JobCounts) -> Self {
@@ -45,11 +33,7 @@ impl From<JobCounts> for QueueCounts {
         (status = 200, description = "The queue", body = Queue),
     ),
 )]
-async fn queue_status(State(state): State<ApiState>, _: NoQuery) -> Result<Json<Queue>, ApiError> {
-    Ok(Json(status(&state).await?))
-}
-
-pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
+pub(crate) async fn queue_status(state: ApiState) -> ApiResult<Queue> {
     let now = state.clock.now();
     let (holds, counts) = tokio::try_join!(
         state.store.holds().list(now),
@@ -59,11 +43,11 @@ pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
         .iter()
         .find(|hold| hold.target == HoldTarget::Queue)
         .map(Hold::from);
-    Ok(Queue {
+    Ok(Json(Queue {
         paused: hold.is_some(),
         hold,
         counts: counts.into(),
-    })
+    }))
 }
 
 /// Pauses the queue: no job starts until it is resumed. Workers see the hold within a second and may start a job until then.
@@ -74,15 +58,10 @@ pub(crate) async fn status(state: &ApiState) -> Result<Queue, ApiError> {
         (status = 200, description = "It is paused", body = Paused),
     ),
 )]
-async fn pause_queue(
+pub(crate) async fn pause_queue(
     api: Authorized,
-    _: NoQuery,
     OptionalJson(request): OptionalJson<PauseRequest>,
-) -> Result<Json<Paused>, ApiError> {
-    pause(api, request).await.map(Json)
-}
-
-pub(crate) async fn pause(api: Authorized, request: PauseRequest) -> Result<Paused, ApiError> {
+) -> ApiResult<Paused> {
     hold(&api, HoldTarget::Queue, request).await
 }
 
@@ -93,10 +72,6 @@ pub(crate) async fn pause(api: Authorized, request: PauseRequest) -> Result<Paus
         (status = 200, description = "It is not paused", body = Resumed),
     ),
 )]
-async fn resume_queue(api: Authorized, _: NoQuery) -> Result<Json<Resumed>, ApiError> {
-    resume(api).await.map(Json)
-}
-
-pub(crate) async fn resume(api: Authorized) -> Result<Resumed, ApiError> {
+pub(crate) async fn resume_queue(api: Authorized) -> ApiResult<Resumed> {
     release(&api, &HoldTarget::Queue).await
 }

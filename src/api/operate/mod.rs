@@ -5,26 +5,16 @@ pub(crate) mod exposition;
 pub(crate) mod worker_health;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 
 use crate::api::http::etag::text_or_unchanged;
-use crate::api::http::params::Params;
+use crate::api::http::extract::{Query, QueryPart};
 use crate::api::http::problem::ApiError;
 use crate::api::{ApiState, Health};
 use crate::store::Store;
 use crate::wire::{Check, Readiness, ReadinessStatus};
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(livez))
-        .routes(routes!(readyz))
-        .routes(routes!(prometheus))
-        .routes(routes!(openapi_document))
-}
 
 /// Liveness of the process. Checks no dependencies, because a restart can't fix them.
 #[utoipa::path(get, path = "/livez", tag = "operate", responses((status = 200, description = "It runs", body = String, content_type = "text/plain")))]
@@ -32,20 +22,26 @@ pub(crate) async fn livez() -> &'static str {
     "ok\n"
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct ReadyQuery {
+    /// Adds the list of checks; `?verbose` is enough
+    pub(crate) verbose: bool,
+}
+
+impl QueryPart for ReadyQuery {}
+
 /// Readiness for requests. 503 only if the database is unavailable or not migrated, or the process drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "operate",
-    params(("verbose" = Option<bool>, Query, description = "Adds the list of checks; `?verbose` is enough")),
     responses(
         (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
         (status = 503, description = "`unavailable`", body = Readiness),
     ),
 )]
-async fn readyz(State(state): State<ApiState>, mut params: Params) -> Result<Response, ApiError> {
-    let verbose = params.flag("verbose");
-    params.finish()?;
-    let readiness = readiness(&state).await;
-    Ok(probed(readiness, verbose))
+pub(crate) async fn readyz(state: ApiState, Query(query): Query<ReadyQuery>) -> Response {
+    probed(readiness(&state).await, query.verbose)
 }
 
 pub(crate) async fn readiness(state: &ApiState) -> Readiness {
@@ -154,7 +150,7 @@ pub(crate) fn failed(name: &'static str, detail: impl Into<String>) -> Check {
         (status = 404, description = "not-found: this process keeps no metrics"),
     ),
 )]
-async fn prometheus(State(state): State<ApiState>) -> Result<Response, ApiError> {
+pub(crate) async fn prometheus(state: ApiState) -> Result<Response, ApiError> {
     let render_own = state.metrics.as_ref().ok_or(ApiError::NoRoute)?;
     let of_cluster = state.cluster_metrics().render(&state).await;
     Ok(render(render_own() + &of_cluster))
@@ -178,6 +174,6 @@ pub(crate) fn render(text: String) -> Response {
         (status = 304, description = "Not changed"),
     ),
 )]
-async fn openapi_document(headers: HeaderMap) -> Response {
+pub(crate) async fn openapi_document(headers: HeaderMap) -> Response {
     text_or_unchanged(&headers, crate::api::openapi_json())
 }

@@ -13,10 +13,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{database, failed, livez, passed, probed, ready, render};
+use super::{ReadyQuery, database, failed, livez, passed, probed, ready, render};
 use crate::api::http::connections;
+use crate::api::http::extract::Query;
 use crate::api::http::guard::Guard;
-use crate::api::http::params::Params;
 use crate::api::http::problem::ApiError;
 use crate::api::{Health, Metrics, Pages, Tokens, http};
 use crate::config::{AuthSettings, HttpSettings};
@@ -63,15 +63,13 @@ pub async fn serve_worker_health(
 /// Readiness of this worker. 503 if the database is unavailable or not migrated, the heartbeat is too old, or the worker drains.
 async fn readyz(
     State(parts): State<Arc<WorkerHealthParts>>,
-    mut params: Params,
-) -> Result<Response, ApiError> {
-    let verbose = params.flag("verbose");
-    params.finish()?;
+    Query(query): Query<ReadyQuery>,
+) -> Response {
     let mut checks = vec![database(&parts.store).await];
     if checks.iter().all(|check| check.ok) {
         checks.push(heartbeat(&parts).await);
     }
-    Ok(probed(ready(&*parts.health, checks).await, verbose))
+    probed(ready(&*parts.health, checks).await, query.verbose)
 }
 
 async fn heartbeat(parts: &WorkerHealthParts) -> Check {

@@ -1,14 +1,12 @@
 //! GET `/api/v1/analytics/agreement`: agreement between reviewers and the judge under one version of the criteria.
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 
 use crate::api::ApiState;
 use crate::api::criteria::named::criteria_of;
-use crate::api::http::params::Params;
-use crate::api::http::problem::ApiError;
+use crate::api::http::extract::{Query, QueryPart};
+use crate::api::http::problem::ApiResult;
 use crate::score::trust::{Compared, agreement};
 use crate::store::RatingsMet;
 use crate::wire::words::counted;
@@ -17,9 +15,15 @@ use crate::wire::{Agreement, AgreementReport, Strength};
 /// Below this number of ratings, a kappa isn't reliable.
 const FEW: u64 = 30;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(get_agreement))
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct CriteriaQuery {
+    /// 64 hex digits, at least the first 8, or `current` (default)
+    pub(crate) criteria: Option<String>,
 }
+
+impl QueryPart for CriteriaQuery {}
 
 /// Compares human ratings with the scores of one version of the criteria.
 ///
@@ -27,35 +31,25 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// the same reviewer also rated that score. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/analytics/agreement", tag = "trust",
-    params(("criteria" = Option<String>, Query, description = "64 hex digits, at least the first 8, or `current` (default)")),
     responses(
         (status = 200, description = "The agreement", body = AgreementReport),
         (status = 404, description = "criteria-not-found"),
     ),
 )]
-async fn get_agreement(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<AgreementReport>, ApiError> {
-    Ok(Json(read(&state, params).await?))
-}
-
-pub(crate) async fn read(
-    state: &ApiState,
-    mut params: Params,
-) -> Result<AgreementReport, ApiError> {
-    let criteria = params.text("criteria");
-    params.finish()?;
-    let criteria_hash = criteria_of(state, criteria).await?;
+pub(crate) async fn get_agreement(
+    state: ApiState,
+    Query(query): Query<CriteriaQuery>,
+) -> ApiResult<AgreementReport> {
+    let criteria_hash = criteria_of(&state, query.criteria).await?;
     let met = state.store.ratings().met(&criteria_hash).await?;
     let scales = scales(&met);
     let all = state.store.ratings().count().await?;
-    Ok(AgreementReport {
+    Ok(Json(AgreementReport {
         criteria_hash,
         simulated: met.basis.is_simulated(),
         unmet: all.saturating_sub(scales.iter().map(|scale| scale.n).sum()),
         scales,
-    })
+    }))
 }
 
 pub(super) fn scales(met: &RatingsMet) -> Vec<Agreement> {

@@ -3,60 +3,59 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::agreement::view;
 use crate::api::ApiState;
-use crate::api::http::auth::Caller;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::params::{NoQuery, Params};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Query, QueryPart};
+use crate::api::http::problem::ApiResult;
 use crate::score::trust::{Given, RatersCompared, raters};
 use crate::store::{GivenBy, Unrated};
 use crate::wire::{AnnotationItem, AnnotationOrder, Annotations, RaterPair, RaterPairs};
+
+pub(crate) const ANNOTATIONS: &str = "/api/v1/annotations";
 
 const MAX_SESSIONS: u32 = 2_000;
 const MAX_RATINGS: u32 = 20_000;
 const MAX_PAIRS: usize = 100;
 
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(get_annotations))
-        .routes(routes!(get_raters))
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct AnnotationsQuery {
+    /// `sample` (default): a sample, the same for all users; `disagreement`: sessions with the largest differences between scores, or between
+    /// ratings, first; `low_score`: the lowest first
+    #[param(inline)]
+    pub(crate) order: Option<AnnotationOrder>,
+    /// Rater; default: the caller
+    pub(crate) by: Option<String>,
+    /// Maximum number of items; default 50
+    #[param(minimum = 1, maximum = 500)]
+    pub(crate) limit: Option<u32>,
 }
+
+impl QueryPart for AnnotationsQuery {}
 
 /// Lists the sessions that a reviewer should rate next: scored sessions among the newest 2,000 without a rating by this
 /// reviewer. The scores are omitted.
 #[utoipa::path(
-    get, path = "/api/v1/annotations", tag = "trust",
-    params(
-        ("order" = inline(Option<AnnotationOrder>), Query, description = "`sample` (default): a sample, the same for all users; `disagreement`: sessions with the largest differences between scores, or between ratings, first; `low_score`: the lowest first"),
-        ("by" = Option<String>, Query, description = "Rater; default: the caller"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-    ),
+    get, path = ANNOTATIONS, tag = "trust",
     responses((status = 200, description = "The sessions", body = Annotations)),
 )]
-async fn get_annotations(api: Authorized, params: Params) -> Result<Json<Annotations>, ApiError> {
-    Ok(Json(next(&api, &api.caller, params).await?))
-}
-
-pub(crate) async fn next(
-    state: &ApiState,
-    caller: &Caller,
-    mut params: Params,
-) -> Result<Annotations, ApiError> {
-    let order = params.take("order").unwrap_or(AnnotationOrder::Sample);
-    let (by, limit) = (params.text("by"), params.limit());
-    params.finish()?;
-    let by = match by {
+pub(crate) async fn get_annotations(
+    api: Authorized,
+    Query(query): Query<AnnotationsQuery>,
+) -> ApiResult<Annotations> {
+    let order = query.order.unwrap_or(AnnotationOrder::Sample);
+    let limit = query.limit.unwrap_or(50);
+    let by = match query.by {
         Some(by) => by,
-        None => caller.name(FaultStatus::Unprocessable)?,
+        None => api.caller.name()?,
     };
-    let ratings = state.store.ratings();
+    let ratings = api.store.ratings();
     let mut found = ratings.unrated(&by, MAX_SESSIONS).await?;
     match order {
         AnnotationOrder::Sample => found.sort_by_cached_key(|it| Sha256::digest(it.session_id)),
@@ -74,13 +73,13 @@ pub(crate) async fn next(
         alert_type: it.alert_type,
         agent: it.agent,
     };
-    Ok(Annotations {
+    Ok(Json(Annotations {
         order,
         by,
         items: found.into_iter().map(item).collect(),
         left,
         next_cursor: None,
-    })
+    }))
 }
 
 /// Returns the range of the human ratings of each session.
@@ -102,14 +101,7 @@ fn ranges(given: Vec<GivenBy>) -> BTreeMap<Uuid, u8> {
     get, path = "/api/v1/analytics/raters", tag = "trust",
     responses((status = 200, description = "The pairs", body = RaterPairs)),
 )]
-async fn get_raters(
-    State(state): State<ApiState>,
-    _: NoQuery,
-) -> Result<Json<RaterPairs>, ApiError> {
-    Ok(Json(pairs(&state).await?))
-}
-
-pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
+pub(crate) async fn get_raters(state: ApiState) -> ApiResult<RaterPairs> {
     let shared = state.store.ratings().shared(MAX_RATINGS).await?;
     let pair = |RatersCompared { a, b, scales }| RaterPair {
         a,
@@ -122,12 +114,12 @@ pub(crate) async fn pairs(state: &ApiState) -> Result<RaterPairs, ApiError> {
             })
             .collect(),
     };
-    Ok(RaterPairs {
+    Ok(Json(RaterPairs {
         items: raters(shared)
             .into_iter()
             .take(MAX_PAIRS)
             .map(pair)
             .collect(),
         next_cursor: None,
-    })
+    }))
 }

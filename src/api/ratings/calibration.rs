@@ -1,14 +1,9 @@
 //! POST `/api/v1/metrics/calibration`: how well confidence predicts correctness. Stores nothing.
 
 use axum::Json;
-use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-use crate::api::ApiState;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::NoQuery;
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::score::sql_metrics::calibration::{self, Promises, calibrate};
 use crate::wire::{CalibrationRequest, CalibrationResult, CalibrationTargets, RequestFault};
 
@@ -16,10 +11,6 @@ const MOST_CASES: usize = 200_000;
 const MAX_ERRORS: usize = 20;
 /// Maximum factor: a mean distance of a thousandth scores 0.
 const LARGEST_FACTOR: f64 = 1_000.0;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(post_calibration))
-}
 
 /// Measures whether a suite's confidence predicts its correctness.
 ///
@@ -34,11 +25,9 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 200, description = "The calibration", body = CalibrationResult),
     ),
 )]
-async fn post_calibration(
-    _: NoQuery,
-    body: ApiJson<CalibrationRequest>,
-) -> Result<Response, ApiError> {
-    let ApiJson(request) = body;
+pub(crate) async fn post_calibration(
+    ApiJson(request): ApiJson<CalibrationRequest>,
+) -> ApiResult<CalibrationResult> {
     let promises = checked(&request)?;
     let scored = request
         .cases
@@ -46,7 +35,7 @@ async fn post_calibration(
         .filter_map(|case| Some((case.confidence?, case.correctness?)));
     let calibration = calibrate(scored, promises);
     let left_out = request.cases.len() - calibration.n;
-    Ok(Json(view(calibration, left_out)).into_response())
+    Ok(Json(view(calibration, left_out)))
 }
 
 /// Converts a calibration. `left_out` is the number of excluded cases.
@@ -72,11 +61,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
             "contains {} cases; the maximum is {MOST_CASES}",
             request.cases.len()
         );
-        return Err(ApiError::fault(
-            FaultStatus::Unprocessable,
-            "/cases",
-            message,
-        ));
+        return Err(ApiError::fault("/cases", message));
     }
     let mut faults = Vec::new();
     let mut promises = Promises::default();
@@ -106,10 +91,7 @@ fn checked(request: &CalibrationRequest) -> Result<Promises, ApiError> {
     if faults.is_empty() {
         return Ok(promises);
     }
-    Err(ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults,
-    })
+    Err(ApiError::Invalid(faults))
 }
 
 fn check_share(faults: &mut Vec<RequestFault>, pointer: impl FnOnce() -> String, share: f64) {

@@ -6,37 +6,27 @@ pub(crate) mod calibration;
 pub(crate) mod panels;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::ApiJson;
-use crate::api::http::params::{Params, PathId, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Path, Query};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::score::trust::Given;
-use crate::store::{NewRating, RatingOf};
-use crate::wire::{HumanRating, RatingList, RatingRequest};
+use crate::store::{Cursor, NewRating, RatingOf};
+use crate::wire::{HumanRating, PageQuery, RatingList, RatingRequest};
 
 pub(crate) const OF_SCORE: &str = "/api/v1/scores/{score_id}/ratings";
 pub(crate) const OF_SESSION: &str = "/api/v1/sessions/{session_id}/ratings";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(post_rating_of_score, ratings_of_score))
-        .routes(routes!(post_rating_of_session, ratings_of_session))
-}
 
 /// Rates a score, with the total that the reviewer would have given.
 ///
 /// Each reviewer has one rating per score; a new one replaces it. In `/api/v1/analytics/agreement` it is compared only with this score.
 #[utoipa::path(
     post, path = OF_SCORE, tag = "trust", operation_id = "rate_score",
-    params(("score_id" = Uuid, Path, description = "The score")),
     request_body(content = RatingRequest, example = json!({"total": 62, "comment": "It never looked at the limits."})),
     responses(
         (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
@@ -44,21 +34,21 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 404, description = "score-not-found"),
     ),
 )]
-async fn post_rating_of_score(
+pub(crate) async fn post_rating_of_score(
     api: Authorized,
-    PathId(score_id): PathId,
+    id: Path<Uuid>,
     ApiJson(body): ApiJson<RatingRequest>,
 ) -> Result<Response, ApiError> {
-    Ok(answer(rate_score(api, (score_id, body)).await?))
+    Ok(answer(rate_score(api, id, body).await?))
 }
 
 pub(crate) async fn rate_score(
     api: Authorized,
-    (score_id, body): (String, RatingRequest),
-) -> Result<(HumanRating, bool), ApiError> {
-    let id = uuid(&score_id, "score_id", FaultStatus::Unprocessable)?;
+    Path(id): Path<Uuid>,
+    body: RatingRequest,
+) -> ApiResult<(HumanRating, bool)> {
     let put = put(&api, RatingOf::Score(id), body).await?;
-    put.ok_or(ApiError::ScoreNotFound(id))
+    put.map(Json).ok_or(ApiError::ScoreNotFound(id))
 }
 
 /// Rates a session's investigation, independent of its scores.
@@ -67,7 +57,6 @@ pub(crate) async fn rate_score(
 /// of the session under each version of the criteria, unless the same reviewer also rated that score.
 #[utoipa::path(
     post, path = OF_SESSION, tag = "trust", operation_id = "rate_session",
-    params(("session_id" = Uuid, Path, description = "The session")),
     request_body(content = RatingRequest, example = json!({"quality": "partially_accurate"})),
     responses(
         (status = 200, description = "The rating, in the place of an earlier one", body = HumanRating),
@@ -75,21 +64,21 @@ pub(crate) async fn rate_score(
         (status = 404, description = "session-not-found"),
     ),
 )]
-async fn post_rating_of_session(
+pub(crate) async fn post_rating_of_session(
     api: Authorized,
-    PathId(session_id): PathId,
+    id: Path<Uuid>,
     ApiJson(body): ApiJson<RatingRequest>,
 ) -> Result<Response, ApiError> {
-    Ok(answer(rate_session(api, (session_id, body)).await?))
+    Ok(answer(rate_session(api, id, body).await?))
 }
 
 pub(crate) async fn rate_session(
     api: Authorized,
-    (session_id, body): (String, RatingRequest),
-) -> Result<(HumanRating, bool), ApiError> {
-    let id = uuid(&session_id, "session_id", FaultStatus::Unprocessable)?;
+    Path(id): Path<Uuid>,
+    body: RatingRequest,
+) -> ApiResult<(HumanRating, bool)> {
     let put = put(&api, RatingOf::Session(id), body).await?;
-    put.ok_or(ApiError::SessionNotFound(id))
+    put.map(Json).ok_or(ApiError::SessionNotFound(id))
 }
 
 /// Stores a rating. Returns it and whether it is new, or `None` if the subject doesn't exist.
@@ -106,7 +95,7 @@ async fn put(
     }))
 }
 
-fn answer((rating, is_new): (HumanRating, bool)) -> Response {
+fn answer(Json((rating, is_new)): Json<(HumanRating, bool)>) -> Response {
     let status = match is_new {
         true => StatusCode::CREATED,
         false => StatusCode::OK,
@@ -117,78 +106,45 @@ fn answer((rating, is_new): (HumanRating, bool)) -> Response {
 /// Lists the ratings of a score, newest first.
 #[utoipa::path(
     get, path = OF_SCORE, tag = "trust",
-    params(
-        ("score_id" = Uuid, Path, description = "The score"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
     responses(
         (status = 200, description = "The ratings", body = RatingList),
         (status = 404, description = "score-not-found"),
     ),
 )]
-async fn ratings_of_score(
-    State(state): State<ApiState>,
-    Segment(score_id): Segment,
-    params: Params,
-) -> Result<Json<RatingList>, ApiError> {
-    Ok(Json(of_score(&state, &score_id, params).await?))
-}
-
-async fn of_score(
-    state: &ApiState,
-    score_id: &str,
-    params: Params,
-) -> Result<RatingList, ApiError> {
-    let id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
-    let list = listed(state, RatingOf::Score(id), params).await?;
+pub(crate) async fn ratings_of_score(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+    Query(page): Query<PageQuery>,
+) -> ApiResult<RatingList> {
+    let list = listed(&state, RatingOf::Score(id), page).await?;
     if list.items.is_empty() && state.store.scores().get(id).await?.is_none() {
         return Err(ApiError::ScoreNotFound(id));
     }
-    Ok(list)
+    Ok(Json(list))
 }
 
 /// Lists the ratings of a session and of its scores, newest first.
 #[utoipa::path(
     get, path = OF_SESSION, tag = "trust",
-    params(
-        ("session_id" = Uuid, Path, description = "The session"),
-        ("limit" = Option<u32>, Query, description = "How many, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
     responses(
         (status = 200, description = "The ratings", body = RatingList),
         (status = 404, description = "session-not-found"),
     ),
 )]
-async fn ratings_of_session(
-    State(state): State<ApiState>,
-    Segment(session_id): Segment,
-    params: Params,
-) -> Result<Json<RatingList>, ApiError> {
-    Ok(Json(of_session(&state, &session_id, params).await?))
-}
-
-pub(crate) async fn of_session(
-    state: &ApiState,
-    session_id: &str,
-    params: Params,
-) -> Result<RatingList, ApiError> {
-    let id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
-    let list = listed(state, RatingOf::Session(id), params).await?;
+pub(crate) async fn ratings_of_session(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+    Query(page): Query<PageQuery>,
+) -> ApiResult<RatingList> {
+    let list = listed(&state, RatingOf::Session(id), page).await?;
     if list.items.is_empty() && state.store.sessions().scoring_facts(id).await?.is_none() {
         return Err(ApiError::SessionNotFound(id));
     }
-    Ok(list)
+    Ok(Json(list))
 }
 
-async fn listed(
-    state: &ApiState,
-    of: RatingOf,
-    mut params: Params,
-) -> Result<RatingList, ApiError> {
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
+async fn listed(state: &ApiState, of: RatingOf, page: PageQuery) -> Result<RatingList, ApiError> {
+    let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let page = state
         .store
         .ratings()
@@ -212,15 +168,12 @@ fn checked(api: &Authorized, of: RatingOf, request: RatingRequest) -> Result<New
             given,
             by: match by {
                 Some(by) => by.to_owned(),
-                None => api.caller.name(FaultStatus::Unprocessable)?,
+                None => api.caller.name()?,
             },
             comment: request.comment.filter(|text| !text.trim().is_empty()),
             at: request.at.unwrap_or(now),
         }),
-        Some(_) | None => Err(ApiError::Invalid {
-            fault_status: FaultStatus::Unprocessable,
-            faults,
-        }),
+        Some(_) | None => Err(ApiError::Invalid(faults)),
     }
 }
 

@@ -5,30 +5,23 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use axum::Json;
-use axum::extract::State;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::agreement::scales;
 use crate::api::ApiState;
-use crate::api::http::params::{Params, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::extract::{Path, Query};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::job::Purpose;
 use crate::score::session::{Flag, Rating};
 use crate::score::trust::{JudgeFigures, Panel, PanelFigures, Panels, Vote};
 use crate::store::{AskedOfPanel, Basis, RatingsMet, Store, StoreError};
 use crate::wire::words::counted;
-use crate::wire::{self, PanelJudge, PanelSummary, Spread};
+use crate::wire::{self, PageQuery, PanelJudge, PanelSummary, Spread};
 
 /// List type in cursors.
 const LIST: char = 'p';
 /// Name of a job's judge if the job has none.
 const NO_JUDGE: &str = "none";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new().routes(routes!(get_spread))
-}
 
 /// Returns the spread of the scores of repeats or of a jury.
 ///
@@ -36,33 +29,17 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 /// Each judge is compared with the human ratings of the same sessions. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/spread", tag = "trust",
-    params(
-        ("batch_id" = Uuid, Path, description = "The batch"),
-        ("limit" = Option<u32>, Query, description = "How many sessions, 1-500; default 50", minimum = 1, maximum = 500),
-        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before"),
-    ),
     responses(
         (status = 200, description = "The panels", body = Spread),
         (status = 404, description = "batch-not-found"),
     ),
 )]
-async fn get_spread(
-    State(state): State<ApiState>,
-    Segment(batch_id): Segment,
-    params: Params,
-) -> Result<Json<Spread>, ApiError> {
-    Ok(Json(spread(&state, &batch_id, params).await?))
-}
-
-pub(crate) async fn spread(
-    state: &ApiState,
-    batch_id: &str,
-    mut params: Params,
-) -> Result<Spread, ApiError> {
-    let id = uuid(batch_id, "batch_id", FaultStatus::Unprocessable)?;
-    let limit = params.limit();
-    let after = after(&mut params);
-    params.finish()?;
+pub(crate) async fn get_spread(
+    state: ApiState,
+    Path(id): Path<Uuid>,
+    Query(query): Query<PageQuery>,
+) -> ApiResult<Spread> {
+    let (limit, after) = (query.limit(), after(query.cursor.as_deref())?);
     if state.store.batches().get(id).await?.is_none() {
         return Err(ApiError::BatchNotFound(id));
     }
@@ -74,7 +51,7 @@ pub(crate) async fn spread(
         .await?;
     let sessions = Sessions::behind(&state.store, id, after);
     let (items, next) = page(sessions, whole.basis(), limit as usize).await?;
-    Ok(Spread {
+    Ok(Json(Spread {
         batch_id: id,
         purpose: whole.purpose,
         simulated: whole.made_up > 0 && whole.basis() == Basis::Simulated,
@@ -82,20 +59,15 @@ pub(crate) async fn spread(
         summary: summary(whole.figures(), &met),
         next_cursor: next.map(|id| format!("{LIST}{}", id.simple())),
         items,
-    })
+    }))
 }
 
-/// Returns the last session of the previous page. Errors are collected in `params`.
-fn after(params: &mut Params) -> Option<Uuid> {
-    let text = params.text("cursor")?;
-    let id = text
-        .strip_prefix(LIST)
-        .and_then(|id| Uuid::try_parse(id).ok());
-    if id.is_none() {
-        let message = "is not a position in this list; use a next_cursor of this list, or omit it";
-        params.fault("cursor", message.to_owned());
-    }
-    id
+/// Returns the last session of the previous page.
+fn after(cursor: Option<&str>) -> Result<Option<Uuid>, ApiError> {
+    let id = |text: &str| Uuid::try_parse(text.strip_prefix(LIST)?).ok();
+    let message = "is not a position in this list; use a next_cursor of this list, or omit it";
+    let read = |text| id(text).ok_or_else(|| ApiError::fault("/cursor", message));
+    cursor.map(read).transpose()
 }
 
 /// Iterates over the sessions of a batch's panels. Reads some thousand items at a time.

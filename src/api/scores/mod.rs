@@ -3,22 +3,18 @@
 pub(crate) mod view;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use uuid::Uuid;
 
 use crate::api::ApiState;
 use crate::api::criteria::named::wanted;
 use crate::api::http::authorized::Authorized;
-use crate::api::http::body::OPTIONAL_BODY;
-use crate::api::http::body::ScoringJson;
+use crate::api::http::body::{OPTIONAL_BODY, OptionalJson};
 use crate::api::http::etag::or_unchanged;
+use crate::api::http::extract::Path;
 use crate::api::http::links::{begun, job_path, job_ref};
-use crate::api::http::params::{Params, PathId, Segment, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::api::http::wait::Prefer;
 use crate::enqueue::{Enqueued, ScoreSession};
 use crate::job::{Force, Job, JobOptions, JobState, Priority};
@@ -26,13 +22,6 @@ use crate::store::SessionScoreRow;
 use crate::wire::{JobRef, Score, ScoreRequest, ScoreVersion, Scores};
 
 pub(crate) const SCORE: &str = "/api/v1/scoring/sessions/{session_id}/score";
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(score_session, current_score))
-        .routes(routes!(scores_of_session))
-        .routes(routes!(one_score))
-}
 
 /// Requests a session's score.
 ///
@@ -43,7 +32,6 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
 #[utoipa::path(
     post, path = SCORE, tag = "scoring", operation_id = "score_session",
     params(
-        ("session_id" = Uuid, Path, description = "The session"),
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the score, cut to http.max_wait_s"),
     ),
     request_body(content = ScoreRequest, description = OPTIONAL_BODY, example = json!({"force_rescore": false})),
@@ -52,25 +40,22 @@ pub(crate) fn routes() -> OpenApiRouter<ApiState> {
         (status = 202, description = "The job that will make the score", body = JobRef, headers(
             ("Location" = String, description = "The job"), ("Retry-After" = u64, description = "Seconds"),
             ("Preference-Applied" = String, description = "The wait that was honoured"))),
-        (status = 400, description = "invalid-request, session-not-completed, nothing-to-judge"),
+        (status = 400, description = "session-not-completed, nothing-to-judge"),
         (status = 404, description = "session-not-found"),
         (status = 409, description = "scoring-in-progress, job-cancelled"),
         (status = 502, description = "judge-failed (only with Prefer: wait), history-unusable"),
         (status = 503, description = "scoring-disabled, judge-not-configured, history-unavailable, database-unavailable"),
     ),
 )]
-async fn score_session(
-    State(state): State<ApiState>,
+pub(crate) async fn score_session(
+    state: ApiState,
     api: Authorized,
-    Segment(session_id): Segment,
+    id: Result<Path<Uuid>, ApiError>,
     prefer: Prefer,
-    params: Params,
-    body: Result<ScoringJson<ScoreRequest>, ApiError>,
+    body: Result<OptionalJson<ScoreRequest>, ApiError>,
 ) -> Response {
-    let body = params.finish_with(FaultStatus::BadRequest).and(body);
     let asked = async {
-        let body = body.map(|ScoringJson(body)| body);
-        let asked = ask(api, (session_id, body)).await?;
+        let asked = ask(api, id?, body.map(|OptionalJson(body)| body)).await?;
         answer(&state, asked, prefer).await
     };
     prefer.mark(asked.await.unwrap_or_else(ApiError::into_response))
@@ -79,19 +64,19 @@ async fn score_session(
 /// Requests a session's score. Errors of the session precede errors of `body`.
 pub(crate) async fn ask(
     api: Authorized,
-    (session_id, body): (String, Result<ScoreRequest, ApiError>),
+    Path(session_id): Path<Uuid>,
+    body: Result<ScoreRequest, ApiError>,
 ) -> Result<Enqueued, ApiError> {
-    let session_id = uuid(&session_id, "session_id", FaultStatus::BadRequest)?;
     let read = async {
         let body = body?;
-        let hash = wanted(&api, body.criteria_hash, FaultStatus::BadRequest).await?;
+        let hash = wanted(&api, body.criteria_hash).await?;
         Ok((hash, Force::from_flag(body.force_rescore)))
     };
     let (criteria_hash, force) = match read.await {
         Ok(read) => read,
         Err(fault) => return Err(check_session_first(&api, session_id, fault).await),
     };
-    let by = api.caller.requester(FaultStatus::BadRequest)?;
+    let by = api.caller.requester()?;
     let request = ScoreSession {
         session_id,
         criteria_hash,
@@ -106,7 +91,7 @@ pub(crate) async fn ask(
 
 /// Returns the error of a session that can't be scored, or else the error of the body.
 async fn check_session_first(state: &ApiState, session_id: Uuid, fault: ApiError) -> ApiError {
-    if !matches!(fault, ApiError::Invalid { .. }) {
+    if !matches!(fault, ApiError::Invalid(_)) {
         return fault;
     }
     match state.store.sessions().scoring_facts(session_id).await {
@@ -176,32 +161,30 @@ pub(crate) fn accepted(job: &Job) -> Response {
 #[utoipa::path(
     get, path = SCORE, tag = "scoring", operation_id = "get_score",
     params(
-        ("session_id" = Uuid, Path, description = "The session"),
         ("If-None-Match" = Option<String>, Header, description = "An ETag of this route: 304 if it still holds"),
     ),
     responses(
         (status = 200, description = "The current score", body = Score, headers(("ETag" = String, description = "Its version"))),
         (status = 304, description = "Not changed"),
-        (status = 400, description = "invalid-request"),
         (status = 404, description = "not-scored (with the active or else the last failed job), session-not-found"),
     ),
 )]
-async fn current_score(
-    State(state): State<ApiState>,
-    Segment(session_id): Segment,
-    params: Params,
+pub(crate) async fn current_score(
+    state: ApiState,
+    id: Path<Uuid>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    params.finish_with(FaultStatus::BadRequest)?;
-    let score = current(&state, &session_id).await?;
+    let score = current(state, id).await?;
     let etag = view::etag(&score);
     Ok(or_unchanged(&headers, &etag, || {
         Json(score).into_response()
     }))
 }
 
-pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score, ApiError> {
-    let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
+pub(crate) async fn current(
+    state: ApiState,
+    Path(session_id): Path<Uuid>,
+) -> Result<Score, ApiError> {
     let Some(row) = state.store.scores().current(session_id).await? else {
         let view = state.store.sessions().scoring_facts(session_id).await?;
         let view = view.ok_or(ApiError::SessionNotFound(session_id))?;
@@ -210,54 +193,39 @@ pub(crate) async fn current(state: &ApiState, session_id: &str) -> Result<Score,
             job: view.active_job.or(view.last_failed_job).map(Box::new),
         });
     };
-    Ok(score(state, row))
+    Ok(score(&state, row))
 }
 
 /// Reads a score, current or not.
 #[utoipa::path(
     get, path = "/api/v1/scores/{score_id}", tag = "scoring", operation_id = "get_score_by_id",
-    params(("score_id" = Uuid, Path, description = "The score")),
     responses(
         (status = 200, description = "The score", body = ScoreVersion),
         (status = 404, description = "score-not-found"),
     ),
 )]
-async fn one_score(
-    State(state): State<ApiState>,
-    PathId(score_id): PathId,
-) -> Result<Json<ScoreVersion>, ApiError> {
-    Ok(Json(read(&state, &score_id).await?))
-}
-
-pub(crate) async fn read(state: &ApiState, score_id: &str) -> Result<ScoreVersion, ApiError> {
-    let score_id = uuid(score_id, "score_id", FaultStatus::Unprocessable)?;
+pub(crate) async fn one_score(
+    state: ApiState,
+    Path(score_id): Path<Uuid>,
+) -> ApiResult<ScoreVersion> {
     let row = state.store.scores().get(score_id).await?;
     let row = row.ok_or(ApiError::ScoreNotFound(score_id))?;
     let current = state.enqueue.current_criteria();
-    Ok(view::version(row, &current.hash.0))
+    Ok(Json(view::version(row, &current.hash.0)))
 }
 
 /// Lists all scores of a session, newest first.
 #[utoipa::path(
     get, path = "/api/v1/scoring/sessions/{session_id}/scores", tag = "scoring", operation_id = "list_scores",
-    params(("session_id" = Uuid, Path, description = "The session")),
     responses(
         (status = 200, description = "The scores", body = Scores),
-        (status = 400, description = "invalid-request"),
         (status = 404, description = "session-not-found"),
     ),
 )]
-async fn scores_of_session(
-    State(state): State<ApiState>,
-    Segment(session_id): Segment,
-    params: Params,
-) -> Result<Json<Scores>, ApiError> {
-    params.finish_with(FaultStatus::BadRequest)?;
-    Ok(Json(list(&state, &session_id).await?))
-}
-
-pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, ApiError> {
-    let session_id = uuid(session_id, "session_id", FaultStatus::BadRequest)?;
+pub(crate) async fn scores_of_session(
+    state: ApiState,
+    Path(session_id): Path<Uuid>,
+) -> ApiResult<Scores> {
     let rows = state.store.scores().of_session(session_id).await?;
     if rows.is_empty()
         && state
@@ -274,8 +242,8 @@ pub(crate) async fn list(state: &ApiState, session_id: &str) -> Result<Scores, A
         .into_iter()
         .map(|row| view::version(row, &current.hash.0))
         .collect();
-    Ok(Scores {
+    Ok(Json(Scores {
         items,
         next_cursor: None,
-    })
+    }))
 }

@@ -1,46 +1,36 @@
 //! Sessions: put, read, delete, list and filter. Storing a session doesn't score it.
 
-pub(crate) mod filter;
-
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::Stream;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use serde::Deserialize;
 use uuid::Uuid;
 
-use self::filter::{SessionQuery, session_filter};
 use crate::api::ApiState;
-use crate::api::criteria::named::beginning;
+use crate::api::criteria::named::resolve;
 use crate::api::http::authorized::Authorized;
 use crate::api::http::body::{JsonText, collect, spawn_blocking_if_large};
 use crate::api::http::etag::json_or_unchanged;
+use crate::api::http::extract::{Path, Query, QueryPart};
 use crate::api::http::links::{job_path, score_path};
-use crate::api::http::params::{Params, PathId, uuid};
-use crate::api::http::problem::{ApiError, FaultStatus};
+use crate::api::http::problem::{ApiError, ApiResult};
 use crate::enqueue::ScorableStatus;
 use crate::history::ingest::{InvalidSession, SessionInput, parse_session, parse_session_file};
 use crate::memory::JsonShape;
 use crate::score::session::Rating;
-use crate::store::{Erased, Erasure, SessionOrder, SessionRecord, SessionSummary};
+use crate::store::{Cursor, Erased, Erasure, SessionRecord, SessionSummary};
 use crate::suite::Format;
 use crate::wire::{
-    ActiveJob, PutOutcome, RequestFault, Session, SessionFormat, SessionItem, SessionLinks,
-    SessionPut, SessionScoreSummary, Sessions, SessionsPut,
+    ActiveJob, PageQuery, PutOutcome, RequestFault, Session, SessionFilter, SessionFormat,
+    SessionItem, SessionLinks, SessionOrder, SessionPut, SessionScoreSummary, SessionSort,
+    Sessions, SessionsPut,
 };
 
 pub(crate) const SESSIONS: &str = "/api/v1/sessions";
 pub(crate) const SESSION: &str = "/api/v1/sessions/{session_id}";
-const REFUSAL: FaultStatus = FaultStatus::Unprocessable;
-
-pub(crate) fn routes() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(list_sessions, put_sessions))
-        .routes(routes!(put_session, get_session, delete_session))
-}
 
 fn links(id: Uuid) -> SessionLinks {
     SessionLinks {
@@ -115,7 +105,6 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
 /// one session: `{"format": "messages", "messages": [..]}`.
 #[utoipa::path(
     put, path = SESSION, tag = "sessions",
-    params(("session_id" = Uuid, Path, description = "The session")),
     request_body(content = SessionInput, example = json!({
         "status": "completed",
         "alert_type": "PodCrashLooping",
@@ -135,9 +124,9 @@ fn listed(session: SessionSummary, current_criteria: &str, only: ScorableStatus)
         (status = 404, description = "not-found: no path has such an id"),
     ),
 )]
-async fn put_session(
+pub(crate) async fn put_session(
     api: Authorized,
-    PathId(session_id): PathId,
+    Path(session_id): Path<Uuid>,
     JsonText(body): JsonText,
 ) -> Result<Response, ApiError> {
     let put = put(api, session_id, body).await?;
@@ -151,10 +140,9 @@ async fn put_session(
 
 pub(crate) async fn put(
     api: Authorized,
-    session_id: String,
+    session_id: Uuid,
     body: String,
 ) -> Result<SessionPut, ApiError> {
-    let session_id = uuid(&session_id, "session_id", REFUSAL)?;
     let length = body.len();
     let read = move || {
         parse_session(&body)
@@ -178,6 +166,17 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
     }
 }
 
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct FileQuery {
+    /// The tool's format; by default detected from the first object of a known form
+    #[param(inline)]
+    pub(crate) format: Option<SessionFormat>,
+}
+
+impl QueryPart for FileQuery {}
+
 /// Stores the sessions of a file: all or none. Doesn't score them.
 ///
 /// The file is JSON (a session, or a list of them) or JSON Lines, in Gavel's format or another `format`: conversations of model APIs and
@@ -185,7 +184,6 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
 /// of Claude Code or Codex. A session with an id that isn't a UUID gets a deterministic UUID, and its own id as `external_id`.
 #[utoipa::path(
     post, path = SESSIONS, tag = "sessions",
-    params(("format" = inline(Option<SessionFormat>), Query, description = "The tool's format; by default detected from the first object of a known form")),
     request_body(
         content(
             (Value = "application/json", example = json!({"id": "run-17", "messages": [
@@ -200,13 +198,11 @@ fn put_of(session: &SessionRecord, outcome: PutOutcome) -> SessionPut {
         (status = 415, description = "unsupported-media-type"),
     ),
 )]
-async fn put_sessions(
+pub(crate) async fn put_sessions(
     api: Authorized,
-    mut params: Params,
+    Query(query): Query<FileQuery>,
     request: Request,
-) -> Result<Json<SessionsPut>, ApiError> {
-    let format = params.take("format");
-    params.finish()?;
+) -> ApiResult<SessionsPut> {
     let (parts, body) = request.into_parts();
     let declared = parts.headers.get(header::CONTENT_TYPE);
     let declared = declared.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -217,7 +213,9 @@ async fn put_sessions(
         }
     }
     let chunks = body.into_data_stream();
-    Ok(Json(put_file(api, format, chunks, &parts.headers).await?))
+    Ok(Json(
+        put_file(api, query.format, chunks, &parts.headers).await?,
+    ))
 }
 
 /// Stores the sessions of a file that arrives in chunks.
@@ -228,7 +226,7 @@ pub(crate) async fn put_file<E: std::error::Error + 'static>(
     headers: &HeaderMap,
 ) -> Result<SessionsPut, ApiError> {
     let (limits, memory) = (&api.http, &api.memory);
-    let bytes = collect(chunks, headers, limits, memory, REFUSAL).await?;
+    let bytes = collect(chunks, headers, limits, memory).await?;
     let (length, weight) = (bytes.len(), JsonShape::of_any(&bytes).weight());
     memory.take(weight).await?;
     let read = move || parse_session_file("", &bytes, format).map_err(invalid);
@@ -255,17 +253,13 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
             place => format!("{place}: {}", fault.message),
         },
     });
-    ApiError::Invalid {
-        fault_status: REFUSAL,
-        faults: faults.collect(),
-    }
+    ApiError::Invalid(faults.collect())
 }
 
 /// Reads a session with its conversation.
 #[utoipa::path(
     get, path = SESSION, tag = "sessions",
     params(
-        ("session_id" = Uuid, Path, description = "The session"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),
     responses(
@@ -274,18 +268,17 @@ fn invalid(InvalidSession { faults }: InvalidSession) -> ApiError {
         (status = 404, description = "session-not-found"),
     ),
 )]
-async fn get_session(
-    State(state): State<ApiState>,
-    PathId(session_id): PathId,
+pub(crate) async fn get_session(
+    state: ApiState,
+    id: Path<Uuid>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    json_or_unchanged(&headers, &read(&state, &session_id).await?)
+    json_or_unchanged(&headers, &read(state, id).await?)
 }
 
-pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, ApiError> {
-    let session_id = uuid(session_id, "session_id", FaultStatus::Unprocessable)?;
-    let session = state.store.sessions().get(session_id).await?;
-    let session = session.ok_or(ApiError::SessionNotFound(session_id))?;
+pub(crate) async fn read(state: ApiState, Path(id): Path<Uuid>) -> Result<Session, ApiError> {
+    let session = state.store.sessions().get(id).await?;
+    let session = session.ok_or(ApiError::SessionNotFound(id))?;
     Ok(whole(session, state.enqueue.score_only()))
 }
 
@@ -294,23 +287,16 @@ pub(crate) async fn read(state: &ApiState, session_id: &str) -> Result<Session, 
 /// Aggregates that don't name it are preserved: costs by day, and results of ended batches. The statistics of its day are updated.
 #[utoipa::path(
     delete, path = SESSION, tag = "sessions",
-    params(("session_id" = Uuid, Path, description = "The session")),
     responses(
         (status = 204, description = "Deleted"),
         (status = 404, description = "session-not-found"),
         (status = 409, description = "scoring-in-progress"),
     ),
 )]
-async fn delete_session(
+pub(crate) async fn delete_session(
     api: Authorized,
-    PathId(session_id): PathId,
+    Path(id): Path<Uuid>,
 ) -> Result<StatusCode, ApiError> {
-    delete(api, session_id).await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), ApiError> {
-    let id = uuid(&session_id, "session_id", REFUSAL)?;
     let (by, now) = (api.caller.signs_as(), api.clock.now());
     match api.store.retention().erase(id, now).await {
         Ok(Erasure::Done(Erased {
@@ -321,7 +307,7 @@ pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), Ap
             calls,
         })) => {
             tracing::info!(session_id = %id, by, sessions, jobs, scores, ratings, calls, "session deleted with its jobs and scores");
-            Ok(())
+            Ok(StatusCode::NO_CONTENT)
         }
         Ok(Erasure::Active(job)) => {
             let job = api.store.jobs().get(job).await?;
@@ -343,27 +329,19 @@ pub(crate) async fn delete(api: Authorized, session_id: String) -> Result<(), Ap
 /// filters. The next page continues after them.
 #[utoipa::path(
     get, path = SESSIONS, tag = "sessions",
-    params(SessionQuery),
+    params(SessionFilter, SessionSort, PageQuery),
     responses(
         (status = 200, description = "The sessions", body = Sessions),
     ),
 )]
-async fn list_sessions(
-    State(state): State<ApiState>,
-    params: Params,
-) -> Result<Json<Sessions>, ApiError> {
-    Ok(Json(list(&state, params).await?))
-}
-
-pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Sessions, ApiError> {
+pub(crate) async fn list_sessions(
+    state: ApiState,
+    Query((mut filter, order, page)): Query<(SessionFilter, SessionSort, PageQuery)>,
+) -> ApiResult<Sessions> {
+    resolve(&state, "", &mut filter).await?;
+    let order = order.sort.unwrap_or(SessionOrder::Newest);
+    let (limit, cursor) = (page.limit(), page.cursor.map(Cursor));
     let current = state.enqueue.current_criteria();
-    let mut filter = session_filter(&mut params, &current.hash.0);
-    let order = params.take("sort").unwrap_or(SessionOrder::Newest);
-    let (limit, cursor) = (params.limit(), params.cursor());
-    params.finish()?;
-    if let Some(text) = filter.criteria_hash.take() {
-        filter.criteria_hash = Some(beginning(state, "/criteria", text).await?);
-    }
     let page = state
         .store
         .sessions()
@@ -371,10 +349,10 @@ pub(crate) async fn list(state: &ApiState, mut params: Params) -> Result<Session
         .await?;
     let items = page.items.into_iter();
     let only = state.enqueue.score_only();
-    Ok(Sessions {
+    Ok(Json(Sessions {
         items: items
             .map(|item| listed(item, &current.hash.0, only))
             .collect(),
         next_cursor: page.next_cursor.map(|cursor| cursor.0),
-    })
+    }))
 }

@@ -2,16 +2,13 @@
 
 use std::path::PathBuf;
 
-use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use clap::{ArgGroup, Args, value_parser};
 use uuid::Uuid;
 
 use crate::cli::batches::dollars;
-use crate::cli::choice::choice;
 use crate::cli::connection::ConnectionArgs;
-use crate::clock::{Clock as _, SystemClock, is_taken};
 use crate::job::{Priority, Purpose};
-use crate::wire::{Rating, RescoreFilter, RescoreRequest, Sample, Scored, SessionStatus};
+use crate::wire::{RescoreRequest, Sample, SessionFilter};
 
 /// Default sample size of a preview.
 const PREVIEW_SAMPLE: u64 = 50;
@@ -75,45 +72,8 @@ pub(super) struct SelectionArgs {
     /// Sessions scored with other criteria than the current ones
     #[arg(long)]
     not_current: bool,
-    /// Sessions with this rating
-    #[arg(long, value_name = "RATING", value_parser = choice::<Rating>(Rating::ALL.iter().map(|it| it.as_str())))]
-    rating: Option<Rating>,
-    /// Minimum current score, 0-100
-    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
-    min_score: Option<u8>,
-    /// Maximum current score, 0-100
-    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(0..=100))]
-    max_score: Option<u8>,
-    /// Completed at or after: a time, a date (2026-01-31) or an age (30d, 12h)
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    from: Option<DateTime<Utc>>,
-    /// Completed before
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    to: Option<DateTime<Utc>>,
-    /// Has this tag
-    #[arg(long, value_name = "TAG")]
-    tag: Option<String>,
-    /// Name of the agent
-    #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
-    /// Alert type
-    #[arg(long, value_name = "TYPE")]
-    alert_type: Option<String>,
-    /// Its score misses this tool, in any spelling
-    #[arg(long, value_name = "NAME")]
-    missing_tool: Option<String>,
-    /// Status of the session
-    #[arg(long, value_name = "STATUS", value_parser = choice::<SessionStatus>(SessionStatus::ALL.iter().map(|it| it.as_str())))]
-    status: Option<SessionStatus>,
-    /// By score: no (without one) or failed (the newest job failed, even if there is an older score)
-    #[arg(long, value_name = "no|failed", value_parser = choice::<Scored>([Scored::No, Scored::Failed].iter().map(|it| it.as_str())))]
-    scored: Option<Scored>,
-    /// Only sessions that users rated, directly or by one of their scores
-    #[arg(long)]
-    rated: bool,
-    /// Part of an alert type, agent or author, or start of an id or an external id
-    #[arg(long, value_name = "TEXT")]
-    search: Option<String>,
+    #[command(flatten)]
+    filter: SessionFilter,
     /// Only the ids in this file, one per line; - is stdin, which on a terminal requires --yes or --dry-run
     #[arg(long, value_name = "FILE")]
     pub(super) ids_file: Option<PathBuf>,
@@ -157,36 +117,6 @@ pub(super) struct ExecutionArgs {
     pub(super) watch: bool,
 }
 
-/// Parses a time, a date at midnight UTC, or an age.
-pub(in crate::cli) fn time(text: &str) -> Result<DateTime<Utc>, String> {
-    let text = text.trim();
-    let date = || {
-        let date = text.parse::<NaiveDate>().ok()?;
-        Some(date.and_hms_opt(0, 0, 0)?.and_utc())
-    };
-    let age = || {
-        let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        let number = number.parse::<i64>().ok().filter(|number| *number >= 0)?;
-        let age = match unit {
-            "d" => TimeDelta::try_days(number),
-            "h" => TimeDelta::try_hours(number),
-            "m" => TimeDelta::try_minutes(number),
-            _ => None,
-        };
-        SystemClock.now().checked_sub_signed(age?)
-    };
-    let moment = DateTime::parse_from_rfc3339(text).ok();
-    moment
-        .map(|moment| moment.to_utc())
-        .or_else(date)
-        .or_else(age)
-        .filter(|moment| is_taken(*moment))
-        .ok_or_else(|| {
-            "give a time (2026-01-31T08:00:00Z), a date (2026-01-31) or an age (30d, 12h)"
-                .to_owned()
-        })
-}
-
 impl Rescore {
     /// Builds the request without its dry-run flag. `ids`: the sessions of --ids-file; `hash`: the criteria to judge by, the current ones
     /// if `None`.
@@ -209,7 +139,11 @@ impl Rescore {
         let seed = self.selection.seed;
         RescoreRequest {
             name: execution.name.clone(),
-            filter: self.selection.filter(ids, self.criteria_filter()),
+            filter: SessionFilter {
+                criteria: self.criteria_filter().map(str::to_owned),
+                ids: ids.map(<[Uuid]>::to_vec).unwrap_or_default(),
+                ..self.selection.filter.clone()
+            },
             criteria_hash: hash.map(str::to_owned),
             force_rescore: execution.force,
             dry_run: false,
@@ -231,7 +165,7 @@ impl Rescore {
         let selection = &self.selection;
         let is_chosen = selection.scored_with.is_some()
             || selection.not_current
-            || selection.scored.is_some()
+            || selection.filter.scored.is_some()
             || selection.ids_file.is_some();
         self.purpose.preview.is_some() && !is_chosen
     }
@@ -241,28 +175,6 @@ impl Rescore {
             (true, _) => Some("not_current"),
             (false, true) => Some("current"),
             (false, false) => self.selection.scored_with.as_deref(),
-        }
-    }
-}
-
-impl SelectionArgs {
-    fn filter(&self, ids: Option<&[Uuid]>, criteria: Option<&str>) -> RescoreFilter {
-        RescoreFilter {
-            q: self.search.clone(),
-            status: self.status,
-            scored: self.scored,
-            rating: self.rating,
-            min_score: self.min_score,
-            max_score: self.max_score,
-            criteria: criteria.map(str::to_owned),
-            missing_tool: self.missing_tool.clone(),
-            tag: self.tag.clone(),
-            agent: self.agent.clone(),
-            alert_type: self.alert_type.clone(),
-            rated: self.rated,
-            from: self.from,
-            to: self.to,
-            ids: ids.map(<[Uuid]>::to_vec),
         }
     }
 }
@@ -375,7 +287,10 @@ mod tests {
             ("--economy --budget 3", "cannot be used with"),
             ("--repeat 1", "2..=20"),
             ("--seed 3", "--sample <N>"),
-            ("--scored yes", "possible values: no, failed"),
+            (
+                "--scored never",
+                "possible values: yes, no, running, failed",
+            ),
             ("--min-score 101", "0..=100"),
             ("--rating bad", "near_perfect"),
             ("--status done", "in_progress"),
@@ -384,17 +299,6 @@ mod tests {
         ] {
             let said = read(flags).unwrap_err();
             assert!(said.contains(fault), "{flags}: {said}");
-        }
-    }
-
-    #[test]
-    fn parses_times_dates_and_ages() {
-        let at = |text: &str| time(text).unwrap().to_rfc3339();
-        assert_eq!(at("2026-01-31"), "2026-01-31T00:00:00+00:00");
-        assert_eq!(at("2026-01-31T08:00:00+02:00"), "2026-01-31T06:00:00+00:00");
-        assert!(time("30d").unwrap() < time("12h").unwrap());
-        for bad in ["", "d", "-1d", "99999999999999999999d", "2026-13-01", "é"] {
-            assert!(time(bad).is_err(), "{bad}");
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::wire::words;
 use crate::wire::{Batch, Judge, RescorePlan};
 
-pub(super) use self::args::{Rescore, time};
+pub(super) use self::args::Rescore;
 
 /// The service's limit of ids per request.
 const MAX_IDS: usize = 100_000;

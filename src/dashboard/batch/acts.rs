@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use uuid::Uuid;
@@ -10,12 +10,11 @@ use uuid::Uuid;
 use super::super::batches::{BatchView as _, items};
 use super::super::form::Form;
 use super::super::frame::Frame;
-use super::super::links::segment;
 use super::super::page::{Page, error_html, html, is_fixable, with_status};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::{BatchPage, BatchParams, RejectedBudget};
-use crate::api::batches;
+use crate::api::{ApiJson, Path, batches};
 use crate::wire::{Batch, BudgetBody};
 
 pub(super) fn routes() -> Router<PageState> {
@@ -27,32 +26,32 @@ pub(super) fn routes() -> Router<PageState> {
         .route("/batches/{id}/budget", post(budget))
 }
 
-async fn pause(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    form.post(&state, batches::PAUSE, id.clone(), batches::pause)
+async fn pause(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    form.post(&state, batches::PAUSE, Path(id), batches::pause_batch)
         .await?;
-    form.back_to(&home(&id))
+    form.back_to(&home(id))
 }
 
-async fn resume(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    form.post(&state, batches::RESUME, id.clone(), batches::resume)
+async fn resume(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    form.post(&state, batches::RESUME, Path(id), batches::resume_batch)
         .await?;
-    form.back_to(&home(&id))
+    form.back_to(&home(id))
 }
 
-async fn cancel(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    form.post(&state, batches::CANCEL, id.clone(), batches::cancel)
+async fn cancel(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    form.post(&state, batches::CANCEL, Path(id), batches::cancel_batch)
         .await?;
-    form.back_to(&home(&id))
+    form.back_to(&home(id))
 }
 
-async fn retry(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    form.post(&state, batches::RETRY, id.clone(), batches::retry)
+async fn retry(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    form.post(&state, batches::RETRY, Path(id), batches::retry_errors)
         .await?;
-    form.back_to(&home(&id))
+    form.back_to(&home(id))
 }
 
-async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    match set_budget(&state, &id, &form).await {
+async fn budget(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    match set_budget(&state, id, &form).await {
         Err(fault) if is_fixable(fault.problem()) && !form.user.fragment => {
             let rejected = RejectedBudget {
                 typed: form.text("budget_usd").unwrap_or_default().to_owned(),
@@ -66,16 +65,17 @@ async fn budget(State(state): State<PageState>, Path(id): Path<String>, form: Fo
     }
 }
 
-async fn set_budget(state: &PageState, id: &str, form: &Form) -> Page {
+async fn set_budget(state: &PageState, id: Uuid, form: &Form) -> Page {
     let budget = form.read::<f64>("budget_usd", "an amount of US dollars, such as 12.5")?;
-    let request = (id.to_owned(), BudgetBody { budget_usd: budget });
-    form.post(state, batches::BUDGET, request, batches::set_budget)
+    let body = BudgetBody { budget_usd: budget };
+    let set = |api, (id, body)| batches::change_budget(api, id, ApiJson(body));
+    form.post(state, batches::BUDGET, (Path(id), body), set)
         .await?;
     form.back_to(&home(id))
 }
 
-fn home(id: &str) -> String {
-    format!("/batches/{}", segment(id))
+fn home(id: Uuid) -> String {
+    format!("/batches/{id}")
 }
 
 #[derive(Template)]
@@ -97,10 +97,10 @@ struct ConfirmationPage {
 async fn show_confirmation(
     state: &PageState,
     user: SessionUser,
-    id: &str,
+    id: Uuid,
     make: impl FnOnce(Batch, &SessionUser, Frame) -> ConfirmationPage,
 ) -> Page {
-    let batch = batches::read(state.api(&user)?, id).await?;
+    let batch = batches::read(state.api(&user)?, Path(id)).await?;
     let frame = Frame::load(state, user.clone(), "Batches", batch.title()).await;
     html(&make(batch, &user, frame))
 }
@@ -108,9 +108,9 @@ async fn show_confirmation(
 async fn confirm_cancel(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Page {
-    show_confirmation(&state, user, &id, |batch, user, frame| {
+    show_confirmation(&state, user, id, |batch, user, frame| {
         let open = batch.progress.total - batch.progress.done;
         ConfirmationPage {
             frame,
@@ -135,9 +135,9 @@ async fn confirm_cancel(
 async fn confirm_retry(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Page {
-    show_confirmation(&state, user, &id, |batch, user, frame| ConfirmationPage {
+    show_confirmation(&state, user, id, |batch, user, frame| ConfirmationPage {
         frame,
         question: format!("Queue the failed items of {} again?", batch.title()),
         consequence: format!(

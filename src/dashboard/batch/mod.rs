@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::get;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -24,11 +24,11 @@ use super::session_item::{name_of, named};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api::Params;
-use crate::api::batches::{self, reports};
+use crate::api::batches::reports::{self, ReportQuery};
 use crate::api::ratings::panels;
+use crate::api::{Path, Query, batches};
 use crate::job::{Kind, Purpose};
-use crate::wire::{Batch, Spread};
+use crate::wire::{Batch, PageQuery, Spread};
 
 const REPORTS: [(&str, &str); 7] = [
     ("report.xlsx", "XLSX"),
@@ -93,11 +93,11 @@ impl Body {
     async fn read(
         state: &PageState,
         user: &SessionUser,
-        id: &str,
+        id: Uuid,
         asked: &BatchParams,
     ) -> Result<Self, PageError> {
         let api = state.api(user)?;
-        let batch = batches::read(api, id).await?;
+        let batch = batches::read(api.clone(), Path(id)).await?;
         let show = Show::parse(&asked.show)?;
         let read = ItemsView {
             state,
@@ -107,8 +107,8 @@ impl Body {
         let sections = read.sections(show, &asked.cursor).await?;
         let spread = match batch.purpose {
             Purpose::Repeat | Purpose::Jury => {
-                let few = Params::from_pairs(&[("limit", "20")]);
-                Some(panels::spread(api, id, few).await?)
+                let few = Query(PageQuery::first(20));
+                Some(panels::get_spread(api, Path(id), few).await?.0)
             }
             Purpose::Score | Purpose::Preview => None,
         };
@@ -130,7 +130,7 @@ impl Body {
             names,
             may: user.may_enqueue(),
             form_token: user.form_token.clone(),
-            back: address(&batch.batch_id.to_string(), "", asked),
+            back: address(batch.batch_id, "", asked),
             rejected: None,
             batch,
         })
@@ -152,7 +152,7 @@ impl Body {
     }
 }
 
-fn address(id: &str, end: &str, asked: &BatchParams) -> String {
+fn address(id: Uuid, end: &str, asked: &BatchParams) -> String {
     let asked = query(&[("show", &asked.show), ("cursor", &asked.cursor)]);
     format!("/batches/{id}{end}{asked}")
 }
@@ -243,7 +243,7 @@ fn filter_labels(filter: &Value) -> Vec<(String, String)> {
 #[template(path = "batch.html")]
 struct BatchPage {
     frame: Frame,
-    id: String,
+    id: Uuid,
     live: String,
     least_ms: u32,
     body: Body,
@@ -252,7 +252,7 @@ struct BatchPage {
 async fn batch(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Address(asked): Address<BatchParams>,
 ) -> Page {
     html(&BatchPage::read(&state, user, id, &asked).await?)
@@ -262,17 +262,17 @@ impl BatchPage {
     async fn read(
         state: &PageState,
         user: SessionUser,
-        id: String,
+        id: Uuid,
         asked: &BatchParams,
     ) -> Result<Self, PageError> {
-        let body = Body::read(state, &user, &id, asked).await?;
+        let body = Body::read(state, &user, id, asked).await?;
         let title = format!("{} · {}", body.verdict.word, body.batch.title());
         let total = body.batch.progress.total;
         let least = MIN_REFRESH_MS.iter().find(|(most, _)| total <= *most);
         let frame = Frame::load(state, user, "Batches", title).await;
         Ok(Self {
             frame: frame.moving(body.batch.moves()),
-            live: address(&id, "/body", asked),
+            live: address(id, "/body", asked),
             least_ms: least.map_or(0, |(_, ms)| *ms),
             id,
             body,
@@ -283,20 +283,20 @@ impl BatchPage {
 async fn body(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Address(asked): Address<BatchParams>,
 ) -> Page {
-    html(&Body::read(&state, &user, &id, &asked).await?)
+    html(&Body::read(&state, &user, id, &asked).await?)
 }
 
 async fn report(
     State(state): State<PageState>,
     user: SessionUser,
-    Path((id, name)): Path<(String, String)>,
-    params: Params,
+    path: Path<(Uuid, String)>,
+    query: Query<ReportQuery>,
 ) -> Page {
     let api = state.api(&user)?;
-    Ok(reports::report(api, (&id, &name), params).await?)
+    Ok(reports::batch_report(api, path, query).await?)
 }
 
 #[cfg(test)]

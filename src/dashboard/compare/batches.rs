@@ -1,6 +1,8 @@
 //! Comparison of two batches: changed items, then means.
 
 use askama::Template;
+use axum::Json;
+use uuid::Uuid;
 
 use super::super::batches::BatchView as _;
 use super::super::figures::percent;
@@ -10,7 +12,8 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
 use super::{ComparedValue, Pair, class};
-use crate::api::batches;
+use crate::api::batches::compare::{BatchPair, compare_batches};
+use crate::api::{Path, Query, batches};
 use crate::wire::{Batch, BatchComparison, TurnedItems};
 
 #[derive(Template)]
@@ -25,12 +28,17 @@ struct BatchesPage {
     found: BatchComparison,
 }
 
-pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
+pub(super) async fn compare(
+    state: &PageState,
+    user: SessionUser,
+    pair: Pair,
+    (a, b): (Uuid, Uuid),
+) -> Page {
     let api = state.api(&user)?;
-    let (a, b, found) = tokio::try_join!(
-        batches::read(api, pair.a.trim()),
-        batches::read(api, pair.b.trim()),
-        batches::compare::compare(api, pair.params()),
+    let (a, b, Json(found)) = tokio::try_join!(
+        batches::read(api.clone(), Path(a)),
+        batches::read(api.clone(), Path(b)),
+        compare_batches(api, Query(BatchPair { a, b })),
     )?;
     let title = format!(
         "{} broke, {} fixed · Compare",

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use askama::Template;
+use axum::Json;
 use uuid::Uuid;
 
 use super::super::criteria::called;
@@ -14,7 +15,11 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Timestamp};
 use super::Pair;
-use crate::api::criteria;
+use crate::api::Query;
+use crate::api::criteria::compare::{MoversQuery, compare_criteria};
+use crate::api::criteria::diff::diff_criteria;
+use crate::api::criteria::list_criteria;
+use crate::api::criteria::named::CriteriaPair;
 use crate::wire::{CriteriaComparison, Mover, WordTable};
 
 trait MoverView {
@@ -93,10 +98,15 @@ impl CriteriaPage {
 
 pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let api = state.api(&user)?;
-    let (found, diff, versions) = tokio::try_join!(
-        criteria::compare::comparison(api, pair.params()),
-        criteria::diff::diff(api, pair.params()),
-        criteria::list(api),
+    let asked = CriteriaPair {
+        a: pair.a.clone(),
+        b: pair.b.clone(),
+    };
+    let compared = Query((asked.clone(), MoversQuery::default()));
+    let (Json(found), Json(diff), Json(versions)) = tokio::try_join!(
+        compare_criteria(api.clone(), compared),
+        diff_criteria(api.clone(), Query(asked)),
+        list_criteria(api),
     )?;
     let movers = found.movers.iter().map(|mover| mover.session_id);
     let names = named(state, &user, movers).await?;

@@ -7,9 +7,9 @@ mod scores;
 use std::collections::BTreeMap;
 
 use askama::Template;
-use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use axum::{Json, Router};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -23,10 +23,11 @@ use super::page::{Page, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::{self, Params, problem};
-use crate::wire::{Batch, CriteriaVersion};
+use crate::api::batches::BatchesQuery;
+use crate::api::{self, Path, Query, problem};
+use crate::wire::{Batch, CriteriaVersion, PageQuery};
 
-const CHOICES: &str = "100";
+const CHOICES: u32 = 100;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/compare", get(compare))
@@ -40,10 +41,6 @@ struct Pair {
 }
 
 impl Pair {
-    fn params(&self) -> Params {
-        Params::from_pairs(&[("a", &self.a), ("b", &self.b)])
-    }
-
     fn swapped(&self) -> String {
         format!("/compare{}", query(&[("a", &self.b), ("b", &self.a)]))
     }
@@ -67,17 +64,17 @@ async fn compare(
     if pair.a.is_empty() || pair.b.is_empty() || pair.is_one() {
         return choose(&state, user, pair).await;
     }
-    let Some((a, _)) = pair.ids() else {
+    let Some((a, b)) = pair.ids() else {
         return criteria::compare(&state, user, pair).await;
     };
-    let batch = api::batches::read(state.api(&user)?, &a.to_string()).await;
+    let batch = api::batches::read(state.api(&user)?, Path(a)).await;
     match found(batch)? {
         Some(batch) if !batch.kind.is_case() => {
             let fault = "is a batch of sessions: choose two versions of the criteria, which its scores are compared by";
             Err(problem::of_field("a", fault).into())
         }
-        Some(_) => batches::compare(&state, user, pair).await,
-        None => scores::compare(&state, user, pair).await,
+        Some(_) => batches::compare(&state, user, pair, (a, b)).await,
+        None => scores::compare(&state, user, pair, (a, b)).await,
     }
 }
 
@@ -134,9 +131,10 @@ struct ChoosePage {
 
 async fn choose(state: &PageState, user: SessionUser, pair: Pair) -> Page {
     let api = state.api(&user)?;
-    let (recent, versions) = tokio::try_join!(
-        api::batches::list(api, Params::from_pairs(&[("limit", CHOICES)])),
-        api::criteria::list(api),
+    let newest = Query((BatchesQuery::default(), PageQuery::first(CHOICES)));
+    let (Json(recent), Json(versions)) = tokio::try_join!(
+        api::batches::list_batches(api.clone(), newest),
+        api::criteria::list_criteria(api),
     )?;
     let now = state.about.clock.now();
     let batch = |batch: Batch| Choice {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use askama::Template;
+use axum::Json;
 use uuid::Uuid;
 
 use super::super::frame::Frame;
@@ -13,7 +14,7 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Timestamp};
 use super::{ComparedValue, Pair, class};
-use crate::api::scores;
+use crate::api::{Path, scores};
 
 #[derive(Template)]
 #[template(path = "compare_scores.html")]
@@ -35,13 +36,18 @@ impl ScoresPage {
     }
 }
 
-pub(super) async fn compare(state: &PageState, user: SessionUser, pair: Pair) -> Page {
+pub(super) async fn compare(
+    state: &PageState,
+    user: SessionUser,
+    pair: Pair,
+    (a, b): (Uuid, Uuid),
+) -> Page {
     let now = state.about.clock.now();
-    let read = async |id: &str| -> Result<ScoreDetail, PageError> {
-        let version = scores::read(state.api(&user)?, id.trim()).await?;
+    let read = async |id: Uuid| -> Result<ScoreDetail, PageError> {
+        let Json(version) = scores::one_score(state.api(&user)?, Path(id)).await?;
         Ok(ScoreDetail::from_version(version, now))
     };
-    let (a, b) = (read(&pair.a).await?, read(&pair.b).await?);
+    let (a, b) = (read(a).await?, read(b).await?);
     let sessions = [a.answer.session_id, b.answer.session_id];
     let names = named(state, &user, sessions.into_iter()).await?;
     let frame = Frame::load(state, user, "Compare", "Compare scores").await;

@@ -1,6 +1,7 @@
 //! Calibration: whether the stated confidence of a suite's cases matches the share of right ones. With too few cases there is a text
 //! instead of a chart.
 
+use axum::Json;
 use chrono::{DateTime, Utc};
 
 use super::super::batches::BatchView as _;
@@ -9,10 +10,13 @@ use super::super::page::PageError;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words;
-use crate::api::{Params, batches};
-use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup};
+use crate::api::batches::calibration::get_batch_calibration;
+use crate::api::batches::{self, BatchesQuery};
+use crate::api::{Path, Query, typed};
+use crate::job::Kind;
+use crate::wire::{Batch, BatchCalibration, Batches, CalibrationGroup, PageQuery};
 
-const SUITES: &str = "20";
+const SUITES: u32 = 20;
 
 pub(super) struct Suite {
     pub(super) id: String,
@@ -37,8 +41,12 @@ impl CalibrationSection {
         chosen: &str,
     ) -> Result<Self, PageError> {
         let api = state.api(user)?;
-        let asked = Params::from_pairs(&[("kind", "sql_metrics"), ("limit", SUITES)]);
-        let newest = batches::list(api, asked).await?;
+        let asked = BatchesQuery {
+            kind: Some(Kind::SqlMetrics),
+            ..BatchesQuery::default()
+        };
+        let asked = Query((asked, PageQuery::first(SUITES)));
+        let Json(newest) = batches::list_batches(api.clone(), asked).await?;
         let now = state.about.clock.now();
         let mut suites = suites(newest, now);
         let id = match (chosen, suites.first()) {
@@ -46,7 +54,8 @@ impl CalibrationSection {
             ("", Some(first)) => first.id.clone(),
             (named, _) => named.to_owned(),
         };
-        let answer = batches::calibration::read(api, &id).await?;
+        let id = Path(typed("suite", id.into())?);
+        let Json(answer) = get_batch_calibration(api, id).await?;
         let id = answer.batch_id.to_string();
         if !suites.iter().any(|suite| suite.id == id) {
             suites.push(Suite {

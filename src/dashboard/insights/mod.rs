@@ -6,15 +6,16 @@ mod latency;
 mod trust;
 
 use askama::Template;
-use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use axum::{Json, Router};
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
 use super::address::Address;
 use super::chart::Chart;
 use super::criteria::called;
-use super::figures::{self, BY_RATING, days_ago, percent};
+use super::figures::{self, by_rating, days_ago, percent};
 use super::frame::Frame;
 use super::links::query;
 use super::page::found;
@@ -22,22 +23,27 @@ use super::page::{Page, PageError, html};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::analytics::{costs, distribution, groups, latency as latencies_of, names, trend};
-use crate::api::ratings::agreement;
-use crate::api::{ApiError, Params, criteria, problem};
+use crate::api::analytics::costs::{DaysQuery, UsageQuery, batch_costs, costs};
+use crate::api::analytics::distribution::distribution;
+use crate::api::analytics::groups::groups;
+use crate::api::analytics::latency::latency;
+use crate::api::analytics::names::{approaches, missing_tools};
+use crate::api::analytics::trend::{TrendQuery, trend};
+use crate::api::ratings::agreement::{CriteriaQuery, get_agreement};
+use crate::api::{ApiError, Query, criteria, problem};
 use crate::wire::{
-    AgreementReport, BatchCostList, CostList, CriteriaVersion, Distribution, LatencyList, NameItem,
-    NameList, ScoreGroup, ScoreGroups, Trend,
+    AgreementReport, BatchCostList, CostList, CriteriaVersion, Distribution, LatencyList,
+    LimitQuery, NameItem, NameList, Period, ScoreGroup, ScoreGroups, ScoreSelection, Trend,
 };
 use calibration::CalibrationSection;
 pub(super) use trust::Trust;
 
 /// Time ranges offered, days.
 const DAYS: [i64; 4] = [14, 30, 90, 365];
-const NAMES: &str = "15";
+const NAMES: u32 = 15;
 const GROUPS: usize = 15;
 /// Maximum number of suites in the cost table.
-const SUITES: &str = "15";
+const SUITES: u32 = 15;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new().route("/insights", get(insights))
@@ -61,13 +67,17 @@ impl Choice {
     }
 
     /// Address of the session list with the sessions that a bar counts.
-    fn sessions(&self, filter: &str, value: &str, from: &str) -> String {
+    fn sessions(&self, filter: &str, value: &str, from: DateTime<Utc>) -> String {
         let criteria = match self.criteria() {
             "any" => "",
             named => named,
         };
-        let day = from.get(..10).unwrap_or(from);
-        let pairs = [(filter, value), ("criteria", criteria), ("from", day)];
+        let day = from.format("%Y-%m-%d").to_string();
+        let pairs = [
+            (filter, value),
+            ("criteria", criteria),
+            ("from", day.as_str()),
+        ];
         format!("/sessions{}", query(&pairs))
     }
 
@@ -168,33 +178,53 @@ impl Analytics {
     ) -> Result<Self, PageError> {
         let (api, days) = (state.api(user)?, choice.days()?);
         let from = days_ago(state.about.clock.now(), days);
-        let chosen = |more: (&str, &str)| {
-            let criteria = ("criteria", choice.criteria());
-            Params::from_pairs(&[("from", from.as_str()), criteria, more])
+        let selection = ScoreSelection {
+            criteria: Some(choice.criteria().to_owned()),
+            from: Some(from),
+            to: None,
         };
-        let limit = ("limit", NAMES);
-        let every = ("every", if days > 100 { "month" } else { "day" });
-        let day = ("from", from.get(..10).unwrap_or(&from));
-        let criteria = match choice.criteria() {
-            "any" => "",
-            named => named,
+        let every = if days > 100 {
+            Period::Month
+        } else {
+            Period::Day
         };
-        let agreement = agreement::read(api, Params::from_pairs(&[("criteria", criteria)]));
-        let (distribution, trend, groups, missing, approaches, costs, suites, latencies, agreement) =
-            tokio::try_join!(
-                distribution::read(api, chosen(BY_RATING)),
-                trend::read(api, chosen(every)),
-                groups::read(
-                    api,
-                    Params::from_pairs(&[("from", &from), ("criteria", choice.criteria())])
-                ),
-                names::tools(api, chosen(limit)),
-                names::ways(api, chosen(limit)),
-                costs::read(api, Params::from_pairs(&[day])),
-                costs::of_batches(api, Params::from_pairs(&[day, ("limit", SUITES)])),
-                latencies_of::read(api, Params::from_pairs(&[day])),
-                async { found(agreement.await) },
-            )?;
+        let days = DaysQuery {
+            from: Some(from.date_naive()),
+            to: None,
+        };
+        let agreed = CriteriaQuery {
+            criteria: selection.criteria.clone().filter(|it| it != "any"),
+        };
+        let few = LimitQuery { limit: Some(NAMES) };
+        let suites = LimitQuery {
+            limit: Some(SUITES),
+        };
+        let chosen = || selection.clone();
+        let agreement = get_agreement(api.clone(), Query(agreed));
+        let (
+            Json(distribution),
+            Json(trend),
+            Json(groups),
+            Json(missing),
+            Json(approaches),
+            Json(costs),
+            Json(suites),
+            Json(latencies),
+            agreement,
+        ) = tokio::try_join!(
+            distribution(api.clone(), Query((chosen(), by_rating()))),
+            trend(
+                api.clone(),
+                Query((chosen(), TrendQuery { every: Some(every) }))
+            ),
+            groups(api.clone(), Query(chosen())),
+            missing_tools(api.clone(), Query((chosen(), few))),
+            approaches(api.clone(), Query((chosen(), few))),
+            costs(api.clone(), Query((UsageQuery::default(), days))),
+            batch_costs(api.clone(), Query((days, suites))),
+            latency(api.clone(), Query(days)),
+            async { Ok(found(agreement.await)?.map(|Json(agreement)| agreement)) },
+        )?;
         Ok(Self {
             distribution,
             trend,
@@ -216,12 +246,13 @@ async fn insights(
 ) -> Page {
     if choice.days.is_empty() {
         let from = days_ago(state.about.clock.now(), choice.days()?);
-        let counted = [
-            ("from", from.as_str()),
-            ("criteria", choice.criteria()),
-            BY_RATING,
-        ];
-        let lately = distribution::read(state.api(&user)?, Params::from_pairs(&counted)).await?;
+        let selection = ScoreSelection {
+            criteria: Some(choice.criteria().to_owned()),
+            from: Some(from),
+            to: None,
+        };
+        let counted = Query((selection, by_rating()));
+        let Json(lately) = distribution(state.api(&user)?, counted).await?;
         if lately.scores < figures::ENOUGH {
             "365".clone_into(&mut choice.days);
         }
@@ -239,7 +270,7 @@ async fn insights(
         agreement,
     } = figures;
     let calibration = CalibrationSection::read(&state, &user, choice.suite.trim()).await?;
-    let stored = criteria::list(state.api(&user)?).await?.items;
+    let stored = criteria::list_criteria(state.api(&user)?).await?.0.items;
     // Warnings of the page aren't repeated per section.
     let mut group_warnings = groups.warnings.clone();
     group_warnings.retain(|warning| !distribution.warnings.contains(warning));
@@ -253,10 +284,10 @@ async fn insights(
         distribution: figures::histogram(&distribution),
         warnings: distribution.warnings,
         trend: figures::means(&trend),
-        groups: by_kind(groups, |filter, name| choice.sessions(filter, name, &from)),
+        groups: by_kind(groups, |filter, name| choice.sessions(filter, name, from)),
         group_warnings,
         missing: frequent(missing.items, |name| {
-            choice.sessions("missing_tool", name, &from)
+            choice.sessions("missing_tool", name, from)
         }),
         approaches: frequent(approaches.items, |_| String::new()),
         spent: words::usd_at_least(total.cost_usd, total.unpriced_calls),
@@ -327,7 +358,8 @@ mod tests {
                 criteria: criteria.to_owned(),
                 ..Choice::default()
             };
-            choice.sessions("missing_tool", "kubectl logs", "2026-11-09T00:00:00Z")
+            let from = "2026-11-09T00:00:00Z".parse().unwrap();
+            choice.sessions("missing_tool", "kubectl logs", from)
         };
         let any = "/sessions?missing_tool=kubectl+logs&from=2026-11-09";
         assert_eq!(of(""), any);

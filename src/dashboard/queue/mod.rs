@@ -5,9 +5,9 @@ mod rows;
 use std::collections::{BTreeSet, HashMap};
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -24,13 +24,14 @@ use super::session_item::looked_up;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
+use crate::api::jobs::{self, JobsQuery};
 use crate::api::judges::{self, queue};
-use crate::api::{Params, jobs};
-use crate::wire::{Jobs, Judge, PauseRequest, SessionItem};
+use crate::api::{OptionalJson, Path, Query};
+use crate::wire::{JobState, Jobs, Judge, PageQuery, PauseRequest, SessionItem};
 
 const RUNNING: &str = "Running";
 /// Maximum number of jobs shown per state.
-const SHOWN: &str = "20";
+const SHOWN: u32 = 20;
 
 pub(super) fn routes() -> Router<PageState> {
     Router::new()
@@ -79,17 +80,18 @@ impl Body {
     async fn read(state: &PageState, user: &SessionUser) -> Result<Self, PageError> {
         let api = state.api(user)?;
         let of = |state| {
-            jobs::list(
-                api,
-                Params::from_pairs(&[("state", state), ("limit", SHOWN)]),
-            )
+            let query = JobsQuery {
+                state: Some(state),
+                ..JobsQuery::default()
+            };
+            jobs::list_jobs(api.clone(), Query((query, PageQuery::first(SHOWN))))
         };
-        let (infrastructure, waiting, queued, running, failed) = tokio::try_join!(
+        let (infrastructure, Json(waiting), Json(queued), Json(running), Json(failed)) = tokio::try_join!(
             state.infrastructure(user),
-            of("waiting"),
-            of("queued"),
-            of("running"),
-            of("failed"),
+            of(JobState::Waiting),
+            of(JobState::Queued),
+            of(JobState::Running),
+            of(JobState::Failed),
         )?;
         let jobs = [waiting, queued, running, failed];
         let ids = jobs.iter().flat_map(|jobs| &jobs.items);
@@ -201,14 +203,14 @@ async fn pause_queue(State(state): State<PageState>, form: Form) -> Page {
         };
         return confirm::show(&state, &form, "/queue/pause".to_owned(), confirmation).await;
     }
-    let request = pause_request(&form);
-    form.post(&state, queue::PAUSE, request, queue::pause)
+    let pause = |api, request| queue::pause_queue(api, OptionalJson(request));
+    form.post(&state, queue::PAUSE, pause_request(&form), pause)
         .await?;
     form.back_to("/queue")
 }
 
 async fn resume_queue(State(state): State<PageState>, form: Form) -> Page {
-    let resume = |api, ()| queue::resume(api);
+    let resume = |api, ()| queue::resume_queue(api);
     form.post(&state, queue::RESUME, (), resume).await?;
     form.back_to("/queue")
 }
@@ -225,9 +227,9 @@ async fn pause_judge(State(state): State<PageState>, Path(name): Path<String>, f
         let action = format!("/judges/{}/pause", segment(&name));
         return confirm::show(&state, &form, action, confirmation).await;
     }
-    let request = (name, pause_request(&form));
-    form.post(&state, judges::PAUSE, request, judges::pause)
-        .await?;
+    let pause = |api, (name, request)| judges::pause_judge(api, name, OptionalJson(request));
+    let request = (Path(name), pause_request(&form));
+    form.post(&state, judges::PAUSE, request, pause).await?;
     form.back_to("/queue")
 }
 
@@ -236,7 +238,7 @@ async fn resume_judge(
     Path(name): Path<String>,
     form: Form,
 ) -> Page {
-    form.post(&state, judges::RESUME, name, judges::resume)
+    form.post(&state, judges::RESUME, Path(name), judges::resume_judge)
         .await?;
     form.back_to("/queue")
 }
@@ -248,12 +250,13 @@ fn pause_request(form: &Form) -> PauseRequest {
     }
 }
 
-async fn retry_job(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
-    form.post(&state, jobs::RETRY, id, jobs::retry).await?;
+async fn retry_job(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    form.post(&state, jobs::RETRY, Path(id), jobs::retry)
+        .await?;
     form.back_to("/queue")
 }
 
-async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+async fn cancel_job(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
     if form.user.may_enqueue() && !is_sure(&form) {
         let confirmation = Confirmation {
             title: "Cancel this job?".to_owned(),
@@ -262,10 +265,11 @@ async fn cancel_job(State(state): State<PageState>, Path(id): Path<String>, form
             stops: true,
             part: "Queue",
         };
-        let action = format!("/jobs/{}/cancel", segment(&id));
+        let action = format!("/jobs/{id}/cancel");
         return confirm::show(&state, &form, action, confirmation).await;
     }
-    form.post(&state, jobs::CANCEL, id, jobs::cancel).await?;
+    form.post(&state, jobs::CANCEL, Path(id), jobs::cancel_job)
+        .await?;
     form.back_to("/queue")
 }
 

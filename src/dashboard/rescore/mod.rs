@@ -5,10 +5,11 @@ mod plan;
 mod request;
 
 use askama::Template;
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures::TryFutureExt as _;
 use uuid::Uuid;
 
 use super::address::Address;
@@ -174,8 +175,8 @@ async fn planned(state: &PageState, form: &Form) -> Result<RescorePlan, PageErro
         dry_run: true,
         ..body(form)?
     };
-    let (route, act) = (rescore::RESCORE, rescore::plan);
-    form.post(state, route, body, act).await
+    let plan = |api, body| rescore::plan(api, body).map_ok(Json);
+    form.post(state, rescore::RESCORE, body, plan).await
 }
 
 async fn start(State(state): State<PageState>, form: Form) -> Page {
@@ -186,6 +187,6 @@ async fn start(State(state): State<PageState>, form: Form) -> Page {
 }
 
 async fn started(state: &PageState, form: &Form) -> Result<Batch, PageError> {
-    let (route, act) = (rescore::RESCORE, rescore::begin);
-    form.post(state, route, body(form)?, act).await
+    let begin = |api, body| rescore::begin(api, body).map_ok(Json);
+    form.post(state, rescore::RESCORE, body(form)?, begin).await
 }

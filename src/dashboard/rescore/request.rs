@@ -1,23 +1,11 @@
 //! Converts the form of `/rescore` to the body of POST `/api/v1/rescore`, and the API's field errors to fields of the form.
 
 use serde_json::{Map, Value, json};
+use utoipa::IntoParams as _;
 
 use super::super::form::Form;
-use crate::api::{ApiError, problem, typed};
-use crate::wire::{Problem, RescoreRequest};
-
-/// Filter fields with text values in the API.
-const TEXTS: [&str; 9] = [
-    "q",
-    "status",
-    "scored",
-    "rating",
-    "criteria",
-    "tag",
-    "agent",
-    "alert_type",
-    "missing_tool",
-];
+use crate::api::{ApiError, problem, read_query, typed};
+use crate::wire::{Problem, RescoreRequest, SessionFilter};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FormError {
@@ -26,11 +14,8 @@ pub(super) struct FormError {
 }
 
 pub(super) fn is_filter(name: &str) -> bool {
-    TEXTS.contains(&name)
-        || matches!(
-            name,
-            "min_score" | "max_score" | "rated" | "from" | "to" | "ids"
-        )
+    let filters = SessionFilter::into_params(|| None);
+    filters.iter().any(|filter| filter.name == name)
 }
 
 /// Builds the request body from the form.
@@ -39,9 +24,11 @@ pub(super) fn is_filter(name: &str) -> bool {
 /// The fields that can't be parsed.
 pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
     let mut wrong = Wrong::default();
+    let filters = form.rest().into_iter().filter(|(name, _)| is_filter(name));
+    let filter = read_query::<SessionFilter>(&filters.collect::<Vec<_>>());
+    let filter = wrong.or(filter.map(Some)).unwrap_or_default();
     let mut body = Map::new();
     let mut put = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
-    put("filter", filter(form, &mut wrong).into());
     put("force_rescore", form.ticked("force").into());
     put("economy", form.ticked("economy").into());
     for (field, name) in [
@@ -74,7 +61,10 @@ pub(super) fn body(form: &Form) -> Result<RescoreRequest, ApiError> {
         put("budget_usd", budget.into());
     }
     match wrong.0.is_empty() {
-        true => typed("", body.into()),
+        true => Ok(RescoreRequest {
+            filter,
+            ..typed("", body.into())?
+        }),
         false => Err(problem::of_parameters(wrong.0)),
     }
 }
@@ -94,33 +84,6 @@ impl Wrong {
             None
         })
     }
-}
-
-fn filter(form: &Form, wrong: &mut Wrong) -> Map<String, Value> {
-    let mut filter = form.texts(&TEXTS);
-    if let Some(rated) = wrong.or(form.read::<bool>("rated", "true or false")) {
-        filter.insert("rated".to_owned(), rated.into());
-    }
-    if let Some(ids) = form.text("ids") {
-        let ids: Vec<&str> = ids.split(',').map(str::trim).collect();
-        filter.insert("ids".to_owned(), ids.into());
-    }
-    for name in ["min_score", "max_score"] {
-        if let Some(n) = wrong.or(form.read::<u64>(name, "an integer from 0 to 100")) {
-            filter.insert(name.to_owned(), n.into());
-        }
-    }
-    for name in ["from", "to"] {
-        if let Some(day) = form.text(name) {
-            let at = if day.len() == 10 {
-                format!("{day}T00:00:00Z")
-            } else {
-                day.to_owned()
-            };
-            filter.insert(name.to_owned(), at.into());
-        }
-    }
-    filter
 }
 
 /// Converts a problem's errors to fields of the form. `None` if the problem isn't a validation error.

@@ -1,7 +1,8 @@
 //! `/scores/{id}/calls`, `/jobs/{id}/calls`: judge calls of a score, or of a job without a score, with the start of each raw reply.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::Json;
+use axum::extract::State;
 use uuid::Uuid;
 
 use super::super::frame::Frame;
@@ -10,7 +11,7 @@ use super::super::page::found;
 use super::super::page::{Page, html};
 use super::super::state::PageState;
 use super::super::user::SessionUser;
-use crate::api::{jobs, scores};
+use crate::api::{Path, jobs, scores};
 use crate::wire::{Call, JobError};
 
 /// Limit of all replies, bytes of HTML. With its head the page stays below 150 KB.
@@ -62,12 +63,11 @@ impl CallsPage {
 pub(super) async fn calls(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Page {
     let api = state.api(&user)?;
-    let version = scores::read(api, &id).await?;
-    let job_id = version.score.job_id.to_string();
-    let job = found(jobs::read_with_calls(api, &job_id).await)?;
+    let Json(version) = scores::one_score(api.clone(), Path(id)).await?;
+    let job = found(jobs::read_with_calls(&api, version.score.job_id).await)?;
     let calls = job.and_then(|job| job.calls).unwrap_or_default();
     let back = (format!("/scores/{}", version.score.score_id), "the score");
     html(&CallsPage::load(&state, user, back, (version.score.job_id, calls)).await)
@@ -76,9 +76,9 @@ pub(super) async fn calls(
 pub(super) async fn of_job(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Page {
-    let job = jobs::read_with_calls(state.api(&user)?, &id).await?;
+    let job = jobs::read_with_calls(&state.api(&user)?, id).await?;
     let back = match (job.job.batch_id, job.job.subject_id) {
         (Some(batch), _) => (format!("/batches/{batch}"), "the batch"),
         (None, Some(session)) => (format!("/sessions/{session}"), "the session"),

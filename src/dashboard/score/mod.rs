@@ -6,9 +6,9 @@ mod version;
 mod view;
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::get;
+use axum::{Json, Router};
 use uuid::Uuid;
 
 use super::conversation::Case;
@@ -18,7 +18,7 @@ use super::session_item;
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words;
-use crate::api::{scores, sessions};
+use crate::api::{Path, scores, sessions};
 use crate::wire::SessionItem;
 use rating::Typed;
 pub(super) use rating::{Opinion, opinion};
@@ -44,22 +44,22 @@ struct ScorePage {
     again_key: Uuid,
 }
 
-async fn score(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
-    html(&page(&state, user, &id, Typed::default()).await?)
+async fn score(State(state): State<PageState>, user: SessionUser, Path(id): Path<Uuid>) -> Page {
+    html(&page(&state, user, id, Typed::default()).await?)
 }
 
 async fn page(
     state: &PageState,
     user: SessionUser,
-    id: &str,
+    id: Uuid,
     typed: Typed,
 ) -> Result<ScorePage, PageError> {
-    let version = scores::read(state.api(&user)?, id).await?;
+    let Json(version) = scores::one_score(state.api(&user)?, Path(id)).await?;
     let mut score = ScoreDetail::load(state, &user, version).await?;
     score.typed = typed;
-    let id = score.answer.session_id.to_string();
-    let about = session_item::item(state, &user, &id).await?;
-    let session = sessions::read(state.api(&user)?, &id).await?;
+    let id = score.answer.session_id;
+    let about = session_item::item(state, &user, id).await?;
+    let session = sessions::read(state.api(&user)?, Path(id)).await?;
     let alert = about.as_ref().and_then(|item| item.alert_type.as_deref());
     let title = format!(
         "{} {} · {}",

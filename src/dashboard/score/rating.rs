@@ -1,17 +1,16 @@
 //! User ratings of a score, and their form.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use chrono::{DateTime, Utc};
-use futures::TryFutureExt as _;
+use uuid::Uuid;
 
 use super::super::form::Form;
-use super::super::links::segment;
 use super::super::page::{Page, PageError, error_html, is_fixable, redirect, with_status};
 use super::super::state::PageState;
 use super::super::words::{self, Timestamp};
 use super::page;
-use crate::api::{problem, ratings, typed};
+use crate::api::{Path, problem, ratings, typed};
 use crate::wire::{HumanRating, Problem, RatingRequest};
 
 pub(in super::super) struct Opinion {
@@ -87,26 +86,19 @@ pub(in super::super) fn opinion(rating: HumanRating, now: DateTime<Utc>) -> Opin
 }
 
 /// Stores a rating. Shows the form again if it is invalid.
-pub(super) async fn rate(
-    State(state): State<PageState>,
-    Path(id): Path<String>,
-    form: Form,
-) -> Page {
-    match keep(&state, &id, &form).await {
-        Ok(()) => redirect(
-            form.user.fragment,
-            &format!("/scores/{}#people", segment(&id)),
-        ),
+pub(super) async fn rate(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
+    match keep(&state, id, &form).await {
+        Ok(()) => redirect(form.user.fragment, &format!("/scores/{id}#people")),
         Err(fault) if is_fixable(fault.problem()) && !form.user.fragment => {
             let typed = Typed::from_form(&form, fault.problem());
-            let page = page(&state, form.user, &id, typed).await?;
+            let page = page(&state, form.user, id, typed).await?;
             with_status(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(fault) => Err(fault),
     }
 }
 
-async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError> {
+async fn keep(state: &PageState, id: Uuid, form: &Form) -> Result<(), PageError> {
     let mut body = form.texts(&["rating", "comment", "by"]);
     if let Some(total) = form.read::<u64>("total", "an integer from 0 to 100")? {
         body.insert("total".to_owned(), total.into());
@@ -120,7 +112,8 @@ async fn keep(state: &PageState, id: &str, form: &Form) -> Result<(), PageError>
         return Err(problem::of_field("rating", both).into());
     }
     let body: RatingRequest = typed("", body.into())?;
-    let rate = |api, request| ratings::rate_score(api, request).map_ok(drop);
-    let request = (id.to_owned(), body);
-    form.post(state, ratings::OF_SCORE, request, rate).await
+    let rate = |api, (id, body)| ratings::rate_score(api, id, body);
+    let request = (Path(id), body);
+    form.post(state, ratings::OF_SCORE, request, rate).await?;
+    Ok(())
 }

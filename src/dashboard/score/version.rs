@@ -1,5 +1,6 @@
 //! Score history of a session.
 
+use axum::Json;
 use uuid::Uuid;
 
 use super::super::links::query;
@@ -8,7 +9,7 @@ use super::super::session_item::Badge;
 use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Timestamp};
-use crate::api::scores;
+use crate::api::{Path, scores};
 use crate::wire::ScoreVersion;
 
 pub(in super::super) struct Version {
@@ -24,7 +25,7 @@ impl Version {
         user: &SessionUser,
         session_id: Uuid,
     ) -> Result<Vec<Self>, PageError> {
-        let all = scores::list(state.api(user)?, &session_id.to_string()).await?;
+        let Json(all) = scores::scores_of_session(state.api(user)?, Path(session_id)).await?;
         let now = state.about.clock.now();
         let current = all.items.iter().find(|score| score.superseded_at.is_none());
         let current = current.map(|score| score.score.score_id.to_string());

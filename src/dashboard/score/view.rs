@@ -1,5 +1,6 @@
 //! View of a score, built from the API's score, its criteria and its ratings.
 
+use axum::Json;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -13,10 +14,10 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Timestamp};
 use super::rating::{Opinion, Typed, opinion};
-use crate::api::{Params, criteria, jobs, ratings, scores};
+use crate::api::{Path, Query, criteria, jobs, ratings, scores};
 use crate::job::Kind;
 use crate::job::Purpose;
-use crate::wire::{AlternativeApproach, CriteriaDetail, Score, ScoreVersion};
+use crate::wire::{AlternativeApproach, CriteriaDetail, PageQuery, Score, ScoreVersion};
 
 const MAX_TOOLS: usize = 40;
 const MAX_APPROACHES: usize = 10;
@@ -136,7 +137,7 @@ impl ScoreDetail {
         user: &SessionUser,
         session_id: Uuid,
     ) -> Result<Option<Self>, PageError> {
-        let score = scores::current(state.api(user)?, &session_id.to_string()).await;
+        let score = scores::current(state.api(user)?, Path(session_id)).await;
         match found(score)? {
             Some(score) => {
                 let version = ScoreVersion {
@@ -157,16 +158,16 @@ impl ScoreDetail {
         version: ScoreVersion,
     ) -> Result<Self, PageError> {
         let (api, answer) = (state.api(user)?, &version.score);
-        let (score_id, job_id) = (answer.score_id.to_string(), answer.job_id.to_string());
-        let (own_id, session_id) = (answer.score_id, answer.session_id.to_string());
+        let (own_id, session_id) = (answer.score_id, Path(answer.session_id));
+        let all = Query(PageQuery::first(500));
         let (job, criteria, ratings, elsewhere) = tokio::join!(
-            jobs::read_with_calls(api, &job_id),
-            criteria::read(api, &answer.criteria_hash, Kind::Session),
-            ratings::of_session(api, &session_id, Params::from_pairs(&[("limit", "500")])),
-            missing_tools::elsewhere(api, &answer.missing_tools, &score_id),
+            jobs::read_with_calls(&api, answer.job_id),
+            criteria::read(&api, &answer.criteria_hash, Kind::Session),
+            ratings::ratings_of_session(api.clone(), session_id, all),
+            missing_tools::elsewhere(&api, &answer.missing_tools, own_id),
         );
         let (job, criteria) = (found(job)?, found(criteria)?);
-        let (ratings, elsewhere) = (ratings?, elsewhere?);
+        let (Json(ratings), elsewhere) = (ratings?, elsewhere?);
         let now = state.about.clock.now();
         let mut score = Self::from_version(version, now);
         let calls = job.and_then(|job| job.calls).map(|calls| calls.len());

@@ -4,7 +4,7 @@ mod scoring_status;
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::Method;
 use axum::routing::{get, post};
 use uuid::Uuid;
@@ -13,13 +13,13 @@ use super::confirm::{self, Confirmation, is_sure};
 use super::conversation::{Case, PageRange, ShownMessage, Start, TABLE_PAGE_SIZE, shown_messages};
 use super::form::Form;
 use super::frame::Frame;
-use super::links::{MESSAGES, segment};
+use super::links::MESSAGES;
 use super::page::{Page, PageError, html, redirect};
 use super::score::{ScoreDetail, Version};
 use super::state::PageState;
 use super::user::SessionUser;
 use super::words::{self, Timestamp};
-use crate::api;
+use crate::api::{self, Path};
 use crate::wire::Session;
 pub(super) use scoring_status::{LEFT, scoring_status};
 use scoring_status::{ScoringStatus, Subject, subject};
@@ -168,60 +168,56 @@ impl SessionPage {
 pub(super) async fn read(
     state: &PageState,
     user: &SessionUser,
-    id: &str,
+    id: Uuid,
 ) -> Result<Session, PageError> {
-    Ok(api::sessions::read(state.api(user)?, id).await?)
+    Ok(api::sessions::read(state.api(user)?, Path(id)).await?)
 }
 
 async fn conversation(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(start): Query<Start>,
 ) -> Page {
-    page(&state, user, &id, (Side::Conversation, start)).await
+    page(&state, user, id, (Side::Conversation, start)).await
 }
 
 async fn technical(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
     Query(start): Query<Start>,
 ) -> Page {
-    page(&state, user, &id, (Side::Technical, start)).await
+    page(&state, user, id, (Side::Technical, start)).await
 }
 
-async fn score(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
-    page(&state, user, &id, (Side::Score, Start::default())).await
+async fn score(State(state): State<PageState>, user: SessionUser, Path(id): Path<Uuid>) -> Page {
+    page(&state, user, id, (Side::Score, Start::default())).await
 }
 
-async fn history(
-    State(state): State<PageState>,
-    user: SessionUser,
-    Path(id): Path<String>,
-) -> Page {
-    page(&state, user, &id, (Side::History, Start::default())).await
+async fn history(State(state): State<PageState>, user: SessionUser, Path(id): Path<Uuid>) -> Page {
+    page(&state, user, id, (Side::History, Start::default())).await
 }
 
 async fn current_status(
     State(state): State<PageState>,
     user: SessionUser,
-    Path(id): Path<String>,
+    Path(id): Path<Uuid>,
 ) -> Page {
-    scoring_status(&state, &user, &id).await
+    scoring_status(&state, &user, id).await
 }
 
-async fn scored(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
-    let subject = subject(&state, &user, &id).await?;
+async fn scored(State(state): State<PageState>, user: SessionUser, Path(id): Path<Uuid>) -> Page {
+    let subject = subject(&state, &user, id).await?;
     html(&Scored::read(&state, &user, subject.session_id).await?)
 }
 
-async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Path<String>) -> Page {
-    let subject = subject(&state, &user, &id).await?;
+async fn scores(State(state): State<PageState>, user: SessionUser, Path(id): Path<Uuid>) -> Page {
+    let subject = subject(&state, &user, id).await?;
     html(&History::read(&state, &user, subject.session_id).await?)
 }
 
-async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Form) -> Page {
+async fn delete(State(state): State<PageState>, Path(id): Path<Uuid>, form: Form) -> Page {
     if form.user.may_admin() && !is_sure(&form) {
         let question = Confirmation {
             title: "Delete this session?".to_owned(),
@@ -230,19 +226,19 @@ async fn delete(State(state): State<PageState>, Path(id): Path<String>, form: Fo
             stops: true,
             part: "Sessions",
         };
-        let action = format!("/sessions/{}/delete", segment(&id));
+        let action = format!("/sessions/{id}/delete");
         return confirm::show(&state, &form, action, question).await;
     }
     let (caller, route) = (&form.user.caller, api::sessions::SESSION);
     let allowed = state.api.authorize(caller, &Method::DELETE, route)?;
-    api::sessions::delete(allowed, id).await?;
+    api::sessions::delete_session(allowed, Path(id)).await?;
     redirect(form.user.fragment, "/sessions")
 }
 
 async fn page(
     state: &PageState,
     user: SessionUser,
-    id: &str,
+    id: Uuid,
     (side, start): (Side, Start),
 ) -> Page {
     let session = read(state, &user, id).await?;

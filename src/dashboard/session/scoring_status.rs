@@ -1,6 +1,7 @@
 //! Scoring status of a session: badge, active or failed job, and the score button.
 
 use askama::Template;
+use axum::Json;
 use uuid::Uuid;
 
 use super::super::page::found;
@@ -10,9 +11,10 @@ use super::super::state::PageState;
 use super::super::user::SessionUser;
 use super::super::words::{self, Timestamp};
 use super::read;
-use crate::api::{Params, jobs, scores};
+use crate::api::jobs::{self, JobsQuery};
+use crate::api::{Path, Query, scores};
 use crate::job::JobState;
-use crate::wire::{JobDetail, Session, SessionItem, SessionStatus, Wait, WaitReason};
+use crate::wire::{JobDetail, PageQuery, Session, SessionItem, SessionStatus, Wait, WaitReason};
 
 pub(in super::super) const LEFT: &str =
     "its worker is gone and no other is running: it restarts as soon as a worker runs";
@@ -80,17 +82,21 @@ impl ScoringStatus {
         subject: Subject,
     ) -> Result<Self, PageError> {
         let (api, id) = (state.api(user)?, subject.session_id);
-        let session_id = id.to_string();
-        let score = found(scores::current(api, &session_id).await)?;
-        let newest = Params::from_pairs(&[("session_id", session_id.as_str()), ("limit", "1")]);
-        let newest = jobs::list(api, newest).await?.items.into_iter().next();
+        let score = found(scores::current(api.clone(), Path(id)).await)?;
+        let newest = JobsQuery {
+            session_id: Some(id),
+            ..JobsQuery::default()
+        };
+        let newest = Query((newest, PageQuery::first(1)));
+        let Json(newest) = jobs::list_jobs(api.clone(), newest).await?;
+        let newest = newest.items.into_iter().next();
         // Only the single-job route has the queue position and the results of the calls.
         let job = match newest {
             Some(job) if job.state == JobState::Queued => {
-                found(jobs::read(api, &job.job_id.to_string()).await)?
+                found(jobs::read(&api, job.job_id).await)?
             }
             Some(job) if job.state == JobState::Running => {
-                found(jobs::read_with_calls(api, &job.job_id.to_string()).await)?
+                found(jobs::read_with_calls(&api, job.job_id).await)?
             }
             newest => newest.map(|job| JobDetail { job, calls: None }),
         };
@@ -175,7 +181,7 @@ fn waits_for_worker(wait: &Wait) -> bool {
 pub(super) async fn subject(
     state: &PageState,
     user: &SessionUser,
-    id: &str,
+    id: Uuid,
 ) -> Result<Subject, PageError> {
     match session_item::item(state, user, id).await? {
         Some(item) => Ok(item.into()),
@@ -187,7 +193,7 @@ pub(super) async fn subject(
 pub(in super::super) async fn scoring_status(
     state: &PageState,
     user: &SessionUser,
-    id: &str,
+    id: Uuid,
 ) -> Page {
     let subject = subject(state, user, id).await?;
     html(&ScoringStatus::read(state, user, subject).await?)

@@ -14,6 +14,7 @@ use crate::score::session::{AlternativeApproach, MissingTool, SessionScore, in_o
 use crate::store::database::db::Db;
 use crate::store::database::row::{DbRow, Decoded};
 use crate::store::database::sql::{Sql, Statement, long_sql};
+use crate::store::sessions::filter::push_conditions;
 use crate::store::{Dialect, ScoreFilter, SessionFilter, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +91,7 @@ impl GoodScores {
             .push(" and (c.superseded_at is null or c.superseded_at > ")
             .push_arg(self.at)
             .push(")");
-        self.sessions.push_conditions(statement, dialect);
+        push_conditions(&self.sessions, statement, dialect);
         statement.push(")");
     }
 }

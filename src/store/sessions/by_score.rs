@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use super::filter::SessionFilter;
-use super::list::{LINE, LISTING, PageBuilder, SessionOrder, SessionSummary};
+use super::filter::push_conditions;
+use super::list::{LINE, LISTING, PageBuilder, SessionSummary, list_of};
 use crate::store::database::sql::{Sql, long_sql};
-use crate::store::{Cursor, Page, Sessions, StoreError};
+use crate::store::{Cursor, Page, SessionFilter, SessionOrder, Sessions, StoreError};
 
 /// Maximum number of scores that a page reads before it ends, even if it isn't full.
 const MAX_SCORES: u32 = 4_000;
@@ -54,7 +54,7 @@ impl Sessions<'_> {
         walk.push_to(&mut statement);
         statement.push(" limit ").push_arg(MAX_SCORES);
         statement.push(") c join alert_sessions s on s.session_id = c.session_id where 1 = 1");
-        filter.push_conditions(&mut statement, self.db.dialect());
+        push_conditions(filter, &mut statement, self.db.dialect());
         statement.push(if walk.lowest_first {
             " order by c.total_score, c.session_id limit "
         } else {
@@ -69,7 +69,7 @@ impl Sessions<'_> {
         walk.push_to(&mut statement);
         statement.push(" limit 1 offset ").push_arg(MAX_SCORES - 1);
         let behind: Option<(i32, Uuid)> = self.db.read_one(&statement).await?;
-        let list = page.order.list();
+        let list = list_of(page.order);
         Ok(page.finish(behind.map(|(total, id)| Cursor::of_number(list, total.into(), id))))
     }
 }

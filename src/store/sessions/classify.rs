@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::filter::push_conditions;
 use crate::job::{JobId, Purpose, text_enum};
 use crate::store::database::row::Nullable;
 use crate::store::database::sql::{Sql, Statement, step};
@@ -136,7 +137,7 @@ pub(in crate::store) fn statement(dialect: Dialect, query: ClassifyQuery<'_>) ->
         ids: Vec::new(),
         ..query.filter.clone()
     };
-    words.push_conditions(&mut statement, dialect);
+    push_conditions(&words, &mut statement, dialect);
     if let Some(batch_id) = query.unless_in {
         // By subject, because through the batch's index SQLite would scan all items for each session. A scalar subquery instead
         // of `not exists`, because Postgres would hash all jobs while it has no statistics, as in a new batch.

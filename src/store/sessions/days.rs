@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::filter::{SessionFilter, id_range, part_pattern, push_external_id, totals};
+use super::filter::{id_range, part_pattern, push_external_id, totals};
 use crate::score::analysis::key_of;
 use crate::store::analytics::days::{Facet, Span};
 use crate::store::database::row::{Day, Int, Nullable};
 use crate::store::database::sql::{Sql, long_sql};
-use crate::store::{ScoreFilter, Sessions, StoreError};
+use crate::store::{ScoreFilter, SessionFilter, Sessions, StoreError};
 use crate::wire::Scored;
 
 const SEARCHING: &str = "looking for days with sessions";
@@ -220,7 +220,7 @@ fn push_scores(statement: &mut Sql, filter: &SessionFilter) {
     let any = filter.scored == Some(Scored::Yes)
         || least.is_some()
         || most.is_some()
-        || filter.criteria_hash.is_some()
+        || filter.criteria.is_some()
         || filter.criteria_not.is_some();
     if !any {
         return;
@@ -228,7 +228,7 @@ fn push_scores(statement: &mut Sql, filter: &SessionFilter) {
     statement.push(" and exists (select 1 from score_days x where x.day = d.day and x.is_current");
     statement.and("x.total_score >= ", least);
     statement.and("x.total_score <= ", most);
-    statement.and("x.criteria_hash = ", filter.criteria_hash.as_ref());
+    statement.and("x.criteria_hash = ", filter.criteria.as_ref());
     statement.and("x.criteria_hash <> ", filter.criteria_not.as_ref());
     statement.push(")");
 }

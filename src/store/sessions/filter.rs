@@ -1,7 +1,5 @@
 //! Filter of sessions as SQL conditions.
 
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -9,119 +7,74 @@ use crate::score::analysis::key_of;
 use crate::score::session::Rating;
 use crate::store::Dialect;
 use crate::store::database::sql::Sql;
-use crate::wire::{Scored, SessionStatus};
+use crate::wire::{Scored, SessionFilter};
 
-/// Filter of sessions; set fields are combined by AND.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SessionFilter {
-    /// Part of an alert type, agent or author (case-insensitive), or a prefix of an id or `external_id`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub q: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<SessionStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scored: Option<Scored>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rating: Option<Rating>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_score: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_score: Option<u8>,
-    #[serde(rename = "criteria", skip_serializing_if = "Option::is_none")]
-    pub criteria_hash: Option<String>,
-    /// Current score by other criteria than these (`criteria=not_current`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub criteria_not: Option<String>,
-    /// The current score names this missing tool, in any spelling.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing_tool: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// Exact match.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// Exact match.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub alert_type: Option<String>,
-    /// Has a rating of the session or of one of its scores.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub rated: bool,
-    /// Completed (else created) at or after.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<DateTime<Utc>>,
-    /// Completed (else created) before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<DateTime<Utc>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ids: Vec<Uuid>,
-}
-
-impl SessionFilter {
-    /// Appends the conditions on sessions `s`, current scores `c` and active jobs `a`.
-    pub(in crate::store) fn push_conditions(&self, statement: &mut Sql, dialect: Dialect) {
-        if let Some(q) = self.q.as_deref().filter(|q| !q.is_empty()) {
-            push_text(statement, q, dialect);
-        }
-        statement.and("s.status = ", self.status.map(|status| status.as_str()));
-        if let Some(scored) = self.scored {
-            statement.push(condition(scored));
-        }
-        self.push_score_conditions(statement);
-        if let Some(tag) = &self.tag {
-            match dialect {
-                Dialect::Postgres => {
-                    statement
-                        .push(" and s.tags @> ")
-                        .push_arg(Value::from(vec![tag.as_str()]));
-                }
-                Dialect::Sqlite => {
-                    statement
-                        .push(" and exists (select 1 from json_each(s.tags) t where t.value = ")
-                        .push_arg(tag)
-                        .push(")");
-                }
+/// Appends the conditions on sessions `s`, current scores `c` and active jobs `a`. Criteria are full hashes.
+pub(in crate::store) fn push_conditions(
+    filter: &SessionFilter,
+    statement: &mut Sql,
+    dialect: Dialect,
+) {
+    if let Some(q) = filter.q.as_deref().filter(|q| !q.is_empty()) {
+        push_text(statement, q, dialect);
+    }
+    statement.and("s.status = ", filter.status.map(|status| status.as_str()));
+    if let Some(scored) = filter.scored {
+        statement.push(condition(scored));
+    }
+    push_score_conditions(filter, statement);
+    if let Some(tag) = &filter.tag {
+        match dialect {
+            Dialect::Postgres => {
+                statement
+                    .push(" and s.tags @> ")
+                    .push_arg(Value::from(vec![tag.as_str()]));
+            }
+            Dialect::Sqlite => {
+                statement
+                    .push(" and exists (select 1 from json_each(s.tags) t where t.value = ")
+                    .push_arg(tag)
+                    .push(")");
             }
         }
-        statement.and("s.agent = ", self.agent.as_ref());
-        statement.and("s.alert_type = ", self.alert_type.as_ref());
-        if self.rated {
-            statement.push(
-                " and exists (select 1 from human_ratings h where h.session_id = s.session_id)",
-            );
-        }
-        statement.and("s.listed_at >= ", self.from);
-        statement.and("s.listed_at < ", self.to);
-        if !self.ids.is_empty() {
-            statement.push(" and s.session_id in ");
-            statement.push_list(self.ids.iter().copied());
-        }
     }
+    statement.and("s.agent = ", filter.agent.as_ref());
+    statement.and("s.alert_type = ", filter.alert_type.as_ref());
+    if filter.rated {
+        statement
+            .push(" and exists (select 1 from human_ratings h where h.session_id = s.session_id)");
+    }
+    statement.and("s.listed_at >= ", filter.from);
+    statement.and("s.listed_at < ", filter.to);
+    if !filter.ids.is_empty() {
+        statement.push(" and s.session_id in ");
+        statement.push_list(filter.ids.iter().copied());
+    }
+}
 
-    /// Appends the conditions on the current score; sessions without one don't match.
-    fn push_score_conditions(&self, statement: &mut Sql) {
-        if self.rating.is_some() || self.min_score.is_some() || self.max_score.is_some() {
-            // Always true; required for the partial index by total.
-            statement.push(" and c.total_score >= 0");
-        }
-        if let Some(rating) = self.rating {
-            let (least, most) = totals(rating);
-            statement
-                .push(" and c.total_score between ")
-                .push_arg(least);
-            statement.push(" and ").push_arg(most);
-        }
-        statement.and("c.total_score >= ", self.min_score);
-        statement.and("c.total_score <= ", self.max_score);
-        statement.and("c.criteria_hash = ", self.criteria_hash.as_ref());
-        statement.and("c.criteria_hash <> ", self.criteria_not.as_ref());
-        if let Some(tool) = &self.missing_tool {
-            statement
+/// Appends the conditions on the current score; sessions without one don't match.
+fn push_score_conditions(filter: &SessionFilter, statement: &mut Sql) {
+    if filter.rating.is_some() || filter.min_score.is_some() || filter.max_score.is_some() {
+        // Always true; required for the partial index by total.
+        statement.push(" and c.total_score >= 0");
+    }
+    if let Some(rating) = filter.rating {
+        let (least, most) = totals(rating);
+        statement
+            .push(" and c.total_score between ")
+            .push_arg(least);
+        statement.push(" and ").push_arg(most);
+    }
+    statement.and("c.total_score >= ", filter.min_score);
+    statement.and("c.total_score <= ", filter.max_score);
+    statement.and("c.criteria_hash = ", filter.criteria.as_ref());
+    statement.and("c.criteria_hash <> ", filter.criteria_not.as_ref());
+    if let Some(tool) = &filter.missing_tool {
+        statement
                 .push(" and exists (select 1 from score_missing_tools t where t.score_id = c.score_id and t.tool_key = ")
                 // A name without a key has no match, because null equals no value.
                 .push_arg(key_of(tool))
                 .push(")");
-        }
     }
 }
 

@@ -8,13 +8,13 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::classify::SessionPlace;
-use super::filter::SessionFilter;
-use crate::job::{FailureClass, JobId, JobState, text_enum};
+use super::filter::push_conditions;
+use crate::job::{FailureClass, JobId, JobState};
 use crate::store::database::page::bounded;
 use crate::store::database::row::{DbRow, Decoded};
 use crate::store::database::sql::{Sql, long_sql};
 use crate::store::{Cursor, Page, Sessions, StoreError};
-use crate::wire::{Scored, SessionStatus};
+use crate::wire::{Scored, SessionFilter, SessionOrder, SessionStatus};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
@@ -35,17 +35,6 @@ pub struct SessionSummary {
     pub active_job: Option<(JobId, JobState)>,
     /// Failure of its newest job, if that failed.
     pub failed: Option<FailureClass>,
-}
-
-text_enum! {
-    pub enum SessionOrder {
-        /// By completion (else creation), newest first.
-        Newest = "newest",
-        /// By current score, lowest first; sessions without one aren't listed.
-        LowestScore = "lowest_score",
-        /// By current score, highest first; sessions without one aren't listed.
-        HighestScore = "highest_score",
-    }
 }
 
 /// Maximum number of ids in a filter.
@@ -104,23 +93,21 @@ impl Line {
     fn cursor(&self, order: SessionOrder) -> Cursor {
         let id = self.summary.session_id;
         match order {
-            SessionOrder::Newest => Cursor::of_time(order.list(), self.listed_at, id),
+            SessionOrder::Newest => Cursor::of_time(list_of(order), self.listed_at, id),
             SessionOrder::LowestScore | SessionOrder::HighestScore => {
                 let total = self.summary.score.as_ref().map_or(0, |score| score.1);
-                Cursor::of_number(order.list(), total.into(), id)
+                Cursor::of_number(list_of(order), total.into(), id)
             }
         }
     }
 }
 
-impl SessionOrder {
-    /// Prefix of the list's cursors.
-    pub(in crate::store) fn list(self) -> char {
-        match self {
-            Self::Newest => 's',
-            Self::LowestScore => 'l',
-            Self::HighestScore => 'h',
-        }
+/// Returns the prefix of the list's cursors.
+pub(super) fn list_of(order: SessionOrder) -> char {
+    match order {
+        SessionOrder::Newest => 's',
+        SessionOrder::LowestScore => 'l',
+        SessionOrder::HighestScore => 'h',
     }
 }
 
@@ -183,11 +170,11 @@ impl Sessions<'_> {
         };
         match order {
             SessionOrder::Newest => {
-                let after = after.map(|c| c.time(order.list())).transpose()?;
+                let after = after.map(|c| c.time(list_of(order))).transpose()?;
                 self.newest(filter, after, page).await
             }
             SessionOrder::LowestScore | SessionOrder::HighestScore => {
-                let after = after.map(|c| c.number(order.list())).transpose()?;
+                let after = after.map(|c| c.number(list_of(order))).transpose()?;
                 self.by_score(filter, after, page).await
             }
         }
@@ -226,7 +213,7 @@ impl Sessions<'_> {
         mut window: Window,
         mut page: PageBuilder,
     ) -> Result<Page<SessionSummary>, StoreError> {
-        let list = page.order.list();
+        let list = list_of(page.order);
         let ended = |(at, id)| Some(Cursor::of_time(list, at, id));
         let from = window.after.map(|(at, _)| at);
         let days = self.candidate_days(filter, from).await?;
@@ -274,7 +261,7 @@ impl Sessions<'_> {
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
              where 1 = 1",
         );
-        filter.push_conditions(&mut statement, self.db.dialect());
+        push_conditions(filter, &mut statement, self.db.dialect());
         statement
             .push(" order by s.listed_at desc, s.session_id desc limit ")
             .push_arg(page.missing());
@@ -295,7 +282,7 @@ impl Sessions<'_> {
                 on c.session_id = s.session_id and c.superseded_at is null and c.purpose = 'score'
              where 1 = 1",
         );
-        filter.push_conditions(&mut statement, self.db.dialect());
+        push_conditions(filter, &mut statement, self.db.dialect());
         if let Some(jobs) = filter.scored.and_then(jobs_of) {
             statement.push(" and s.session_id in (select j.subject_id");
             statement.push(jobs).push(")");

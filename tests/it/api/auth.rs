@@ -308,7 +308,7 @@ async fn forwarded_user_is_no_token_and_invalid_name_is_rejected() {
         long.as_bytes(),
     ] {
         let response = score_response(&open, &[("x-forwarded-user", name)], None).await;
-        problem_of(response, 400, "invalid-request").await;
+        problem_of(response, 422, "invalid-request").await;
     }
     let body = json_of(
         score_response(&open, &[("x-forwarded-user", &long.as_bytes()[1..])], None).await,
@@ -390,7 +390,7 @@ async fn public_bind_without_tokens_rejects_dns_names() {
         &["[::1].evil"],
     ] {
         let refused = asked(Method::GET, "/api/v1/jobs", hosts).await;
-        problem_of(refused, 400, "invalid-request").await;
+        problem_of(refused, 422, "invalid-request").await;
     }
     for host in ["localhost:8080", "127.0.0.1:8080"] {
         let answered = asked(Method::GET, "/api/v1/jobs", &[host]).await;

@@ -180,7 +180,7 @@ async fn invalid_key_names_the_header_and_the_limit() {
     let server = Server::with(Setup::default()).await;
     let session = server.session().await;
     let scoring = ask(&server, session, &"k".repeat(256), json!({})).await;
-    let problem = problem_of(scoring, 400, "invalid-request").await;
+    let problem = problem_of(scoring, 422, "invalid-request").await;
     let detail = problem["detail"].as_str().unwrap();
     assert!(
         detail.contains("Idempotency-Key") && detail.contains("255"),

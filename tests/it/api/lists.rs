@@ -72,6 +72,13 @@ async fn sessions_are_filtered_by_each_parameter() {
             ("max_score=50".to_owned(), vec![weak]),
             ("criteria=current".to_owned(), vec![good, weak]),
             ("criteria=not_current".to_owned(), vec![]),
+            (
+                "criteria=any".to_owned(),
+                vec![good, weak, other, running, failed],
+            ),
+            ("criteria_not=current".to_owned(), vec![]),
+            (format!("criteria_not={}", "0".repeat(64)), vec![good, weak]),
+            ("from=2026-02-01".to_owned(), vec![other]),
             (format!("criteria={hash}"), vec![good, weak]),
             (format!("criteria={}", &hash[..8]), vec![good, weak]),
             (format!("criteria={}", "0".repeat(64)), vec![]),

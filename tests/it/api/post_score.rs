@@ -84,18 +84,18 @@ async fn invalid_body_is_400_with_a_pointer() {
             .post(&score_path(session))
             .header("content-type", "application/json");
         let response = asked.body(body.clone()).send().await.unwrap();
-        let problem = problem_of(response, 400, "invalid-request").await;
+        let problem = problem_of(response, 422, "invalid-request").await;
         assert_eq!(pointers(&problem), [pointer], "{body}: {problem}");
     }
     let misplaced = server.post(&format!("{}?force_rescore=true", score_path(session)));
-    let problem = problem_of(misplaced.send().await.unwrap(), 400, "invalid-request").await;
+    let problem = problem_of(misplaced.send().await.unwrap(), 422, "invalid-request").await;
     assert_eq!(pointers(&problem), ["/force_rescore"]);
     let response = server
         .post("/api/v1/scoring/sessions/42/score")
         .send()
         .await
         .unwrap();
-    let problem = problem_of(response, 400, "invalid-request").await;
+    let problem = problem_of(response, 422, "invalid-request").await;
     assert_eq!(pointers(&problem), ["/session_id"]);
 }
 

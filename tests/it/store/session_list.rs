@@ -208,7 +208,7 @@ fn filters() -> Vec<(SessionFilter, Box<dyn Fn(&Known) -> bool>)> {
         ),
         (
             SessionFilter {
-                criteria_hash: Some(hash('a')),
+                criteria: Some(hash('a')),
                 ..none()
             },
             Box::new(|k| k.score.is_some_and(|s| s.0 == 'a')),

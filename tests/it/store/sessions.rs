@@ -593,7 +593,7 @@ async fn score_filters_use_the_current_score() {
             ),
             (
                 SessionFilter {
-                    criteria_hash: Some(hash('a')),
+                    criteria: Some(hash('a')),
                     ..by()
                 },
                 vec![good],

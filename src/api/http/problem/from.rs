@@ -1,6 +1,6 @@
 //! Maps errors of the store and of enqueue to problems.
 
-use super::{ApiError, FaultStatus, RequestFault};
+use super::{ApiError, RequestFault};
 use crate::enqueue::EnqueueError;
 use crate::store::{Outage, StoreError};
 
@@ -22,9 +22,7 @@ impl From<StoreError> for ApiError {
             StoreError::Schema(_) | StoreError::Unexpected { .. } => {
                 Self::Internal(error.to_string())
             }
-            StoreError::BadCursor(reason) => {
-                Self::fault(FaultStatus::Unprocessable, "/cursor", reason.to_string())
-            }
+            StoreError::BadCursor(reason) => Self::fault("/cursor", reason.to_string()),
         }
     }
 }
@@ -38,37 +36,28 @@ impl From<EnqueueError> for ApiError {
             EnqueueError::SourceUnavailable { problem, .. } => Self::HistoryUnavailable(problem),
             EnqueueError::SourceUnusable { .. } => Self::HistoryUnusable(text),
             EnqueueError::NothingToJudge(_) => Self::NothingToJudge(text),
-            EnqueueError::UnknownCriteria(_) => {
-                Self::fault(FaultStatus::BadRequest, "/criteria_hash", text)
-            }
-            EnqueueError::CriteriaOfOtherKind { .. } => {
-                Self::fault(FaultStatus::BadRequest, "/criteria_hash", text)
-            }
-            EnqueueError::BadPayload(faults) => Self::Invalid {
-                fault_status: FaultStatus::Unprocessable,
-                faults: faults
+            EnqueueError::UnknownCriteria(_) => Self::fault("/criteria_hash", text),
+            EnqueueError::CriteriaOfOtherKind { .. } => Self::fault("/criteria_hash", text),
+            EnqueueError::BadPayload(faults) => Self::Invalid(
+                faults
                     .into_iter()
                     .map(|fault| RequestFault {
                         pointer: format!("/payload{}", fault.pointer),
                         message: fault.message,
                     })
                     .collect(),
-            },
-            EnqueueError::UnknownModel { .. } => {
-                Self::fault(FaultStatus::Unprocessable, "/payload/model", text)
-            }
+            ),
+            EnqueueError::UnknownModel { .. } => Self::fault("/payload/model", text),
             EnqueueError::InProgress { job, .. } => Self::InProgress(job),
             EnqueueError::Disabled => Self::Disabled(text),
             EnqueueError::JudgeNotConfigured(problem) => Self::JudgeNotConfigured(problem),
             EnqueueError::UnknownJudge { place, .. } | EnqueueError::SameJudge { place, .. } => {
-                Self::fault(FaultStatus::Unprocessable, format!("/judges/{place}"), text)
+                Self::fault(format!("/judges/{place}"), text)
             }
             EnqueueError::Unpriced(_) | EnqueueError::UnpricedFallback { .. } => {
-                Self::fault(FaultStatus::Unprocessable, "/budget_usd", text)
+                Self::fault("/budget_usd", text)
             }
-            EnqueueError::NoBatchEndpoint(_) => {
-                Self::fault(FaultStatus::Unprocessable, "/economy", text)
-            }
+            EnqueueError::NoBatchEndpoint(_) => Self::fault("/economy", text),
             EnqueueError::Store(error) => error.into(),
         }
     }

@@ -7,6 +7,7 @@ mod catalogue;
 mod from;
 mod words;
 
+use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
@@ -30,7 +31,7 @@ const BATCH_TYPES: &str = "application/json, application/x-ndjson, text/csv, \
 
 /// Returns the error of an invalid form field.
 pub(crate) fn of_field(name: &str, fault: &str) -> ApiError {
-    ApiError::fault(FaultStatus::Unprocessable, format!("/{name}"), fault)
+    ApiError::fault(format!("/{name}"), fault)
 }
 
 /// Returns the error of invalid query parameters of a page.
@@ -39,10 +40,7 @@ pub(crate) fn of_parameters(faults: impl IntoIterator<Item = (String, String)>) 
         pointer: format!("/{}", escape(&name)),
         message,
     };
-    ApiError::Invalid {
-        fault_status: FaultStatus::Unprocessable,
-        faults: faults.into_iter().map(fault).collect(),
-    }
+    ApiError::Invalid(faults.into_iter().map(fault).collect())
 }
 
 /// Creates a response without a body. The outer layer takes the document from the extensions, adds the path and writes it.
@@ -59,22 +57,13 @@ pub(crate) fn response(problem: Problem) -> Response {
     response
 }
 
-/// Status of an invalid request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FaultStatus {
-    /// 400: scoring routes of sessions, compatible with the original API.
-    BadRequest,
-    /// 422: all other routes.
-    Unprocessable,
-}
+/// Response of a handler with status 200.
+pub(crate) type ApiResult<T> = Result<Json<T>, ApiError>;
 
 #[derive(Debug)]
 pub(crate) enum ApiError {
-    /// 400 or 422.
-    Invalid {
-        fault_status: FaultStatus,
-        faults: Vec<RequestFault>,
-    },
+    /// 422: an invalid path, query, header or body.
+    Invalid(Vec<RequestFault>),
     SessionNotCompleted(String),
     NothingToJudge(String),
     /// 401, with the reason.
@@ -191,33 +180,11 @@ pub(crate) enum ApiError {
 }
 
 impl ApiError {
-    /// Sets the status of invalid input to 422.
-    pub(crate) fn unprocessable(self) -> Self {
-        self.with_status(FaultStatus::Unprocessable)
-    }
-
-    pub(crate) fn with_status(self, fault_status: FaultStatus) -> Self {
-        if let Self::Invalid { faults, .. } = self {
-            return Self::Invalid {
-                fault_status,
-                faults,
-            };
-        }
-        self
-    }
-
-    pub(crate) fn fault(
-        fault_status: FaultStatus,
-        pointer: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
-        Self::Invalid {
-            fault_status,
-            faults: vec![RequestFault {
-                pointer: pointer.into(),
-                message: message.into(),
-            }],
-        }
+    pub(crate) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![RequestFault {
+            pointer: pointer.into(),
+            message: message.into(),
+        }])
     }
 
     fn retry_after_s(&self) -> Option<u64> {
@@ -281,23 +248,15 @@ impl ApiError {
         } else {
             None
         };
-        let (faults, status) = if let Self::Invalid {
-            fault_status,
-            faults,
-        } = self
-        {
-            let status = match fault_status {
-                FaultStatus::BadRequest => 400,
-                FaultStatus::Unprocessable => 422,
-            };
-            (faults.clone(), status)
+        let faults = if let Self::Invalid(faults) = self {
+            faults.clone()
         } else {
-            (Vec::new(), kind.statuses.first().copied().unwrap_or(500))
+            Vec::new()
         };
         Problem {
             type_uri: format!("{PROBLEM_PREFIX}{}", kind.slug),
             title: kind.title.to_owned(),
-            status,
+            status: kind.status,
             detail: self.detail(),
             instance: None,
             request_id: None,

@@ -12,7 +12,7 @@ const KEY_IN_USE: &str =
 impl ApiError {
     pub(crate) fn slug(&self) -> &'static str {
         match self {
-            Self::Invalid { .. } => "invalid-request",
+            Self::Invalid(_) => "invalid-request",
             Self::SessionNotCompleted(_) => "session-not-completed",
             Self::NothingToJudge(_) => "nothing-to-judge",
             Self::Unauthorized(_) => "unauthorized",
@@ -69,7 +69,7 @@ impl ApiError {
 
     pub(crate) fn detail(&self) -> String {
         match self {
-            Self::Invalid { faults, .. } => invalid(faults),
+            Self::Invalid(faults) => invalid(faults),
             Self::SessionNotCompleted(text)
             | Self::NothingToJudge(text)
             | Self::CrossSite(text)
