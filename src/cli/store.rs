@@ -12,7 +12,6 @@ use super::daemon::drained;
 use super::outcome::{CliError, Exit};
 use super::output::WithText;
 use super::progress::Progress;
-use super::rescore::time;
 use super::{Global, output};
 use crate::app::{AppError, Mode, Stop, clocks_apart, hold_data_folder, open_store};
 use crate::clock::{Clock as _, ClockSkew, SystemClock};

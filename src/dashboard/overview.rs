@@ -122,13 +122,13 @@ fn steps(
 async fn overview(State(state): State<PageState>, user: SessionUser, headers: HeaderMap) -> Page {
     let api = state.api(&user)?;
     let now = state.about.clock.now();
-    let sessions = |scored: Option<Scored>, sort: Option<SessionOrder>| {
-        let filter = SessionFilter {
-            scored,
-            ..SessionFilter::default()
-        };
+    let sessions = |filter: SessionFilter, sort: Option<SessionOrder>| {
         let query = (filter, SessionSort { sort }, PageQuery::first(SHOWN));
         sessions::list_sessions(api.clone(), Query(query))
+    };
+    let scored = |scored| SessionFilter {
+        scored: Some(scored),
+        ..SessionFilter::default()
     };
     let any = ScoreSelection {
         criteria: Some("any".to_owned()),
@@ -153,8 +153,8 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         distribution(api.clone(), Query((any, HistogramQuery::default()))),
         trend(api.clone(), Query((lately, TrendQuery::default()))),
         batches::list_batches(api.clone(), newest),
-        sessions(None, Some(SessionOrder::LowestScore)),
-        sessions(Some(Scored::Yes), None),
+        sessions(SessionFilter::default(), Some(SessionOrder::LowestScore)),
+        sessions(scored(Scored::Yes), None),
     )?;
     // After the alerts, because they cache the data of the status bar: queue and judges are read once.
     let frame = Frame::load(&state, user.clone(), "", "Overview").await;
@@ -171,13 +171,11 @@ async fn overview(State(state): State<PageState>, user: SessionUser, headers: He
         alerts.push(alert(text.to_owned(), "/rescore?criteria=not_current"));
     }
     let steps = if ever.scores < figures::ENOUGH {
-        let unscored = SessionFilter {
-            scored: Some(Scored::No),
+        let completed = SessionFilter {
             status: Some(SessionStatus::Completed),
-            ..SessionFilter::default()
+            ..scored(Scored::No)
         };
-        let unscored = Query((unscored, SessionSort::default(), PageQuery::first(1)));
-        let Json(unscored) = sessions::list_sessions(api.clone(), unscored).await?;
+        let Json(unscored) = sessions(completed, None).await?;
         let has_batches = !batches.items.is_empty();
         let has_unscored = !unscored.items.is_empty();
         let stands = (has_batches, has_unscored, frame.status_bar.simulated);

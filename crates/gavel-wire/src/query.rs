@@ -121,13 +121,13 @@ pub fn pairs(query: &impl Serialize) -> Vec<(String, String)> {
     let Ok(Value::Object(fields)) = serde_json::to_value(query) else {
         return Vec::new();
     };
-    let text = |value: Value| match value {
-        Value::String(text) => text,
+    let text = |value: Value| match &value {
+        Value::String(text) => text.clone(),
         Value::Array(items) => {
             let items = items.iter().map(|item| item.as_str().unwrap_or_default());
             items.collect::<Vec<_>>().join(",")
         }
-        other => other.to_string(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     };
     let fields = fields.into_iter();
     fields.map(|(name, value)| (name, text(value))).collect()
