@@ -12,10 +12,18 @@ pub(crate) struct Leading {
     pub(crate) length: usize,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Syntax,
+    /// The text ends inside the value.
+    CutOff,
+    /// A duplicate field with different values.
+    DuplicateField,
+}
+
 #[derive(Debug)]
 pub(crate) struct NotJson {
-    /// Whether the text ends inside the value.
-    pub(crate) is_cut_off: bool,
+    pub(crate) cause: Cause,
     /// 1-based.
     pub(crate) line: usize,
     /// 1-based, in bytes.
@@ -57,13 +65,18 @@ fn read<'de, T: Deserialize<'de> + Into<Value>>(text: &'de [u8]) -> Result<Leadi
             length: values.byte_offset(),
         }),
         Some(Err(error)) => Err(NotJson {
-            is_cut_off: error.is_eof(),
+            cause: match () {
+                () if error.is_eof() => Cause::CutOff,
+                // Any type is accepted, so no other data is an error.
+                () if error.is_data() => Cause::DuplicateField,
+                () => Cause::Syntax,
+            },
             line: error.line(),
             column: error.column(),
             reason: reason(&error.to_string()),
         }),
         None => Err(NotJson {
-            is_cut_off: false,
+            cause: Cause::Syntax,
             line: 1,
             column: 1,
             reason: "the input is empty".to_owned(),
@@ -116,22 +129,23 @@ mod tests {
             error.reason.contains("field \"a\" is there twice"),
             "{error:?}"
         );
+        assert_eq!(error.cause, Cause::DuplicateField);
         assert_eq!(leading(differ.as_bytes()).unwrap().value, json!({ "a": 2 }));
     }
 
     #[test]
     fn errors_have_a_position() {
         let table = [
-            ("{\"a\": 1", true, (1, 7)),
-            ("{\"a\": \"x", true, (1, 8)),
-            ("{\n\"a\": None}", false, (2, 6)),
-            ("{\"a\" 1}", false, (1, 6)),
-            (r#"{"a": "\d"}"#, false, (1, 9)),
-            ("", false, (1, 1)),
+            ("{\"a\": 1", Cause::CutOff, (1, 7)),
+            ("{\"a\": \"x", Cause::CutOff, (1, 8)),
+            ("{\n\"a\": None}", Cause::Syntax, (2, 6)),
+            ("{\"a\" 1}", Cause::Syntax, (1, 6)),
+            (r#"{"a": "\d"}"#, Cause::Syntax, (1, 9)),
+            ("", Cause::Syntax, (1, 1)),
         ];
-        for (text, is_cut_off, place) in table {
+        for (text, cause, place) in table {
             let error = leading(text.as_bytes()).unwrap_err();
-            assert_eq!(error.is_cut_off, is_cut_off, "{text}: {error:?}");
+            assert_eq!(error.cause, cause, "{text}: {error:?}");
             assert_eq!((error.line, error.column), place, "{text}: {error:?}");
             assert!(!error.reason.contains("line"), "{error:?}");
         }
