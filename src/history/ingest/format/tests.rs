@@ -130,3 +130,14 @@ fn assert_state(session: &SessionInput, what: &str) {
     );
     assert_eq!(session.final_analysis.as_deref(), Some("Yes."), "{what}");
 }
+
+/// Asserts the roles and texts of the messages after the question, and the conclusion.
+fn assert_read(what: &str, messages: Value, expected: &[(&str, &str)], conclusion: Option<&str>) {
+    let session = only(&json!({ "messages": messages }));
+    let read: Vec<_> = lines(&session)[1..]
+        .iter()
+        .map(|line| (line.0, line.1))
+        .collect();
+    assert_eq!(read, expected, "{what}");
+    assert_eq!(session.final_analysis.as_deref(), conclusion, "{what}");
+}

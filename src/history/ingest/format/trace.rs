@@ -24,6 +24,8 @@ use crate::wire::SessionStatus;
 const MAX_DEPTH: usize = 64;
 /// In traces with more outermost steps a question is compared with complete texts only.
 const MAX_ROOTS_WITHIN: usize = 100;
+/// Limit of the results before a message that may be within it.
+const MAX_STEPS_WITHIN: usize = 100;
 
 /// Returns the sessions of these steps, in the order of the file.
 pub(super) fn sessions(steps: Vec<Step>) -> Result<Vec<Found>, Faults> {
@@ -318,6 +320,22 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[(usize, &Step)]) -> Vec<It
             *said = joined(before.into_iter().chain([error]));
         }
         items[*index].id = id;
+    }
+    // The messages of smolagents repeat results and errors without the ids of their calls.
+    for index in 0..items.len() {
+        let before = of_tools.partition_point(|(step, _)| *step < index);
+        let steps = of_tools.iter().take(before).rev().take(MAX_STEPS_WITHIN);
+        let message = items[index].text.clone();
+        let mut within = steps.filter(|(step, _)| {
+            let said = items[*step].text.trim();
+            !said.is_empty() && message.contains(said)
+        });
+        if items[index].role == "tool-response"
+            && let Some((step, _)) = within.next()
+        {
+            items[*step].text = message;
+            repeated.insert(index);
+        }
     }
     let items = items.into_iter().enumerate();
     let items = items.filter(|(index, _)| !repeated.contains(index));

@@ -333,3 +333,21 @@ fn unknown_field_is_an_error_only_in_own_form() {
         );
     }
 }
+
+#[test]
+fn a_request_next_to_its_response_under_other_names_is_refused_with_both() {
+    let asked = json!({"messages": [{"role": "user", "content": "Full?"}]});
+    let answered = json!({"choices": [{"message": {"role": "assistant", "content": "Yes."}}]});
+    let message = error(
+        &json!({"request_body": asked, "response_body": answered}),
+        None,
+    );
+    assert!(
+        message.contains(
+            "/request_body and /response_body hold messages: name them request and response"
+        ),
+        "{message}"
+    );
+    let session = only(&json!({"request": asked, "response": answered}));
+    assert_eq!(session.final_analysis.as_deref(), Some("Yes."));
+}

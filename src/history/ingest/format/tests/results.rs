@@ -166,3 +166,34 @@ fn one_id_in_each_turn_belongs_to_the_latest_call() {
     );
     assert_eq!(nameless.final_analysis, None);
 }
+
+#[test]
+fn calls_next_to_their_results_in_one_message_repeat_earlier_ones() {
+    let call = json!({"id": "c", "name": "f", "arguments": "{}"});
+    let messages = json!([
+        {"source": "user", "type": "TextMessage", "content": "Full?"},
+        {"source": "a", "type": "ToolCallRequestEvent", "content": [call]},
+        {"source": "a", "type": "ToolCallExecutionEvent", "content": [{"content": "yes", "name": "f", "call_id": "c", "is_error": false}]},
+        {"source": "a", "type": "ToolCallSummaryMessage", "content": "It is.", "tool_calls": [call],
+            "results": [{"content": "yes", "name": "f", "call_id": "c", "is_error": false}]},
+    ]);
+    let repeated = "tool_calls: [{\"id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"}]\n\
+        results: [{\"content\":\"yes\",\"name\":\"f\",\"call_id\":\"c\",\"is_error\":false}]";
+    let expected = [
+        ("tool", "Arguments: {}\nResult:\nyes"),
+        ("unknown", repeated),
+    ];
+    assert_read("summary", messages, &expected, Some("It is."));
+}
+
+#[test]
+fn types_with_a_dot_are_read_as_with_an_underscore() {
+    let messages = json!([
+        {"type": "message.input", "role": "user", "content": "Full?"},
+        {"type": "function.call", "tool_call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function.result", "tool_call_id": "c", "result": "yes"},
+        {"type": "message.output", "role": "assistant", "content": "It is."},
+    ]);
+    let expected = [("tool", "Arguments: {}\nResult:\nyes")];
+    assert_read("mistral", messages, &expected, Some("It is."));
+}
