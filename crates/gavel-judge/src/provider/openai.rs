@@ -64,6 +64,7 @@ fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
 }
 
 fn read(completion: &Value) -> Read {
+    const NO_CHOICES: &str = "answered with no choices; if it goes on, check base_url and type";
     let choices = completion["choices"].as_array();
     if choices.is_none() && is_error(completion) {
         return Err(Unreadable::ErrorInside(completion.clone()));
@@ -77,7 +78,7 @@ fn read(completion: &Value) -> Read {
     });
     let answer = message.and_then(answer);
     let stop = match (choice, message.and_then(refusal)) {
-        (None, _) => Stop::Failed("answered with no choices".to_owned()),
+        (None, _) => Stop::Failed(NO_CHOICES.to_owned()),
         (Some(_), Some(refusal)) => Stop::Refused(refusal.to_owned()),
         (Some(choice), None) => reply::stop(choice.get("finish_reason"), |reason| {
             format!("its content filter cut the reply: {reason}")

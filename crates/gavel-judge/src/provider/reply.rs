@@ -106,9 +106,11 @@ pub(super) fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Returns the error in a body as a separate body.
+/// Returns the error in a body as a separate body, unless it is blank.
 pub(super) fn error_at(value: &Value) -> Option<Value> {
-    given(value, "/error").map(|error| json!({ "error": error }))
+    let blank = [json!(""), json!({}), json!([]), json!(false)];
+    let error = given(value, "/error").filter(|error| !blank.contains(error));
+    error.map(|error| json!({ "error": error }))
 }
 
 pub(super) fn is_error(value: &Value) -> bool {
