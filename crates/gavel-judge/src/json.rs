@@ -4,6 +4,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json_lenient::Deserializer as Reader;
+pub(crate) use serde_json_lenient::error::Category;
 
 #[derive(Debug)]
 pub(crate) struct Leading {
@@ -12,18 +13,10 @@ pub(crate) struct Leading {
     pub(crate) length: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    Syntax,
-    /// The text ends inside the value.
-    CutOff,
-    /// A duplicate field with different values.
-    DuplicateField,
-}
-
 #[derive(Debug)]
 pub(crate) struct NotJson {
-    pub(crate) cause: Cause,
+    /// `Eof`: the text ends inside the value. `Data`: a duplicate field with different values, because any other data is accepted.
+    pub(crate) category: Category,
     /// 1-based.
     pub(crate) line: usize,
     /// 1-based, in bytes.
@@ -65,18 +58,13 @@ fn read<'de, T: Deserialize<'de> + Into<Value>>(text: &'de [u8]) -> Result<Leadi
             length: values.byte_offset(),
         }),
         Some(Err(error)) => Err(NotJson {
-            cause: match () {
-                () if error.is_eof() => Cause::CutOff,
-                // Any type is accepted, so no other data is an error.
-                () if error.is_data() => Cause::DuplicateField,
-                () => Cause::Syntax,
-            },
+            category: error.classify(),
             line: error.line(),
             column: error.column(),
             reason: reason(&error.to_string()),
         }),
         None => Err(NotJson {
-            cause: Cause::Syntax,
+            category: Category::Syntax,
             line: 1,
             column: 1,
             reason: "the input is empty".to_owned(),
@@ -129,23 +117,23 @@ mod tests {
             error.reason.contains("field \"a\" is there twice"),
             "{error:?}"
         );
-        assert_eq!(error.cause, Cause::DuplicateField);
+        assert_eq!(error.category, Category::Data);
         assert_eq!(leading(differ.as_bytes()).unwrap().value, json!({ "a": 2 }));
     }
 
     #[test]
     fn errors_have_a_position() {
         let table = [
-            ("{\"a\": 1", Cause::CutOff, (1, 7)),
-            ("{\"a\": \"x", Cause::CutOff, (1, 8)),
-            ("{\n\"a\": None}", Cause::Syntax, (2, 6)),
-            ("{\"a\" 1}", Cause::Syntax, (1, 6)),
-            (r#"{"a": "\d"}"#, Cause::Syntax, (1, 9)),
-            ("", Cause::Syntax, (1, 1)),
+            ("{\"a\": 1", Category::Eof, (1, 7)),
+            ("{\"a\": \"x", Category::Eof, (1, 8)),
+            ("{\n\"a\": None}", Category::Syntax, (2, 6)),
+            ("{\"a\" 1}", Category::Syntax, (1, 6)),
+            (r#"{"a": "\d"}"#, Category::Syntax, (1, 9)),
+            ("", Category::Syntax, (1, 1)),
         ];
-        for (text, cause, place) in table {
+        for (text, category, place) in table {
             let error = leading(text.as_bytes()).unwrap_err();
-            assert_eq!(error.cause, cause, "{text}: {error:?}");
+            assert_eq!(error.category, category, "{text}: {error:?}");
             assert_eq!((error.line, error.column), place, "{text}: {error:?}");
             assert!(!error.reason.contains("line"), "{error:?}");
         }

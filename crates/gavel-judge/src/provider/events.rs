@@ -41,10 +41,10 @@ pub(super) fn joined(body: &[u8]) -> Result<Value, Unreadable> {
             }
             merge(&mut completion, event);
         }
-        let is_whole = is_done || has(&completion, ENDS);
-        return Some(completion)
-            .filter(|_| is_whole)
-            .ok_or(Unreadable::passing(CUT_OFF));
+        return match is_done || has(&completion, ENDS) {
+            true => Ok(completion),
+            false => Err(Unreadable::passing(CUT_OFF)),
+        };
     }
     let is_alone = events.len() == 1;
     let events = events.into_iter();
@@ -75,7 +75,7 @@ fn read(body: &[u8]) -> Result<(Vec<Value>, bool), Unreadable> {
     let (mut events, mut rest) = (Vec::new(), data.as_bytes().trim_ascii());
     while !rest.is_empty() {
         let leading = lenient::leading_object(rest);
-        let leading = leading.map_err(|error| Unreadable::of(error.cause, NO_JSON))?;
+        let leading = leading.map_err(|error| Unreadable::of(error.category, NO_JSON))?;
         events.push(leading.value);
         rest = rest.split_at(leading.length).1.trim_ascii();
     }
@@ -140,7 +140,7 @@ mod tests {
             ),
             (
                 "{\"a\": 1, \"a\": 2}",
-                Unreadable::of(lenient::Cause::DuplicateField, ""),
+                Unreadable::of(lenient::Category::Data, ""),
             ),
         ];
         for (event, error) in table {

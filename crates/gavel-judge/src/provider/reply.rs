@@ -6,7 +6,7 @@ use super::call::{ProviderReply, Stop, Tokens};
 use super::error_body::ErrorBody;
 use super::events;
 use crate::error::ErrorClass;
-use crate::json::{self as lenient, Cause};
+use crate::json::{self as lenient, Category};
 
 /// Limit of a model's name, in characters.
 const MAX_MODEL: usize = 255;
@@ -42,12 +42,12 @@ impl Unreadable {
     }
 
     /// `no_json` is the message for invalid JSON.
-    pub(super) fn of(cause: Cause, no_json: &'static str) -> Self {
-        match cause {
-            Cause::Syntax => Self::passing(no_json),
-            Cause::CutOff => Self::passing(CUT_OFF),
+    pub(super) fn of(category: Category, no_json: &'static str) -> Self {
+        match category {
+            Category::Io | Category::Syntax => Self::passing(no_json),
+            Category::Eof => Self::passing(CUT_OFF),
             // The last of two texts may be the prompt's.
-            Cause::DuplicateField => Self::Failed(ErrorClass::Unparsable, DUPLICATE),
+            Category::Data => Self::Failed(ErrorClass::Unparsable, DUPLICATE),
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read 
         Ok(json) if events::is_end(body.get(json.length..).unwrap_or_default()) => json.value,
         Ok(_) | Err(_) if events::are_in(body) => events::joined(body)?,
         Err(_) if body.is_empty() => return Err(Unreadable::passing("with no body")),
-        Err(error) => return Err(Unreadable::of(error.cause, no_reply)),
+        Err(error) => return Err(Unreadable::of(error.category, no_reply)),
         Ok(_) => return Err(Unreadable::passing(no_reply)),
     };
     match value.is_object() {

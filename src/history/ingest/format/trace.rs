@@ -323,17 +323,15 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[(usize, &Step)]) -> Vec<It
     }
     // The messages of smolagents repeat results and errors without the ids of their calls.
     for index in 0..items.len() {
-        let before = of_tools.partition_point(|(step, _)| *step < index);
-        let steps = of_tools.iter().take(before).rev().take(MAX_STEPS_WITHIN);
-        let message = items[index].text.clone();
-        let mut within = steps.filter(|(step, _)| {
-            let said = items[*step].text.trim();
-            !said.is_empty() && message.contains(said)
-        });
-        if items[index].role == "tool-response"
-            && let Some((step, _)) = within.next()
-        {
-            items[*step].text = message;
+        if items[index].role != "tool-response" {
+            continue;
+        }
+        let steps = of_tools.iter().rev().filter(|(step, _)| *step < index);
+        let mut near = steps.take(MAX_STEPS_WITHIN).map(|(step, _)| *step);
+        let said = |step: usize| Some(items[step].text.trim()).filter(|said| !said.is_empty());
+        let is_within = |step: &usize| said(*step).is_some_and(|it| items[index].text.contains(it));
+        if let Some(step) = near.find(is_within) {
+            items[step].text = items[index].text.clone();
             repeated.insert(index);
         }
     }
