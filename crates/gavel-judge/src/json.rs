@@ -4,6 +4,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json_lenient::Deserializer as Reader;
+pub(crate) use serde_json_lenient::error::Category;
 
 #[derive(Debug)]
 pub(crate) struct Leading {
@@ -14,8 +15,8 @@ pub(crate) struct Leading {
 
 #[derive(Debug)]
 pub(crate) struct NotJson {
-    /// Whether the text ends inside the value.
-    pub(crate) is_cut_off: bool,
+    /// `Eof`: the text ends inside the value. `Data`: a duplicate field with different values, because any other data is accepted.
+    pub(crate) category: Category,
     /// 1-based.
     pub(crate) line: usize,
     /// 1-based, in bytes.
@@ -57,13 +58,13 @@ fn read<'de, T: Deserialize<'de> + Into<Value>>(text: &'de [u8]) -> Result<Leadi
             length: values.byte_offset(),
         }),
         Some(Err(error)) => Err(NotJson {
-            is_cut_off: error.is_eof(),
+            category: error.classify(),
             line: error.line(),
             column: error.column(),
             reason: reason(&error.to_string()),
         }),
         None => Err(NotJson {
-            is_cut_off: false,
+            category: Category::Syntax,
             line: 1,
             column: 1,
             reason: "the input is empty".to_owned(),
@@ -116,22 +117,23 @@ mod tests {
             error.reason.contains("field \"a\" is there twice"),
             "{error:?}"
         );
+        assert_eq!(error.category, Category::Data);
         assert_eq!(leading(differ.as_bytes()).unwrap().value, json!({ "a": 2 }));
     }
 
     #[test]
     fn errors_have_a_position() {
         let table = [
-            ("{\"a\": 1", true, (1, 7)),
-            ("{\"a\": \"x", true, (1, 8)),
-            ("{\n\"a\": None}", false, (2, 6)),
-            ("{\"a\" 1}", false, (1, 6)),
-            (r#"{"a": "\d"}"#, false, (1, 9)),
-            ("", false, (1, 1)),
+            ("{\"a\": 1", Category::Eof, (1, 7)),
+            ("{\"a\": \"x", Category::Eof, (1, 8)),
+            ("{\n\"a\": None}", Category::Syntax, (2, 6)),
+            ("{\"a\" 1}", Category::Syntax, (1, 6)),
+            (r#"{"a": "\d"}"#, Category::Syntax, (1, 9)),
+            ("", Category::Syntax, (1, 1)),
         ];
-        for (text, is_cut_off, place) in table {
+        for (text, category, place) in table {
             let error = leading(text.as_bytes()).unwrap_err();
-            assert_eq!(error.is_cut_off, is_cut_off, "{text}: {error:?}");
+            assert_eq!(error.category, category, "{text}: {error:?}");
             assert_eq!((error.line, error.column), place, "{text}: {error:?}");
             assert!(!error.reason.contains("line"), "{error:?}");
         }

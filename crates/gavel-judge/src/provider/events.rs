@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::reply::given;
+use super::reply::{CUT_OFF, Unreadable, given, text_at};
 use crate::json as lenient;
 
 const DONE: &str = "[DONE]";
@@ -19,9 +19,12 @@ pub(super) fn are_in(body: &[u8]) -> bool {
     lines.any(|line| line.starts_with(b"data:"))
 }
 
-/// Merges the events of a stream into one body: chunks of chat completions are joined; of other events one must be a complete body. `None` if
-/// the stream broke.
-pub(super) fn joined(body: &[u8]) -> Option<Value> {
+/// Merges the events of a stream into one body: chunks of chat completions are joined; of other events one must be a complete body. The ids of
+/// chunks don't tell replies apart, because LiteLLM often gives each chunk its own.
+pub(super) fn joined(body: &[u8]) -> Result<Value, Unreadable> {
+    const SEVERAL: &str = "with the chunks of several replies in one stream";
+    const IN_PARTS: &str = "with a stream of events in place of one reply";
+    const TEXTS: [&str; 3] = ["/delta/content", "/message/content", "/text"];
     const COMPLETE: [&str; 3] = ["/content", "/candidates", "/error"];
     const ENDS: [&str; 3] = ["/choices/0/finish_reason", "/choices/0/message", "/error"];
     let has = |event: &Value, any: [&str; 3]| any.iter().any(|at| given(event, at).is_some());
@@ -30,20 +33,32 @@ pub(super) fn joined(body: &[u8]) -> Option<Value> {
     if events.iter().any(is_chunk) {
         let mut completion = json!({});
         for event in events {
+            let has_ended = given(&completion, ENDS[0]).is_some();
+            let choice = event["choices"].get(0).unwrap_or(&Value::Null);
+            let goes_on = || TEXTS.iter().any(|at| text_at(choice, at).is_some());
+            if has_ended && event["id"] != completion["id"] && goes_on() {
+                return Err(Unreadable::passing(SEVERAL));
+            }
             merge(&mut completion, event);
         }
-        return (is_done || has(&completion, ENDS)).then_some(completion);
+        return match is_done || has(&completion, ENDS) {
+            true => Ok(completion),
+            false => Err(Unreadable::passing(CUT_OFF)),
+        };
     }
     let is_alone = events.len() == 1;
     let events = events.into_iter();
     let mut complete = events.filter(|event| is_alone || has(event, COMPLETE));
-    let first = complete.next()?;
-    complete.next().is_none().then_some(first)
+    match (complete.next(), complete.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(Unreadable::passing(IN_PARTS)),
+    }
 }
 
-/// Returns the JSON of the events, and whether the stream has an end; `None` if an event is invalid. A complete body before the first event
+/// Returns the JSON of the events, and whether the stream has an end. A complete body before the first event
 /// counts as one. JSON separates the events, because some servers omit the empty lines.
-fn read(body: &[u8]) -> Option<(Vec<Value>, bool)> {
+fn read(body: &[u8]) -> Result<(Vec<Value>, bool), Unreadable> {
+    const NO_JSON: &str = "with an event that isn't JSON";
     /// Comments and fields without data.
     const OTHERS: [&str; 4] = [":", "event:", "id:", "retry:"];
     let text = String::from_utf8_lossy(body);
@@ -59,11 +74,12 @@ fn read(body: &[u8]) -> Option<(Vec<Value>, bool)> {
     }
     let (mut events, mut rest) = (Vec::new(), data.as_bytes().trim_ascii());
     while !rest.is_empty() {
-        let leading = lenient::leading_object(rest).ok()?;
+        let leading = lenient::leading_object(rest);
+        let leading = leading.map_err(|error| Unreadable::of(error.category, NO_JSON))?;
         events.push(leading.value);
-        rest = rest.get(leading.length..)?.trim_ascii();
+        rest = rest.split_at(leading.length).1.trim_ascii();
     }
-    Some((events, is_done))
+    Ok((events, is_done))
 }
 
 /// Adds a part of a message: appends text, merges entries of lists with the same `index`, and replaces other values unless the part has none.
@@ -116,8 +132,46 @@ mod tests {
             assert_eq!(read.0, [json!({"a": 1}), json!({"b": 2})], "{body}");
             assert_eq!(read.1, body.contains("DONE"), "{body}");
         }
-        assert_eq!(read(b"data: {\"a\":\n\n"), None);
+        let table = [
+            ("{\"a\":", Unreadable::passing(CUT_OFF)),
+            (
+                "{\"a\": None}",
+                Unreadable::passing("with an event that isn't JSON"),
+            ),
+            (
+                "{\"a\": 1, \"a\": 2}",
+                Unreadable::of(lenient::Category::Data, ""),
+            ),
+        ];
+        for (event, error) in table {
+            let body = format!("data: {event}\n\n");
+            assert_eq!(joined(body.as_bytes()), Err(error), "{event}");
+        }
         assert!(!are_in(b"<html>no data: here</html>"));
+    }
+
+    #[test]
+    fn ids_of_chunks_may_differ_but_no_text_of_another_reply_follows_the_end() {
+        let chunk = |id: &str, text: &str, reason: Option<&str>| {
+            let choice =
+                json!({ "index": 0, "delta": { "content": text }, "finish_reason": reason });
+            let chunk = json!({ "id": id, "choices": [choice] });
+            format!("data: {chunk}\n\n")
+        };
+        let one = [
+            chunk("a", "x", None),
+            chunk("b", "y", None),
+            chunk("c", "", Some("stop")),
+            chunk("d", "", None),
+        ];
+        let whole = joined(one.concat().as_bytes()).unwrap();
+        assert_eq!(whole["choices"][0]["delta"]["content"], "xy");
+        // Some servers repeat the reason in each chunk.
+        let repeated = [chunk("a", "x", Some("stop")), chunk("a", "y", Some("stop"))];
+        assert!(joined(repeated.concat().as_bytes()).is_ok());
+        let several = [chunk("a", "x", Some("stop")), chunk("b", "y", Some("stop"))];
+        let error = Unreadable::passing("with the chunks of several replies in one stream");
+        assert_eq!(joined(several.concat().as_bytes()), Err(error));
     }
 
     #[test]

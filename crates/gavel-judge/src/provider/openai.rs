@@ -9,7 +9,7 @@ use super::body::Body;
 use super::call::{CallRequest, Stop, Tokens};
 use super::format::WireFormat;
 use super::headers::RateHeaders;
-use super::reply::{self, RawReply, Read, count, error_at, given, text_at, without_answer};
+use super::reply::{self, RawReply, Read, Unreadable, count, error_at, given, is_error, text_at};
 use super::shape::{NEW_CAP, Rung, Shape};
 use crate::entries::spec::JudgeSpec;
 use crate::gate::Span;
@@ -64,22 +64,21 @@ fn body(spec: &JudgeSpec, request: &CallRequest, shape: &Shape) -> Body {
 }
 
 fn read(completion: &Value) -> Read {
-    const NO_CHOICES: &str = "with no choices";
-    let choice = match completion.get("choices") {
-        Some(Value::Array(choices)) => {
-            let first = choices.iter().find(|choice| choice["index"] == json!(0));
-            first.or(choices.first())
-        }
-        Some(Value::Null) if error_at(completion).is_none() => None,
-        Some(_) | None => return Err(without_answer(completion, NO_CHOICES)),
-    };
+    const NO_CHOICES: &str = "answered with no choices; if it goes on, check base_url and type";
+    let choices = completion["choices"].as_array();
+    if choices.is_none() && is_error(completion) {
+        return Err(Unreadable::ErrorInside(completion.clone()));
+    }
+    let choices = choices.map(Vec::as_slice).unwrap_or_default();
+    let first = choices.iter().find(|choice| choice["index"] == json!(0));
+    let choice = first.or(choices.first());
     let message = choice.map(|choice| {
         let message = given(choice, "/message").or(given(choice, "/delta"));
         message.unwrap_or(choice)
     });
     let answer = message.and_then(answer);
     let stop = match (choice, message.and_then(refusal)) {
-        (None, _) => Stop::Failed(format!("answered {NO_CHOICES}")),
+        (None, _) => Stop::Failed(NO_CHOICES.to_owned()),
         (Some(_), Some(refusal)) => Stop::Refused(refusal.to_owned()),
         (Some(choice), None) => reply::stop(choice.get("finish_reason"), |reason| {
             format!("its content filter cut the reply: {reason}")

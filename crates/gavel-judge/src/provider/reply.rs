@@ -6,7 +6,7 @@ use super::call::{ProviderReply, Stop, Tokens};
 use super::error_body::ErrorBody;
 use super::events;
 use crate::error::ErrorClass;
-use crate::json as lenient;
+use crate::json::{self as lenient, Category};
 
 /// Limit of a model's name, in characters.
 const MAX_MODEL: usize = 255;
@@ -23,13 +23,33 @@ const REFUSED: &str = "content_filter content_filtered guardrail_intervened refu
     blocklist spii language error_toxic data_inspection_failed";
 const FAILED: &str = "abort aborted cancelled error insufficient_system_resource network_error not_finished time_limit timeout";
 
+pub(super) const CUT_OFF: &str = "and broke off its answer in the middle of the JSON";
+const DUPLICATE: &str = "with a duplicate field of different values";
+
 /// Reason why a body of status 200 isn't a reply.
 #[derive(Debug, PartialEq)]
 pub(super) enum Unreadable {
     /// An error in the body, as some gateways send it.
     ErrorInside(Value),
-    /// A message that follows the status. The class is transient if the JSON is cut off or missing, such as in the page of a proxy.
+    /// A message that follows the status.
     Failed(ErrorClass, &'static str),
+}
+
+impl Unreadable {
+    /// Another call may succeed, such as after the page of a proxy.
+    pub(super) fn passing(message: &'static str) -> Self {
+        Self::Failed(ErrorClass::Transient, message)
+    }
+
+    /// `no_json` is the message for invalid JSON.
+    pub(super) fn of(category: Category, no_json: &'static str) -> Self {
+        match category {
+            Category::Io | Category::Syntax => Self::passing(no_json),
+            Category::Eof => Self::passing(CUT_OFF),
+            // The last of two texts may be the prompt's.
+            Category::Data => Self::Failed(ErrorClass::Unparsable, DUPLICATE),
+        }
+    }
 }
 
 /// A reply as its body has it: unredacted, with an error as a separate body. An unreported model is empty.
@@ -59,21 +79,14 @@ pub(super) type Reader = fn(&Value) -> Read;
 
 /// Reads a body of status 200 or a stream of events; `no_reply` is the error message for other bodies.
 pub(super) fn read(body: &[u8], reader: Reader, no_reply: &'static str) -> Read {
-    const BROKEN: &str = "and broke off its answer in the middle of the JSON";
-    const DUPLICATE: &str = "with a duplicate field of different values";
-    let failed = |message| Unreadable::Failed(ErrorClass::Transient, message);
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii();
     let value = match lenient::leading_object(body) {
         Ok(json) if events::is_end(body.get(json.length..).unwrap_or_default()) => json.value,
-        Ok(_) | Err(_) if events::are_in(body) => events::joined(body).ok_or(failed(BROKEN))?,
-        Err(_) if body.is_empty() => return Err(failed("with no body")),
-        Err(error) if error.is_cut_off => return Err(failed(BROKEN)),
-        // The last of two texts may be the prompt's.
-        Err(error) if error.reason.contains("is there twice") => {
-            return Err(Unreadable::Failed(ErrorClass::Unparsable, DUPLICATE));
-        }
-        Ok(_) | Err(_) => return Err(failed(no_reply)),
+        Ok(_) | Err(_) if events::are_in(body) => events::joined(body)?,
+        Err(_) if body.is_empty() => return Err(Unreadable::passing("with no body")),
+        Err(error) => return Err(Unreadable::of(error.category, no_reply)),
+        Ok(_) => return Err(Unreadable::passing(no_reply)),
     };
     match value.is_object() {
         true => reader(&value),
@@ -93,16 +106,22 @@ pub(super) fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Returns the error in a body as a separate body.
+/// Returns the error in a body as a separate body, unless it is blank.
 pub(super) fn error_at(value: &Value) -> Option<Value> {
-    given(value, "/error").map(|error| json!({ "error": error }))
+    let blank = [json!(""), json!({}), json!([]), json!(false)];
+    let error = given(value, "/error").filter(|error| !blank.contains(error));
+    error.map(|error| json!({ "error": error }))
+}
+
+pub(super) fn is_error(value: &Value) -> bool {
+    error_at(value).is_some() || ErrorBody::of(value).has_words()
 }
 
 /// Returns the error of a reply without an answer: the body if it is an error, or `otherwise`.
 pub(super) fn without_answer(reply: &Value, otherwise: &'static str) -> Unreadable {
-    match error_at(reply).is_some() || ErrorBody::of(reply).has_words() {
+    match is_error(reply) {
         true => Unreadable::ErrorInside(reply.clone()),
-        false => Unreadable::Failed(ErrorClass::Rejected, otherwise),
+        false => Unreadable::passing(otherwise),
     }
 }
 

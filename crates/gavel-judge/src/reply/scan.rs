@@ -188,11 +188,12 @@ fn offset(text: &str, error: &json::NotJson) -> usize {
 
 /// Returns the error at `end` in the object that starts at `begin`, with its place in the reply.
 fn fault(text: &str, begin: usize, end: usize, error: &json::NotJson) -> String {
-    let at = if error.is_cut_off { begin + 1 } else { end };
+    let is_cut_off = error.category == json::Category::Eof;
+    let at = if is_cut_off { begin + 1 } else { end };
     let read = text.split_at(text.floor_char_boundary(at)).0;
     let line = read.matches('\n').count() + 1;
     let column = read.rsplit('\n').next().unwrap_or_default().chars().count();
-    let (what, place) = match error.is_cut_off {
+    let (what, place) = match is_cut_off {
         true => ("the object that begins", "never ends"),
         false => (error.reason.as_str(), ""),
     };

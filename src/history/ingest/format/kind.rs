@@ -83,7 +83,9 @@ pub(super) fn kind_of(part: &Value) -> Kind {
 /// Returns the type named by a part, in snake case.
 pub(super) fn named_type(part: &Value) -> Option<String> {
     let mut names = "type block_type part_kind content_type kind".split(' ');
-    names.find_map(|name| part[name].as_str()).map(snake)
+    let name = names.find_map(|name| part[name].as_str())?;
+    // Mistral writes `function.call`.
+    Some(snake(name).replace('.', "_"))
 }
 
 /// Returns the only field of a part if it is an object, without metadata.

@@ -78,6 +78,14 @@ pub(super) fn unknown_form(value: &Value) -> String {
 /// Returns the place of messages or of a session in a value, with the remedy.
 fn session_within(value: &Value) -> Option<String> {
     let mut fields = value.as_object()?.iter();
+    let sessions = fields
+        .clone()
+        .filter(|(_, it)| it.is_object() && detect(it).is_some());
+    if let [(one, _), (other, _)] = sessions.collect::<Vec<_>>().as_slice() {
+        return Some(format!(
+            "/{one} and /{other} hold messages: name them request and response"
+        ));
+    }
     fields.find_map(|(name, inner)| {
         if inner.is_array() && chats::is_conversation(inner) {
             Some(format!("/{name} holds messages: name it messages"))

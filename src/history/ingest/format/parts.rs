@@ -40,7 +40,8 @@ const PLACES: [(&str, &str); 4] = [
     ("/intermediate_steps", "assistant"),
     (ANSWERS, "assistant"),
 ];
-const INSTRUCTIONS: &str = "/system /instructions /system_instruction /systemInstruction";
+const INSTRUCTIONS: &str =
+    "/system /system_message /instructions /system_instruction /systemInstruction";
 const REQUESTS: &str = "/messages /values/messages /chat_history /contents /prompts /prompt /input";
 const ANSWERS: &str = "/output /completion /choices /generations /candidates /message /response";
 
@@ -207,7 +208,7 @@ impl Reader {
         let thought = take(THOUGHTS);
         let thoughts = thought.as_array().map_or(from_ref(&thought), Vec::as_slice);
         let text = joined(thoughts.iter().map(part_text));
-        let json = Some(shown(&thought)).filter(|_| text.is_empty());
+        let json = Some(shown(&thought)).filter(|_| text.is_empty() && !is_blank(&thought));
         self.text(THINKING, &json.unwrap_or(text));
         THOUGHTS.split(' ').for_each(|name| drop(take(name)));
         let is_thought = kind_of(message) == Kind::Thinking || message["channel"] == "analysis";
@@ -230,7 +231,11 @@ impl Reader {
         self.text(role, &shown(&take("refusal")));
         SPEAKERS.split(' ').for_each(|name| drop(take(name)));
         let with_calls = self.items.len();
-        let calls = CALLS.split(' ').map(|name| {
+        // A summary of AutoGen repeats calls and results of earlier events.
+        let is_summary = fields.0["results"].is_array();
+        let names = CALLS.split(' ').filter(|_| !is_summary);
+        let mut take = |name: &str| fields.take(name).unwrap_or_default();
+        let calls = names.map(|name| {
             let calls = [take(&format!("additional_kwargs.{name}")), take(name)];
             calls.into_iter().rfind(|calls| !is_blank(calls))
         });
@@ -307,6 +312,7 @@ impl Reader {
         let Some(name) = type_of(&fields.0).filter(|_| part.is_object()) else {
             return match part.is_string() {
                 true => self.text(role, &shown(part)),
+                false if fields.rest().is_empty() => {}
                 false => self.unknown(role, &shown(part)),
             };
         };

@@ -24,6 +24,8 @@ use crate::wire::SessionStatus;
 const MAX_DEPTH: usize = 64;
 /// In traces with more outermost steps a question is compared with complete texts only.
 const MAX_ROOTS_WITHIN: usize = 100;
+/// Limit of the results before a message that may be within it.
+const MAX_STEPS_WITHIN: usize = 100;
 
 /// Returns the sessions of these steps, in the order of the file.
 pub(super) fn sessions(steps: Vec<Step>) -> Result<Vec<Found>, Faults> {
@@ -318,6 +320,20 @@ fn without_repeated(mut items: Vec<Item>, of_tools: &[(usize, &Step)]) -> Vec<It
             *said = joined(before.into_iter().chain([error]));
         }
         items[*index].id = id;
+    }
+    // The messages of smolagents repeat results and errors without the ids of their calls.
+    for index in 0..items.len() {
+        if items[index].role != "tool-response" {
+            continue;
+        }
+        let steps = of_tools.iter().rev().filter(|(step, _)| *step < index);
+        let mut near = steps.take(MAX_STEPS_WITHIN).map(|(step, _)| *step);
+        let said = |step: usize| Some(items[step].text.trim()).filter(|said| !said.is_empty());
+        let is_within = |step: &usize| said(*step).is_some_and(|it| items[index].text.contains(it));
+        if let Some(step) = near.find(is_within) {
+            items[step].text = items[index].text.clone();
+            repeated.insert(index);
+        }
     }
     let items = items.into_iter().enumerate();
     let items = items.filter(|(index, _)| !repeated.contains(index));

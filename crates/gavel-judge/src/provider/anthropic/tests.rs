@@ -85,11 +85,11 @@ fn rejects_bodies_without_message() {
     ));
     assert!(matches!(
         read_value(&json!({})),
-        Err(Unreadable::Failed(ErrorClass::Rejected, _))
+        Err(Unreadable::Failed(ErrorClass::Transient, _))
     ));
     assert!(matches!(
         read_value(&json!(7)),
-        Err(Unreadable::Failed(ErrorClass::Rejected, _))
+        Err(Unreadable::Failed(ErrorClass::Transient, _))
     ));
 }
 

@@ -61,7 +61,7 @@ fn blocked_prompt_is_a_refusal_but_empty_body_is_not() {
     assert_eq!(read_value(&blocked).unwrap().stop, Stop::Refused(words));
     assert!(matches!(
         read_value(&json!({})),
-        Err(Unreadable::Failed(ErrorClass::Rejected, _))
+        Err(Unreadable::Failed(ErrorClass::Transient, _))
     ));
     let inside = json!([{ "error": { "code": 503, "status": "UNAVAILABLE" } }]);
     assert!(matches!(
@@ -88,7 +88,7 @@ fn thoughts_are_output_and_cached_tokens_are_part_of_the_prompts() {
 }
 
 #[test]
-fn a_stream_of_one_event_is_the_reply_and_one_of_several_breaks_off() {
+fn a_stream_of_one_event_is_the_reply_and_one_of_several_is_none() {
     let event = r#"data: {"candidates": [{"content": {"parts": [{"text": "{}"}]}}]}"#;
     assert_eq!(read(event.as_bytes()).unwrap().text, "{}");
     let several = read(format!("{event}\n\n{event}").as_bytes());
@@ -96,7 +96,7 @@ fn a_stream_of_one_event_is_the_reply_and_one_of_several_breaks_off() {
         several,
         Err(Unreadable::Failed(
             ErrorClass::Transient,
-            "and broke off its answer in the middle of the JSON"
+            "with a stream of events in place of one reply"
         ))
     );
 }

@@ -373,14 +373,22 @@ fn bodies_that_real_tools_wrote_are_read() {
 #[test]
 fn empty_choices_are_transient_and_error_field_counts() {
     let empty = json!({ "object": "chat.completion", "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 0 } });
-    for choices in [json!([]), json!(null)] {
+    for (choices, error) in [
+        (json!([]), json!(null)),
+        (json!(null), json!("")),
+        (json!({}), json!({})),
+    ] {
         let mut completion = empty.clone();
         completion["choices"] = choices;
+        completion["error"] = error;
         let reply = read_value(&completion).unwrap();
         assert_eq!(
             reply.stop,
-            Stop::Failed("answered with no choices".to_owned())
+            Stop::Failed(
+                "answered with no choices; if it goes on, check base_url and type".to_owned()
+            )
         );
+        assert_eq!(reply.error, None, "blank");
         assert_eq!(reply.usage.map(|tokens| tokens.input), Some(10));
     }
     let error = json!({ "code": 502, "message": "upstream" });
@@ -400,11 +408,15 @@ fn empty_choices_are_transient_and_error_field_counts() {
 
 #[test]
 fn rejects_bodies_without_completion() {
-    for body in ["{}", "7", "[]", r#"{"object": "list", "data": []}"#] {
+    for body in ["{}", r#"{"object": "list", "data": []}"#] {
+        let stop = read(body.as_bytes()).unwrap().stop;
+        assert!(matches!(stop, Stop::Failed(_)), "{body}");
+    }
+    for body in ["7", "[]"] {
         assert!(
             matches!(
                 read(body.as_bytes()),
-                Err(Unreadable::Failed(ErrorClass::Rejected, _))
+                Err(Unreadable::Failed(ErrorClass::Transient, _))
             ),
             "{body}"
         );

@@ -2,6 +2,58 @@
 
 use super::*;
 
+#[test]
+fn a_message_that_repeats_a_result_without_its_id_counts_once() {
+    let llm = |said: &str, roles: &[(&str, &str)]| {
+        let mut attributes = json!({"openinference.span.kind": "LLM", "llm.output_messages.0.message.role": "assistant",
+            "llm.output_messages.0.message.content": said});
+        for (n, (role, text)) in roles.iter().enumerate() {
+            attributes[format!("llm.input_messages.{n}.message.role")] = json!(role);
+            attributes[format!("llm.input_messages.{n}.message.content")] = json!(text);
+        }
+        attributes
+    };
+    let tool = |pod: &str, returned: &str| {
+        json!({"openinference.span.kind": "TOOL", "tool.name": "status",
+        "input.value": json!({"args": [], "kwargs": {"pod": pod}}).to_string(), "output.value": returned})
+    };
+    let asked = ("user", "Why?");
+    let observed = "Observation:\ngone: no pod a\nTry again.";
+    let spans = vec![
+        otlp(("a", ""), "llm", (1, 2), &llm("I look.", &[asked])),
+        otlp(("b", ""), "tool", (3, 4), &tool("a", "gone: no pod a")),
+        otlp(("c", ""), "tool", (5, 6), &tool("b", "fine")),
+        otlp(
+            ("d", ""),
+            "llm",
+            (7, 8),
+            &llm(
+                "OOM.",
+                &[
+                    asked,
+                    ("assistant", "I look."),
+                    ("tool-response", observed),
+                    ("tool-response", "Other."),
+                ],
+            ),
+        ),
+    ];
+    let session = only(&resource(spans));
+    let read: Vec<_> = lines(&session)
+        .iter()
+        .map(|line| (line.0, line.1))
+        .collect();
+    let first = format!("Arguments: {{\"pod\":\"a\"}}\nResult:\n{observed}");
+    let expected = [
+        ("user", "Why?"),
+        ("assistant", "I look."),
+        ("tool", first.as_str()),
+        ("tool", "Arguments: {\"pod\":\"b\"}\nResult:\nfine"),
+        ("tool-response", "Other."),
+    ];
+    assert_eq!(read, expected);
+}
+
 /// Returns the text of the only tool step next to a model's answer.
 fn step(attributes: Value, rest: Value) -> String {
     let llm = json!({"openinference.span.kind": "LLM", "llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "Full?",

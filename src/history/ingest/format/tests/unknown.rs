@@ -3,15 +3,22 @@
 use super::super::field::METADATA;
 use super::*;
 
-/// Asserts the roles and texts of the messages after the question, and the conclusion.
-fn assert_read(what: &str, messages: Value, expected: &[(&str, &str)], conclusion: Option<&str>) {
+#[test]
+fn parts_without_content_and_empty_thinking_are_skipped() {
+    let messages = json!([
+        {"role": "user", "content": [{"text": "Full?"}, {"cachePoint": {"type": "default"}}]},
+        {"role": "assistant", "content": "I look.", "thinking_blocks": []},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": [{"text": "Yes."}, {"geo": {"x": 1}}]},
+    ]);
     let session = only(&json!({ "messages": messages }));
-    let read: Vec<_> = lines(&session)[1..]
-        .iter()
-        .map(|line| (line.0, line.1))
-        .collect();
-    assert_eq!(read, expected, "{what}");
-    assert_eq!(session.final_analysis.as_deref(), conclusion, "{what}");
+    assert_eq!(lines(&session)[0].1, "Full?");
+    let expected = [
+        ("assistant", "I look."),
+        ("user", "And?"),
+        ("unknown", "geo: {\"x\":1}"),
+    ];
+    assert_read("metadata", messages, &expected, Some("Yes."));
 }
 
 #[test]
