@@ -66,6 +66,7 @@ impl Streams {
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "events", operation_id = "events",
     params(
+        EventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The id behind which the stream resumes"),
     ),
     responses(

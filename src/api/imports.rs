@@ -115,6 +115,7 @@ fn refused(error: StartError) -> ApiError {
 /// Lists imports, newest first.
 #[utoipa::path(
     get, path = "/api/v1/sessions/imports", tag = "sessions",
+    params(PageQuery),
     responses(
         (status = 200, description = "The imports", body = ImportList),
     ),

@@ -19,6 +19,7 @@ const MAX_GROUPS: usize = 50;
 /// Returns current scores by agent, alert type and tag, for the newest 4,000 sessions. Default: any criteria.
 #[utoipa::path(
     get, path = "/api/v1/analytics/groups", tag = "analytics",
+    params(ScoreSelection),
     responses(
         (status = 200, description = "The groups", body = ScoreGroups),
         (status = 404, description = "criteria-not-found"),

@@ -14,6 +14,7 @@ use crate::wire::LatencyList;
 /// don't count. The data remains after the calls' rows are deleted.
 #[utoipa::path(
     get, path = "/api/v1/analytics/latency", tag = "analytics",
+    params(DaysQuery),
     responses(
         (status = 200, description = "The figures", body = LatencyList),
     ),

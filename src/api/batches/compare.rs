@@ -64,6 +64,7 @@ impl QueryPart for BatchPair {}
 /// Items are paired by name, or by index if they have none. Only ended items count.
 #[utoipa::path(
     get, path = "/api/v1/batches/compare", tag = "batches",
+    params(BatchPair),
     responses(
         (status = 200, description = "The comparison", body = BatchComparison),
         (status = 404, description = "batch-not-found"),

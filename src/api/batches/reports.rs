@@ -120,6 +120,7 @@ impl QueryPart for ReportQuery {}
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/{report}", tag = "batches",
     params(
+        ReportQuery,
         ("report" = String, Path, description = "`report.json`: the summary, then every item. `report.jsonl`: a line per item, lossless. `report.csv`, \
             `report.xlsx`, `report.parquet`: a row per item; the workbook also has the summary. \
             `report.junit.xml`: for CI servers; misses are failures, items without a score are errors. \

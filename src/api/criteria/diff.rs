@@ -20,6 +20,7 @@ const CONTEXT_LINES: usize = 3;
 /// Returns the text difference of two versions of the criteria.
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/diff", tag = "criteria",
+    params(CriteriaPair),
     responses(
         (status = 200, description = "The parts that differ", body = CriteriaDiff),
         (status = 404, description = "criteria-not-found"),

@@ -125,6 +125,7 @@ impl QueryPart for KindQuery {}
 #[utoipa::path(
     get, path = "/api/v1/scoring/criteria/{criteria_hash}", tag = "criteria",
     params(
+        KindQuery,
         ("criteria_hash" = String, Path, description = "64 hex digits, at least the first 8, or `current`", pattern = r"^([0-9A-Fa-f]{8,64}|current)$"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),

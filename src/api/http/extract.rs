@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn reports_all_errors_at_once() {
-        let faults = read("points=7&limit=501&flag=maybe&idd=1&cursor=a&cursor=b&ids=x&q=a%00");
+        let faults = read("points=7&limit=501&flag=maybe&flagg=1&cursor=a&cursor=b&ids=x&q=a%00");
         let faults = faults.unwrap_err();
         let find = |pointer: &str| {
             let found = faults.iter().find(|(known, _)| known == pointer);
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(find("/points"), "must be 5-10, a multiple of 5");
         assert_eq!(find("/limit"), "must be 1-500");
         assert_eq!(find("/flag"), "must be true or false");
-        assert_eq!(find("/idd"), "is unknown; did you mean id?");
+        assert_eq!(find("/flagg"), "is unknown; did you mean flag?");
         assert_eq!(find("/cursor"), "is given more than once: keep one");
         assert_eq!(find("/q"), "contains control characters");
         assert!(find("/id").starts_with("is missing"), "{faults:?}");

@@ -110,6 +110,7 @@ impl QueryPart for CallsQuery {}
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job_id}", tag = "jobs",
     params(
+        CallsQuery,
         ("Prefer" = Option<String>, Header, description = "`wait=N`: seconds to wait for the job's end, cut to http.max_wait_s"),
         ("If-None-Match" = Option<String>, Header, description = "ETags of this route: 304 if one still holds"),
     ),

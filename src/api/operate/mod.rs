@@ -35,6 +35,7 @@ impl QueryPart for ReadyQuery {}
 /// Readiness for requests. 503 only if the database is unavailable or not migrated, or the process drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "operate",
+    params(ReadyQuery),
     responses(
         (status = 200, description = "`ok`, or `degraded` with the reasons", body = Readiness),
         (status = 503, description = "`unavailable`", body = Readiness),

@@ -31,6 +31,7 @@ impl QueryPart for CriteriaQuery {}
 /// the same reviewer also rated that score. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/analytics/agreement", tag = "trust",
+    params(CriteriaQuery),
     responses(
         (status = 200, description = "The agreement", body = AgreementReport),
         (status = 404, description = "criteria-not-found"),

@@ -43,6 +43,7 @@ impl QueryPart for AnnotationsQuery {}
 /// reviewer. The scores are omitted.
 #[utoipa::path(
     get, path = ANNOTATIONS, tag = "trust",
+    params(AnnotationsQuery),
     responses((status = 200, description = "The sessions", body = Annotations)),
 )]
 pub(crate) async fn get_annotations(

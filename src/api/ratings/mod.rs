@@ -106,6 +106,7 @@ fn answer(Json((rating, is_new)): Json<(HumanRating, bool)>) -> Response {
 /// Lists the ratings of a score, newest first.
 #[utoipa::path(
     get, path = OF_SCORE, tag = "trust",
+    params(PageQuery),
     responses(
         (status = 200, description = "The ratings", body = RatingList),
         (status = 404, description = "score-not-found"),
@@ -126,6 +127,7 @@ pub(crate) async fn ratings_of_score(
 /// Lists the ratings of a session and of its scores, newest first.
 #[utoipa::path(
     get, path = OF_SESSION, tag = "trust",
+    params(PageQuery),
     responses(
         (status = 200, description = "The ratings", body = RatingList),
         (status = 404, description = "session-not-found"),

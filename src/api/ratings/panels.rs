@@ -29,6 +29,7 @@ const NO_JUDGE: &str = "none";
 /// Each judge is compared with the human ratings of the same sessions. See docs/trust.md for the interpretation.
 #[utoipa::path(
     get, path = "/api/v1/batches/{batch_id}/spread", tag = "trust",
+    params(PageQuery),
     responses(
         (status = 200, description = "The panels", body = Spread),
         (status = 404, description = "batch-not-found"),

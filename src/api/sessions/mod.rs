@@ -193,6 +193,7 @@ impl QueryPart for FileQuery {}
             (String = "application/x-ndjson"),
         ),
     ),
+    params(FileQuery),
     responses(
         (status = 200, description = "The sessions are stored", body = SessionsPut),
         (status = 415, description = "unsupported-media-type"),
