@@ -83,7 +83,7 @@ impl Score {
         };
         let service = &self.common.connection;
         match self.simulate {
-            true => SimulatedJudge::run(service, (global, Needs::Worker), command).await,
+            true => SimulatedJudge::run(service, (global, Needs::Worker), |_| (), command).await,
             false => service.run(global, Needs::Worker, command).await,
         }
     }

@@ -59,6 +59,7 @@ impl SimulatedJudge {
     pub(super) async fn run<T>(
         service: &ConnectionArgs,
         (global, needs): (&Global, Needs),
+        adjust: impl FnOnce(&mut Settings),
         command: impl AsyncFnOnce(Connection<'_>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         // Not checked by clap, because its message wouldn't name a server from the environment.
@@ -70,6 +71,7 @@ impl SimulatedJudge {
         let judge = Self::open().await?;
         let judged = judge.for_everything();
         let adjust = |settings: &mut Settings| {
+            adjust(settings);
             judged(settings);
             over_the_data_folder(settings);
         };

@@ -89,9 +89,14 @@ impl Evaluate {
             let settings = &connection.context.settings;
             Box::pin(self.run_items(settings, Some(&connection), prepared, opened)).await
         };
+        // A worker reserves a tenth of its slots for interactive jobs, and the items are bulk jobs.
+        let slots = usize::from(self.concurrency);
+        let slots = slots + slots.div_ceil(9);
+        let adjust = |settings: &mut Settings| settings.worker.concurrency = slots;
+        let (service, needs) = (&self.connection, Needs::Suite);
         match options.simulate {
-            true => SimulatedJudge::run(&self.connection, (global, Needs::Suite), command).await,
-            false => self.connection.run(global, Needs::Suite, command).await,
+            true => SimulatedJudge::run(service, (global, needs), adjust, command).await,
+            false => service.run_with(global, needs, adjust, command).await,
         }
     }
 

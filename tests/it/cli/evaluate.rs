@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::embedded::{Running, place_with_judge};
 use super::{Run, Sandbox};
+use crate::support::judge_server::{JudgeServer, Reply};
 
 /// Correct case that needs no judge.
 pub(super) fn right(id: &str) -> Value {
@@ -832,6 +833,22 @@ fn example_questions_run_against_the_example_agent() {
 fn rows() -> u64 {
     let rows = std::env::var("GAVEL_TEST_SUITE_ROWS").ok();
     rows.and_then(|rows| rows.parse().ok()).unwrap_or(300)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_calls_are_in_flight_as_the_concurrency_of_the_run() {
+    let judge = JudgeServer::start(Reply::held(80)).await;
+    let place = Sandbox::new()
+        .with("OPENAI_API_KEY", "sk-test")
+        .with("OPENAI_BASE_URL", &judge.url("w"));
+    let cases: Vec<Value> = (0..60).map(|no| doubtful(&format!("c{no}"))).collect();
+    suite(&place, "suite.jsonl", &cases);
+    let args = ["evaluate", "suite.jsonl", "--concurrency", "40"];
+    let mut child = place.command(&args).spawn().unwrap();
+    judge.until_in_flight(40).await;
+    assert_eq!(judge.max_in_flight(), 40);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]
