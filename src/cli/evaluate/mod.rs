@@ -26,7 +26,7 @@ use super::outcome::{CliError, Exit};
 use super::output;
 use super::progress::{OUTAGE_TIMEOUT, Progress};
 use super::simulated::SimulatedJudge;
-use crate::app::criteria_of;
+use crate::app::{criteria_of, read_providers};
 use crate::client::Client;
 use crate::clock::{Clock as _, SystemClock};
 use crate::config::Settings;
@@ -172,6 +172,9 @@ impl Evaluate {
             header.suite.items,
             folder.path().display()
         ));
+        if let Some(bench) = judged_by.filter(|_| connection.is_some_and(|it| !it.is_remote)) {
+            self.note_lower_cap(settings, &bench);
+        }
         let progress = Progress::new("items", todo);
         let not_run = ItemError {
             class: "not_run".to_owned(),
@@ -223,6 +226,20 @@ impl Evaluate {
             show_as_batch(connection.client, folder.path(), prepared).await;
         }
         Ok(())
+    }
+
+    /// Prints the judge's limit of concurrent calls if it is below the flag's.
+    fn note_lower_cap(&self, settings: &Settings, bench: &Bench) {
+        let judge = bench.judge.as_deref().unwrap_or_default();
+        let providers = read_providers(settings).ok();
+        let spec = providers.and_then(|providers| providers.spec(judge).ok());
+        let cap = spec.and_then(|spec| spec.max_concurrency());
+        if let Some(cap) = cap.filter(|cap| *cap < self.concurrency.into()) {
+            output::note(&format!(
+                "{judge} gets at most {cap} calls at once, not {}: its max_concurrency in llm_providers.yaml is lower",
+                self.concurrency
+            ));
+        }
     }
 
     /// Writes the reports, prints the summary, and returns the exit code.

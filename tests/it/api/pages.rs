@@ -139,7 +139,7 @@ async fn errors_are_pages_for_browsers_and_json_for_programs() {
     for (path, status, words) in [
         ("/nowhere", 404, "Page not found"),
         (missing.as_str(), 404, "Session not found"),
-        ("/sessions/none", 422, "session_id"),
+        ("/sessions/none", 422, "must be a UUID"),
         ("/sessions?min_score=many", 422, "min_score"),
     ] {
         let page = browser.get(path).await;

@@ -253,5 +253,5 @@ async fn batch_without_repeats_has_no_panels_and_gives_a_reason() {
         .await
         .unwrap();
     let problem = problem_of(misplaced, 422, "invalid-request").await;
-    assert_eq!(pointers(&problem), ["/limit", "/cursor"]);
+    assert_eq!(pointers(&problem), ["/limit"]);
 }

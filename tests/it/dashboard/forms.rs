@@ -314,7 +314,7 @@ async fn rejected_form_is_shown_again_with_its_error() {
     ];
     in_order(&plan.text, &parts);
     assert!(
-        plan.text.contains("an integer from 0 to 100"),
+        plan.text.contains("<b>min score</b> must be 0-100"),
         "{}",
         plan.text
     );
