@@ -43,11 +43,16 @@ impl ProcessHealth {
             .into_iter()
             .filter(|gate| gate.name == judge)
             .peekable();
-        let last = of_judge.peek()?.last_error.clone();
+        of_judge.peek()?;
+        let mut last = None;
         of_judge
-            .all(|gate| gate.closed == Some(WaitReason::BreakerOpen))
+            .all(|gate| {
+                // A worker that learned of the failures from others has no error.
+                last = last.take().or(gate.last_error);
+                gate.closed == Some(WaitReason::BreakerOpen)
+            })
             .then(|| {
-                let error = last.unwrap_or_else(|| "calls failed".to_owned());
+                let error = last.take().unwrap_or_else(|| "calls failed".to_owned());
                 format!(
                     "its breaker is open, and jobs wait until a probe succeeds: {judge}: {error}"
                 )

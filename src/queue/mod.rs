@@ -129,6 +129,8 @@ pub trait Queue: Send + Sync {
     async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError>;
     /// Whether a due row is found only after its id was pushed. Otherwise claims read the store.
     fn holds_ids(&self) -> bool;
+    /// Drops ids that were read but not yet claimed, because rows that others have changed are among them. The next claim reads the store.
+    async fn discard(&self) {}
     /// Returns when an id may have become ready, or after `at_most`. Wake-ups can be lost, so callers also poll.
     async fn woken(&self, at_most: Duration);
     /// Checks the connection, for `/readyz` and `doctor`.

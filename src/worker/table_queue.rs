@@ -218,6 +218,10 @@ impl Queue for TableQueue {
         false
     }
 
+    async fn discard(&self) {
+        self.pages.lock().await.of_lanes.clear();
+    }
+
     async fn woken(&self, at_most: Duration) {
         let latest = Instant::now() + at_most;
         let next = self.pushed.lock().due.first().copied();

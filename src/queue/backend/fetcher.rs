@@ -44,6 +44,8 @@ struct FetchState {
     /// Number of rounds, used to rotate the claim that goes first.
     turn: usize,
     refusals: Pause,
+    /// Whether no row of the last claim could be started. The queue has read the store again since.
+    was_stuck: bool,
     outage: Option<Outage>,
 }
 
@@ -73,6 +75,7 @@ impl<A: Admit> Fetcher<A> {
             next_suspect: Instant::now(),
             turn: 0,
             refusals: Pause::new(),
+            was_stuck: false,
             outage: None,
         };
         while !self.stop.is_cancelled() {
@@ -103,12 +106,10 @@ impl<A: Admit> Fetcher<A> {
             return self.fetch_without_queue(outage, claim).await;
         }
         if memory.outage.is_some() {
-            match self.probe().await {
-                Ok(()) => leave_outage(memory),
-                Err(error) => {
-                    self.enter_outage(&error, memory);
-                    return Wait::No;
-                }
+            // The outage ends with the next claim, which may fail although the probe succeeds.
+            if let Err(error) = self.probe().await {
+                self.enter_outage(&error, memory);
+                return Wait::No;
             }
         }
         if all_closed {
@@ -121,7 +122,7 @@ impl<A: Admit> Fetcher<A> {
     async fn fetch(&self, shares: Shares, free: Free, memory: &mut FetchState) -> Wait {
         let ids = match self.queue.claim(&shares.claim(free)).await {
             Ok(ids) => {
-                leave_outage(memory);
+                self.leave_outage(memory).await;
                 ids
             }
             Err(error) if self.queue.holds_ids() => {
@@ -144,14 +145,18 @@ impl<A: Admit> Fetcher<A> {
             full |= share.is_full(claimed);
         }
         let claimed = ids.len();
-        let started = match self.start(ids).await {
-            // Rows that can't be claimed stay due, so a queue that reads them would return them again at once.
-            Ok(0) if claimed > 0 && !self.queue.holds_ids() => None,
-            started => started.ok(),
-        };
-        let Some(started) = started else {
+        let Ok(started) = self.start(ids).await else {
             return Wait::Until(Instant::now() + memory.refusals.next());
         };
+        if started < claimed {
+            self.queue.discard().await;
+        }
+        // Rows that can't be claimed stay due, so a queue that reads them would return them again at once.
+        let is_stuck = started == 0 && claimed > 0 && !self.queue.holds_ids();
+        if is_stuck && std::mem::replace(&mut memory.was_stuck, true) {
+            return Wait::Until(Instant::now() + memory.refusals.next());
+        }
+        memory.was_stuck = is_stuck;
         memory.refusals.reset();
         // Some ids could not start and have left the queue, so it claims again at once. Each such round shortens the queue.
         if left.all == 0 || started < claimed {
@@ -221,18 +226,29 @@ impl<A: Admit> Fetcher<A> {
         outage.next_claim = now + outage.pause.next();
     }
 
+    async fn leave_outage(&self, memory: &mut FetchState) {
+        if memory.outage.take().is_some() {
+            tracing::info!("queue available again");
+            // Its ids are claimed through the queue from now on.
+            self.fallback.discard().await;
+        }
+    }
+
     /// Starts due jobs during an outage of the queue: once a second, ten times a second while rows are found.
     async fn fetch_without_queue(&self, outage: &mut Outage, claim: ClaimRequest) -> Wait {
         let now = Instant::now();
         if now >= outage.next_look {
-            let started = match self.fallback.claim(&claim).await {
-                Ok(ids) => self.start(ids).await.unwrap_or_default(),
-                Err(error) => {
-                    tracing::warn!(%error, "failed to claim due jobs from the store");
-                    0
-                }
-            };
-            outage.next_look = now + if started == 0 { POLL } else { FIRST_PAUSE };
+            let claimed = self.fallback.claim(&claim).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "failed to claim due jobs from the store");
+                Vec::new()
+            });
+            let count = claimed.len();
+            let started = self.start(claimed).await;
+            if started.as_ref().is_ok_and(|started| *started < count) {
+                self.fallback.discard().await;
+            }
+            let is_found = started.is_ok() && count > 0;
+            outage.next_look = now + if is_found { FIRST_PAUSE } else { POLL };
         }
         Wait::Until(outage.next_look.min(outage.next_claim))
     }
@@ -290,12 +306,6 @@ impl<A: Admit> Fetcher<A> {
         if let Err(error) = self.queue.push_first(&pushes).await {
             tracing::debug!(%error, "not pushed; rescue will push them");
         }
-    }
-}
-
-fn leave_outage(memory: &mut FetchState) {
-    if memory.outage.take().is_some() {
-        tracing::info!("queue available again");
     }
 }
 

@@ -271,8 +271,7 @@ impl Queue for RedisQueue {
     }
 
     async fn ping(&self) -> Result<(), QueueError> {
-        let key = format!("{}:ping", self.prefix);
-        let ping = || self.client.probe(&key);
+        let ping = || self.client.invoke(&self.scripts.probe, &self.prefix, &[]);
         retry_once(ping(), ping()).await.map_err(failed("pinging"))
     }
 }

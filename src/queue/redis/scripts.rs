@@ -6,6 +6,7 @@ pub(super) struct Scripts {
     pub(super) push: Script,
     pub(super) claim: Script,
     pub(super) depth: Script,
+    pub(super) probe: Script,
 }
 
 impl Scripts {
@@ -14,6 +15,7 @@ impl Scripts {
             push: with_prelude(include_str!("lua/push.lua")),
             claim: with_prelude(include_str!("lua/claim.lua")),
             depth: with_prelude(include_str!("lua/depth.lua")),
+            probe: with_prelude(include_str!("lua/probe.lua")),
         }
     }
 }

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use gavel::job::{JobId, Lane, Priority};
 use gavel::queue::backend::{ActiveJob, Delivery};
-use gavel::queue::{Claimed, Depth, Queue};
+use gavel::queue::{ClaimRequest, Claimed, Depth, Push, Queue, QueueError};
 use tokio::time::Instant;
 
 use super::fifo::Fifo;
 use super::toy::{Flaky, Log, Toy, Worker, eventually};
-use super::{LONG, bulk, from, ids, interactive, lane, push};
+use super::{LONG, bulk, claimed, from, ids, interactive, lane, push};
 
 fn queue() -> Arc<dyn Queue> {
     Fifo::new()
@@ -413,6 +414,89 @@ async fn during_a_queue_outage_due_work_is_claimed_from_the_store() {
     flaky.away.store(false, Ordering::SeqCst);
     inner.push(&bulk(3, "a")).await.unwrap();
     eventually(async || log.started().len() == 14).await;
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn outage_lasts_until_a_claim_succeeds() {
+    let (fifo, fallback) = (queue(), queue());
+    let (toy, log) = (Toy::with_lanes(&["a"]), Log::new());
+    let flaky = Flaky::over(&fifo);
+    flaky.rejects_claims.store(true, Ordering::SeqCst);
+    fallback.push(&bulk(1, "a")).await.unwrap();
+    let reached = Arc::clone(&flaky) as Arc<dyn Queue>;
+    let worker = Worker::with_fallback(&reached, &fallback, &toy, 4, log.handler());
+    eventually(async || log.started().len() == 1).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let claims = flaky.claims.load(Ordering::SeqCst);
+    assert!((5..20).contains(&claims), "{claims} claims in 20 s");
+    flaky.rejects_claims.store(false, Ordering::SeqCst);
+    fifo.push(&bulk(1, "a")).await.unwrap();
+    eventually(async || log.started().len() == 2).await;
+    log.gate.add_permits(2);
+    worker.stop().await;
+}
+
+/// Queue that reads rows in pages and keeps the ids of a page until it is empty or discarded.
+#[derive(Default)]
+struct Paged {
+    rows: Mutex<Vec<Claimed>>,
+    page: Mutex<Vec<Claimed>>,
+}
+
+#[async_trait]
+impl Queue for Paged {
+    async fn push(&self, ids: &[Push]) -> Result<(), QueueError> {
+        self.rows.lock().unwrap().extend(ids.iter().map(claimed));
+        Ok(())
+    }
+    async fn push_first(&self, ids: &[Push]) -> Result<(), QueueError> {
+        self.push(ids).await
+    }
+    async fn claim(&self, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
+        let (mut rows, mut page) = (self.rows.lock().unwrap(), self.page.lock().unwrap());
+        if page.is_empty() {
+            page.clone_from(&rows);
+        }
+        let count = claim.max.min(page.len());
+        let taken: Vec<Claimed> = page.drain(..count).collect();
+        rows.retain(|row| !taken.contains(row));
+        Ok(taken)
+    }
+    async fn discard(&self) {
+        self.page.lock().unwrap().clear();
+    }
+    async fn depth(&self, _: &Lane) -> Result<Depth, QueueError> {
+        Ok(Depth::default())
+    }
+    async fn woken(&self, at_most: Duration) {
+        tokio::time::sleep(at_most).await;
+    }
+    async fn ping(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
+    fn holds_ids(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_ended_after_they_were_read_delay_no_others() {
+    let (paged, toy, log) = (
+        Arc::new(Paged::default()),
+        Toy::with_lanes(&["a"]),
+        Log::new(),
+    );
+    let (ended, new) = (bulk(300, "a"), bulk(1, "a"));
+    toy.gone.lock().unwrap().extend(ids(&ended));
+    let mut page: Vec<Claimed> = ended.iter().map(claimed).collect();
+    std::mem::swap(&mut *paged.page.lock().unwrap(), &mut page);
+    paged.push(&new).await.unwrap();
+    let start = Instant::now();
+    let worker = Worker::start(&(paged as Arc<dyn Queue>), &toy, 2, log.handler());
+    eventually(async || log.started() == ids(&new)).await;
+    assert!(start.elapsed() < Duration::from_secs(1));
+    log.gate.add_permits(1);
     worker.stop().await;
 }
 

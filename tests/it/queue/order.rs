@@ -129,7 +129,7 @@ async fn ids_with_expired_waits_precede_ids_without_waits() {
         queue.push(&new).await.unwrap();
         eventually(LONG, "both are due", || async {
             queue.woken(Duration::from_millis(5)).await;
-            (Utc::now() > due + TimeDelta::milliseconds(20)).then_some(())
+            (Utc::now() > due + TimeDelta::milliseconds(300)).then_some(())
         })
         .await;
         let got = take(queue, &from(&["a"], 9)).await;

@@ -62,6 +62,29 @@ async fn silent_server_is_an_error_and_not_a_hang() {
 }
 
 #[tokio::test]
+async fn ping_fails_if_a_command_of_the_scripts_is_forbidden() {
+    let Some(server) = redis_address() else {
+        return;
+    };
+    let admin = redis::Client::open(format!("redis://{server}")).unwrap();
+    let mut admin = admin.get_multiplexed_async_connection().await.unwrap();
+    for forbidden in ["-zadd", "-zpopmin", "-hset", "-publish", "resetchannels"] {
+        let user = format!("test-{}", Uuid::now_v7().simple());
+        let rules = ["on", ">secret", "~*", "&*", "+@all"];
+        let mut set = redis::cmd("ACL");
+        set.arg("SETUSER").arg(&user).arg(&rules).arg(forbidden);
+        let () = set.query_async(&mut admin).await.unwrap();
+        let client = RedisClient::new(&format!("redis://{user}:secret@{server}")).unwrap();
+        let queue = RedisQueue::new(RedisOptions::new(client), Arc::new(SystemClock)).unwrap();
+        let pinged = queue.ping().await;
+        assert!(pinged.is_err(), "{forbidden}");
+        let mut delete = redis::cmd("ACL");
+        delete.arg("DELUSER").arg(&user);
+        let () = delete.query_async(&mut admin).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn queue_reconnects_automatically() {
     let Some(server) = redis_address() else {
         return;

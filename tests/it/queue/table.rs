@@ -128,6 +128,21 @@ async fn several_readers_claim_each_row_once() {
 }
 
 #[tokio::test]
+async fn discarded_ids_hide_no_newer_rows() {
+    for test in support::stores().await {
+        let (store, queue) = (&test.store, queue(&test.store, Readers::One));
+        let old = store_jobs(store, 300, "a", Priority::Bulk).await;
+        assert_eq!(run(store, &queue, &from(&["a"], 2)).await.len(), 2);
+        let others = store.jobs().claim(&old, Uuid::now_v7(), Utc::now()).await;
+        assert_eq!(others.unwrap().len(), 298);
+        let new = store_jobs(store, 1, "a", Priority::Bulk).await;
+        assert!(run(store, &queue, &from(&["a"], 2)).await.is_empty());
+        queue.discard().await;
+        assert_eq!(ids(&run(store, &queue, &from(&["a"], 2)).await), new);
+    }
+}
+
+#[tokio::test]
 async fn push_or_due_time_wakes_and_makes_new_rows_claimable() {
     for test in support::stores().await {
         let (store, queue) = (&test.store, queue(&test.store, Readers::One));

@@ -207,6 +207,8 @@ pub(super) async fn eventually(mut holds: impl AsyncFnMut() -> bool) {
 pub(super) struct Flaky {
     pub(super) inner: Arc<dyn Queue>,
     pub(super) away: AtomicBool,
+    /// Whether claims fail although the server answers.
+    pub(super) rejects_claims: AtomicBool,
     pub(super) claims: AtomicUsize,
 }
 
@@ -215,6 +217,7 @@ impl Flaky {
         Arc::new(Self {
             inner: Arc::clone(inner),
             away: AtomicBool::new(false),
+            rejects_claims: AtomicBool::new(false),
             claims: AtomicUsize::new(0),
         })
     }
@@ -240,6 +243,12 @@ impl Queue for Flaky {
     }
     async fn claim(&self, claim: &ClaimRequest) -> Result<Vec<Claimed>, QueueError> {
         self.claims.fetch_add(1, Ordering::SeqCst);
+        if self.rejects_claims.load(Ordering::SeqCst) {
+            return Err(QueueError::Unexpected {
+                attempted: "claiming ids",
+                reason: "no permission".to_owned(),
+            });
+        }
         self.reach()?.claim(claim).await
     }
     async fn depth(&self, lane: &Lane) -> Result<Depth, QueueError> {
