@@ -56,7 +56,7 @@ pub(in crate::cli) struct Evaluate {
     /// Only the first N items; the others are not checked
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u64>,
-    /// Maximum number of concurrent items. Without --server, also of judge calls, up to the judge's max_concurrency
+    /// Maximum number of concurrent items. In a data folder also of judge calls, up to the judge's max_concurrency
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(super) concurrency: u16,
     /// Print JSON
